@@ -1,0 +1,42 @@
+"""Virtual time, actors, network, randomness and trace.  Everything public is imported from here."""
+
+from sim.kernel.actor import Actor, ActorExit, Clock, Context, State, Supervisor
+from sim.kernel.gate import Gate, Operation, load_journal, save_journal
+from sim.kernel.kernel import DEFAULT_EPOCH_US, NEVER_US, Kernel, KernelTask, Timer
+from sim.kernel.network import Link, Network, Rule
+from sim.kernel.report import DeadlockError, LivelockError
+from sim.kernel.streams import stream
+from sim.kernel.sync import TIMED_OUT, Future, Mailbox
+from sim.kernel.trace import Kind, Record, Trace, read, read_header
+
+__all__ = [
+    "DEFAULT_EPOCH_US",
+    "NEVER_US",
+    "TIMED_OUT",
+    "Actor",
+    "ActorExit",
+    "Clock",
+    "Context",
+    "DeadlockError",
+    "Future",
+    "Gate",
+    "Kernel",
+    "KernelTask",
+    "Kind",
+    "Link",
+    "LivelockError",
+    "Mailbox",
+    "Network",
+    "Operation",
+    "Record",
+    "Rule",
+    "State",
+    "Supervisor",
+    "Timer",
+    "Trace",
+    "load_journal",
+    "read",
+    "read_header",
+    "save_journal",
+    "stream",
+]

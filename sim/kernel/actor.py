@@ -1,0 +1,339 @@
+"""Actors: named processes that start, crash, restart with their memory lost, pause, slow down and drift.
+
+An actor is `main(ctx)`, run anew for each incarnation with a fresh `Context`; whatever it keeps lives in that
+call.  `main` may be async (a task that waits) or a plain function that only sets up callbacks and returns
+(thousands of node agents); either way the incarnation lives until it exits or is crashed.
+
+All waiting, timing and randomness of an actor goes through its `Context`, which is where faults are put in:
+- crash: tasks are cancelled, callbacks dropped, `on_stop` hooks run (they cut connections, nothing more);
+- pause (SIGSTOP, a long stall): tasks and callbacks due meanwhile are held and run, in order, on resume;
+- slow: each piece of work is put off by a fixed extra delay, in order;
+- clock: offset and drift change what the actor reads as time, drift also how long its sleeps really last.
+
+Holds: nothing of a dead incarnation runs after the crash; two incarnations share no memory and no random
+stream; a paused actor runs nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+from random import Random
+from typing import Any
+
+import trio
+
+from sim.kernel.kernel import Kernel, KernelTask, Timer
+from sim.kernel.sync import Future, Mailbox
+from sim.kernel.trace import Kind, Values
+
+Main = Callable[["Context"], Awaitable[None] | None]
+
+
+class State(Enum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    SLOW = "slow"
+    DEAD = "dead"
+
+
+class ActorExit(Exception):
+    """Raised by `Context.exit`: the process ends by itself with this reason."""
+
+
+class Clock:
+    """An actor's clock: offset in microseconds, drift in parts per million, from one instant on."""
+
+    __slots__ = ("base_us", "drift_ppm", "local_us", "offset_us")
+
+    def __init__(self) -> None:
+        self.offset_us = 0  # wall clock only
+        self.drift_ppm = 0
+        self.base_us = 0
+        self.local_us = 0
+
+    def read_us(self, now_us: int) -> int:
+        elapsed = now_us - self.base_us
+        return self.local_us + elapsed + elapsed * self.drift_ppm // 1_000_000
+
+    def set(self, now_us: int, *, offset_us: int | None = None, drift_ppm: int | None = None) -> None:
+        self.local_us, self.base_us = self.read_us(now_us), now_us
+        if offset_us is not None:
+            self.offset_us = offset_us
+        if drift_ppm is not None:
+            self.drift_ppm = drift_ppm
+
+    def real_us(self, local_duration_us: int) -> int:
+        """How long a local duration lasts in virtual time."""
+        if not self.drift_ppm:
+            return local_duration_us
+        return -(-local_duration_us * 1_000_000 // (1_000_000 + self.drift_ppm))
+
+
+class Context:
+    """One incarnation of one actor: its clock, timers, tasks, randomness and trace."""
+
+    def __init__(self, kernel: Kernel, actor: Actor, incarnation: int, nursery: trio.Nursery) -> None:
+        self.kernel = kernel
+        self.name = actor.name
+        self.incarnation = incarnation
+        self.state = State.RUNNING
+        self.clock = actor.clock
+        self._actor = actor
+        self._nursery = nursery
+        self._held: deque[Callable[[], None]] = deque()
+        self._tasks = 0
+        self._free_us = 0
+        self._stop_hooks: list[Callable[[], None]] = []
+
+    # --- time ---------------------------------------------------------------------------------------------
+
+    def now_us(self) -> int:
+        """This actor's monotonic clock: virtual time since the start of the run, with its drift."""
+        return self.clock.read_us(self.kernel.now_us) if self.clock.drift_ppm or self.clock.local_us else self.kernel.now_us
+
+    def wall_us(self) -> int:
+        """This actor's wall clock: Unix time in microseconds, with its offset and drift."""
+        return self.kernel.epoch_us + self.now_us() + self.clock.offset_us
+
+    @property
+    def alive(self) -> bool:
+        return self.state is not State.DEAD
+
+    async def sleep_us(self, duration_us: int) -> None:
+        kernel = self.kernel
+        kernel.call_later(self.clock.real_us(duration_us), self._wake, kernel.ticket())
+        await kernel.park("sleep")
+
+    def _wake(self, ticket: Any) -> None:
+        self.kernel.wake(ticket)
+
+    def call_later_us(self, delay_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+        """Call `fn(arg)` after a delay by this actor's clock, if this incarnation still lives then."""
+        self.kernel.call_later(self.clock.real_us(delay_us), self._run, (fn, arg))
+
+    def timer_us(self, delay_us: int, fn: Callable[[Any], None], arg: Any = None) -> Timer:
+        """As `call_later_us`, with a handle to cancel it."""
+        return self.kernel.timer_at(self.kernel.now_us + self.clock.real_us(delay_us), self._run, (fn, arg))
+
+    def run(self, fn: Callable[[Any], None], arg: Any = None) -> None:
+        """Run a piece of this actor's work that arrives now (a message, a reply): held, delayed or dropped."""
+        self._run((fn, arg))
+
+    def _run(self, work: tuple[Callable[[Any], None], Any]) -> None:
+        state = self.state
+        if state is State.RUNNING:
+            work[0](work[1])
+        elif state is State.PAUSED:
+            cause = self.kernel.cause
+            self._held.append(lambda: self._run_caused(work, cause))
+        elif state is State.SLOW:
+            self._put_off(self._run_slow, work)
+
+    def _run_caused(self, work: tuple[Callable[[Any], None], Any], cause: int) -> None:
+        self.kernel.cause = cause
+        self._run(work)
+
+    def _run_slow(self, work: tuple[Callable[[Any], None], Any]) -> None:
+        if self.state is State.SLOW:
+            work[0](work[1])
+        else:
+            self._run(work)
+
+    def _put_off(self, fn: Callable[[Any], None], arg: Any) -> None:
+        self._free_us = max(self._free_us, self.kernel.now_us) + self._actor.extra_us
+        self.kernel.call_at(self._free_us, fn, arg)
+
+    # --- tasks --------------------------------------------------------------------------------------------
+
+    def spawn(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str = "") -> KernelTask:
+        """Start a task of this actor; it ends with the incarnation."""
+        self._tasks += 1
+        label = f"{self.name}/{name or getattr(fn, '__name__', 'task')}"
+        return self.kernel.spawn(self._nursery, self, label, self._guarded, fn, args)
+
+    async def _guarded(self, fn: Callable[..., Awaitable[object]], args: Sequence[Any]) -> None:
+        try:
+            await fn(*args)
+        except ActorExit as exit_:
+            self._actor.exited(str(exit_))
+
+    def task_ended(self, task: KernelTask) -> None:
+        self._tasks -= 1
+
+    def holds(self, task: KernelTask, value: Any) -> bool:
+        """Asked by the kernel before it releases a task: True if it must wait (paused, slow)."""
+        if self.state is State.RUNNING or self.state is State.DEAD:
+            return False
+        if self.state is State.PAUSED:
+            self._held.append(lambda: self.kernel.resume_task(task, value))
+            return True
+        if task.why != "slow":
+            task.why = "slow"
+            self._put_off(lambda _: self.kernel.resume_task(task, value), None)
+            return True
+        return False
+
+    async def gather(self, *jobs: Callable[[], Awaitable[Any]]) -> list[Any]:
+        """Run jobs as tasks side by side; returns their results in order."""
+        results: list[Any] = [None] * len(jobs)
+        left = len(jobs)
+        finished = Future(self, "gather")
+
+        async def one(index: int, job: Callable[[], Awaitable[Any]]) -> None:
+            nonlocal left
+            results[index] = await job()
+            left -= 1
+            if not left:
+                finished.set(None)
+
+        for index, job in enumerate(jobs):
+            self.spawn(one, index, job, name="gather")
+        if left:
+            await finished.wait()
+        return results
+
+    async def forever(self) -> None:
+        await self.kernel.park("the end")
+
+    def future(self, why: str = "") -> Future:
+        return Future(self, why)
+
+    def mailbox(self, name: str, capacity: int) -> Mailbox:
+        return Mailbox(self, name, capacity)
+
+    # --- randomness, trace, ending --------------------------------------------------------------------------
+
+    def stream(self, label: str) -> Random:
+        """A random stream of this incarnation's own; call once per label and keep it."""
+        return self.kernel.stream(f"{self.name}#{self.incarnation}/{label}")
+
+    def record(self, kind: Kind, values: Values) -> int:
+        return self.kernel.record(kind, values)
+
+    def on_stop(self, hook: Callable[[], None]) -> None:
+        """Run `hook` when this incarnation ends (to cut its connections); it must not wait or send."""
+        self._stop_hooks.append(hook)
+
+    def exit(self, reason: str) -> None:
+        """End this process from within a callback or task (tasks: the call does not return)."""
+        if self.kernel.current is not None and self.kernel.current.owner is self:
+            raise ActorExit(reason)
+        self._actor.exited(reason)
+
+
+class Actor:
+    """A supervised process.  Made by `Supervisor.add`."""
+
+    def __init__(self, supervisor: Supervisor, name: str, main: Main, restart_us: int | None) -> None:
+        self.name = name
+        self.clock = Clock()
+        self.extra_us = 0
+        self.incarnations = 0
+        self.context: Context | None = None
+        self.restart_us = restart_us  # delay before a process that exited by itself is started again
+        self._main = main
+        self._supervisor = supervisor
+        self._scope: trio.CancelScope | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.context is not None
+
+    def start(self) -> None:
+        """Start an incarnation now (no effect when one runs)."""
+        if self.context is not None:
+            return
+        supervisor = self._supervisor
+        self.incarnations += 1
+        self.context = context = Context(supervisor.kernel, self, self.incarnations, supervisor.nursery)
+        supervisor.note("start", self.name, "")
+        if inspect.iscoroutinefunction(self._main) or inspect.iscoroutinefunction(getattr(self._main, "__call__", None)):
+            context.spawn(self._run_main, context, name="main")
+        else:
+            self._main(context)
+
+    async def _run_main(self, context: Context) -> None:
+        result = self._main(context)
+        assert result is not None
+        await result
+
+    def crash(self, reason: str = "killed") -> None:
+        """End the incarnation at once: nothing it planned happens any more (no effect when none runs)."""
+        self._end("crash", reason)
+
+    def exited(self, reason: str) -> None:
+        """The process ended by itself; it is started again after `restart_us`, if set."""
+        if self.context is None:
+            return
+        self._end("exit", reason)
+        if self.restart_us is not None:
+            self._supervisor.kernel.call_later(self.restart_us, lambda _: self.start())
+
+    def _end(self, how: str, reason: str) -> None:
+        context, self.context = self.context, None
+        if context is None:
+            return
+        self._supervisor.note(how, self.name, reason)
+        context.state = State.DEAD
+        context._held.clear()
+        hooks, context._stop_hooks = context._stop_hooks, []
+        for hook in hooks:
+            hook()
+        self._supervisor.cancel_tasks(context)
+
+    def pause(self) -> None:
+        """Stop running anything, keep everything (a SIGSTOP, a long stall)."""
+        if self.context is not None:
+            self._supervisor.note("pause", self.name, "")
+            self.context.state = State.PAUSED
+
+    def resume(self) -> None:
+        """Go on after `pause` or `slow`; what was held runs now, in order."""
+        context = self.context
+        if context is not None and context.state is not State.DEAD:
+            self._supervisor.note("resume", self.name, "")
+            context.state = State.RUNNING
+            held, context._held = context._held, deque()
+            for go in held:
+                go()
+
+    def slow(self, extra_us: int) -> None:
+        """From now on each piece of work takes this much longer."""
+        if self.context is not None:
+            self._supervisor.note("slow", self.name, str(extra_us))
+            self.extra_us = extra_us
+            self.context.state = State.SLOW
+
+
+class Supervisor:
+    """Owns every actor of a run.  `nursery` is the Trio nursery their tasks live in."""
+
+    def __init__(self, kernel: Kernel, nursery: trio.Nursery) -> None:
+        self.kernel = kernel
+        self.nursery = nursery
+        self.actors: dict[str, Actor] = {}
+        self._kind = kernel.kind("actor", "what", "name", "reason")
+
+    def add(self, name: str, main: Main, *, restart_us: int | None = None, start: bool = True) -> Actor:
+        """Register an actor under a unique name, and start it unless told otherwise."""
+        assert name not in self.actors, f"two actors named {name}"
+        actor = self.actors[name] = Actor(self, name, main, restart_us)
+        if start:
+            actor.start()
+        return actor
+
+    def remove(self, name: str) -> None:
+        self.actors.pop(name).crash("removed")
+
+    def __getitem__(self, name: str) -> Actor:
+        return self.actors[name]
+
+    def note(self, what: str, name: str, reason: str) -> None:
+        self.kernel.cause = self.kernel.record(self._kind, (what, name, reason))
+
+    def cancel_tasks(self, context: Context) -> None:
+        """Cancel the tasks of a dead incarnation; the kernel delivers it in order of their start."""
+        self.kernel.cancel_owned(context)

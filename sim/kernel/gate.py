@@ -1,0 +1,108 @@
+"""The gate: the one way in for work from outside the simulation.
+
+An operation is a name and a msgpack-able payload.  Its handler runs between two units of work, at a definite
+position (number of units done, virtual time), which the journal keeps; replaying the journal in a kernel with
+the same seed applies the same operations at the same positions, and so gives the same trace.
+
+A handler takes `(payload, done)` and calls `done(result)` once, at once or at a later virtual time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+import msgspec
+import trio
+
+if TYPE_CHECKING:
+    from sim.kernel.kernel import Kernel
+
+Handler = Callable[[Any, Callable[[Any], None]], None]
+
+
+class Operation(msgspec.Struct, frozen=True, array_like=True):
+    """One journalled operation: applied when `step` units of work were done, at `at_us`."""
+
+    step: int
+    at_us: int
+    name: str
+    payload: Any
+
+
+class Gate:
+    """Queues outside operations, applies and journals them, or replays a journal."""
+
+    def __init__(self, kernel: Kernel, replay: list[Operation]) -> None:
+        self._kernel = kernel
+        self._handlers: dict[str, Handler] = {}
+        self._inbox: deque[tuple[str, Any, Callable[[Any], None]]] = deque()
+        self._replay = deque(replay)
+        self.journal: list[Operation] = []
+
+    def handle(self, name: str, handler: Handler) -> None:
+        """Name the handler of an operation; once each."""
+        assert name not in self._handlers, name
+        self._handlers[name] = handler
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._inbox)
+
+    def replaying_at(self, step: int) -> bool:
+        return bool(self._replay) and self._replay[0].step <= step
+
+    async def submit(self, name: str, payload: Any) -> Any:
+        """Hand an operation in from a Trio task outside and wait for its result."""
+        answered, box = trio.Event(), []
+
+        def done(result: Any) -> None:
+            box.append(result)
+            answered.set()
+
+        self.post(name, payload, done)
+        await answered.wait()
+        return box[0]
+
+    def post(self, name: str, payload: Any, done: Callable[[Any], None]) -> None:
+        """As `submit` without waiting; `done` is called in the simulation's order and must not block."""
+        self._inbox.append((name, payload, done))
+        self._kernel._kick()
+
+    def apply_now(self, name: str, payload: Any) -> Any:
+        """Apply an operation at once, on an idle kernel; it must answer at once.  For the library's sync calls."""
+        box: list[Any] = []
+        self._do(name, payload, box.append)
+        if not box:
+            raise RuntimeError(f"{name} did not answer at once; use the awaiting form")
+        return box[0]
+
+    def apply(self) -> None:
+        """Apply what waits (called by the driver, between two units of work)."""
+        while self.replaying_at(self._kernel.steps):
+            operation = self._replay.popleft()
+            self._kernel.now_us = max(self._kernel.now_us, operation.at_us)
+            self._do(operation.name, operation.payload, lambda _: None)
+        while self._inbox:
+            name, payload, done = self._inbox.popleft()
+            self._do(name, payload, done)
+
+    def _do(self, name: str, payload: Any, done: Callable[[Any], None]) -> None:
+        kernel = self._kernel
+        kernel.now_us = kernel.outside_now_us()
+        self.journal.append(Operation(kernel.steps, kernel.now_us, name, payload))
+        kernel.cause = 0
+        self._handlers[name](payload, done)
+        kernel.cause = 0
+
+
+def save_journal(path: Path, journal: list[Operation]) -> None:
+    path.write_bytes(msgpack.packb([[op.step, op.at_us, op.name, op.payload] for op in journal]))
+
+
+def load_journal(path: Path) -> list[Operation]:
+    rows = msgpack.unpackb(path.read_bytes(), strict_map_key=False)
+    return [Operation(*row) for row in rows]

@@ -1,0 +1,419 @@
+"""Virtual time inside an ordinary Trio run on the real clock.
+
+Three kinds of work in one total order (virtual time, sequence number):
+- callbacks, `call_at(at_us, fn, arg)`: plain functions, the hot path;
+- tasks: Trio tasks of actors that block only in kernel primitives.  The kernel owns the ready queue and lets
+  one of them run at a time, so Trio's own scheduling order has nothing to reorder; cancellation is delivered
+  through the same queue;
+- work from outside (servers, a terminal, a notebook), handed in at the gate, applied between two events and
+  journalled with its position, so that a run with live clients can be replayed.
+
+Time is an integer number of microseconds and stands still while a task that was spawned has not really
+started.  Only public Trio API is used.
+
+Holds: same seed and same journal, same order of work.  Nothing here reads the wall clock except to keep pace.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable
+from heapq import heappop, heappush
+from random import Random
+from time import perf_counter
+from typing import Any
+
+import outcome
+import trio
+import trio.testing
+from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
+
+from sim.kernel.gate import Gate, Operation
+from sim.kernel.network import Network
+from sim.kernel.report import DeadlockError, Livelock, LivelockError, describe_waits
+from sim.kernel.streams import stream
+from sim.kernel.trace import Kind, Trace, Values
+
+US = 1
+NEVER_US = 1 << 62
+# Virtual time zero is this instant unless a run says otherwise: 2026-01-01T00:00:00Z.
+DEFAULT_EPOCH_US = 1_767_225_600_000_000
+
+
+class Timer:
+    """A callback that can be taken back."""
+
+    __slots__ = ("arg", "at_us", "fn")
+
+    def __init__(self, at_us: int, fn: Callable[[Any], None], arg: Any) -> None:
+        self.at_us = at_us
+        self.fn: Callable[[Any], None] | None = fn
+        self.arg = arg
+
+    def cancel(self) -> None:
+        self.fn = None
+        self.arg = None
+
+    @property
+    def active(self) -> bool:
+        return self.fn is not None
+
+
+def _fire(timer: Timer) -> None:
+    fn, arg = timer.fn, timer.arg
+    if fn is not None:
+        timer.fn = timer.arg = None
+        fn(arg)
+
+
+class KernelTask:
+    """One Trio task under the kernel's order.  `owner` decides whether it may run now (see `Context`)."""
+
+    __slots__ = ("cause", "gen", "ident", "name", "owner", "scope", "trio_task", "why")
+
+    def __init__(self, ident: int, name: str, owner: Any) -> None:
+        self.ident = ident
+        self.name = name
+        self.owner = owner
+        self.scope = trio.CancelScope()
+        self.trio_task: trio.lowlevel.Task | None = None
+        self.gen = 0
+        self.cause = 0
+        self.why: str = "start"
+
+
+Ticket = tuple[KernelTask, int]
+
+
+class Kernel:
+    """The virtual clock, its queue, and the driver that runs it (`await kernel.run()`)."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        trace: Trace | None = None,
+        epoch_us: int = DEFAULT_EPOCH_US,
+        slice_s: float = 0.002,
+        replay: list[Operation] | None = None,
+    ) -> None:
+        self.seed = seed
+        self.epoch_us = epoch_us
+        self.now_us = 0
+        self.cause = 0
+        self.steps = 0
+        self.trace = trace if trace is not None else Trace()
+        self.network = Network(seed)
+        self.gate = Gate(self, replay or [])
+        self.tasks: dict[int, KernelTask] = {}
+        self.current: KernelTask | None = None
+        self._heap: list[tuple[int, int, Callable[[Any], None], Any, int]] = []
+        self._ready: deque[tuple[KernelTask, Any]] = deque()
+        self._late: list[tuple[KernelTask, Any]] = []  # started or cancelled by Trio, in any order
+        self._seq = 0
+        self._starting = 0
+        self._slice_s = slice_s
+        self._rate = math.inf
+        self._until_us = 0
+        self._todo = 0
+        self._stopped = False
+        self._base_us, self._base_real = 0, 0.0
+        self._driver: trio.lowlevel.Task | None = None
+        self._wakeup: trio.Event | None = None
+        self._goals: list[trio.Event] = []
+        self._livelock = Livelock()
+
+    # --- for code inside the simulation -------------------------------------------------------------------
+
+    def call_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+        """Call `fn(arg)` at a virtual time (not before now), after everything already due then."""
+        self._seq = seq = self._seq + 1
+        heappush(self._heap, (at_us if at_us > self.now_us else self.now_us, seq, fn, arg, self.cause))
+
+    def call_later(self, delay_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+        self.call_at(self.now_us + delay_us, fn, arg)
+
+    def timer_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> Timer:
+        """As `call_at`, with a handle to take it back."""
+        timer = Timer(at_us, fn, arg)
+        self.call_at(at_us, _fire, timer)
+        return timer
+
+    def stream(self, name: str) -> Random:
+        """A random generator of its own for `name`."""
+        return stream(self.seed, name)
+
+    def kind(self, name: str, *fields: str) -> Kind:
+        return self.trace.kind(name, *fields)
+
+    def record(self, kind: Kind, values: Values) -> int:
+        """Add a trace record now, caused by what runs now; returns its id."""
+        return self.trace.add(kind, self.now_us, self.cause, values)
+
+    def wake(self, ticket: Ticket, value: Any = None) -> None:
+        """Make the parked task ready, once; a ticket of an earlier parking is stale and ignored."""
+        task, gen = ticket
+        if task.gen == gen:
+            task.gen += 1
+            task.cause = self.cause
+            self._ready.append((task, value))
+
+    def ticket(self) -> Ticket:
+        task = self.current
+        assert task is not None, "only a kernel task can wait in the kernel"
+        return task, task.gen
+
+    async def park(self, why: str = "") -> Any:
+        """Give way until `wake` is called with this task's ticket; returns the value given there."""
+        task = self.current
+        assert task is not None, "only a kernel task can wait in the kernel"
+        gen = task.gen
+        task.why = why
+
+        def abort(raise_cancel: Callable[[], Any]) -> Abort:
+            if self._driver is None:  # no kernel any more to deliver it
+                return Abort.SUCCEEDED
+            if task.gen == gen:
+                task.gen += 1
+                self._late.append((task, outcome.capture(raise_cancel)))
+                self._kick()
+            return Abort.FAILED
+
+        self._hand_back()
+        value = await wait_task_rescheduled(abort)
+        if self._driver is None:
+            await trio.sleep_forever()  # released by a kernel that has ended; the nursery is being cancelled
+        return value
+
+    def _hand_back(self) -> None:
+        self.current = None
+        if self._driver is not None:
+            reschedule(self._driver)
+
+    def spawn(
+        self, nursery: trio.Nursery, owner: Any, name: str, fn: Callable[..., Awaitable[object]], *args: Any
+    ) -> KernelTask:
+        """Start a task in `nursery` under the kernel's order, at the present instant."""
+        self._seq += 1
+        task = KernelTask(self._seq, name, owner)
+        task.cause = self.cause
+        self.tasks[task.ident] = task
+        self._starting += 1
+
+        async def body() -> None:
+            task.trio_task = current_task()
+            self._starting -= 1
+            self._late.append((task, None))  # Trio starts children in any order: sorted by ident later
+            self._kick()
+            started = False
+            try:
+                with trio.CancelScope(shield=True):
+                    await wait_task_rescheduled(lambda _: Abort.FAILED)
+                if self._driver is None:
+                    return  # the kernel ended before it started
+                started = True
+                with task.scope:
+                    await fn(*args)
+            finally:
+                task.gen = -1
+                self.tasks.pop(task.ident, None)
+                if started and self._driver is not None:
+                    owner.task_ended(task)
+                if self._driver is not None and self.current is task:
+                    self._hand_back()
+
+        nursery.start_soon(body, name=name)
+        return task
+
+    # --- control, from any Trio task outside --------------------------------------------------------------
+
+    def _kick(self) -> None:
+        if self._wakeup is not None:
+            self._wakeup.set()
+
+    def set_rate(self, rate: float) -> None:
+        """Virtual seconds per real second: math.inf as fast as possible, 0 paused."""
+        self._rebase()
+        self._rate = rate
+        self._kick()
+
+    @property
+    def rate(self) -> float:
+        return self._rate
+
+    def _rebase(self) -> None:
+        self._base_us, self._base_real = self.now_us, perf_counter()
+
+    def step(self, count: int = 1) -> None:
+        """Run that many units of work whatever the rate and the goal: meant for a paused kernel."""
+        self._todo += count
+        self._kick()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._kick()
+
+    def set_goal(self, until_us: int) -> None:
+        """Let virtual time run up to this instant (NEVER_US: without end)."""
+        if until_us > self._until_us and self._until_us <= self.now_us:
+            self._rebase()
+        self._until_us = until_us
+        self._kick()
+
+    async def run_until(self, at_us: int) -> None:
+        """Run everything due up to and including `at_us`, at the set pace; returns when it is done."""
+        if self._stopped:
+            raise RuntimeError("the kernel has stopped")
+        self.set_goal(at_us)
+        reached = trio.Event()
+        self._goals.append(reached)
+        await reached.wait()
+
+    def outside_now_us(self) -> int:
+        """The virtual time that a person outside sees: between events it moves with the pace."""
+        if self._rate in (0, math.inf):
+            return self.now_us
+        paced = self._base_us + int(self._rate * (perf_counter() - self._base_real) * 1_000_000)
+        bound = self._heap[0][0] if self._heap else NEVER_US
+        return max(self.now_us, min(paced, bound, self._until_us))
+
+    @property
+    def idle(self) -> bool:
+        """True while no unit of work is being run: an outside operation may be applied at once."""
+        return self.current is None and self._wakeup is not None and not self._wakeup.is_set()
+
+    # --- the driver -----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Drive the simulation until `stop()`; run this in a nursery that outlives the actors' tasks."""
+        self._driver = current_task()
+        self._rebase()
+        try:
+            while not self._stopped:
+                await self._turn()
+        finally:  # tasks still parked stay so until their nursery is cancelled
+            self._driver = None
+            for task, out in [*self._ready, *self._late]:
+                if task.trio_task is not None:
+                    ended = out if isinstance(out, outcome.Error) else outcome.Value(None)
+                    reschedule(task.trio_task, ended)
+            self._ready.clear()
+            self._late.clear()
+            for goal in self._goals:
+                goal.set()
+
+    def _limit_us(self) -> int:
+        if self._rate == math.inf:
+            return self._until_us
+        paced = self._base_us + int(self._rate * (perf_counter() - self._base_real) * 1_000_000)
+        return min(self._until_us, paced) if self._rate else -1
+
+    async def _turn(self) -> None:
+        """One slice of work, then let the rest of the program run, or wait for something to do."""
+        limit_us = self._limit_us()
+        quota = self._todo or (1 << 60)
+        if self._todo:
+            limit_us = NEVER_US
+        done = await self._slice(limit_us, quota)
+        if self._todo:
+            self._todo = max(0, self._todo - done) if done else 0
+            await self._yield()
+            return
+        busy = self._starting or self._ready or self._late or self.gate.waiting
+        if busy or (self._heap and self._heap[0][0] <= limit_us):
+            await self._yield()
+            return
+        self._reach(limit_us)
+        if self._stopped:
+            return
+        self._wakeup = trio.Event()
+        with trio.move_on_after(self._wait_s()):
+            await self._wakeup.wait()
+        self._wakeup = None
+
+    def _reach(self, limit_us: int) -> None:
+        """Nothing more is due up to the limit: time stands there, and whoever waited for it goes on."""
+        if limit_us >= self._until_us and not self.gate.replaying_at(self.steps):
+            if self._until_us < NEVER_US:
+                self.now_us = max(self.now_us, self._until_us)
+            goals, self._goals = self._goals, []
+            for goal in goals:
+                goal.set()
+
+    def _wait_s(self) -> float:
+        due_us = min(self._heap[0][0] if self._heap else NEVER_US, self._until_us)
+        if self._rate in (0, math.inf) or due_us >= NEVER_US or due_us <= self.now_us:
+            return math.inf
+        # 1 ms quantum: a paced kernel need not wake more often than a person or a socket can see
+        return max(0.001, self._base_real + (due_us - self._base_us) / 1e6 / self._rate - perf_counter())
+
+    async def _yield(self) -> None:
+        """Let servers run until all of them are blocked, or their share of the time is up.
+
+        A plain checkpoint is one pass of Trio's loop and one HTTP request takes about seven.
+        """
+        with trio.move_on_after(self._slice_s):
+            await trio.testing.wait_all_tasks_blocked()
+
+    async def _slice(self, limit_us: int, quota: int) -> int:
+        """Run up to `quota` units of work due up to the limit, for about one time slice; returns how many."""
+        heap, ready = self._heap, self._ready
+        end = perf_counter() + self._slice_s
+        done = 0
+        while not self._starting:
+            if self._late:
+                ready.extend(sorted(self._late, key=lambda entry: entry[0].ident))
+                self._late.clear()
+            if self.gate.waiting or self.gate.replaying_at(self.steps):
+                self.gate.apply()
+            if ready:
+                task, value = ready.popleft()
+                if task.owner.holds(task, value):
+                    continue
+                self.steps += 1
+                await self._release(task, value)
+            elif heap and heap[0][0] <= limit_us:
+                at_us, _, fn, arg, self.cause = heappop(heap)
+                if at_us != self.now_us:
+                    self.now_us = at_us
+                    self._livelock.count = 0
+                self.steps += 1
+                fn(arg)
+            else:
+                break
+            done += 1
+            self._livelock.count += 1
+            if done >= quota or (not done & 31 and perf_counter() > end):
+                break
+        if self._livelock.count > self._livelock.limit:
+            raise LivelockError(self._livelock.describe(self.now_us, heap, ready))
+        self.cause = 0
+        return done
+
+    async def _release(self, task: KernelTask, value: Any) -> None:
+        self.current = task
+        self.cause = task.cause
+        assert task.trio_task is not None
+        if isinstance(value, outcome.Error):
+            reschedule(task.trio_task, value)
+        else:
+            reschedule(task.trio_task, outcome.Value(value))
+        await wait_task_rescheduled(lambda _: Abort.FAILED)
+
+    def cancel_owned(self, owner: Any) -> None:
+        """End all tasks of an owner: each is released once more, in order of start, with a cancellation.
+
+        A task cannot cancel the one that is running: that one ends by itself (`Context.exit` raises).
+        """
+        for task in [task for task in self.tasks.values() if task.owner is owner and task is not self.current]:
+            task.scope.cancel()
+
+    def resume_task(self, task: KernelTask, value: Any) -> None:
+        """Put back a wake-up that the task's owner had held (see `Context.holds`)."""
+        self._ready.append((task, value))
+
+    def check_deadlock(self) -> None:
+        """Raise DeadlockError when tasks wait and nothing at all is left that could wake them."""
+        if self.tasks and not (self._heap or self._ready or self._late or self._starting or self.gate.waiting):
+            raise DeadlockError(describe_waits(self.now_us, self.tasks.values()))

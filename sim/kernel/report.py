@@ -1,0 +1,47 @@
+"""What the kernel says when nothing can go on, or nothing moves on."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+
+class DeadlockError(RuntimeError):
+    """Tasks wait and no event is left that could wake one of them.  The text names what each waits for."""
+
+
+class LivelockError(RuntimeError):
+    """Work goes on and on at one instant.  The text names the callbacks and tasks that keep coming."""
+
+
+class Waiter(Protocol):
+    name: str
+    why: str
+
+
+def describe_waits(now_us: int, tasks: Iterable[Waiter]) -> str:
+    """One line a waiting task, in order of start."""
+    lines = [f"  {task.name} waits for {task.why or 'something unnamed'}" for task in tasks]
+    return f"deadlock at {now_us / 1e6:.6f} s: nothing is scheduled and\n" + "\n".join(lines)
+
+
+class Livelock:
+    """Counts units of work at one instant.
+
+    limit: a full cluster start puts some hundred thousand units into one instant; ten million is none.
+    """
+
+    def __init__(self, limit: int = 10_000_000) -> None:
+        self.limit = limit
+        self.count = 0
+
+    def describe(self, now_us: int, heap: list[Any], ready: deque[Any]) -> str:
+        names: Counter[str] = Counter()
+        for entry in heap:
+            if entry[0] <= now_us:
+                names[getattr(entry[2], "__qualname__", repr(entry[2]))] += 1
+        for task, _ in ready:
+            names[task.name] += 1
+        often = ", ".join(f"{name} ({count} waiting)" for name, count in sorted(names.items(), key=lambda kv: (-kv[1], kv[0]))[:10])
+        return f"livelock at {now_us / 1e6:.6f} s: {self.count} units of work without time moving on; queued: {often}"

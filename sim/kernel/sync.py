@@ -1,0 +1,99 @@
+"""What a task can wait for: a value set once (`Future`) and a bounded queue (`Mailbox`).
+
+Holds: at most one task waits on a future or mailbox; `set` after the first and `put` after the owner's death
+do nothing; a full mailbox refuses (`put` returns False) and counts what it refused.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from sim.kernel.actor import Context
+    from sim.kernel.kernel import Ticket
+
+
+class _TimedOut:
+    def __repr__(self) -> str:
+        return "TIMED_OUT"
+
+
+TIMED_OUT: Final = _TimedOut()
+
+
+class Future:
+    """A value that one task waits for and any callback sets."""
+
+    __slots__ = ("_ctx", "_ticket", "done", "value", "why")
+
+    def __init__(self, ctx: Context, why: str = "") -> None:
+        self._ctx = ctx
+        self._ticket: Ticket | None = None
+        self.done = False
+        self.value: Any = None
+        self.why = why
+
+    def set(self, value: Any) -> None:
+        """Give the value; the waiter goes on at this instant.  Later calls are ignored."""
+        if not self.done:
+            self.done = True
+            self.value = value
+            if self._ticket is not None:
+                self._ctx.kernel.wake(self._ticket)
+
+    async def wait(self) -> Any:
+        if not self.done:
+            self._ticket = self._ctx.kernel.ticket()
+            await self._ctx.kernel.park(self.why)
+        return self.value
+
+    async def wait_us(self, timeout_us: int) -> Any:
+        """As `wait`; TIMED_OUT if the value does not come within this time by the actor's clock."""
+        timer = self._ctx.timer_us(timeout_us, self.set, TIMED_OUT)
+        value = await self.wait()
+        timer.cancel()
+        return value
+
+
+class Mailbox:
+    """A bounded queue with one reader."""
+
+    __slots__ = ("_ctx", "_items", "_ticket", "capacity", "name", "refused")
+
+    def __init__(self, ctx: Context, name: str, capacity: int) -> None:
+        self._ctx = ctx
+        self._items: deque[Any] = deque()
+        self._ticket: Ticket | None = None
+        self.name = name
+        self.capacity = capacity
+        self.refused = 0
+
+    def put(self, item: Any) -> bool:
+        """Add an item; False (and counted) when full or when the owner is dead."""
+        if len(self._items) >= self.capacity or not self._ctx.alive:
+            self.refused += 1
+            return False
+        self._items.append(item)
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None:
+            self._ctx.kernel.wake(ticket)
+        return True
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    async def get(self) -> Any:
+        while not self._items:
+            self._ticket = self._ctx.kernel.ticket()
+            await self._ctx.kernel.park(f"mail in {self.name}")
+        return self._items.popleft()
+
+    async def get_all(self) -> list[Any]:
+        """Everything that is there, at least one item."""
+        while not self._items:
+            self._ticket = self._ctx.kernel.ticket()
+            await self._ctx.kernel.park(f"mail in {self.name}")
+        items = list(self._items)
+        self._items.clear()
+        return items

@@ -1,0 +1,137 @@
+"""The trace: typed events in kernel order, each with the event that caused it, hashed as they come.
+
+A record is `(kind, at_us, cause, *values)`; its id is its position, counted from 1 (0 means "no cause").
+Kinds are declared once with the names of their values; a kind's declaration is itself part of the stream, so
+that a file explains itself.  Records are packed in batches: one record costs well under a microsecond plus
+its share of a batch, which is what lets every lease renewal be one.
+
+Holds: the hash covers kinds, times, causes and values, nothing of the machine; two runs are equal if and
+only if their hashes are; a file read back gives the records that were added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import msgpack
+import msgspec
+
+BATCH = 4096  # records packed at once; bounds what a crash of the process can lose
+FORMAT = "orrery-trace/1"
+
+Values = tuple[Any, ...]
+
+
+class Kind:
+    """One type of record.  `listeners` are called with (record id, at_us, cause, values) as it is added."""
+
+    __slots__ = ("fields", "ident", "listeners", "name")
+
+    def __init__(self, ident: int, name: str, fields: tuple[str, ...]) -> None:
+        self.ident = ident
+        self.name = name
+        self.fields = fields
+        self.listeners: list[Callable[[int, int, int, Values], None]] = []
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A record as read back."""
+
+    ident: int
+    at_us: int
+    cause: int
+    kind: str
+    values: Mapping[str, Any]
+
+
+class Trace:
+    """Collects records, hashes them and, when given a file, writes them."""
+
+    def __init__(self, path: Path | None = None, header: Mapping[str, Any] | None = None) -> None:
+        self.count = 0
+        self._kinds: dict[str, Kind] = {}
+        self._batch: list[Values] = []
+        self._hash = hashlib.sha256()
+        self._file: IO[bytes] | None = None
+        if path is not None:
+            self._file = path.open("wb")
+            self._file.write(msgpack.packb({"format": FORMAT, **(header or {})}))
+
+    def kind(self, name: str, *fields: str) -> Kind:
+        """Declare a kind of record (again: the same declaration gives the same kind)."""
+        known = self._kinds.get(name)
+        if known is not None:
+            if known.fields != fields:
+                raise ValueError(f"trace kind {name!r} is declared with {known.fields} and {fields}")
+            return known
+        made = self._kinds[name] = Kind(len(self._kinds) + 1, name, fields)
+        self._push((0, made.ident, name, fields))
+        return made
+
+    def listen(self, kind: Kind, listener: Callable[[int, int, int, Values], None]) -> None:
+        kind.listeners.append(listener)
+
+    def add(self, kind: Kind, at_us: int, cause: int, values: Values) -> int:
+        """Append a record; returns its id.  Values are msgpack scalars, or tuples and dicts of them."""
+        self.count = ident = self.count + 1
+        self._batch.append((kind.ident, at_us, cause, *values))
+        if len(self._batch) >= BATCH:
+            self._flush()
+        if kind.listeners:
+            for listener in kind.listeners:
+                listener(ident, at_us, cause, values)
+        return ident
+
+    def _push(self, row: Values) -> None:
+        self._batch.append(row)
+
+    def _flush(self) -> None:
+        packer = msgpack.Packer()
+        data = b"".join([packer.pack(row) for row in self._batch])
+        self._batch.clear()
+        self._hash.update(data)
+        if self._file is not None:
+            self._file.write(data)
+
+    def sha256(self) -> str:
+        """Hash of everything added so far."""
+        self._flush()
+        return self._hash.hexdigest()
+
+    def close(self) -> None:
+        self._flush()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """The header of a trace file.  Raises ValueError if it is not one."""
+    with path.open("rb") as file:
+        try:
+            header = next(iter(msgpack.Unpacker(file)))
+        except (StopIteration, msgpack.UnpackException, ValueError):
+            header = None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a trace file of format {FORMAT}")
+    return header
+
+
+def read(path: Path) -> Iterator[Record]:
+    """The records of a trace file, in order."""
+    read_header(path)
+    kinds: dict[int, tuple[str, tuple[str, ...]]] = {}
+    ident = 0
+    with path.open("rb") as file:
+        rows = iter(msgpack.Unpacker(file, use_list=False))
+        next(rows)
+        for row in rows:
+            if row[0] == 0:
+                kinds[row[1]] = (row[2], row[3])
+                continue
+            ident += 1
+            name, fields = kinds[row[0]]
+            yield Record(ident, row[1], row[2], name, dict(zip(fields, row[3:], strict=True)))

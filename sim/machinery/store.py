@@ -1,0 +1,165 @@
+"""The store contract: one cluster-wide revision, compare-and-swap, history, compaction, watch.
+
+What every store promises (`tests/contract` holds them to it):
+- A successful write raises the cluster-wide revision by exactly one and stamps it into the object as
+  `metadata.resourceVersion` (decimal text).  Handing an object to `put` gives it away: nobody changes it later.
+- `expect`: 0 means "must not exist"; n > 0 means "its last write has revision n"; None means unconditional.
+- Reads at a revision answer exactly that revision's state, `Compacted` below the compaction floor,
+  `FutureRevision` above the current one.
+- `events(after, prefix)` yields every change after a revision in revision order; `Compacted` if some are gone.
+- A failed operation changes nothing.
+
+Operations are values (`Op`), so that a verb, written as a generator, runs straight through on a store in
+memory and step by step over one that is slow, failing or elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+
+class Managed(msgspec.Struct, frozen=True, gc=False):
+    """One managedFields entry, compact.  `fields` is an interned FieldsV1 tree; `time_s` Unix seconds."""
+
+    manager: str
+    operation: str  # Apply, Update
+    api_version: str
+    time_s: int
+    fields: Any
+    subresource: str = ""
+
+
+class Item:
+    """One revision of one stored object.  Immutable, except for `raw`: encodings made so far, by media type.
+
+    key: "/<group>/<resource>/<namespace>/<name>", namespace empty for cluster-scoped kinds
+         (e.g. "//pods/default/web-1", "//nodes//node-1", "/apps/replicasets/default/web")
+    obj: the object in its storage version, without managedFields
+    rev: revision of the write that made it; created: revision of the object's creation
+    managed: field ownership, kept beside the object
+    """
+
+    __slots__ = ("created", "key", "managed", "obj", "raw", "rev")
+
+    def __init__(
+        self, key: str, obj: dict[str, Any], rev: int, created: int, managed: tuple[Managed, ...] = ()
+    ) -> None:
+        self.key = key
+        self.obj = obj
+        self.rev = rev
+        self.created = created
+        self.managed = managed
+        self.raw: dict[str, bytes] | None = None
+
+    def __repr__(self) -> str:
+        return f"Item({self.key!r}, rev={self.rev})"
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """One committed write, as the history keeps it.
+
+    item: the new state, or for a deletion the last state restamped with the deletion's revision
+    prev: the state before (None: created)
+    at_us: virtual time of the commit
+    cause: trace record of the write
+    """
+
+    rev: int
+    item: Item
+    prev: Item | None
+    deleted: bool
+    at_us: int
+    cause: int = 0
+
+
+# --- operations -------------------------------------------------------------------------------------------
+
+
+class Get(msgspec.Struct, frozen=True):
+    """Answers Item | None."""
+
+    key: str
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Keys in [start, prefix end) in key order, at `rev` (0: now).  Answers Page | Compacted | FutureRevision."""
+
+    prefix: str
+    start: str = ""
+    limit: int = 0
+    rev: int = 0
+
+
+class Put(msgspec.Struct, frozen=True):
+    """Answers Item (the one written) | Mismatch | Unavailable.  `cause`: the trace record that led to it."""
+
+    key: str
+    obj: dict[str, Any]
+    expect: int | None
+    managed: tuple[Managed, ...] = ()
+    cause: int = 0
+
+
+class Delete(msgspec.Struct, frozen=True):
+    """Answers Item (last state, restamped with the deletion's revision) | Mismatch | Unavailable."""
+
+    key: str
+    expect: int | None
+    cause: int = 0
+
+
+Op = Get | Range | Put | Delete
+
+
+class Page(msgspec.Struct, frozen=True):
+    """items in key order; rev: revision of the read; more: there were further keys; remaining: how many."""
+
+    items: list[Item]
+    rev: int
+    more: bool = False
+    remaining: int = 0
+
+
+class Mismatch(msgspec.Struct, frozen=True):
+    """The expectation failed; `current` is what is stored (None: nothing)."""
+
+    key: str
+    current: Item | None
+
+
+class Compacted(msgspec.Struct, frozen=True):
+    floor: int
+
+
+class FutureRevision(msgspec.Struct, frozen=True):
+    current: int
+
+
+class Unavailable(msgspec.Struct, frozen=True):
+    """The store did not answer in time or refused; whether a write landed is unknown."""
+
+    message: str
+
+
+Answer = Item | None | Page | Mismatch | Compacted | FutureRevision | Unavailable
+
+
+class Store(Protocol):
+    """A store that answers at once."""
+
+    @property
+    def revision(self) -> int: ...
+    @property
+    def floor(self) -> int:
+        """Revisions below this one are compacted away."""
+        ...
+
+    def apply(self, op: Op) -> Answer: ...
+    def events(self, after: int, prefix: str, limit: int = 0) -> list[Change] | Compacted: ...
+    def compact(self, rev: int) -> None: ...
+    def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]:
+        """Call `on_change` for every later change below `prefix`, in revision order; returns the cancel."""
+        ...
