@@ -92,7 +92,11 @@ class Context:
 
     def now_us(self) -> int:
         """This actor's monotonic clock: virtual time since the start of the run, with its drift."""
-        return self.clock.read_us(self.kernel.now_us) if self.clock.drift_ppm or self.clock.local_us else self.kernel.now_us
+        return (
+            self.clock.read_us(self.kernel.now_us)
+            if self.clock.drift_ppm or self.clock.local_us
+            else self.kernel.now_us
+        )
 
     def wall_us(self) -> int:
         """This actor's wall clock: Unix time in microseconds, with its offset and drift."""
@@ -250,7 +254,7 @@ class Actor:
         self.incarnations += 1
         self.context = context = Context(supervisor.kernel, self, self.incarnations, supervisor.nursery)
         supervisor.note("start", self.name, "")
-        if inspect.iscoroutinefunction(self._main) or inspect.iscoroutinefunction(getattr(self._main, "__call__", None)):
+        if inspect.iscoroutinefunction(self._main):
             context.spawn(self._run_main, context, name="main")
         else:
             self._main(context)

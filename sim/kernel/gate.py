@@ -70,12 +70,13 @@ class Gate:
     def post(self, name: str, payload: Any, done: Callable[[Any], None]) -> None:
         """As `submit` without waiting; `done` is called in the simulation's order and must not block."""
         self._inbox.append((name, payload, done))
-        self._kernel._kick()
+        self._kernel.kick()
 
     def apply_now(self, name: str, payload: Any) -> Any:
         """Apply an operation at once, on an idle kernel; it must answer at once.  For the library's sync calls."""
         box: list[Any] = []
         self._do(name, payload, box.append)
+        self._kernel.kick()
         if not box:
             raise RuntimeError(f"{name} did not answer at once; use the awaiting form")
         return box[0]

@@ -177,7 +177,7 @@ class Kernel:
             if task.gen == gen:
                 task.gen += 1
                 self._late.append((task, outcome.capture(raise_cancel)))
-                self._kick()
+                self.kick()
             return Abort.FAILED
 
         self._hand_back()
@@ -205,7 +205,7 @@ class Kernel:
             task.trio_task = current_task()
             self._starting -= 1
             self._late.append((task, None))  # Trio starts children in any order: sorted by ident later
-            self._kick()
+            self.kick()
             started = False
             try:
                 with trio.CancelScope(shield=True):
@@ -228,7 +228,8 @@ class Kernel:
 
     # --- control, from any Trio task outside --------------------------------------------------------------
 
-    def _kick(self) -> None:
+    def kick(self) -> None:
+        """Tell the driver that there may be something to do."""
         if self._wakeup is not None:
             self._wakeup.set()
 
@@ -236,7 +237,7 @@ class Kernel:
         """Virtual seconds per real second: math.inf as fast as possible, 0 paused."""
         self._rebase()
         self._rate = rate
-        self._kick()
+        self.kick()
 
     @property
     def rate(self) -> float:
@@ -248,18 +249,18 @@ class Kernel:
     def step(self, count: int = 1) -> None:
         """Run that many units of work whatever the rate and the goal: meant for a paused kernel."""
         self._todo += count
-        self._kick()
+        self.kick()
 
     def stop(self) -> None:
         self._stopped = True
-        self._kick()
+        self.kick()
 
     def set_goal(self, until_us: int) -> None:
         """Let virtual time run up to this instant (NEVER_US: without end)."""
         if until_us > self._until_us and self._until_us <= self.now_us:
             self._rebase()
         self._until_us = until_us
-        self._kick()
+        self.kick()
 
     async def run_until(self, at_us: int) -> None:
         """Run everything due up to and including `at_us`, at the set pace; returns when it is done."""
@@ -384,7 +385,7 @@ class Kernel:
                 break
             done += 1
             self._livelock.count += 1
-            if done >= quota or (not done & 31 and perf_counter() > end):
+            if done >= quota or (not done & 15 and perf_counter() > end):
                 break
         if self._livelock.count > self._livelock.limit:
             raise LivelockError(self._livelock.describe(self.now_us, heap, ready))
@@ -406,7 +407,9 @@ class Kernel:
 
         A task cannot cancel the one that is running: that one ends by itself (`Context.exit` raises).
         """
-        for task in [task for task in self.tasks.values() if task.owner is owner and task is not self.current]:
+        for task in [
+            task for task in self.tasks.values() if task.owner is owner and task is not self.current
+        ]:
             task.scope.cancel()
 
     def resume_task(self, task: KernelTask, value: Any) -> None:
@@ -415,5 +418,7 @@ class Kernel:
 
     def check_deadlock(self) -> None:
         """Raise DeadlockError when tasks wait and nothing at all is left that could wake them."""
-        if self.tasks and not (self._heap or self._ready or self._late or self._starting or self.gate.waiting):
+        if self.tasks and not (
+            self._heap or self._ready or self._late or self._starting or self.gate.waiting
+        ):
             raise DeadlockError(describe_waits(self.now_us, self.tasks.values()))

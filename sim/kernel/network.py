@@ -42,7 +42,9 @@ class Rule:
 
     def covers(self, source: str, target: str) -> bool:
         forward = self._in(self.sources, source) and self._in(self.targets, target)
-        return forward or (self.both_ways and self._in(self.sources, target) and self._in(self.targets, source))
+        return forward or (
+            self.both_ways and self._in(self.sources, target) and self._in(self.targets, source)
+        )
 
     @staticmethod
     def _in(group: frozenset[str] | None, host: str) -> bool:

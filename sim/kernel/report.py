@@ -43,5 +43,8 @@ class Livelock:
                 names[getattr(entry[2], "__qualname__", repr(entry[2]))] += 1
         for task, _ in ready:
             names[task.name] += 1
-        often = ", ".join(f"{name} ({count} waiting)" for name, count in sorted(names.items(), key=lambda kv: (-kv[1], kv[0]))[:10])
+        often = ", ".join(
+            f"{name} ({count} waiting)"
+            for name, count in sorted(names.items(), key=lambda kv: (-kv[1], kv[0]))[:10]
+        )
         return f"livelock at {now_us / 1e6:.6f} s: {self.count} units of work without time moving on; queued: {often}"

@@ -1,0 +1,151 @@
+"""Work from outside and its replay; the trace file; links and the rules over them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.kernel import (
+    Context,
+    Kernel,
+    Network,
+    Operation,
+    Rule,
+    Trace,
+    load_journal,
+    read,
+    read_header,
+    save_journal,
+)
+from tests.unit.kernel.test_kernel import running
+
+
+async def disturbed(replay: list[Operation] | None = None) -> Kernel:
+    """A run that outside operations disturb at arbitrary moments, or the replay of one."""
+    kernel = Kernel(5, replay=replay)
+    kind = kernel.kind("seen", "what")
+
+    def bump(payload: Any, done: Callable[[Any], None]) -> None:
+        kernel.record(kind, (payload,))
+        kernel.call_later(3, lambda _: done(payload * 2))
+
+    kernel.gate.handle("bump", bump)
+    async with running(kernel) as supervisor:
+
+        async def main(ctx: Context) -> None:
+            random = ctx.stream("x")
+            while True:
+                await ctx.sleep_us(1 + int(10 * random.random()))
+                kernel.record(kind, (ctx.name,))
+
+        for index in range(5):
+            supervisor.add(f"a{index}", main)
+        if replay is None:
+            kernel.set_goal(1_000_000_000)
+            for number in range(5):
+                assert await kernel.gate.submit("bump", number) == number * 2
+            kernel.set_goal(kernel.now_us)
+        await kernel.run_until(kernel.now_us if replay is None else replay[-1].at_us + 5)
+        if replay is None:
+            await kernel.run_until(kernel.gate.journal[-1].at_us + 5)
+    return kernel
+
+
+async def test_a_journalled_run_replays_to_the_same_hash(tmp_path: Path) -> None:
+    live = await disturbed()
+    save_journal(tmp_path / "journal", live.gate.journal)
+    journal = load_journal(tmp_path / "journal")
+    assert [op.payload for op in journal] == [0, 1, 2, 3, 4]
+    again = await disturbed(journal)
+    # the live run may have gone on a little beyond its last operation: compare what both did
+    assert again.gate.journal == live.gate.journal
+    assert again.now_us <= live.now_us
+    if again.steps == live.steps:
+        assert again.trace.sha256() == live.trace.sha256()
+
+
+async def test_an_operation_applies_at_once_on_an_idle_kernel() -> None:
+    kernel, seen = Kernel(), []
+    kernel.gate.handle("now", lambda payload, done: done(payload + 1))
+    async with running(kernel):
+        await kernel.run_until(10)
+        assert kernel.idle
+        seen.append(kernel.gate.apply_now("now", 1))
+    assert seen == [2]
+
+
+def test_a_trace_file_gives_back_what_was_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "run.trace"
+    trace = Trace(path, {"seed": 9})
+    write = trace.kind("write", "key", "rev")
+    first = trace.add(write, 5, 0, ("a", 1))
+    trace.add(write, 7, first, ("b", 2))
+    digest = trace.sha256()
+    trace.close()
+    assert read_header(path)["seed"] == 9
+    assert [(r.ident, r.at_us, r.cause, r.kind, dict(r.values)) for r in read(path)] == [
+        (1, 5, 0, "write", {"key": "a", "rev": 1}),
+        (2, 7, 1, "write", {"key": "b", "rev": 2}),
+    ]
+    other = Trace()
+    kind = other.kind("write", "key", "rev")
+    other.add(kind, 5, 0, ("a", 1))
+    assert other.sha256() != digest
+    other.add(kind, 7, 1, ("b", 2))
+    assert other.sha256() == digest
+
+
+def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("hello")
+    with pytest.raises(ValueError, match="not a trace file"):
+        read_header(path)
+
+
+def test_a_partition_cuts_the_named_pairs_only_and_heals() -> None:
+    network = Network(1)
+    ab, ba, ac = network.link("a", "b"), network.link("b", "a"), network.link("a", "c")
+    network.impose(Rule("p", frozenset({"a"}), frozenset({"b"}), cut=True))
+    assert (ab.up, ba.up, ac.up, network.link("b", "a").up) == (False, False, True, False)
+    network.lift("p")
+    assert ab.up and ba.up
+
+
+def test_a_one_way_cut_leaves_the_other_direction() -> None:
+    network = Network(1)
+    network.impose(Rule("p", frozenset({"a"}), None, cut=True, both_ways=False))
+    assert not network.link("a", "b").up
+    assert network.link("b", "a").up
+
+
+def test_delays_of_a_link_depend_on_its_names_and_count_only() -> None:
+    def draws(busy: bool) -> list[int]:
+        network = Network(4)
+        link, other = network.link("a", "b"), network.link("a", "c")
+        found = []
+        for _ in range(20):
+            if busy:
+                other.delay_us()
+            found.append(link.delay_us())
+        return found
+
+    assert draws(False) == draws(True)
+    assert all(200 <= delay <= 800 for delay in draws(True))
+
+
+def test_loss_shows_as_retransmission_on_connections_and_as_silence_for_datagrams() -> None:
+    network = Network(4)
+    network.impose(Rule("bad", None, None, loss=0.5, duplication=0.5))
+    link = network.link("a", "b")
+    assert max(link.delay_us() for _ in range(50)) > 200_000
+    assert {len(link.datagram_us()) for _ in range(100)} == {0, 1, 2}
+
+
+def test_who_listens_hears_of_a_cut_before_and_after_it() -> None:
+    network, heard = Network(1), []
+    link = network.link("a", "b")
+    link.listeners.append(lambda: heard.append(link.up))
+    network.impose(Rule("p", frozenset({"a"}), None, cut=True))
+    network.lift("p")
+    assert heard == [True, False, False, True]
