@@ -1,0 +1,246 @@
+"""Every identifier that carries the product's name, once, in two naming sets.
+
+Turns the name of a naming set (`orch`, the default, or `kubernetes`, as upstream) into `Names`: the labels,
+annotations, taints, finalizers, groups, users, namespaces, leases and media types of a cluster.  No other
+module spells such an identifier, so that unmodified clients work as soon as a cluster uses `kubernetes`.
+
+Holds: attributes are set once, at import; nobody assigns one later.  Prefixes tell what a name is
+(`label_`, `annotation_`, `taint_`, `finalizer_`, `user_`, `group_`, `media_`, `lease_`).
+
+Mirrors  kubernetes v1.25 staging/src/k8s.io/api/core/v1/{well_known_labels,well_known_taints,annotation_key_constants}.go,
+         apps/v1, discovery/v1 and batch/v1 well-known labels, apiserver pkg/authentication/user/user.go.
+Differs  from upstream only in naming `orch`: `kubernetes.io` and `k8s.io` read `orch.io`, `kube-` reads `orch-`,
+         `kubelet` reads `orchlet`; identifiers without the product's name are the same in both sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+# Groups that never carry a domain (staging/src/k8s.io/api/*/register.go).
+_BARE_GROUPS = ("", "apps", "autoscaling", "batch", "extensions", "policy")
+_LONG_GROUPS = MappingProxyType({"rbac": "rbac.authorization", "flowcontrol": "flowcontrol.apiserver"})
+
+
+class Names:
+    """The identifiers of one naming set."""
+
+    def __init__(self, naming: str) -> None:
+        upstream = naming == "kubernetes"
+        self.naming = naming
+        self.domain = "kubernetes.io" if upstream else "orch.io"
+        self.group_domain = "k8s.io" if upstream else "orch.io"
+        self.short = "kube" if upstream else "orch"
+        self.product = "kubernetes" if upstream else "orch"
+        self._set_labels(self.domain)
+        self._set_annotations(self.domain)
+        self._set_taints_and_finalizers(self.domain)
+        self._set_cluster_objects(self.short)
+        self._set_users(self.short)
+        self._set_media_types()
+
+    def __repr__(self) -> str:
+        return f"Names({self.naming!r})"
+
+    # --- functions of a part ------------------------------------------------------------------------------
+
+    def group(self, short: str) -> str:
+        """Full name of an API group: "apps" -> "apps", "discovery" -> "discovery.k8s.io", "core" -> ""."""
+        if short == "core":
+            return ""
+        if short in _BARE_GROUPS or short.endswith("." + self.group_domain):
+            return short
+        return f"{_LONG_GROUPS.get(short, short)}.{self.group_domain}"
+
+    def short_group(self, group: str) -> str:
+        """A group without its domain, the same in every naming set: "rbac.authorization", "apps", ""."""
+        return group.removesuffix("." + self.group_domain)
+
+    def upstream_group(self, group: str) -> str:
+        """A group as upstream spells it, for what is named by upstream (schemas, hashes, recordings)."""
+        suffix = "." + self.group_domain
+        return group.removesuffix(suffix) + ".k8s.io" if group.endswith(suffix) else group
+
+    def api_version(self, short_group: str, version: str) -> str:
+        """An apiVersion: ("apps", "v1") -> "apps/v1", ("", "v1") -> "v1"."""
+        group = self.group(short_group)
+        return f"{group}/{version}" if group else version
+
+    def component(self, name: str) -> str:
+        """A control plane component: "apiserver" -> "kube-apiserver"."""
+        return f"{self.short}-{name}"
+
+    def node_user(self, node: str) -> str:
+        return self.user_node_prefix + node
+
+    def service_account_user(self, namespace: str, name: str) -> str:
+        return f"system:serviceaccount:{namespace}:{name}"
+
+    def service_account_groups(self, namespace: str) -> tuple[str, ...]:
+        return (
+            self.group_service_accounts,
+            f"{self.group_service_accounts}:{namespace}",
+            self.group_authenticated,
+        )
+
+    # --- the sets -----------------------------------------------------------------------------------------
+
+    def _set_labels(self, d: str) -> None:
+        self.label_hostname = f"{d}/hostname"
+        self.label_os = f"{d}/os"
+        self.label_arch = f"{d}/arch"
+        self.label_zone = f"topology.{d}/zone"
+        self.label_region = f"topology.{d}/region"
+        self.label_instance_type = f"node.{d}/instance-type"
+        self.label_windows_build = f"node.{d}/windows-build"
+        self.label_beta_os = f"beta.{d}/os"
+        self.label_beta_arch = f"beta.{d}/arch"
+        self.label_beta_instance_type = f"beta.{d}/instance-type"
+        self.label_beta_zone = f"failure-domain.beta.{d}/zone"
+        self.label_beta_region = f"failure-domain.beta.{d}/region"
+        self.label_node_role_prefix = f"node-role.{d}/"
+        self.label_role = f"{d}/role"
+        self.label_node_exclude_balancers = f"node.{d}/exclude-from-external-load-balancers"
+        self.label_node_exclude_disruption = f"node.{d}/exclude-disruption"
+        self.label_metadata_name = f"{d}/metadata.name"
+        self.label_service_name = f"{d}/service-name"
+        self.label_service_proxy_name = f"service.{d}/service-proxy-name"
+        self.label_headless = f"service.{d}/headless"
+        self.label_managed_by = f"endpointslice.{d}/managed-by"
+        self.label_skip_mirror = f"endpointslice.{d}/skip-mirror"
+        self.managed_by_endpointslice_controller = f"endpointslice-controller.{self.group_domain}"
+        self.managed_by_mirroring_controller = f"endpointslicemirroring-controller.{self.group_domain}"
+        self.label_automanaged = f"{self.short}-aggregator.{d}/automanaged"
+        self.label_bootstrapping = f"{d}/bootstrapping"
+        self.label_aggregate_to_prefix = f"rbac.authorization.{self.group_domain}/aggregate-to-"
+        self.label_pod_security_prefix = f"pod-security.{d}/"
+        self.label_statefulset_pod_name = f"statefulset.{d}/pod-name"
+        self.label_pod_template_hash = "pod-template-hash"
+        self.label_controller_revision_hash = "controller-revision-hash"
+        self.label_pod_template_generation = "pod-template-generation"
+        self.label_job_name = "job-name"
+        self.label_controller_uid = "controller-uid"
+
+    def _set_annotations(self, d: str) -> None:
+        ctl = "kubectl" if self.naming == "kubernetes" else "orchctl"
+        self.annotation_last_applied = f"{ctl}.{d}/last-applied-configuration"
+        self.annotation_restarted_at = f"{ctl}.{d}/restartedAt"
+        self.annotation_default_container = f"{ctl}.{d}/default-container"
+        self.annotation_change_cause = f"{d}/change-cause"
+        self.annotation_revision = f"deployment.{d}/revision"
+        self.annotation_revision_history = f"deployment.{d}/revision-history"
+        self.annotation_desired_replicas = f"deployment.{d}/desired-replicas"
+        self.annotation_max_replicas = f"deployment.{d}/max-replicas"
+        self.annotation_rollback_to = "deprecated.deployment.rollback.to"
+        self.annotation_template_generation = "deprecated.daemonset.template.generation"
+        self.annotation_pod_deletion_cost = f"controller.{d}/pod-deletion-cost"
+        self.annotation_job_tracking = f"batch.{d}/job-tracking"
+        self.annotation_job_completion_index = f"batch.{d}/job-completion-index"
+        self.annotation_last_change_trigger_time = f"endpoints.{d}/last-change-trigger-time"
+        self.annotation_over_capacity = f"endpoints.{d}/over-capacity"
+        self.annotation_tolerate_unready = f"service.alpha.{d}/tolerate-unready-endpoints"
+        self.annotation_topology_hints = f"service.{d}/topology-aware-hints"
+        self.annotation_leader = f"control-plane.alpha.{d}/leader"
+        self.annotation_node_ttl = f"node.alpha.{d}/ttl"
+        self.annotation_attach_detach = f"volumes.{d}/controller-managed-attach-detach"
+        self.annotation_mirror_pod = f"{d}/config.mirror"
+        self.annotation_config_source = f"{d}/config.source"
+        self.annotation_config_hash = f"{d}/config.hash"
+        self.annotation_config_seen = f"{d}/config.seen"
+        self.annotation_limit_ranger = f"{d}/limit-ranger"
+        self.annotation_psp = f"{d}/psp"
+        self.annotation_default_storage_class = f"storageclass.{d}/is-default-class"
+        self.annotation_beta_storage_class = f"volume.beta.{d}/storage-class"
+        self.annotation_bind_completed = f"pv.{d}/bind-completed"
+        self.annotation_bound_by_controller = f"pv.{d}/bound-by-controller"
+        self.annotation_provisioned_by = f"pv.{d}/provisioned-by"
+        self.annotation_selected_node = f"volume.{d}/selected-node"
+        self.annotation_storage_provisioner = f"volume.{d}/storage-provisioner"
+        self.annotation_beta_storage_provisioner = f"volume.beta.{d}/storage-provisioner"
+        self.annotation_service_account_name = f"{d}/service-account.name"
+        self.annotation_service_account_uid = f"{d}/service-account.uid"
+        self.annotation_mountable_secrets = f"{d}/enforce-mountable-secrets"
+        self.annotation_autoupdate = f"rbac.authorization.{d}/autoupdate"
+        self.annotation_seccomp_pod = "seccomp.security.alpha." + d + "/pod"
+        self.annotation_seccomp_container_prefix = "container.seccomp.security.alpha." + d + "/"
+        self.annotation_critical_pod = f"scheduler.alpha.{d}/critical-pod"
+        self.annotation_audit_deprecated = f"{self.group_domain}/deprecated"
+        self.annotation_audit_removed_release = f"{self.group_domain}/removed-release"
+
+    def _set_taints_and_finalizers(self, d: str) -> None:
+        self.taint_not_ready = f"node.{d}/not-ready"
+        self.taint_unreachable = f"node.{d}/unreachable"
+        self.taint_unschedulable = f"node.{d}/unschedulable"
+        self.taint_memory_pressure = f"node.{d}/memory-pressure"
+        self.taint_disk_pressure = f"node.{d}/disk-pressure"
+        self.taint_pid_pressure = f"node.{d}/pid-pressure"
+        self.taint_network_unavailable = f"node.{d}/network-unavailable"
+        self.taint_out_of_service = f"node.{d}/out-of-service"
+        self.taint_uninitialized = f"node.cloudprovider.{d}/uninitialized"
+        self.taint_shutdown = f"node.cloudprovider.{d}/shutdown"
+        self.finalizer_namespace = self.product
+        self.finalizer_foreground = "foregroundDeletion"
+        self.finalizer_orphan = "orphan"
+        self.finalizer_pvc_protection = f"{d}/pvc-protection"
+        self.finalizer_pv_protection = f"{d}/pv-protection"
+        self.finalizer_job_tracking = f"batch.{d}/job-tracking"
+        self.finalizer_load_balancer = f"service.{d}/load-balancer-cleanup"
+        self.finalizer_crd_cleanup = f"customresourcecleanup.apiextensions.{self.group_domain}"
+
+    def _set_cluster_objects(self, s: str) -> None:
+        self.default_namespace = "default"
+        self.system_namespace = f"{s}-system"
+        self.public_namespace = f"{s}-public"
+        self.lease_namespace = f"{s}-node-lease"
+        self.lease_controller_manager = f"{s}-controller-manager"
+        self.lease_scheduler = f"{s}-scheduler"
+        self.apiserver_service = self.product
+        self.config_map_root_ca = f"{s}-root-ca.crt"
+        self.config_map_authentication = "extension-apiserver-authentication"
+        self.volume_api_access_prefix = f"{s}-api-access-"
+        self.service_env_prefix = self.product.upper()
+        self.default_service_account = "default"
+        self.default_scheduler = "default-scheduler"
+        self.priority_class_node_critical = "system-node-critical"
+        self.priority_class_cluster_critical = "system-cluster-critical"
+        self.node_agent = "kubelet" if self.naming == "kubernetes" else "orchlet"
+        self.signer_client = f"{self.domain}/{s}-apiserver-client"
+        self.signer_node_client = f"{self.domain}/{s}-apiserver-client-{self.node_agent}"
+        self.signer_node_serving = f"{self.domain}/{self.node_agent}-serving"
+        self.signer_legacy = f"{self.domain}/legacy-unknown"
+        self.secret_type_service_account = f"{self.domain}/service-account-token"
+        self.secret_type_dockercfg = f"{self.domain}/dockercfg"
+        self.secret_type_dockerconfigjson = f"{self.domain}/dockerconfigjson"
+        self.secret_type_basic_auth = f"{self.domain}/basic-auth"
+        self.secret_type_ssh_auth = f"{self.domain}/ssh-auth"
+        self.secret_type_tls = f"{self.domain}/tls"
+
+    def _set_users(self, s: str) -> None:
+        self.user_scheduler = f"system:{s}-scheduler"
+        self.user_controller_manager = f"system:{s}-controller-manager"
+        self.user_apiserver = "system:apiserver"
+        self.user_anonymous = "system:anonymous"
+        self.user_node_prefix = "system:node:"
+        self.user_service_account_prefix = "system:serviceaccount:"
+        self.group_masters = "system:masters"
+        self.group_authenticated = "system:authenticated"
+        self.group_unauthenticated = "system:unauthenticated"
+        self.group_nodes = "system:nodes"
+        self.group_service_accounts = "system:serviceaccounts"
+        self.group_bootstrappers = "system:bootstrappers"
+
+    def _set_media_types(self) -> None:
+        self.media_json = "application/json"
+        self.media_yaml = "application/yaml"
+        self.media_protobuf = f"application/vnd.{self.product}.protobuf"
+        self.media_json_patch = "application/json-patch+json"
+        self.media_merge_patch = "application/merge-patch+json"
+        self.media_strategic_patch = "application/strategic-merge-patch+json"
+        self.media_apply_patch = "application/apply-patch+yaml"
+        # The request of the OpenAPI v2 protobuf form has an "@"; clients cannot parse that in an answer's type.
+        self.media_openapi_v2_request = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+        self.media_openapi_v2_answer = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+
+NAMES: Mapping[str, Names] = MappingProxyType({"orch": Names("orch"), "kubernetes": Names("kubernetes")})

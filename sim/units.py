@@ -1,0 +1,246 @@
+"""Text to integers and back: durations, times, quantities.
+
+Time is an integer of microseconds (suffix _us); points in time are microseconds since 1970 UTC.  Quantities
+are exact integers: nothing passes through a float.
+
+Mirrors  Go time.ParseDuration and Duration.String; apimachinery v1.25 pkg/api/resource/quantity.go,
+         pkg/apis/meta/v1/{time,micro_time}.go, pkg/util/duration/duration.go.
+Differs  a duration keeps whole microseconds (the rest is cut): virtual time has none smaller.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+MS = 1_000
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+
+# --- durations --------------------------------------------------------------------------------------------
+
+_UNIT_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,  # U+00B5, micro sign
+    "μs": 1_000,  # U+03BC, Greek mu
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+
+
+@lru_cache(maxsize=1024)
+def parse_duration_us(text: str) -> int:
+    """Microseconds of a Go duration ("1h2m3.5s", "-1.5h", "0"); ValueError as Go words it."""
+    body = text[1:] if text[:1] in ("+", "-") else text
+    if body == "0":
+        return 0
+    total_ns, at = 0, 0
+    while at < len(body):
+        part = _PART.match(body, at)
+        if part is None:
+            break
+        whole, _, fraction = part[1].partition(".")
+        unit_ns = _UNIT_NS[part[2]]
+        total_ns += int(whole or "0") * unit_ns + int(fraction or "0") * unit_ns // 10 ** len(fraction)
+        at = part.end()
+    if not body or at < len(body):
+        raise ValueError(f'time: invalid duration "{text}"')
+    total_us = total_ns // 1_000
+    return -total_us if text[0] == "-" else total_us
+
+
+def format_duration(us: int) -> str:
+    """Go's Duration.String: "1h2m3.5s", "1.5ms", "10µs", "0s"."""
+    if us == 0:
+        return "0s"
+    sign, us = ("-", -us) if us < 0 else ("", us)
+    if us < MS:
+        return f"{sign}{us}µs"
+    if us < SECOND:
+        return f"{sign}{_decimal(us, MS)}ms"
+    minutes, rest = divmod(us, MINUTE)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{_decimal(rest, SECOND)}s"
+    if hours:
+        text = f"{hours}h{minutes}m{text}"
+    elif minutes:
+        text = f"{minutes}m{text}"
+    return sign + text
+
+
+def _decimal(value: int, one: int) -> str:
+    whole, rest = divmod(value, one)
+    return f"{whole}.{rest:0{len(str(one)) - 1}d}".rstrip("0") if rest else str(whole)
+
+
+def human_duration(us: int) -> str:
+    """The age kubectl shows: "5s", "2m5s", "3h10m", "8d", "2y40d"; two digits of precision at most."""
+    seconds = -(-us // SECOND) if us < 0 else us // SECOND
+    if seconds < -1:
+        return "<invalid>"
+    if seconds < 0:
+        return "0s"
+    if seconds < 60 * 2:
+        return f"{seconds}s"
+    minutes = seconds // 60
+    if minutes < 10:
+        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
+    if minutes < 60 * 3:
+        return f"{minutes}m"
+    hours = minutes // 60
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    if hours < 24 * 8:
+        return f"{hours // 24}d{hours % 24}h" if hours % 24 else f"{hours // 24}d"
+    if hours < 24 * 365 * 2:
+        return f"{hours // 24}d"
+    years, days = hours // 24 // 365, hours // 24 % 365
+    if hours < 24 * 365 * 8:
+        return f"{years}y{days}d" if days else f"{years}y"
+    return f"{years}y"
+
+
+# --- points in time ---------------------------------------------------------------------------------------
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)")
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@lru_cache(maxsize=4096)
+def _second_text(unix_s: int) -> str:
+    return (_EPOCH + timedelta(seconds=unix_s)).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def format_time(unix_us: int) -> str:
+    """metav1.Time: whole seconds, "2022-08-23T00:00:00Z"."""
+    return _second_text(unix_us // SECOND) + "Z"
+
+
+def format_micro_time(unix_us: int) -> str:
+    """metav1.MicroTime: always six digits, "2022-08-23T00:00:00.000000Z"."""
+    unix_s, rest_us = divmod(unix_us, SECOND)
+    return f"{_second_text(unix_s)}.{rest_us:06d}Z"
+
+
+@lru_cache(maxsize=8192)
+def parse_time(text: str) -> int:
+    """Microseconds since 1970 of an RFC 3339 time, any offset, any number of digits; ValueError otherwise."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ValueError(f'parsing time "{text}": not RFC 3339')
+    zone = "+00:00" if match[3] == "Z" else match[3]
+    second = datetime.fromisoformat(match[1] + zone)
+    return (second - _EPOCH) // _MICROSECOND + int((match[2] or "0")[:6].ljust(6, "0"))
+
+
+# --- quantities -------------------------------------------------------------------------------------------
+
+NANO_PER_MILLI = 1_000_000
+NANO = 1_000_000_000
+DECIMAL_SI = "DecimalSI"
+BINARY_SI = "BinarySI"
+DECIMAL_EXPONENT = "DecimalExponent"
+
+_QUANTITY = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+|)")
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
+_MAX_NANO = (2**63 - 1) * NANO  # maxAllowed: larger amounts are capped
+_MAX_DIGITS = 18  # maxInt64Factors: up to here upstream keeps the text as written
+
+QUANTITY_SYNTAX = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+
+
+@lru_cache(maxsize=8192)
+def _parse_quantity(text: str) -> tuple[int, str, bool]:
+    """Nano units (rounded away from zero), format, and whether upstream keeps the text as written."""
+    text = text.strip()  # Quirk: blanks around a quantity are cut by its JSON decoder.
+    match = _QUANTITY.fullmatch(text)
+    if match is None or not text:
+        raise ValueError(QUANTITY_SYNTAX)
+    sign, whole, fraction, suffix = match[1], match[2].lstrip("0"), match[3] or "", match[4]
+    digits = int((whole + fraction) or "0")
+    if suffix in _BINARY:
+        power, style = _BINARY[suffix], BINARY_SI
+        precise = digits << power
+        scale = 9 - len(fraction)
+        kept = not fraction and 15 - len(whole) - power * 3 // 10 - 1 >= 0
+    else:
+        style = DECIMAL_SI if suffix in _DECIMAL else DECIMAL_EXPONENT
+        power = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+        precise = digits
+        scale = 9 + power - len(fraction)
+        kept = len(whole) + len(fraction) <= _MAX_DIGITS and scale >= 0
+    nano = precise * 10 ** min(scale, 64) if scale >= 0 else -(-precise // 10 ** min(-scale, 64))
+    if nano > _MAX_NANO:
+        nano, kept = _MAX_NANO, kept and scale < 27
+    if style == BINARY_SI and not kept and 0 < nano < NANO:
+        style = DECIMAL_SI
+    return (-nano if sign == "-" else nano), style, kept
+
+
+def quantity_nano(text: str | int | float) -> int:
+    """Nano units of a quantity, exact; ValueError with upstream's words if it is none."""
+    return _parse_quantity(str(text))[0]
+
+
+def quantity_milli(text: str | int | float) -> int:
+    """Milli units, rounded up as upstream's MilliValue: "100m" -> 100, "1" -> 1000."""
+    return -(-_parse_quantity(str(text))[0] // NANO_PER_MILLI)
+
+
+def quantity_value(text: str | int | float) -> int:
+    """Whole units, rounded up as upstream's Value: "1Ki" -> 1024, "100m" -> 1."""
+    return -(-_parse_quantity(str(text))[0] // NANO)
+
+
+def quantity_style(text: str | int | float) -> str:
+    """DecimalSI, BinarySI or DecimalExponent; a sum takes the style of its first part."""
+    return _parse_quantity(str(text))[1]
+
+
+def quantity_text(text: str | int | float) -> str:
+    """What upstream answers for a quantity it was sent: the text itself unless that is too long or too fine."""
+    nano, style, kept = _parse_quantity(str(text))
+    return str(text).strip() if kept else format_quantity_nano(nano, style)
+
+
+@lru_cache(maxsize=8192)
+def format_quantity_nano(nano: int, style: str = DECIMAL_SI) -> str:
+    """The canonical form of an amount in nano units."""
+    if nano == 0:
+        return "0"
+    sign, amount = ("-", -nano) if nano < 0 else ("", nano)
+    whole, rest = divmod(amount, NANO)
+    if style == BINARY_SI and not rest and whole >= 1024:
+        power = 0
+        while whole % 1024 == 0 and power < 6:
+            whole, power = whole // 1024, power + 1
+        return f"{sign}{whole}{('', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei')[power]}"
+    power = -9
+    while amount % 1000 == 0 and power < 18:
+        amount, power = amount // 1000, power + 3
+    if style == DECIMAL_EXPONENT:
+        return f"{sign}{amount}e{power}" if power else f"{sign}{amount}"
+    return f"{sign}{amount}{_DECIMAL_SUFFIX[power]}"
+
+
+def format_quantity_milli(milli: int, style: str = DECIMAL_SI) -> str:
+    """The canonical form of an amount in milli units: 1500 -> "1500m", 2000 -> "2"."""
+    return format_quantity_nano(milli * NANO_PER_MILLI, style)
+
+
+def format_quantity(value: int, style: str = DECIMAL_SI) -> str:
+    """The canonical form of whole units: 1024 in BinarySI -> "1Ki"."""
+    return format_quantity_nano(value * NANO, style)

@@ -1,0 +1,146 @@
+"""Durations, times and quantities."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim import units
+from sim.units import (
+    BINARY_SI,
+    DECIMAL_EXPONENT,
+    HOUR,
+    MINUTE,
+    MS,
+    SECOND,
+    format_duration,
+    format_micro_time,
+    format_quantity,
+    format_quantity_milli,
+    format_time,
+    human_duration,
+    parse_duration_us,
+    parse_time,
+    quantity_milli,
+    quantity_text,
+    quantity_value,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "us"),
+    [
+        ("1h2m3.5s", HOUR + 2 * MINUTE + 3500 * MS),
+        ("0", 0),
+        ("-1.5h", -90 * MINUTE),
+        ("10ms", 10 * MS),
+        ("1µs", 1),
+        ("1500ns", 1),
+        (".5s", 500 * MS),
+        ("5.s", 5 * SECOND),
+    ],
+)
+def test_a_go_duration_parses_to_microseconds(text, us):
+    assert parse_duration_us(text) == us
+
+
+@pytest.mark.parametrize("text", ["", "1d", "5", "s", "1h ", "1h-2m", "+"])
+def test_what_is_no_go_duration_is_refused(text):
+    with pytest.raises(ValueError, match="invalid duration"):
+        parse_duration_us(text)
+
+
+def test_durations_print_as_go_prints_them():
+    shown = [format_duration(us) for us in (0, 10, 1500, SECOND, 90 * SECOND, HOUR, -3500 * MS)]
+    assert shown == ["0s", "10µs", "1.5ms", "1s", "1m30s", "1h0m0s", "-3.5s"]
+
+
+@given(st.integers(min_value=-(10**15), max_value=10**15))
+def test_every_duration_survives_its_text(us):
+    assert parse_duration_us(format_duration(us)) == us
+
+
+@given(st.integers(min_value=0, max_value=4 * 10**15))
+def test_every_point_in_time_survives_its_text(us):
+    assert parse_time(format_micro_time(us)) == us
+    assert parse_time(format_time(us)) == us // SECOND * SECOND
+
+
+def test_times_take_offsets_and_any_number_of_digits():
+    assert format_time(parse_time("2022-08-23T02:00:00+02:00")) == "2022-08-23T00:00:00Z"
+    assert format_micro_time(parse_time("2022-08-23T00:00:00.1234567Z")) == "2022-08-23T00:00:00.123456Z"
+    with pytest.raises(ValueError, match="RFC 3339"):
+        parse_time("2022-08-23 00:00:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "milli"),
+    [
+        ("100m", 100),
+        ("1", 1000),
+        ("1.5", 1500),
+        ("1u", 1),
+        ("-100m", -100),
+        ("1e3", 1_000_000),
+        ("0.0001", 1),
+    ],
+)
+def test_milli_values_are_exact_and_round_up(text, milli):
+    assert quantity_milli(text) == milli
+
+
+def test_values_round_up_and_know_binary_suffixes():
+    assert [quantity_value(t) for t in ("1Ki", "0.5Gi", "100m", "Gi", "1Gi ", "8E", "1.1")] == [
+        1024,
+        2**29,
+        1,
+        0,
+        2**30,
+        8 * 10**18,
+        2,
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "1 Gi", "abc", "1ki", "1.2.3", "0x1", "--1"])
+def test_what_is_no_quantity_is_refused(text):
+    with pytest.raises(ValueError, match="regular expression"):
+        quantity_value(text)
+
+
+def test_quantities_keep_their_text_unless_too_fine():
+    assert [quantity_text(t) for t in ("0010", "+5", "5.", "0.5Gi", "1Gi ", 3, "1.0000000001")] == [
+        "0010",
+        "+5",
+        "5.",
+        "512Mi",
+        "1Gi",
+        "3",
+        "1000000001n",
+    ]
+
+
+def test_canonical_quantities_take_the_largest_exact_suffix():
+    assert format_quantity(1024, BINARY_SI) == "1Ki"
+    assert format_quantity(1536 * 2**20, BINARY_SI) == "1536Mi"
+    assert format_quantity(1000, BINARY_SI) == "1k"
+    assert format_quantity(2000) == "2k"
+    assert format_quantity_milli(1500) == "1500m"
+    assert format_quantity_milli(2000) == "2"
+    assert format_quantity(5000, DECIMAL_EXPONENT) == "5e3"
+    assert format_quantity(0) == "0"
+
+
+@given(st.integers(min_value=-(10**12), max_value=10**12))
+def test_every_milli_amount_survives_its_text(milli):
+    assert quantity_milli(format_quantity_milli(milli)) == milli
+
+
+def test_ages_read_as_kubectl_shows_them():
+    shown = [human_duration(s * SECOND) for s in (0, 119, 120, 125, 600, 3 * 3600, 3 * 3600 + 600)]
+    assert shown == ["0s", "119s", "2m", "2m5s", "10m", "3h", "3h10m"]
+    day = 24 * 3600
+    shown = [
+        human_duration(s * SECOND) for s in (47 * 3600, 2 * day, 50 * 3600, 9 * day, 800 * day, 3000 * day)
+    ]
+    assert shown == ["47h", "2d", "2d2h", "9d", "2y70d", "8y"]
+    assert human_duration(-500) == "0s"
+    assert human_duration(-2 * units.SECOND) == "<invalid>"
