@@ -1,0 +1,322 @@
+"""What every control loop shares: its environment, workers over a queue, expectations, batches, adoption.
+
+Turns a loop's `sync(key)` into workers on a rate-limited queue; counts the creates and deletes a loop has sent
+but not yet seen in its cache (`Expectations`); sends many requests at once or in growing batches
+(`in_parallel`, `slow_start`); settles who controls an object (`claim`, `claim_objects`).
+
+Holds: a worker never ends by a failed sync; a key is retried with growing delay until a sync succeeds or its
+retries are used up; results of parallel requests come in the order of the requests.
+
+Mirrors  kubernetes v1.25 pkg/controller/controller_utils.go (expectations, slow start),
+         pkg/controller/controller_ref_manager.go, cmd/kube-controller-manager/app/core.go (clients).
+Differs  an expectation is looked up on the actor's own clock, not on the wall clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sim.machinery.api import Obj, Reply
+from sim.units import MINUTE
+
+if TYPE_CHECKING:
+    from sim.client import Client, EventRecorder, Informers, WorkQueue
+    from sim.ident import Names
+    from sim.kernel import Context
+    from sim.machinery.scheme import Scheme
+    from sim.options.controller_manager import ControllerManagerOptions
+
+EXPECTATION_TTL_US = 5 * MINUTE  # ExpectationsTimeout
+SLOW_START_INITIAL = 1  # SlowStartInitialBatchSize
+
+Sync = Callable[[Any], Awaitable[str | None]]
+Send = Callable[[int, Callable[[Reply], None]], None]
+
+
+@dataclass(slots=True)
+class Env:
+    """What a loop gets from the process it runs in.
+
+    connect: makes a client from (client name, QPS, burst)
+    record_with: makes an event recorder from (client, component)
+    """
+
+    ctx: Context
+    scheme: Scheme
+    names: Names
+    informers: Informers
+    options: ControllerManagerOptions
+    connect: Callable[[str, float, int], Client]
+    record_with: Callable[[Client, str], EventRecorder]
+
+    def client(self, name: str, qps: float | None = None, burst: int | None = None) -> Client:
+        """A new client with a token bucket of its own: each constructed client has one, as upstream."""
+        options = self.options
+        return self.connect(
+            name, options.api_qps if qps is None else qps, options.api_burst if burst is None else burst
+        )
+
+    def recorder(self, component: str, client: Client) -> EventRecorder:
+        """Events of `component`, paid from the bucket of `client`."""
+        return self.record_with(client, component)
+
+    def queue(self, name: str) -> WorkQueue:
+        """A queue with the default limiter: max(5 ms doubling to 1000 s, 10/s with burst 100)."""
+        from sim.client import WorkQueue
+
+        return WorkQueue(self.ctx, name)
+
+
+# --- workers ----------------------------------------------------------------------------------------------
+
+
+def run_workers(env: Env, queue: WorkQueue, sync: Sync, workers: int, max_retries: int | None = None) -> None:
+    """Start `workers` tasks; `sync(key)` answers an error text, or None when it is done with the key.
+
+    An error puts the key back with growing delay, at most `max_retries` times in a row (None: for ever).
+    """
+    failed = env.ctx.kernel.kind("sync-error", "queue", "key", "error")
+
+    async def work() -> None:
+        while True:
+            key = await queue.get()
+            error = await sync(key)
+            if error is None:
+                queue.forget(key)
+            else:
+                env.ctx.record(failed, (queue.name, str(key), error))
+                if max_retries is None or queue.retries(key) < max_retries:
+                    queue.add_rate_limited(key)
+                else:
+                    queue.forget(key)
+            queue.done(key)
+
+    for index in range(workers):
+        env.ctx.spawn(work, name=f"{queue.name}-{index}")
+
+
+# --- expectations -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Expected:
+    creates: int
+    deletes: int
+    since_us: int
+    keys: dict[str, None] = field(default_factory=dict)  # deletes awaited one by one (insertion-ordered)
+
+
+class Expectations:
+    """Creates and deletes sent per owner key and not yet seen; a sync that would count wrongly waits.
+
+    `expect_deletes` names the objects, so that the same deletion seen twice (first the mark, then the removal)
+    counts once.
+    """
+
+    __slots__ = ("_now_us", "_owners")
+
+    def __init__(self, now_us: Callable[[], int]) -> None:
+        self._now_us = now_us
+        self._owners: dict[str, _Expected] = {}
+
+    def expect(self, owner: str, creates: int, deletes: int = 0) -> None:
+        """Await this much of the owner; whatever was awaited before is replaced."""
+        self._owners[owner] = _Expected(creates, deletes, self._now_us())
+
+    def expect_creates(self, owner: str, count: int) -> None:
+        self.expect(owner, count)
+
+    def expect_deletes(self, owner: str, keys: Sequence[str]) -> None:
+        entry = _Expected(0, len(keys), self._now_us(), dict.fromkeys(keys))
+        self._owners[owner] = entry
+
+    def created(self, owner: str, count: int = 1) -> None:
+        """Creations seen, or given up."""
+        entry = self._owners.get(owner)
+        if entry is not None:
+            entry.creates -= count
+
+    def deleted(self, owner: str, key: str | None = None) -> None:
+        """A deletion seen or given up; `key` where the deletes were named."""
+        entry = self._owners.get(owner)
+        if entry is None:
+            return
+        if key is not None:
+            if key not in entry.keys:
+                return
+            del entry.keys[key]
+        entry.deletes -= 1
+
+    def satisfied(self, owner: str) -> bool:
+        entry = self._owners.get(owner)
+        if entry is None or (entry.creates <= 0 and entry.deletes <= 0):
+            return True
+        return self._now_us() - entry.since_us > EXPECTATION_TTL_US
+
+    def forget(self, owner: str) -> None:
+        self._owners.pop(owner, None)
+
+
+# --- many requests ----------------------------------------------------------------------------------------
+
+
+async def in_parallel(ctx: Context, count: int, send: Send) -> list[Reply]:
+    """Send requests 0 … count-1 at this instant (`send(i, on_reply)`); their replies in that order."""
+    replies: list[Any] = [None] * count
+    left = count
+    finished = ctx.future("replies")
+
+    def sent(index: int) -> Callable[[Reply], None]:
+        def on_reply(reply: Reply) -> None:
+            nonlocal left
+            replies[index] = reply
+            left -= 1
+            if not left:
+                finished.set(None)
+
+        return on_reply
+
+    for index in range(count):
+        send(index, sent(index))
+    if count:
+        await finished.wait()
+    return replies
+
+
+async def slow_start(
+    ctx: Context, count: int, send: Send, failed: Callable[[Reply], bool] | None = None
+) -> list[Reply]:
+    """As `in_parallel`, in batches of 1, 2, 4, 8 …; a batch with a failure is the last.
+
+    Answers the replies of the requests made; `failed` says which replies count as failures (default: not ok).
+    """
+    replies: list[Reply] = []
+    batch = min(count, SLOW_START_INITIAL)
+    while batch:
+        first = len(replies)
+        replies += await in_parallel(
+            ctx, batch, lambda index, on_reply, first=first: send(first + index, on_reply)
+        )
+        if any(failed(reply) if failed is not None else not reply.ok for reply in replies[first:]):
+            break
+        batch = min(2 * batch, count - len(replies))
+    return replies
+
+
+# --- controller references --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What an owner does about candidates: those it has, those to take in and those to let go."""
+
+    kept: list[Obj]
+    adopt: list[Obj]
+    release: list[Obj]
+
+
+def controller_ref(api_version: str, kind: str, owner: Obj) -> Obj:
+    """The owner reference with which `owner` controls an object."""
+    meta = owner["metadata"]
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def claim(owner: Obj, candidates: Sequence[Obj], matches: Callable[[Obj], bool]) -> Claims:
+    """Sort candidates of the owner's namespace: another's are ignored, ours kept or let go, orphans taken in."""
+    uid = owner["metadata"]["uid"]
+    deleting = "deletionTimestamp" in owner["metadata"]
+    kept: list[Obj] = []
+    adopt: list[Obj] = []
+    release: list[Obj] = []
+    for obj in candidates:
+        meta = obj["metadata"]
+        holder = next((ref for ref in meta.get("ownerReferences") or () if ref.get("controller")), None)
+        if holder is not None:
+            if holder["uid"] != uid:
+                continue
+            if matches(obj):
+                kept.append(obj)
+            elif not deleting:
+                release.append(obj)
+        elif not deleting and "deletionTimestamp" not in meta and matches(obj):
+            adopt.append(obj)
+    return Claims(kept, adopt, release)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The claiming owner: its object, where it lives (`resource`) and how references call it."""
+
+    obj: Obj
+    resource: str
+    api_version: str
+    kind: str
+
+
+async def claim_objects(
+    client: Client, owner: Owner, resource: str, candidates: Sequence[Obj], matches: Callable[[Obj], bool]
+) -> tuple[list[Obj], str | None]:
+    """Settle `claim` at the API: the objects owned now, in candidates' order, and the first error if any.
+
+    The owner is read once, live, before the first adoption: a cache that lags must not let a deleted owner,
+    or a namesake of it, take anything in.
+    """
+    claims = claim(owner.obj, candidates, matches)
+    if not claims.adopt and not claims.release:
+        return claims.kept, None
+    owned = {obj["metadata"]["uid"]: obj for obj in claims.kept}
+    error: str | None = None
+    for obj in claims.release:
+        failure = await _release(client, owner, resource, obj)
+        error = error or failure
+    refused = await _can_adopt(client, owner) if claims.adopt else None
+    for obj in claims.adopt:
+        failure = refused or await _adopt(client, owner, resource, obj)
+        if failure is None:
+            owned[obj["metadata"]["uid"]] = obj
+        elif failure != _GONE:
+            error = error or failure
+    return [obj for obj in candidates if obj["metadata"]["uid"] in owned], error
+
+
+_GONE = "gone"
+
+
+async def _can_adopt(client: Client, owner: Owner) -> str | None:
+    meta = owner.obj["metadata"]
+    live = await client.get(owner.resource, meta.get("namespace", ""), meta["name"])
+    if not live.ok:
+        return f"can't adopt: {live.message}"
+    if live.obj["metadata"]["uid"] != meta["uid"]:
+        return f"original {owner.kind} {meta['name']} is gone"
+    if "deletionTimestamp" in live.obj["metadata"]:
+        return f"{meta['name']} has just been deleted"
+    return None
+
+
+async def _adopt(client: Client, owner: Owner, resource: str, obj: Obj) -> str | None:
+    meta = obj["metadata"]
+    ref = controller_ref(owner.api_version, owner.kind, owner.obj)
+    patch = {"metadata": {"ownerReferences": [ref], "uid": meta["uid"]}}
+    reply = await client.patch(resource, meta.get("namespace", ""), meta["name"], patch)
+    if reply.ok:
+        return None
+    return _GONE if reply.reason == "NotFound" else reply.message
+
+
+async def _release(client: Client, owner: Owner, resource: str, obj: Obj) -> str | None:
+    meta = obj["metadata"]
+    gone = {"$patch": "delete", "uid": owner.obj["metadata"]["uid"]}
+    patch = {"metadata": {"ownerReferences": [gone], "uid": meta["uid"]}}
+    reply = await client.patch(resource, meta.get("namespace", ""), meta["name"], patch)
+    # Invalid: the object carries another uid by now, or no reference any more
+    return None if reply.ok or reply.reason in ("NotFound", "Invalid") else reply.message
