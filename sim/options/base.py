@@ -1,0 +1,212 @@
+"""Options of daemons: text from a command line or values from YAML to one frozen, typed value per daemon.
+
+A daemon's options are a frozen dataclass whose fields are made by `option(...)`: each field knows the name of
+its option in the specification, how its text reads, and what it has an effect on.  `parse` makes the value;
+an option nobody knows and one that has no effect in this program are refused, naming the place.
+
+Holds: a parsed value is complete and valid; defaults are written as the specification writes them and go
+through the same reader as a user's text.  Durations are microseconds, their fields end in `_us`.
+
+Mirrors  the flag types of k8s.io/component-base and spf13/pflag as the daemons use them.
+Differs  YAML may give a native number, boolean or list where the command line gives text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from sim.errors import InputError
+from sim.ident import NAMES, Names
+from sim.units import parse_duration_us
+
+Reader = Callable[[object], Any]
+Options = TypeVar("Options")
+_SPEC = "option"
+
+
+# --- how values read: ValueError says what was wanted ------------------------------------------------------
+
+
+def duration(value: object) -> int:
+    """Microseconds of "1m30s"; a bare 0 is allowed, other bare numbers lack their unit."""
+    if isinstance(value, str):
+        try:
+            return parse_duration_us(value)
+        except ValueError:
+            pass
+    elif value == 0 and not isinstance(value, bool):
+        return 0
+    raise ValueError('a duration such as "40s" or "5m0s"')
+
+
+def integer(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            pass
+    raise ValueError("a whole number")
+
+
+def number(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    raise ValueError("a number")
+
+
+def boolean(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    # the texts that Go's strconv.ParseBool takes
+    if isinstance(value, str) and value in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if isinstance(value, str) and value in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise ValueError("true or false")
+
+
+def string(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError("a text")
+
+
+def strings(value: object) -> tuple[str, ...]:
+    """A comma-separated text or a list of texts."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+        return tuple(value)
+    raise ValueError("a list such as a,b")
+
+
+def mapping(value: object) -> Mapping[str, str]:
+    """"key=value,key=value" or a mapping."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, str):
+        pairs = [part.partition("=") for part in value.split(",") if part]
+        if all(equals for _, equals, _ in pairs):
+            return {key.strip(): entry.strip() for key, _, entry in pairs}
+    raise ValueError("pairs such as key=value,key=value")
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# --- checks: an error text or None -------------------------------------------------------------------------
+
+Check = Callable[[Any], str | None]
+
+
+def at_least(low: float) -> Check:
+    return lambda value: None if value >= low else f"must be at least {low}"
+
+
+def more_than(low: float) -> Check:
+    return lambda value: None if value > low else f"must be more than {low}"
+
+
+def within(low: float, high: float) -> Check:
+    return lambda value: None if low <= value <= high else f"must be between {low} and {high}"
+
+
+def one_of(*allowed: str) -> Check:
+    return lambda value: None if value in allowed else f"must be one of {', '.join(allowed)}"
+
+
+# --- declaring ----------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Option:
+    """One option as the specification names it; `{short}` in name or default is the naming set's short name."""
+
+    name: str
+    read: Reader
+    default: object
+    effect: str
+    unit: str
+    check: Check | None
+
+    def spelled(self, names: Names) -> str:
+        return self.name.format(short=names.short)
+
+    def value(self, raw: object, names: Names) -> Any:
+        """The typed value of a raw one; ValueError says what is wrong."""
+        if isinstance(raw, str):
+            raw = raw.replace("{short}", names.short)
+        try:
+            value = self.read(raw)
+        except ValueError as wanted:
+            raise ValueError(f"is {raw!r}, wanted {wanted}") from None
+        problem = self.check(value) if self.check is not None else None
+        if problem is not None:
+            raise ValueError(f"is {raw!r}, {problem}")
+        return value
+
+
+def option(
+    name: str, read: Reader, default: object, effect: str, *, unit: str = "", check: Check | None = None
+) -> Any:
+    """A dataclass field that is an option.  `default` is written as a user would write it."""
+    spec = Option(name, read, default, effect, unit, check)
+    return dataclasses.field(
+        default_factory=lambda: spec.value(spec.default, NAMES["orch"]), metadata={_SPEC: spec}
+    )
+
+
+def options_of(daemon: type[Any]) -> dict[str, Option]:
+    """Field name to option of a daemon's options class."""
+    return {f.name: f.metadata[_SPEC] for f in dataclasses.fields(daemon) if _SPEC in f.metadata}
+
+
+# --- parsing ------------------------------------------------------------------------------------------------
+
+
+def parse(
+    daemon: type[Options],
+    given: Mapping[str, object],
+    *,
+    names: Names = NAMES["orch"],
+    place: str = "",
+    known: Iterable[str] = (),
+    places: Mapping[str, str] | None = None,
+) -> Options:
+    """The options of a daemon from option names (with or without `--`) to texts or YAML values.
+
+    known: names of the specification that have no effect in this program: refused as such, not as typos
+    place, places: where the options come from, as a whole and per option, for errors
+    """
+    specs = options_of(daemon)
+    fields = {spec.spelled(names): field for field, spec in specs.items()}
+    values = {field: spec.value(spec.default, names) for field, spec in specs.items()}
+    for raw_name, raw in given.items():
+        name = raw_name.removeprefix("--")
+        where = (places or {}).get(raw_name, place)
+        field = fields.get(name)
+        if field is None:
+            raise _refusal(name, fields, [entry.format(short=names.short) for entry in known], where)
+        try:
+            values[field] = specs[field].value(raw, names)
+        except ValueError as problem:
+            raise InputError(f"option {name} {problem}", where) from None
+    return daemon(**values)
+
+
+def _refusal(name: str, fields: Iterable[str], known: Iterable[str], place: str) -> InputError:
+    if name in known:
+        return InputError(f"option {name} has no effect here yet", place, "leave it out")
+    close = difflib.get_close_matches(name, sorted(fields), 1)
+    return InputError(f"unknown option {name}", place, f"did you mean {close[0]}?" if close else "")
