@@ -1,0 +1,348 @@
+"""A scenario document to a `Plan`, or one clear error with its place.
+
+Checks everything that can be known before the run: fields and types (by the schema), durations, that node
+selections match nodes, that actors, steps and files named exist, that a step has exactly one action.  Nothing
+is run by halves: a plan is made whole or not at all.
+
+Holds: the same document gives the same plan; manifests are read only from below the scenario's own folder.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from sim.errors import InputError
+from sim.ident import NAMES
+from sim.scenario import schema
+from sim.scenario.actions import Known, plan_action
+from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan, Plan, PlannedExpectation, PlannedStep
+from sim.scenario.settings import override
+from sim.scenario.source import Document, read_documents
+from sim.units import parse_duration_us
+
+NODES_MAX = 20_000
+_AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
+_PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
+
+
+def load(path: Path, settings: Sequence[str] = ()) -> Plan:
+    """Read, override, check and plan one scenario file."""
+    documents = read_documents(path)
+    if len(documents) != 1:
+        raise InputError(f"holds {len(documents)} documents; a scenario is one", str(path))
+    for setting in settings:
+        override(documents[0], setting)
+    return compile_plan(documents[0], path.parent)
+
+
+def compile_plan(document: Document, folder: Path) -> Plan:
+    """Plan a document whose manifests lie below `folder`."""
+    return _Compiler(document, folder).plan()
+
+
+class _Compiler:
+    def __init__(self, document: Document, folder: Path) -> None:
+        self.document = document
+        self.folder = folder
+
+    def plan(self) -> Plan:
+        scenario = self._convert()
+        spec = scenario.spec
+        cluster = self._cluster(spec.cluster)
+        objects: list[Mapping[str, Any]] = []
+        for index, entry in enumerate(spec.objects):
+            objects += self._objects(entry, ("spec", "objects", index), cluster.naming)
+        duration_us = self.duration(spec.duration, ("spec", "duration"))
+        steps = self._steps(spec, cluster, objects, duration_us)
+        names = {step.name for step in steps} | {step.kind for step in steps}
+        return Plan(
+            name=scenario.metadata.name,
+            description=scenario.metadata.description,
+            seed=spec.seed,
+            duration_us=duration_us,
+            cluster=cluster,
+            objects=tuple(objects),
+            steps=steps,
+            expectations=self._expectations(spec.expect, names),
+            file=self.document.file,
+        )
+
+    # --- schema -------------------------------------------------------------------------------------------
+
+    def _convert(self) -> schema.Scenario:
+        if not isinstance(self.document.value, dict):
+            raise self.document.error((), "a scenario is a mapping with apiVersion, kind, metadata and spec")
+        try:
+            return msgspec.convert(self.document.value, schema.Scenario)
+        except msgspec.ValidationError as error:
+            raise self._located(str(error)) from None
+
+    def _located(self, text: str) -> InputError:
+        found = _AT.match(text)
+        assert found is not None
+        path: list[str | int] = []
+        for part in _PART.finditer(found["path"] or ""):
+            if part[2]:
+                path.append(int(part[2]))
+            elif part[1]:
+                path.append(part[1])
+        message, remedy = found["message"], ""
+        unknown = _UNKNOWN.match(message)
+        if unknown:
+            owner = _struct_at(schema.Scenario, path)
+            remedy = _suggestion(unknown["name"], owner.__struct_encode_fields__ if owner else ())
+            path.append(unknown["name"])
+            message = f"unknown field {unknown['name']!r}"
+        return self.document.error(tuple(path), message[0].lower() + message[1:], remedy)
+
+    def duration(self, text: str, path: tuple[str | int, ...]) -> int:
+        try:
+            value = parse_duration_us(text)
+        except ValueError:
+            raise self.document.error(
+                path, f"{text!r} is not a duration", "write it as 90s, 5m or 1h30m"
+            ) from None
+        if value < 0:
+            raise self.document.error(path, f"the duration {text} is negative")
+        return value
+
+    def latency(self, text: str | None, path: tuple[str | int, ...]) -> tuple[int, int] | None:
+        if text is None:
+            return None
+        low, dots, high = text.partition("..")
+        low_us = self.duration(low, path)
+        high_us = self.duration(high, path) if dots else low_us
+        if high_us < low_us:
+            raise self.document.error(path, f"the range {text} ends before it begins")
+        return low_us, high_us
+
+    # --- cluster ------------------------------------------------------------------------------------------
+
+    def _cluster(self, cluster: schema.Cluster) -> ClusterPlan:
+        nodes: list[NodePlan] = []
+        seen: set[str] = set()
+        for index, group in enumerate(cluster.nodes):
+            path = ("spec", "cluster", "nodes", index)
+            for node in self._group(group, path):
+                if node.name in seen:
+                    raise self.document.error(
+                        path, f"two nodes are named {node.name}", "give the group a prefix"
+                    )
+                seen.add(node.name)
+                nodes.append(node)
+        if len(nodes) > NODES_MAX:
+            raise self.document.error(
+                ("spec", "cluster", "nodes"), f"{len(nodes)} nodes; at most {NODES_MAX} are run"
+            )
+
+        def component(part: schema.Component, key: str) -> ComponentPlan:
+            return ComponentPlan(
+                part.replicas, part.flags, self.document.place(("spec", "cluster", key, "flags"))
+            )
+
+        return ClusterPlan(
+            naming=cluster.naming,
+            nodes=tuple(nodes),
+            api_server=component(cluster.api_server, "apiServer"),
+            controller_manager=component(cluster.controller_manager, "controllerManager"),
+            scheduler=component(cluster.scheduler, "scheduler"),
+            latency_us=self.latency(cluster.latency, ("spec", "cluster", "latency")),
+        )
+
+    def _group(self, group: schema.NodeGroup, path: tuple[str | int, ...]) -> Iterable[NodePlan]:
+        for key, text in (("imagePull", group.runtime.image_pull), ("start", group.runtime.start)):
+            self.duration(text, (*path, "runtime", key))
+        capacity = {key: str(value) for key, value in group.capacity.items()}
+        place = self.document.place((*path, "flags"))
+        for index in range(group.count):
+            zone = group.zones[index % len(group.zones)] if group.zones else ""
+            number = index // len(group.zones) if group.zones else index
+            name = f"{group.prefix}-{zone}-{number}" if zone else f"{group.prefix}-{number}"
+            taints = tuple(group.taints)
+            yield NodePlan(
+                name, zone, group.region, capacity, group.labels, taints, group.runtime, group.flags, place
+            )
+
+    # --- objects ------------------------------------------------------------------------------------------
+
+    def _objects(
+        self, entry: str | dict[str, Any], path: tuple[str | int, ...], naming: str
+    ) -> list[Mapping[str, Any]]:
+        if isinstance(entry, dict):
+            return [self._manifest(entry, self.document, path, naming)]
+        base = self.folder.resolve()
+        file = (base / entry).resolve()
+        if not file.is_relative_to(base):
+            raise self.document.error(path, f"{entry} lies outside the scenario's folder")
+        try:
+            documents = read_documents(file, str(self.folder / entry))
+        except InputError as error:
+            if error.message == "no such file":
+                raise self.document.error(
+                    path, f"there is no file {entry}", f"looked in {self.folder}"
+                ) from None
+            raise
+        return [self._manifest(document.value, document, (), naming) for document in documents]
+
+    def _manifest(
+        self, value: Any, document: Document, path: tuple[str | int, ...], naming: str
+    ) -> Mapping[str, Any]:
+        if not isinstance(value, dict):
+            raise document.error(path, "an object is a mapping with apiVersion, kind and metadata")
+        for key in ("apiVersion", "kind"):
+            if not isinstance(value.get(key), str):
+                raise document.error(path, f"the object has no {key}")
+        if not isinstance(value.get("metadata"), dict) or not isinstance(value["metadata"].get("name"), str):
+            raise document.error((*path, "metadata"), "the object has no metadata.name")
+        translated = translate(value, naming)
+        assert isinstance(translated, dict)
+        return translated
+
+    # --- timeline and expectations ------------------------------------------------------------------------
+
+    def _steps(
+        self, spec: schema.Spec, cluster: ClusterPlan, objects: Sequence[Mapping[str, Any]], duration_us: int
+    ) -> tuple[PlannedStep, ...]:
+        known = Known.of(cluster, objects)
+        planned: list[PlannedStep] = []
+        for index, step in enumerate(spec.timeline):
+            path = ("spec", "timeline", index)
+            at_us = self.duration(step.at, (*path, "at"))
+            if at_us > duration_us:
+                raise self.document.error(
+                    (*path, "at"), f"{step.at} is after the end of the run at {spec.duration}"
+                )
+            kind, body = self._one_action(step, path)
+            name = step.name or f"{kind}-{index + 1}"
+            if name in known.steps:
+                raise self.document.error((*path, "name"), f"two steps are named {name!r}")
+            for_us = None if step.for_ is UNSET else self.duration(str(step.for_), (*path, "for"))
+            action = plan_action(self, known, name, body, (*path, kind), cluster.naming)
+            known.steps[name] = action
+            planned.append(PlannedStep(at_us, name, kind, action, for_us, self.document.place(path)))
+        return tuple(planned)
+
+    def objects_of(
+        self, body: schema.Apply, path: tuple[str | int, ...], naming: str
+    ) -> list[Mapping[str, Any]]:
+        """The objects of an apply step, files first."""
+        found: list[Mapping[str, Any]] = []
+        for index, file in enumerate(body.files):
+            found += self._objects(file, (*path, "files", index), naming)
+        for index, value in enumerate(body.objects):
+            found += self._objects(value, (*path, "objects", index), naming)
+        if not found:
+            raise self.document.error(path, "applies nothing", "give files or objects")
+        return found
+
+    def _one_action(self, step: schema.Step, path: tuple[str | int, ...]) -> tuple[str, Any]:
+        given = [
+            (shown, getattr(step, field))
+            for field, shown in zip(step.__struct_fields__, step.__struct_encode_fields__, strict=True)
+            if field not in ("at", "name", "for_") and getattr(step, field) is not UNSET
+        ]
+        if len(given) != 1:
+            what = " and ".join(shown for shown, _ in given) or "nothing"
+            raise self.document.error(path, f"a step has exactly one action; this one has {what}")
+        return given[0]
+
+    def _expectations(
+        self, expectations: Sequence[schema.Expectation], names: set[str]
+    ) -> tuple[PlannedExpectation, ...]:
+        planned = []
+        seen: set[str] = set()
+        for index, expectation in enumerate(expectations):
+            path = ("spec", "expect", index)
+            if expectation.name in seen:
+                raise self.document.error((*path, "name"), f"two expectations are named {expectation.name!r}")
+            seen.add(expectation.name)
+            for key in ("after", "until"):
+                wanted = getattr(expectation, key)
+                if wanted and wanted not in names and not _is_duration(wanted):
+                    raise self.document.error(
+                        (*path, key), f"no step is named {wanted!r}", _suggestion(wanted, sorted(names))
+                    )
+            planned.append(PlannedExpectation(expectation, self.document.place(path)))
+        return tuple(planned)
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        return parse_duration_us(text) >= 0
+    except ValueError:
+        return False
+
+
+def _suggestion(word: str, words: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(words), n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known are: {', '.join(words)}"
+
+
+def _struct_at(kind: Any, path: Sequence[str | int]) -> Any:
+    """The struct type that a path into a scenario leads to, for suggestions."""
+    for part in path:
+        if isinstance(part, int):
+            continue
+        hints = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+        kind = _inner_struct(hints.get(part))
+        if kind is None:
+            return None
+    return kind
+
+
+def _inner_struct(hint: Any) -> Any:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return hint
+    for inner in getattr(hint, "__args__", ()):
+        found = _inner_struct(inner)
+        if found is not None:
+            return found
+    return None
+
+
+def translate(value: Any, naming: str) -> Any:
+    """A manifest written with either set's identifiers, in those of `naming` (exact keys and texts only)."""
+    table = _TRANSLATIONS[naming]
+    if isinstance(value, dict):
+        return {table.get(key, key): translate(item, naming) for key, item in value.items()}
+    if isinstance(value, list):
+        return [translate(item, naming) for item in value]
+    if isinstance(value, str):
+        if value in table:
+            return table[value]
+        group, slash, version = value.rpartition("/")
+        return f"{table[group]}/{version}" if slash and group in table else value
+    return value
+
+
+def _translations(naming: str) -> dict[str, str]:
+    other = NAMES["kubernetes" if naming == "orch" else "orch"]
+    here = NAMES[naming]
+    table = {
+        theirs: getattr(here, key)
+        for key, theirs in vars(other).items()
+        if isinstance(theirs, str) and "." in theirs and theirs != getattr(here, key)
+    }
+    for short in (
+        "discovery",
+        "events",
+        "coordination",
+        "policy",
+        "scheduling",
+        "storage",
+        "networking",
+        "rbac",
+    ):
+        table[other.group(short)] = here.group(short)
+    return {theirs: ours for theirs, ours in table.items() if theirs != ours}
+
+
+_TRANSLATIONS = {naming: _translations(naming) for naming in ("orch", "kubernetes")}

@@ -1,0 +1,65 @@
+"""`--set key=value`: a path into the scenario, and the YAML value to put there.
+
+A path names fields as the file does, list items by number or by `name`: `spec.seed=9`, `cluster.nodes[0].count=6`
+(`spec.` may be left out), `timeline.outage.at=3m`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sim.errors import InputError
+from sim.scenario.source import Document, parse_documents
+
+_PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+
+def override(document: Document, setting: str) -> None:
+    """Put one setting into the document's value.  Raises InputError naming the setting."""
+    path_text, equals, value_text = setting.partition("=")
+    shown = f"--set {setting}"
+    if not equals or not path_text:
+        raise InputError("wants key=value", shown)
+    documents = list(parse_documents(value_text, shown))
+    value = documents[0].value if documents else None
+    parts: list[str | int] = [int(m[2]) if m[2] else m[1] for m in _PART.finditer(path_text)]
+    if parts[0] not in ("apiVersion", "kind", "metadata", "spec"):
+        parts.insert(0, "spec")
+    at: Any = document.value
+    path: tuple[str | int, ...] = ()
+    for index, part in enumerate(parts):
+        step = _step(at, part, shown)
+        path = (*path, step)
+        if index == len(parts) - 1:
+            at[step] = value
+            _forget(document, path)
+        else:
+            if isinstance(at, dict) and step not in at:
+                at[step] = {}
+            at = at[step]
+            if not isinstance(at, dict | list):
+                raise InputError(f"{part!r} has no parts to set", shown)
+
+
+def _step(at: Any, part: str | int, shown: str) -> str | int:
+    """The key or index that `part` means in a mapping or list."""
+    if isinstance(at, dict):
+        return str(part)
+    if isinstance(part, str) and not part.isdigit():
+        for index, item in enumerate(at):
+            if isinstance(item, dict) and item.get("name") == part:
+                return index
+        raise InputError(f"no item is named {part!r}", shown)
+    if int(part) >= len(at):
+        raise InputError(f"there are only {len(at)} items, numbered from 0", shown)
+    return int(part)
+
+
+def _forget(document: Document, path: tuple[str | int, ...]) -> None:
+    """Places below an overridden value no longer hold."""
+    document.places = {
+        place: at
+        for place, at in document.places.items()
+        if len(place) <= len(path) or place[: len(path)] != path
+    }

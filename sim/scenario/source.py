@@ -1,0 +1,145 @@
+"""YAML text to plain values, with the place of every value.
+
+Turns a file into dicts, lists and scalars plus a map from each value's path to its line and column, so that
+every later error can say where.  Trusts nothing of the file: no tags but YAML's own scalars, no duplicate
+keys, bounded size, bounded nesting, and bounded expansion of aliases (a "YAML bomb" is an error).
+
+Differs  from YAML 1.1: dates stay text and `yes`/`on` stay text, since manifests mean them so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sim.errors import InputError
+
+SIZE_MAX = 4 << 20  # bytes of one file: a thousand times a large scenario
+VALUES_MAX = 400_000  # values of one file, aliases expanded
+DEPTH_MAX = 64
+
+Path_ = tuple[str | int, ...]
+_SCALARS = {"tag:yaml.org,2002:" + kind for kind in ("null", "bool", "int", "float", "str", "timestamp")}
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(slots=True)
+class Document:
+    """One YAML document: its value, and the (line, column) of each value by path."""
+
+    file: str
+    value: Any
+    places: dict[Path_, tuple[int, int]] = field(default_factory=dict)
+
+    def place(self, path: Path_) -> str:
+        """ "file:line:column" of the value at `path`, or of the nearest value around it."""
+        while path and path not in self.places:
+            path = path[:-1]
+        line, column = self.places.get(path, (1, 1))
+        return f"{self.file}:{line}:{column}"
+
+    def error(self, path: Path_, message: str, remedy: str = "") -> InputError:
+        return InputError(message, self.place(path), remedy)
+
+
+def read_documents(path: Path, shown: str = "") -> list[Document]:
+    """The non-empty documents of a file.  `shown` is how errors name it."""
+    shown = shown or str(path)
+    try:
+        size = path.stat().st_size
+        if size > SIZE_MAX:
+            raise InputError(f"the file has {size} bytes; at most {SIZE_MAX} are read", shown)
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise InputError("no such file", shown) from None
+    except IsADirectoryError:
+        raise InputError("is a directory, not a file", shown) from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8 text: {error.reason} at byte {error.start}", shown) from None
+    except OSError as error:
+        raise InputError(error.strerror or "cannot be read", shown) from None
+    return list(parse_documents(text, shown))
+
+
+def parse_documents(text: str, shown: str) -> Iterator[Document]:
+    """The non-empty documents of a text."""
+    try:
+        for root in yaml.compose_all(text, Loader=_LOADER):
+            if root is not None:
+                document = Document(shown, None)
+                document.value = _Builder(document).build(root, (), 0)
+                if document.value is not None:
+                    yield document
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{shown}:{mark.line + 1}:{mark.column + 1}" if mark else shown
+        raise InputError(f"is not valid YAML: {error.problem or error.context}", place) from None
+    except yaml.YAMLError as error:
+        raise InputError(f"is not valid YAML: {' '.join(str(error).split())}", shown) from None
+    except RecursionError:
+        raise InputError(f"is nested deeper than {DEPTH_MAX} levels", shown) from None
+
+
+class _Builder:
+    """Builds values from composed nodes, counting them."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.count = 0
+        self.scalars = _LOADER("")
+
+    def build(self, node: Any, path: Path_, depth: int) -> Any:
+        self.document.places[path] = (node.start_mark.line + 1, node.start_mark.column + 1)
+        self.count += 1
+        if self.count > VALUES_MAX:
+            raise self.document.error(
+                path,
+                f"aliases expand to more than {VALUES_MAX} values",
+                "write the values out, or fewer of them",
+            )
+        if depth > DEPTH_MAX:
+            raise self.document.error(path, f"is nested deeper than {DEPTH_MAX} levels")
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, depth)
+        if isinstance(node, yaml.SequenceNode):
+            if node.tag != "tag:yaml.org,2002:seq":
+                raise self.document.error(path, f"the tag {node.tag} is not allowed")
+            return [self.build(child, (*path, index), depth + 1) for index, child in enumerate(node.value)]
+        return self._scalar(node, path)
+
+    def _mapping(self, node: Any, path: Path_, depth: int) -> dict[str, Any]:
+        if node.tag != "tag:yaml.org,2002:map":
+            raise self.document.error(path, f"the tag {node.tag} is not allowed")
+        result: dict[str, Any] = {}
+        for key_node, child in node.value:
+            where = f"{self.document.file}:{key_node.start_mark.line + 1}:{key_node.start_mark.column + 1}"
+            if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
+                raise InputError("a key must be plain text", where, "merge keys (<<) are not supported")
+            key = key_node.value
+            if key in result:
+                raise InputError(f"the key {key!r} stands twice in one mapping", where)
+            result[key] = self.build(child, (*path, key), depth + 1)
+            if isinstance(child, yaml.ScalarNode) and not child.value:
+                self.document.places[*path, key] = (
+                    key_node.start_mark.line + 1,
+                    key_node.start_mark.column + 1,
+                )
+        return result
+
+    def _scalar(self, node: Any, path: Path_) -> Any:
+        if node.tag not in _SCALARS:
+            raise self.document.error(path, f"the tag {node.tag} is not allowed", "only plain values are")
+        kind = node.tag.rsplit(":", 1)[1]
+        if kind in ("str", "timestamp"):
+            return node.value
+        if kind == "bool":
+            lowered = node.value.lower()
+            return lowered == "true" if lowered in ("true", "false") else node.value
+        try:
+            return self.scalars.construct_object(node)
+        except (ValueError, OverflowError):
+            raise self.document.error(path, f"{node.value[:40]!r} is not a number") from None
