@@ -1,0 +1,119 @@
+"""The storage process: a store behind latency and faults, and who may compact it.
+
+Turns a store that answers at once into a process that API servers reach with a delay, that can pause, be
+slow, lose its quorum or crash.  While it is healthy (`prompt`), an API server runs a request straight through
+on `store` and puts the reply off by `latency_us`; otherwise it hands every operation to `submit`, one after
+the other, and each takes as long as the fault makes it take.
+
+Holds: an operation handed to `submit` is answered at most once, by its result or by `Unavailable` after
+`REQUEST_TIMEOUT_US`; one that timed out may still be applied later (whether a write landed is unknown); what
+was committed survives every crash.
+
+Mirrors  etcd 3.5 (request time-out, fsync before acknowledgement); kubernetes v1.25 apiserver
+         pkg/storage/etcd3/compact.go (a round every 300 s, one winner by compare-and-swap).
+Differs  latency is drawn for a whole request, not per operation, while healthy; the compaction key takes no
+         revision of its own; members and elections are one process here, a lost quorum is a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from actors.storage.memory import MemoryStore
+from sim.kernel.actor import Context, State
+from sim.kernel.kernel import Kernel
+from sim.machinery.store import Answer, Op, Unavailable
+from sim.units import MS, SECOND
+
+# Commit latency of etcd on SSDs: published medians 1 to 2 ms for writes (fsync) and below 1 ms for reads.
+WRITE_LOW_US, WRITE_HIGH_US = 1 * MS, 2 * MS
+READ_LOW_US, READ_HIGH_US = 200, 600
+# etcd answers "request timed out" after 5 s plus two election time-outs of 1 s (facts/behaviour.md 4.1).
+REQUEST_TIMEOUT_US = 7 * SECOND
+TIMED_OUT = Unavailable("etcdserver: request timed out")
+
+
+class CompactionRecord:
+    """The key by which API servers agree on one compaction per interval."""
+
+    __slots__ = ("version",)
+
+    def __init__(self) -> None:
+        self.version = 0
+
+    def settle(self, seen: int) -> bool:
+        """Compare-and-swap: True if the caller's version was current and it now holds this round."""
+        if seen != self.version:
+            return False
+        self.version += 1
+        return True
+
+
+class Storage:
+    """The storage of one cluster.  `main` is its actor; the object outlives every incarnation."""
+
+    def __init__(self, kernel: Kernel, store: MemoryStore | None = None, name: str = "storage") -> None:
+        self.name = name
+        self.kernel = kernel
+        self.store = store if store is not None else MemoryStore(lambda: kernel.now_us)
+        self.compaction = CompactionRecord()
+        self.extra_us = 0  # fault: a slow disk
+        self.quorum = True  # fault: False loses it
+        self._ctx: Context | None = None
+        self._random: Random = kernel.stream(f"{name}/latency")
+
+    def main(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    @property
+    def prompt(self) -> bool:
+        """True while operations may be applied on `store` at once, with `latency_us` put on the reply."""
+        ctx = self._ctx
+        return ctx is not None and ctx.state is State.RUNNING and self.quorum and not self.extra_us
+
+    def latency_us(self, writes: int) -> int:
+        """Draw how long a healthy store takes for one request's operations."""
+        if writes:
+            return WRITE_LOW_US + int((WRITE_HIGH_US - WRITE_LOW_US) * self._random.random())
+        return READ_LOW_US + int((READ_HIGH_US - READ_LOW_US) * self._random.random())
+
+    def submit(self, op: Op, on_answer: Callable[[Answer], None]) -> None:
+        """Apply one operation in whatever state this process is."""
+        pending = _Pending(self, op, on_answer)
+        self.kernel.call_later(REQUEST_TIMEOUT_US, pending.give_up)
+        self.kernel.call_later(self.latency_us(1) + self.extra_us, pending.arrive)
+
+    def compact(self, rev: int) -> None:
+        if self.prompt:
+            self.store.compact(rev)
+
+
+class _Pending:
+    """One submitted operation on its way to an answer."""
+
+    __slots__ = ("_on_answer", "_op", "_storage")
+
+    def __init__(self, storage: Storage, op: Op, on_answer: Callable[[Answer], None]) -> None:
+        self._storage = storage
+        self._op = op
+        self._on_answer: Callable[[Answer], None] | None = on_answer
+
+    def arrive(self, _: object) -> None:
+        ctx = self._storage._ctx
+        if ctx is not None and self._storage.quorum:
+            ctx.run(self._apply)
+
+    def _apply(self, _: object) -> None:
+        answer = self._storage.store.apply(self._op)
+        self._answer(answer)
+
+    def give_up(self, _: object) -> None:
+        self._answer(TIMED_OUT)
+
+    def _answer(self, answer: Answer) -> None:
+        on_answer, self._on_answer = self._on_answer, None
+        if on_answer is not None:
+            on_answer(answer)
+
+

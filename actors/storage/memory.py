@@ -1,0 +1,289 @@
+"""The default store: everything in this process's memory, answers at once.
+
+Turns operations (`sim.machinery.store.Op`) into answers, and commits into one log.  Objects live in buckets,
+one per resource; a bucket keeps its keys sorted lazily (a create appends, a range sorts what was appended)
+and its own part of the log, so that a write costs the same in a cluster of any size and a read of one
+resource never walks another's history.
+
+Holds: what `sim.machinery.store` promises (tests/contract holds every store to it); the log is contiguous
+from `floor + 1` to `revision`; a bucket's log is sorted by revision; subscribers of a resource are called in
+revision order, after the write is visible.
+
+Mirrors  etcd mvcc semantics as kubernetes v1.25 apiserver pkg/storage/etcd3 relies on them.
+Differs  a deleted key is forgotten at once (its last state lives in the log); no leases: event TTL is the
+         API server's business here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from typing import Any
+
+from sim.machinery.store import (
+    Answer,
+    Change,
+    Compacted,
+    Delete,
+    FutureRevision,
+    Get,
+    Item,
+    Managed,
+    Mismatch,
+    Op,
+    Page,
+    Put,
+    Range,
+)
+
+Subscriber = Callable[[Change], None]
+
+
+def bucket_of(key: str) -> str:
+    """The resource part of a key or prefix: "/apps/replicasets/default/web" -> "/apps/replicasets/"."""
+    return key[: key.index("/", key.index("/", 1) + 1) + 1]
+
+
+def _rev_of(change: Change) -> int:
+    return change.rev
+
+
+class Bucket:
+    """The objects of one resource, their keys in order, and their part of the log."""
+
+    __slots__ = ("_appended", "_dead", "_keys", "items", "log", "prefix", "subscribers")
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.items: dict[str, Item] = {}
+        self.log: list[Change] = []
+        self.subscribers: list[tuple[str, Subscriber]] = []
+        self._keys: list[str] = []
+        self._appended = False
+        self._dead: dict[str, None] = {}  # keys still in `_keys` whose objects are gone
+
+    def add_key(self, key: str) -> None:
+        if key in self._dead:
+            del self._dead[key]
+            return
+        self._appended = self._appended or bool(self._keys and self._keys[-1] > key)
+        self._keys.append(key)
+
+    def drop_key(self, key: str) -> None:
+        self._dead[key] = None
+
+    def keys(self) -> list[str]:
+        """All keys in order; the caller must not change the list."""
+        if self._dead:
+            dead = self._dead
+            self._keys = [key for key in self._keys if key not in dead]
+            self._dead = {}
+        if self._appended:
+            self._keys.sort()  # nearly sorted: linear
+            self._appended = False
+        return self._keys
+
+    def since(self, rev: int) -> int:
+        """Index in the log of the first change after `rev`."""
+        log = self.log
+        if not log or log[-1].rev <= rev:
+            return len(log)
+        return bisect_right(log, rev, key=_rev_of)
+
+
+class MemoryStore:
+    """A store in memory.  `now_us` reads virtual time for the log."""
+
+    def __init__(self, now_us: Callable[[], int]) -> None:
+        self._now_us = now_us
+        self._buckets: dict[str, Bucket] = {}
+        self._bucket_by_key: dict[str, Bucket] = {}
+        self._log: list[Change] = []
+        self._rev = 0
+        self._floor = 0
+        self._subscribers: list[tuple[str, Subscriber]] = []
+        self._before_compact: list[Callable[[int], None]] = []
+
+    @property
+    def revision(self) -> int:
+        return self._rev
+
+    @property
+    def floor(self) -> int:
+        return self._floor
+
+    # --- writes -------------------------------------------------------------------------------------------
+
+    def put(
+        self,
+        key: str,
+        obj: dict[str, Any],
+        expect: int | None,
+        managed: tuple[Managed, ...] = (),
+        cause: int = 0,
+    ) -> Item | Mismatch:
+        """Write `obj` under `key` if its last revision is as expected."""
+        bucket = self._bucket_by_key.get(key) or self.bucket(bucket_of(key))
+        items = bucket.items
+        prev = items.get(key)
+        if expect is not None and expect != (0 if prev is None else prev.rev):
+            return Mismatch(key, prev)
+        self._rev = rev = self._rev + 1
+        # The object was given away: stamping it in place saves a copy of it and of its metadata.
+        obj["metadata"]["resourceVersion"] = str(rev)
+        if prev is None:
+            item = Item(key, obj, rev, rev, managed)
+            self._bucket_by_key[key] = bucket
+            bucket.add_key(key)
+        else:
+            item = Item(key, obj, rev, prev.created, managed)
+        items[key] = item
+        self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
+        return item
+
+    def delete(self, key: str, expect: int | None, cause: int = 0) -> Item | Mismatch:
+        """Remove the object; answers its last state restamped with the deletion's revision."""
+        bucket = self._bucket_by_key.get(key) or self.bucket(bucket_of(key))
+        prev = bucket.items.get(key)
+        if prev is None or (expect is not None and expect != prev.rev):
+            return Mismatch(key, prev)
+        self._rev = rev = self._rev + 1
+        del bucket.items[key]
+        del self._bucket_by_key[key]
+        bucket.drop_key(key)
+        metadata = {**prev.obj["metadata"], "resourceVersion": str(rev)}
+        item = Item(key, {**prev.obj, "metadata": metadata}, rev, prev.created, prev.managed)
+        self._commit(bucket, Change(rev, item, prev, True, self._now_us(), cause))
+        return item
+
+    def _commit(self, bucket: Bucket, change: Change) -> None:
+        self._log.append(change)
+        bucket.log.append(change)
+        if bucket.subscribers:
+            for prefix, on_change in bucket.subscribers:
+                if change.item.key.startswith(prefix):
+                    on_change(change)
+        if self._subscribers:
+            for prefix, on_change in self._subscribers:
+                if change.item.key.startswith(prefix):
+                    on_change(change)
+
+    # --- reads --------------------------------------------------------------------------------------------
+
+    def get(self, key: str) -> Item | None:
+        bucket = self._bucket_by_key.get(key)
+        return None if bucket is None else bucket.items[key]
+
+    def bucket(self, prefix: str) -> Bucket:
+        """The bucket of a resource ("/apps/replicasets/"), made on first use."""
+        known = self._buckets.get(prefix)
+        if known is None:
+            known = self._buckets[prefix] = Bucket(prefix)
+        return known
+
+    def range(self, op: Range) -> Page | Compacted | FutureRevision:
+        rev = op.rev or self._rev
+        if rev > self._rev:
+            return FutureRevision(self._rev)
+        if rev < self._floor:
+            return Compacted(self._floor)
+        bucket = self.bucket(bucket_of(op.prefix))
+        keys, items = bucket.keys(), bucket.items
+        past = _items_before(bucket.log, bucket.since(rev), items)
+        if past is not None:
+            items = past
+            keys = sorted(past)
+        low = max(op.prefix, op.start)
+        first = bisect_left(keys, low)
+        last = len(keys) if op.prefix == bucket.prefix else bisect_left(keys, _end(op.prefix), first)
+        if op.limit and last - first > op.limit:
+            stop = first + op.limit
+            return Page([items[key] for key in keys[first:stop]], rev, True, last - stop)
+        if first == 0 and last == len(items) and past is None:
+            return Page([items[key] for key in keys], rev)
+        return Page([items[key] for key in keys[first:last]], rev)
+
+    def get_at(self, key: str, rev: int) -> Item | None:
+        """The object as of a revision not below the floor (a watch cache that lags reads by this)."""
+        bucket = self.bucket(bucket_of(key))
+        item = bucket.items.get(key)
+        if item is not None and item.rev <= rev:
+            return item
+        log = bucket.log
+        for index in range(bucket.since(rev), len(log)):
+            if log[index].item.key == key:
+                return log[index].prev
+        return item
+
+    def apply(self, op: Op) -> Answer:
+        if isinstance(op, Get):
+            return self.get(op.key)
+        if isinstance(op, Put):
+            return self.put(op.key, op.obj, op.expect, op.managed, op.cause)
+        if isinstance(op, Range):
+            return self.range(op)
+        return self.delete(op.key, op.expect, op.cause)
+
+    # --- history ------------------------------------------------------------------------------------------
+
+    def events(self, after: int, prefix: str, limit: int = 0) -> list[Change] | Compacted:
+        if after < self._floor:
+            return Compacted(self._floor)
+        if prefix.count("/") < 3:
+            start = after - self._floor
+            found = [change for change in self._log[start:] if change.item.key.startswith(prefix)]
+        else:
+            bucket = self.bucket(bucket_of(prefix))
+            found = bucket.log[bucket.since(after) :]
+            if prefix != bucket.prefix:
+                found = [change for change in found if change.item.key.startswith(prefix)]
+        return found[:limit] if limit else found
+
+    def changed_since(self, after: int, prefix: str) -> bool:
+        """True if a resource has changes after a revision."""
+        log = self.bucket(prefix).log
+        return bool(log) and log[-1].rev > after
+
+    def compact(self, rev: int) -> None:
+        """Forget history up to `rev`, which becomes the oldest revision that can be read."""
+        rev = min(rev, self._rev)
+        if rev <= self._floor:
+            return
+        for hook in self._before_compact:
+            hook(rev)
+        del self._log[: rev - self._floor]
+        for bucket in self._buckets.values():
+            del bucket.log[: bucket.since(rev)]
+        self._floor = rev
+
+    def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]:
+        """Call `hook(rev)` before history up to `rev` goes, for lazy readers; returns the cancel."""
+        self._before_compact.append(hook)
+        return lambda: self._before_compact.remove(hook)
+
+    def subscribe(self, prefix: str, on_change: Subscriber) -> Callable[[], None]:
+        entry = (prefix, on_change)
+        if prefix.count("/") < 3:
+            subscribers = self._subscribers
+        else:
+            subscribers = self.bucket(bucket_of(prefix)).subscribers
+        subscribers.append(entry)
+        return lambda: subscribers.remove(entry)
+
+
+def _end(prefix: str) -> str:
+    """The first string after all strings that start with `prefix`."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
+
+
+def _items_before(log: list[Change], start: int, items: dict[str, Item]) -> dict[str, Item] | None:
+    """The items as they were before log[start:]; None if that is the present."""
+    if start == len(log):
+        return None
+    past = dict(items)
+    for change in reversed(log[start:]):
+        if change.prev is None:
+            past.pop(change.item.key, None)
+        else:
+            past[change.item.key] = change.prev
+    return past
