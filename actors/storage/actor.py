@@ -115,5 +115,3 @@ class _Pending:
         on_answer, self._on_answer = self._on_answer, None
         if on_answer is not None:
             on_answer(answer)
-
-

@@ -24,7 +24,6 @@ from sim.machinery.store import (
     Answer,
     Change,
     Compacted,
-    Delete,
     FutureRevision,
     Get,
     Item,

@@ -8,7 +8,19 @@ from typing import Any
 import pytest
 
 from actors.storage import MemoryStore
-from sim.machinery.store import Change, Compacted, Delete, FutureRevision, Get, Item, Mismatch, Page, Put, Range, Store
+from sim.machinery.store import (
+    Change,
+    Compacted,
+    Delete,
+    FutureRevision,
+    Get,
+    Item,
+    Mismatch,
+    Page,
+    Put,
+    Range,
+    Store,
+)
 
 STORES: dict[str, Callable[[], Store]] = {"memory": lambda: MemoryStore(lambda: 7)}
 PODS = "//pods/"
