@@ -91,7 +91,7 @@ def strings(value: object) -> tuple[str, ...]:
 
 
 def mapping(value: object) -> Mapping[str, str]:
-    """"key=value,key=value" or a mapping."""
+    """ "key=value,key=value" or a mapping."""
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, str):
@@ -202,7 +202,10 @@ def parse(
             values[field] = specs[field].value(raw, names)
         except ValueError as problem:
             raise InputError(f"option {name} {problem}", where) from None
-    return daemon(**values)
+    try:
+        return daemon(**values)
+    except ValueError as problem:  # a rule between several options, from the class's __post_init__
+        raise InputError(str(problem), place) from None
 
 
 def _refusal(name: str, fields: Iterable[str], known: Iterable[str], place: str) -> InputError:

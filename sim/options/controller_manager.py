@@ -1,0 +1,250 @@
+"""Options of the controller manager.
+
+Turns `--name value` pairs into `ControllerManagerOptions`, by `parse_controller_manager`.
+
+Holds: every option of the specification is either a field here, with the effect it has, or listed in
+`WITHOUT_EFFECT` and refused.
+
+Mirrors  spec/controller-manager.md and kubernetes v1.25 cmd/kube-controller-manager/app/options.
+Differs  rates are Python floats (64 bit) where upstream keeps 32-bit ones; pods are evicted by taints only, so
+         pod-eviction-timeout is read and, as upstream with its taint manager on, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sim.ident import NAMES, Names
+from sim.options.base import (
+    at_least,
+    boolean,
+    duration,
+    integer,
+    more_than,
+    number,
+    one_of,
+    option,
+    parse,
+    string,
+    strings,
+    within,
+)
+
+# Every name that upstream's --controllers takes (NewControllerInitializers of v1.25).
+_CONTROLLERS = """
+    attachdetach bootstrapsigner cloud-node-lifecycle clusterrole-aggregation cronjob csrapproving
+    csrcleaner csrsigning daemonset deployment disruption endpoint endpointslice endpointslicemirroring
+    ephemeral-volume garbagecollector horizontalpodautoscaling job namespace nodeipam nodelifecycle
+    persistentvolume-binder persistentvolume-expander podgc pv-protection pvc-protection replicaset
+    replicationcontroller resourcequota root-ca-cert-publisher route service serviceaccount
+    serviceaccount-token statefulset tokencleaner ttl ttl-after-finished
+"""
+CONTROLLERS = tuple(_CONTROLLERS.split())
+DISABLED_BY_DEFAULT = ("bootstrapsigner", "tokencleaner")
+# client-go leaderelection.JitterFactor: the renew deadline must leave room for one jittered retry
+JITTER_FACTOR = 1.2
+
+
+def controller_enabled(name: str, entries: tuple[str, ...]) -> bool:
+    """Whether `--controllers` runs this one: the first entry that names it wins, then `*`."""
+    for entry in entries:
+        if entry == name:
+            return True
+        if entry == "-" + name:
+            return False
+    return "*" in entries and name not in DISABLED_BY_DEFAULT
+
+
+def _known_controllers(entries: tuple[str, ...]) -> str | None:
+    for entry in entries:
+        if entry != "*" and entry.removeprefix("-") not in CONTROLLERS:
+            return f'"{entry.removeprefix("-")}" is not in the list of known controllers'
+    return None
+
+
+def _syncs(name: str, default: int, loop: str) -> int:
+    return option(f"concurrent-{name}-syncs", integer, default, f"workers of {loop}", check=at_least(1))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerManagerOptions:
+    """The options of one controller manager process."""
+
+    # --- process ---
+    controllers: tuple[str, ...] = option(
+        "controllers", strings, "*", "which loops run", check=_known_controllers
+    )
+    controller_start_interval_us: int = option(
+        "controller-start-interval",
+        duration,
+        0,
+        "pause, times 1 to 2, between the starts of loops",
+        unit="us",
+    )
+    min_resync_period_us: int = option(
+        "min-resync-period", duration, "12h0m0s", "informers resync after 1 to 2 times this", unit="us"
+    )
+    use_service_account_credentials: bool = option(
+        "use-service-account-credentials", boolean, False, "each loop asks as a service account of its own"
+    )
+    api_qps: float = option(
+        "{short}-api-qps", number, 20, "rate of each client's token bucket", unit="1/s", check=more_than(0)
+    )
+    api_burst: int = option(
+        "{short}-api-burst", integer, 30, "size of each client's token bucket", check=at_least(1)
+    )
+
+    # --- leader election ---
+    leader_elect: bool = option("leader-elect", boolean, True, "lead before any loop starts")
+    leader_elect_lease_duration_us: int = option(
+        "leader-elect-lease-duration", duration, "15s", "wait since the last observed renewal", unit="us"
+    )
+    leader_elect_renew_deadline_us: int = option(
+        "leader-elect-renew-deadline", duration, "10s", "the leader gives up after failing so long", unit="us"
+    )
+    leader_elect_retry_period_us: int = option(
+        "leader-elect-retry-period", duration, "2s", "pause between tries", unit="us", check=more_than(0)
+    )
+    leader_elect_resource_lock: str = option(
+        "leader-elect-resource-lock", string, "leases", "kind of the lock object", check=one_of("leases")
+    )
+    leader_elect_resource_name: str = option(
+        "leader-elect-resource-name", string, "{short}-controller-manager", "name of the lock object"
+    )
+    leader_elect_resource_namespace: str = option(
+        "leader-elect-resource-namespace", string, "{short}-system", "namespace of the lock object"
+    )
+
+    # --- nodes ---
+    node_monitor_period_us: int = option(
+        "node-monitor-period", duration, "5s", "pause between monitor passes", unit="us", check=more_than(0)
+    )
+    node_monitor_grace_period_us: int = option(
+        "node-monitor-grace-period",
+        duration,
+        "40s",
+        "a node silent for longer turns Unknown",
+        unit="us",
+        check=more_than(0),
+    )
+    node_startup_grace_period_us: int = option(
+        "node-startup-grace-period",
+        duration,
+        "1m0s",
+        "the same for a node that never reported, since its creation",
+        unit="us",
+        check=more_than(0),
+    )
+    pod_eviction_timeout_us: int = option(
+        "pod-eviction-timeout", duration, "5m0s", "none while pods are evicted by taints", unit="us"
+    )
+    node_eviction_rate: float = option(
+        "node-eviction-rate", number, 0.1, "NoExecute taints in a healthy zone", unit="1/s", check=at_least(0)
+    )
+    secondary_node_eviction_rate: float = option(
+        "secondary-node-eviction-rate",
+        number,
+        0.01,
+        "NoExecute taints in a large zone that is partly down",
+        unit="1/s",
+        check=at_least(0),
+    )
+    large_cluster_size_threshold: int = option(
+        "large-cluster-size-threshold", integer, 50, "a zone with more nodes counts as large"
+    )
+    unhealthy_zone_threshold: float = option(
+        "unhealthy-zone-threshold", number, 0.55, "share of nodes not ready from which a zone is partly down"
+    )
+    terminated_pod_gc_threshold: int = option(
+        "terminated-pod-gc-threshold", integer, 12500, "finished pods kept; 0 or less: all"
+    )
+
+    # --- loops ---
+    namespace_sync_period_us: int = option(
+        "namespace-sync-period", duration, "5m0s", "resync of namespaces being deleted", unit="us"
+    )
+    enable_garbage_collector: bool = option(
+        "enable-garbage-collector", boolean, True, "runs the garbage collector"
+    )
+    endpoint_updates_batch_period_us: int = option(
+        "endpoint-updates-batch-period", duration, 0, "delay of a pod's change to endpoints", unit="us"
+    )
+    endpointslice_updates_batch_period_us: int = option(
+        "endpointslice-updates-batch-period", duration, 0, "delay of a pod's change to slices", unit="us"
+    )
+    max_endpoints_per_slice: int = option(
+        "max-endpoints-per-slice", integer, 100, "endpoints in one slice", check=within(1, 1000)
+    )
+    concurrent_deployment_syncs: int = _syncs("deployment", 5, "deployment")
+    concurrent_endpoint_syncs: int = _syncs("endpoint", 5, "endpoint")
+    concurrent_service_endpoint_syncs: int = option(
+        "concurrent-service-endpoint-syncs", integer, 5, "workers of endpointslice", check=within(1, 50)
+    )
+    concurrent_gc_syncs: int = _syncs("gc", 20, "garbagecollector, each of its two queues")
+    concurrent_namespace_syncs: int = _syncs("namespace", 10, "namespace")
+    concurrent_rc_syncs: int = _syncs("rc", 5, "replicationcontroller")
+    concurrent_replicaset_syncs: int = _syncs("replicaset", 5, "replicaset")
+    concurrent_statefulset_syncs: int = _syncs("statefulset", 5, "statefulset")
+
+    def __post_init__(self) -> None:
+        if not self.leader_elect:
+            return
+        if self.leader_elect_lease_duration_us <= self.leader_elect_renew_deadline_us:
+            raise ValueError("leader-elect-lease-duration must be greater than leader-elect-renew-deadline")
+        if self.leader_elect_renew_deadline_us <= JITTER_FACTOR * self.leader_elect_retry_period_us:
+            raise ValueError(
+                "leader-elect-renew-deadline must be greater than 1.2 times leader-elect-retry-period"
+            )
+
+    def runs(self, controller: str) -> bool:
+        return controller_enabled(controller, self.controllers)
+
+
+# Options of the specification that this program does not act on: refused, never silently taken.
+_WITHOUT_EFFECT = """
+    allocate-node-cidrs cidr-allocator-type cluster-cidr service-cluster-ip-range node-cidr-mask-size
+    node-cidr-mask-size-ipv4 node-cidr-mask-size-ipv6 configure-cloud-routes cloud-config cloud-provider
+    external-cloud-volume-plugin cluster-name enable-dynamic-provisioning enable-hostpath-provisioner
+    enable-leader-migration leader-migration-config feature-gates root-ca-file
+    service-account-private-key-file {short}config master flex-volume-plugin-dir
+    volume-host-allow-local-loopback volume-host-cidr-denylist profiling contention-profiling
+    allow-metric-labels disabled-metrics show-hidden-metrics-for-version cloud-container-registry-config
+    v vmodule logging-format log-flush-frequency attach-detach-reconcile-sync-period
+    disable-attach-detach-reconcile-sync pvclaimbinder-sync-period pv-recycler-increment-timeout-nfs
+    pv-recycler-minimum-timeout-hostpath pv-recycler-minimum-timeout-nfs
+    pv-recycler-pod-template-filepath-hostpath pv-recycler-pod-template-filepath-nfs
+    pv-recycler-timeout-increment-hostpath route-reconciliation-period resource-quota-sync-period
+    horizontal-pod-autoscaler-cpu-initialization-period
+    horizontal-pod-autoscaler-downscale-stabilization horizontal-pod-autoscaler-initial-readiness-delay
+    horizontal-pod-autoscaler-sync-period horizontal-pod-autoscaler-tolerance
+    mirroring-concurrent-service-endpoint-syncs mirroring-endpointslice-updates-batch-period
+    mirroring-max-endpoints-per-subset cluster-signing-cert-file cluster-signing-key-file
+    cluster-signing-{short}-apiserver-client-cert-file cluster-signing-{short}-apiserver-client-key-file
+    cluster-signing-{agent}-client-cert-file cluster-signing-{agent}-client-key-file
+    cluster-signing-{agent}-serving-cert-file cluster-signing-{agent}-serving-key-file
+    cluster-signing-legacy-unknown-cert-file cluster-signing-legacy-unknown-key-file
+    cluster-signing-duration authentication-kubeconfig authentication-skip-lookup
+    authentication-tolerate-lookup-failure authentication-token-webhook-cache-ttl
+    authorization-kubeconfig authorization-always-allow-paths authorization-webhook-cache-authorized-ttl
+    authorization-webhook-cache-unauthorized-ttl client-ca-file requestheader-client-ca-file
+    requestheader-allowed-names requestheader-username-headers requestheader-group-headers
+    requestheader-extra-headers-prefix bind-address secure-port cert-dir tls-cert-file
+    tls-private-key-file tls-cipher-suites tls-min-version tls-sni-cert-key
+    http2-max-streams-per-connection permit-address-sharing permit-port-sharing
+    concurrent-ephemeralvolume-syncs concurrent-resource-quota-syncs concurrent-service-syncs
+    concurrent-serviceaccount-token-syncs concurrent-ttl-after-finished-syncs {short}-api-content-type
+"""
+WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
+
+
+def parse_controller_manager(
+    given: Mapping[str, object],
+    *,
+    names: Names = NAMES["orch"],
+    place: str = "",
+    places: Mapping[str, str] | None = None,
+) -> ControllerManagerOptions:
+    """The options from names (with or without `--`) to texts or YAML values; InputError names the place."""
+    known = [name.replace("{agent}", names.node_agent) for name in WITHOUT_EFFECT]
+    return parse(ControllerManagerOptions, given, names=names, place=place, known=known, places=places)
