@@ -1,0 +1,557 @@
+"""Watch caches: what one API server replica knows of one resource, some microseconds after the store.
+
+Turns the store's log into watches: which start revisions can be served, which events a watch sees and when it
+is told of them.  A cache copies no state: it is a horizon on the store's log.  An event becomes visible when
+the horizon has passed the time of its commit.  Nothing is scheduled per event: an attached watch is notified
+through one pending pump per cache; a watch that nobody attached to is brought up to date when it is read.
+
+Watches that ask for one object or (pods) for one node are found by an index, so that an event reaches the
+concerned ones only, however many thousands there are.
+
+Holds: events of a watch come in revision order, none twice, none missing between its start and its end;
+visibility never goes back; a watch ends by its deadline, by `stop`, by the replica's end, or because it was
+too slow, never silently in between.
+
+Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/{cacher,watch_cache,cache_watcher,util}.go.
+Differs  the delay behind the store is one value per replica, not drawn per event (below 1 ms it moves
+         nothing); a replica cut off from the store for longer than history is kept reads its lists at the
+         floor instead of its frozen copy.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from sim.machinery.api import Obj, WatchEvent
+from sim.machinery.store import Change, Compacted, Item, Page, Range
+from sim.units import MS, SECOND
+
+# watch_cache.go: ring of 100 to 102400 events, sized to hold 75 s (facts/behaviour.md 4.1).
+WINDOW_MIN, WINDOW_MAX = 100, 102_400
+FRESH_US = 75 * SECOND
+# cacher.go: a watch that has this many events unread when its 0.1 s budget ends is closed.
+UNREAD_MAX = 1_000
+UNREAD_BUDGET_US = 100 * MS
+# Bookmarks come 59 to 62.3 s apart, and about 2 s before the deadline (facts/behaviour.md 4.1, timing case 47).
+BOOKMARK_LOW_US, BOOKMARK_HIGH_US = 59 * SECOND, 62_300 * MS
+LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US = 800 * MS, 2_800 * MS
+NEVER_US = 1 << 62
+
+
+class Timers(Protocol):
+    """Virtual time, as the owner lends it to its caches."""
+
+    def now_us(self) -> int: ...
+    def call_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None: ...
+    def uniform_us(self, low_us: int, high_us: int) -> int: ...
+
+
+class Feed(Protocol):
+    """What a cache reads of a store."""
+
+    @property
+    def revision(self) -> int: ...
+    @property
+    def floor(self) -> int: ...
+    def events(self, after: int, prefix: str, limit: int = 0) -> list[Change] | Compacted: ...
+    def range(self, op: Range) -> Any: ...
+    def get_at(self, key: str, rev: int) -> Item | None: ...
+    def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]: ...
+
+
+class Horizon:
+    """Up to which commit time a replica has seen the store.  One for all caches of the replica."""
+
+    def __init__(self, timers: Timers, lag_us: int, start_rev: int) -> None:
+        self.timers = timers
+        self.lag_us = lag_us
+        self.start_rev = start_rev
+        self.progress_rev = start_rev  # the store's progress notification, every 600 s
+        self.moved: list[Callable[[], None]] = []
+        self._frozen = False
+        self._reached_us = -1
+
+    def reached_us(self) -> int:
+        if not self._frozen:
+            reached = self.timers.now_us() - self.lag_us
+            if reached > self._reached_us:
+                self._reached_us = reached
+        return self._reached_us
+
+    def due_us(self, at_us: int) -> int:
+        """When a commit of that time becomes visible."""
+        return NEVER_US if self._frozen else at_us + self.lag_us
+
+    def set_lag(self, lag_us: int) -> None:
+        self.reached_us()
+        self.lag_us = lag_us
+        self._tell()
+
+    def freeze(self, frozen: bool) -> None:
+        """Cut off from the store (True), or following it again."""
+        self.reached_us()
+        self._frozen = frozen
+        self._tell()
+
+    def _tell(self) -> None:
+        for tell in self.moved:
+            tell()
+
+
+class TooOld:
+    """The start revision of a watch is not in the window any more."""
+
+    __slots__ = ("asked", "oldest")
+
+    def __init__(self, asked: int, oldest: int) -> None:
+        self.asked = asked
+        self.oldest = oldest
+
+
+class Window:
+    """The recent events of a resource, in a ring that grows and shrinks as upstream's does."""
+
+    __slots__ = ("capacity", "changes", "dropped_rev")
+
+    def __init__(self, start_rev: int) -> None:
+        self.capacity = WINDOW_MIN
+        self.changes: deque[Change] = deque()
+        self.dropped_rev = start_rev  # events up to this revision are not in the window
+
+    def add(self, change: Change) -> None:
+        changes = self.changes
+        if len(changes) >= self.capacity:
+            if change.at_us - changes[0].at_us < FRESH_US:
+                self.capacity = min(self.capacity * 2, WINDOW_MAX)
+            elif change.at_us - changes[-(self.capacity // 4)].at_us > FRESH_US:
+                self.capacity = max(self.capacity // 2, WINDOW_MIN)
+            while len(changes) >= self.capacity:
+                self.dropped_rev = changes.popleft().rev
+        changes.append(change)
+
+
+class WatchCache:
+    """One resource on one replica.  `index_value(obj)`: the value by which its watches can be indexed."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        prefix: str,
+        horizon: Horizon,
+        index_value: Callable[[Obj], str] | None = None,
+        direct: bool = False,
+    ) -> None:
+        self.feed = feed
+        self.prefix = prefix
+        self.horizon = horizon
+        self.direct = direct  # no cache upstream (events): the window is the store's whole history
+        self._index_value = index_value
+        self._window = Window(horizon.start_rev)
+        self._cursor = horizon.start_rev
+        self._open: dict[CacheWatch, None] = {}  # in order of opening
+        self._scanning: dict[CacheWatch, None] = {}  # attached, not indexed
+        self._by_key: dict[str, dict[CacheWatch, None]] = {}
+        self._by_value: dict[str, dict[CacheWatch, None]] = {}
+        self._dirty: dict[CacheWatch, None] = {}
+        self._times: deque[int] = deque()  # commit times not yet visible that somebody must hear of
+        self._pump_at_us = NEVER_US
+        self._unsubscribe: Callable[[], None] | None = None
+        horizon.moved.append(self._replan)
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Take what the store has committed into the window, and into watches that nobody has read."""
+        found = self.feed.events(self._cursor, self.prefix)
+        if isinstance(found, list):
+            for change in found:
+                self._window.add(change)
+        elif self._cursor < self.feed.floor:
+            self._window.dropped_rev = self.feed.floor
+        self._cursor = self.feed.revision
+
+    def before_compact(self) -> None:
+        self.drain()
+        for watch in self._open:
+            watch.pull()
+
+    def revision(self) -> int:
+        """The revision of the newest event of this resource that is visible here."""
+        self.drain()
+        newest = max(self._window.dropped_rev, self.horizon.progress_rev)
+        reached_us = self.horizon.reached_us()
+        for change in reversed(self._window.changes):
+            if change.at_us <= reached_us:
+                return max(newest, change.rev)
+        return newest
+
+    @property
+    def saw_events(self) -> bool:
+        """False until the first event of this resource since the replica started."""
+        return bool(self._window.changes) or self._window.dropped_rev > self.horizon.start_rev
+
+    def page(self, prefix: str) -> Page:
+        """All objects below a prefix as this cache shows them now; `rev` is the cache's revision."""
+        rev = self.revision()
+        page: Page = self.feed.range(Range(prefix, rev=self._readable(rev)))
+        return Page(page.items, rev)
+
+    def get(self, key: str) -> Item | None:
+        return self.feed.get_at(key, self._readable(self.revision()))
+
+    def _readable(self, rev: int) -> int:
+        """Nothing of this resource changed between its revision and the floor, where the log begins."""
+        return max(rev, self.feed.floor)
+
+    # --- watches ------------------------------------------------------------------------------------------
+
+    def oldest(self) -> int:
+        """The oldest revision a watch can start after."""
+        if self.direct:
+            return self.feed.floor
+        self.drain()
+        return self._window.dropped_rev
+
+    def open(self, watch: CacheWatch, rev: int) -> TooOld | None:
+        """Start a watch after revision `rev` (0: with the present content as ADDED events)."""
+        if rev:
+            oldest = self.oldest()
+            if rev < oldest:
+                return TooOld(rev, oldest)
+            watch.start(
+                rev, [change for change in self._after(rev) if change.item.key.startswith(watch.prefix)]
+            )
+        else:
+            page = self.page(watch.prefix)
+            watch.start_with(page, self._after(page.rev))
+        self._open[watch] = None
+        if watch.key:
+            self._by_key.setdefault(watch.key, {})[watch] = None
+        elif watch.value:
+            self._by_value.setdefault(watch.value, {})[watch] = None
+        if watch.indexed:
+            self._follow()
+        return None
+
+    def _after(self, rev: int) -> list[Change]:
+        """Events after a revision: from the store, or from the window where the store has forgotten them."""
+        self.drain()
+        found = self.feed.events(rev, self.prefix)
+        if isinstance(found, list):
+            return found
+        return [change for change in self._window.changes if change.rev > rev]
+
+    def attached(self, watch: CacheWatch) -> None:
+        """Somebody wants to be told: from now on its events are scheduled for."""
+        if not watch.indexed:
+            self._scanning[watch] = None
+            self._follow()
+        if watch.waiting_us is not None:
+            self._mark(watch, watch.waiting_us)
+            self._plan(watch.waiting_us)
+
+    def close(self, watch: CacheWatch) -> None:
+        for group in (self._open, self._scanning, self._dirty):
+            group.pop(watch, None)
+        for index, value in ((self._by_key, watch.key), (self._by_value, watch.value)):
+            same = index.get(value)
+            if same is not None:
+                same.pop(watch, None)
+                if not same:
+                    del index[value]
+        if self._unsubscribe is not None and not (self._scanning or self._by_key or self._by_value):
+            self._unsubscribe()
+            self._unsubscribe = None
+
+    def cut(self) -> None:
+        """End every watch: the replica dies."""
+        for watch in list(self._open):
+            watch.end()
+        self.horizon.moved.remove(self._replan)
+
+    def _follow(self) -> None:
+        if self._unsubscribe is None:
+            self._unsubscribe = self.feed.subscribe(self.prefix, self._on_change)
+
+    def _on_change(self, change: Change) -> None:
+        """A commit: find whom it concerns.  Runs within the write, so it only marks."""
+        at_us = change.at_us
+        wanted = False
+        for watch in self._scanning:
+            if change.item.key.startswith(watch.prefix):
+                self._mark(watch, at_us)
+                wanted = True
+        if self._by_key:
+            for watch in self._by_key.get(change.item.key, ()):
+                wanted = self._push(watch, change) or wanted
+        if self._by_value and self._index_value is not None:
+            value = self._index_value(change.item.obj)
+            for watch in self._by_value.get(value, ()):
+                wanted = self._push(watch, change) or wanted
+            before = value if change.prev is None else self._index_value(change.prev.obj)
+            if before != value:
+                for watch in self._by_value.get(before, ()):
+                    wanted = self._push(watch, change) or wanted
+        if wanted:
+            self._plan(at_us)
+
+    def _push(self, watch: CacheWatch, change: Change) -> bool:
+        watch.queue.append(change)
+        if watch.notify is None:
+            return False
+        self._mark(watch, change.at_us)
+        return True
+
+    def _mark(self, watch: CacheWatch, at_us: int) -> None:
+        watch.unread += 1
+        watch.last_us = at_us
+        if watch not in self._dirty:
+            self._dirty[watch] = None
+            watch.first_us = at_us
+
+    # --- telling ------------------------------------------------------------------------------------------
+
+    def _plan(self, at_us: int) -> None:
+        if not self._times or self._times[-1] != at_us:
+            self._times.append(at_us)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._times:
+            due_us = self.horizon.due_us(self._times[0])
+            if due_us < self._pump_at_us:
+                self._pump_at_us = due_us
+                self.horizon.timers.call_at(due_us, self._pump, due_us)
+
+    def _replan(self) -> None:
+        self._pump_at_us = NEVER_US
+        self._schedule()
+
+    def _pump(self, planned_us: int) -> None:
+        if planned_us != self._pump_at_us:
+            return  # planned before the lag changed
+        self._pump_at_us = NEVER_US
+        reached_us = self.horizon.reached_us()
+        times = self._times
+        while times and times[0] <= reached_us:
+            times.popleft()
+        dirty, self._dirty = self._dirty, {}
+        for watch in dirty:
+            if watch.first_us > reached_us:
+                self._dirty[watch] = None
+            elif not watch.ended and watch.notify is not None:
+                if watch.last_us > reached_us:
+                    self._dirty[watch] = None
+                    watch.first_us = reached_us + 1
+                watch.tell()
+        self._schedule()
+
+
+class CacheWatch:
+    """A watch on a cache (`sim.machinery.api.Watch`).
+
+    prefix: of the keys it wants; key, value: the one object or index value it wants, when it can be indexed
+    matches: label and field selector in one predicate (None: everything)
+    """
+
+    def __init__(
+        self,
+        cache: WatchCache,
+        prefix: str,
+        matches: Callable[[Obj], bool] | None = None,
+        *,
+        key: str = "",
+        value: str = "",
+        deadline_us: int = NEVER_US,
+        bookmarks: bool = False,
+    ) -> None:
+        self.cache = cache
+        self.prefix = prefix
+        self.matches = matches
+        self.key = key
+        self.value = value
+        self.indexed = bool(key or value)
+        self.queue: deque[Change] = deque()
+        self.notify: Callable[[], None] | None = None
+        self.unread = 0
+        self.first_us = self.last_us = 0
+        self._cursor = 0
+        self._started: list[WatchEvent] = []
+        self._ended = False
+        self._told_us = 0
+        self._deadline_us = deadline_us
+        self._bookmarks = bookmarks
+        self._bookmark_us = NEVER_US
+        if bookmarks:
+            self._plan_bookmark(cache.horizon.timers.now_us())
+
+    # --- for the cache ------------------------------------------------------------------------------------
+
+    def start(self, rev: int, changes: list[Change]) -> None:
+        self.queue.extend(changes)
+        self._cursor = max(rev, self.cache.feed.revision)
+
+    def start_with(self, page: Page, later: list[Change]) -> None:
+        matches = self.matches
+        self._started = [
+            WatchEvent("ADDED", item, item.rev) for item in page.items if matches is None or matches(item.obj)
+        ]
+        self.start(page.rev, [change for change in later if change.item.key.startswith(self.prefix)])
+
+    def pull(self) -> None:
+        """Take new changes from the store's log (indexed watches are given theirs)."""
+        if not self.indexed and not self._ended:
+            feed = self.cache.feed
+            if feed.revision > self._cursor:
+                found = feed.events(self._cursor, self.prefix)
+                if isinstance(found, Compacted):
+                    self.end()
+                    return
+                self.queue.extend(found)
+                self._cursor = feed.revision
+
+    def tell(self) -> None:
+        """Notify the owner; one that has not read for too long, with too much to read, is cut."""
+        now_us = self.cache.horizon.timers.now_us()
+        if self.unread > UNREAD_MAX and self._told_us and now_us - self._told_us > UNREAD_BUDGET_US:
+            self.end()
+            return
+        self._told_us = self._told_us or now_us
+        if self.notify is not None:
+            self.notify()
+
+    @property
+    def waiting_us(self) -> int | None:
+        """Commit time of the first thing to tell at the start; None if there is nothing."""
+        if self._started:
+            return 0
+        return self.queue[0].at_us if self.queue else None
+
+    # --- for the owner ------------------------------------------------------------------------------------
+
+    def attach(self, notify: Callable[[], None]) -> None:
+        self.pull()
+        self.notify = notify
+        timers = self.cache.horizon.timers
+        if self._deadline_us < NEVER_US:
+            timers.call_at(self._deadline_us, self._timeout)
+        if self._bookmarks:
+            timers.call_at(self._bookmark_us, self._bookmark_due)
+        self.cache.attached(self)
+
+    def take(self, limit: int = 1000) -> list[WatchEvent]:
+        """Events visible by now, at most `limit`; fewer means that there are no more for now."""
+        if self.ended and not self._started:
+            return []
+        self.unread = self._told_us = 0
+        self.pull()
+        events = self._started
+        self._started = events[limit:]
+        events = events[:limit]
+        queue = self.queue
+        if queue:
+            reached_us = self.cache.horizon.reached_us()
+            while queue and len(events) < limit and queue[0].at_us <= reached_us:
+                event = self._event(queue.popleft())
+                if event is not None:
+                    events.append(event)
+        if self._bookmarks and len(events) < limit:
+            self._add_bookmark(events)
+        return events
+
+    @property
+    def ended(self) -> bool:
+        if not self._ended and self.cache.horizon.timers.now_us() >= self._deadline_us:
+            self._close()
+        return self._ended
+
+    def stop(self) -> None:
+        """The client has gone."""
+        self.notify = None
+        self._close()
+
+    def end(self) -> None:
+        """The server ends it: the stream closes without an error event."""
+        if not self._ended:
+            self._close()
+            if self.notify is not None:
+                self.notify()
+
+    def _close(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self.queue.clear()
+            self._started = []
+            self.cache.close(self)
+
+    def _timeout(self, _: Any) -> None:
+        self.end()
+
+    # --- events -------------------------------------------------------------------------------------------
+
+    def _event(self, change: Change) -> WatchEvent | None:
+        """What a change is to this watch: entering the selector is ADDED, leaving it DELETED."""
+        item, prev, matches = change.item, change.prev, self.matches
+        if matches is None:
+            kind = "DELETED" if change.deleted else "ADDED" if prev is None else "MODIFIED"
+            return WatchEvent(kind, item, change.rev, None, change.cause)
+        inside = not change.deleted and matches(item.obj)
+        before = prev is not None and matches(prev.obj)
+        if inside:
+            return WatchEvent("MODIFIED" if before else "ADDED", item, change.rev, None, change.cause)
+        if not before:
+            return None
+        if not change.deleted:
+            assert prev is not None
+            metadata = {**prev.obj["metadata"], "resourceVersion": str(change.rev)}
+            item = Item(item.key, {**prev.obj, "metadata": metadata}, change.rev, prev.created, prev.managed)
+        return WatchEvent("DELETED", item, change.rev, None, change.cause)
+
+    # --- bookmarks ----------------------------------------------------------------------------------------
+
+    def _plan_bookmark(self, now_us: int) -> None:
+        uniform_us = self.cache.horizon.timers.uniform_us
+        next_us = now_us + uniform_us(BOOKMARK_LOW_US, BOOKMARK_HIGH_US)
+        if next_us > self._deadline_us - LAST_BOOKMARK_HIGH_US:
+            last_us = self._deadline_us - uniform_us(LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US)
+            next_us = last_us if last_us > now_us + LAST_BOOKMARK_HIGH_US else NEVER_US
+        self._bookmark_us = next_us
+
+    def _bookmark_due(self, _: Any) -> None:
+        if not self._ended and self.notify is not None:
+            self.tell()
+
+    def _add_bookmark(self, events: list[WatchEvent]) -> None:
+        timers = self.cache.horizon.timers
+        now_us = timers.now_us()
+        if now_us < self._bookmark_us:
+            return
+        self._plan_bookmark(now_us)
+        if self.notify is not None and self._bookmark_us < NEVER_US:
+            timers.call_at(self._bookmark_us, self._bookmark_due)
+        rev = self.cache.revision()
+        if self.cache.saw_events:
+            events.append(WatchEvent("BOOKMARK", None, rev))
+
+
+class FailedWatch:
+    """A watch that says one error and ends: how 410 comes on a watch (HTTP 200, then ERROR)."""
+
+    def __init__(self, status: Obj) -> None:
+        self._events = [WatchEvent("ERROR", None, 0, status)]
+
+    def attach(self, notify: Callable[[], None]) -> None:
+        notify()
+
+    def take(self, limit: int = 1000) -> list[WatchEvent]:
+        events, self._events = self._events, []
+        return events
+
+    @property
+    def ended(self) -> bool:
+        return not self._events
+
+    def stop(self) -> None:
+        self._events = []
