@@ -1,0 +1,149 @@
+"""The kinds of one naming set: look-ups by resource, kind and URL, and the keys of the store.
+
+Turns the rows of `kinds` and the names of a cluster into `Resource`s.
+
+Holds: one `Resource` object per group, version and plural, shared by everybody, so identity is equality.
+A resource whose objects live in another group (events.k8s.io in core) has that group's keys.
+
+Mirrors  kubernetes v1.25 pkg/api/legacyscheme, pkg/kubeapiserver/default_storage_factory_builder.go.
+Differs  keys are `/<group>/<resource>/<namespace>/<name>` for every kind; upstream's prefixes differ per resource
+         (`/registry/services/specs/`, `/registry/minions/`), which no client can see.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from hashlib import sha256
+
+from sim.ident import Names
+from sim.machinery.kinds import ROWS, VERBS, Row
+from sim.machinery.schema import SchemaNode, schema_of_kind
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """group and version are "" unless discovery states them (autoscaling/v1 Scale under apps)."""
+
+    name: str
+    kind: str
+    verbs: tuple[str, ...]
+    group: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """One served resource.  Compared and hashed by identity.
+
+    group, version: as served, in this naming set; short_group: without domain ("discovery", "", "apps")
+    api_version: "apps/v1"; group_resource: "deployments.apps", as error messages name it
+    prefix: of all its keys in the store
+    storage_version_hash: "" where there is nothing stored (bindings)
+    """
+
+    group: str
+    version: str
+    plural: str
+    singular: str
+    kind: str
+    list_kind: str
+    namespaced: bool
+    short_names: tuple[str, ...]
+    categories: tuple[str, ...]
+    verbs: tuple[str, ...]
+    subresources: tuple[Subresource, ...]
+    short_group: str
+    upstream_group: str
+    api_version: str
+    group_resource: str
+    prefix: str
+    storage_version_hash: str
+
+    def __repr__(self) -> str:
+        return f"Resource({self.group_resource}/{self.version})"
+
+    @cached_property
+    def schema(self) -> SchemaNode:
+        """Compiled when first asked for: a run touches a few kinds only."""
+        return schema_of_kind(self.upstream_group, self.version, self.kind)
+
+    def subresource(self, name: str) -> Subresource | None:
+        return next((sub for sub in self.subresources if sub.name == name), None)
+
+
+class Scheme:
+    """The resources of a naming set, in the order of the table."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.resources = _resources(names)
+        self._by_name: dict[str, Resource] = {}
+        self._by_path: dict[tuple[str, str, str], Resource] = {}
+        self._by_kind: dict[tuple[str, str], Resource] = {}
+        for r in self.resources:
+            for text in (r.plural, f"{r.plural}.{r.group}", f"{r.plural}.{r.short_group}"):
+                self._by_name.setdefault(text, r)
+            self._by_path[r.group, r.version, r.plural] = r
+            self._by_kind.setdefault((r.api_version, r.kind), r)
+
+    def resource(self, text: str | Resource) -> Resource:
+        """ "pods", "deployments.apps", "events.events.k8s.io": the first of the table where ambiguous."""
+        return self._by_name[text] if isinstance(text, str) else text
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource a URL names."""
+        return self._by_path.get((group, version, plural))
+
+    def by_kind(self, api_version: str, kind: str) -> Resource | None:
+        return self._by_kind.get((api_version, kind))
+
+    def key(self, resource: str | Resource, namespace: str, name: str) -> str:
+        """Key in the store; the namespace of cluster-scoped kinds is dropped."""
+        r = self._by_name[resource] if isinstance(resource, str) else resource
+        return f"{r.prefix}{namespace}/{name}" if r.namespaced else f"{r.prefix}/{name}"
+
+    def prefix(self, resource: str | Resource, namespace: str = "") -> str:
+        """Prefix of a resource's keys, or of those in one namespace."""
+        r = self._by_name[resource] if isinstance(resource, str) else resource
+        return f"{r.prefix}{namespace}/" if namespace else r.prefix
+
+
+@lru_cache(maxsize=8)
+def _resources(names: Names) -> tuple[Resource, ...]:
+    return tuple(_resource(names, row) for row in ROWS)
+
+
+def _verbs(letters: str) -> tuple[str, ...]:
+    return tuple(VERBS[letter] for letter in letters)
+
+
+def _resource(names: Names, row: Row) -> Resource:
+    group = names.group(row.group)
+    stored = group if row.stored_in is None else names.group(row.stored_in)
+    hashed = f"{stored}/{row.stored_version or row.version}/{row.kind}"
+    return Resource(
+        group=group,
+        version=row.version,
+        plural=row.plural,
+        singular=row.kind.lower(),
+        kind=row.kind,
+        list_kind=f"{row.kind}List",
+        namespaced=row.namespaced,
+        short_names=row.short,
+        categories=row.categories,
+        verbs=_verbs(row.verbs),
+        subresources=tuple(
+            Subresource(s.name, s.kind or row.kind, _verbs(s.verbs), names.group(s.group), s.version)
+            for s in row.subs
+        ),
+        short_group=row.group,
+        upstream_group=names.upstream_group(group),
+        api_version=names.api_version(row.group, row.version),
+        group_resource=f"{row.plural}.{group}" if group else row.plural,
+        prefix=f"/{stored}/{row.plural}/",
+        storage_version_hash=b64encode(sha256(hashed.encode()).digest()[:8]).decode()
+        if "g" in row.verbs
+        else "",
+    )
