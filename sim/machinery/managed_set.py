@@ -1,0 +1,178 @@
+"""Sets of field paths as FieldsV1 trees, and their algebra.
+
+Turns paths into nested dicts whose keys are upstream's path elements ("f:spec", `k:{"name":"c"}`, `v:"x"`), so
+that a set is already its own JSON.  A path is a member if its node is empty or holds "."; the root never is.
+
+Holds: trees are interned: two equal sets made here are (until the table is emptied at its bound) one object, keys
+stand in upstream's order, and nobody changes a tree.  So thousands of alike objects share their ownership
+records, and the algebra is remembered by identity.
+
+Mirrors  sigs.k8s.io/structured-merge-diff/v4 fieldpath/{set,serialize}.go.
+Differs  items of map lists are ordered by the text of their keys, not key by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Tree = dict[str, Any]
+
+LEAF: Tree = {}  # a member without members below it; as a root: the empty set
+NOTHING = LEAF
+SELF = "."
+
+# Sets of one cluster are few (one per shape of object and writer); the bound only guards against odd loads.
+_TREES_MAX = 50_000
+_RESULTS_MAX = 50_000
+
+_trees: dict[tuple[Any, ...], Tree] = {}
+_results: dict[tuple[Any, int, int], tuple[Tree, Tree, Tree | None]] = {}
+
+
+def intern(fields: Tree) -> Tree:
+    """The shared tree equal to `fields`, whose values are interned already."""
+    if not fields:
+        return LEAF
+    names = sorted(fields)
+    key = (*names, *[id(fields[name]) for name in names])
+    tree = _trees.get(key)
+    if tree is None:
+        if len(_trees) >= _TREES_MAX:
+            _trees.clear()
+            _results.clear()
+        tree = _trees[key] = {name: fields[name] for name in names}
+    return tree
+
+
+def intern_deep(fields: Tree) -> Tree:
+    """The shared tree of one that came from outside."""
+    return intern({name: intern_deep(below) for name, below in fields.items()})
+
+
+def is_member(node: Tree) -> bool:
+    return not node or SELF in node
+
+
+def _remembered(
+    operation: Callable[[Tree, Tree], Tree | None],
+) -> Callable[[Tree, Tree], Tree | None]:
+    def run(a: Tree, b: Tree) -> Tree | None:
+        key = (operation, id(a), id(b))
+        hit = _results.get(key)
+        if hit is not None:
+            return hit[2]
+        result = operation(a, b)
+        if len(_results) >= _RESULTS_MAX:
+            _results.clear()
+        _results[key] = (a, b, result)  # holding both keeps their ids from being used again
+        return result
+
+    return run
+
+
+# Below, for two nodes of one path; None: no member is left there.
+
+
+def _union(a: Tree, b: Tree) -> Tree:
+    if a is b:
+        return a
+    if not a or not b:
+        other = a or b
+        return other if is_member(other) else intern({SELF: LEAF, **other})
+    out = dict(a)
+    for name, below in b.items():
+        mine = out.get(name)
+        out[name] = below if mine is None else _union(mine, below)
+    return intern(out)
+
+
+def _difference(a: Tree, b: Tree) -> Tree | None:
+    if not a:
+        return None if is_member(b) else LEAF
+    out: Tree = {}
+    for name, below in a.items():
+        if name == SELF:
+            if b and SELF not in b:
+                out[SELF] = LEAF
+            continue
+        theirs = b.get(name)
+        left = below if theirs is None else _difference(below, theirs)
+        if left is not None:
+            out[name] = left
+    return _node(out)
+
+
+def _intersection(a: Tree, b: Tree) -> Tree | None:
+    out: Tree = {}
+    if is_member(a) and is_member(b):
+        out[SELF] = LEAF
+    for name, below in a.items():
+        theirs = b.get(name)
+        if name != SELF and theirs is not None:
+            both = _intersection(below, theirs)
+            if both is not None:
+                out[name] = both
+    return _node(out)
+
+
+def _outside(a: Tree, b: Tree) -> Tree | None:
+    if is_member(b):
+        return None
+    if not a:
+        return LEAF
+    out: Tree = {}
+    for name, below in a.items():
+        theirs = b.get(name)
+        left = below if theirs is None or name == SELF else _outside(below, theirs)
+        if left is not None:
+            out[name] = left
+    return _node(out)
+
+
+def _node(out: Tree) -> Tree | None:
+    if not out:
+        return None
+    return LEAF if len(out) == 1 and SELF in out else intern(out)
+
+
+_union_remembered = _remembered(_union)
+_difference_remembered = _remembered(_difference)
+_outside_remembered = _remembered(_outside)
+
+
+def union(a: Tree, b: Tree) -> Tree:
+    """Members of either set."""
+    if not a or a is b:
+        return b
+    return (_union_remembered(a, b) or NOTHING) if b else a
+
+
+def difference(a: Tree, b: Tree) -> Tree:
+    """Members of `a` that are no members of `b`."""
+    if a is b:
+        return NOTHING
+    return (_difference_remembered(a, b) or NOTHING) if a and b else a
+
+
+def intersection(a: Tree, b: Tree) -> Tree:
+    """Members of both sets."""
+    if a is b:
+        return a
+    return (_intersection(a, b) or NOTHING) if a and b else NOTHING
+
+
+def outside(a: Tree, b: Tree) -> Tree:
+    """Members of `a` neither in `b` nor below a member of it."""
+    return (_outside_remembered(a, b) or NOTHING) if a and b else a
+
+
+def of_paths(*paths: tuple[str, ...]) -> Tree:
+    """The set of plain field paths: of_paths(("spec",), ("metadata", "labels"))."""
+    out: Tree = NOTHING
+    for path in paths:
+        tree = LEAF
+        for name in reversed(path):
+            tree = intern({f"f:{name}": tree})
+        out = union(out, tree)
+    return out

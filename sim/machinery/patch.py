@@ -1,0 +1,240 @@
+"""JSON patch and merge patch: (document, patch) to the patched document, by path copy.
+
+Holds: neither argument is changed and whatever a patch does not touch is shared with the old document by
+identity.  A refusal is a `PatchError` with everything its Status needs; nothing is half applied.
+
+Mirrors  gopkg.in/evanphx/json-patch.v4 (as vendored by kubernetes v1.25: Patch.Apply, MergePatch),
+         apiserver pkg/endpoints/handlers/patch.go: jsonPatcher.
+Quirk    as upstream: a map answers a missing key with null, so `replace`, `copy` and `test null` work on one
+         that is not there; the text before a path's first "/" is ignored; indexes may be negative and may have
+         leading zeros; `replace ""` with a scalar does nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.machinery.api import Json, Obj
+
+# apiserver pkg/endpoints/handlers/patch.go: maxJSONPatchOperations.
+OPERATIONS_MAX = 10_000
+GENERIC_REFUSAL = "the server rejected our request due to an error in our request"
+
+
+class PatchError(Exception):
+    """A patch that is refused: HTTP code, Status reason ("" for upstream's bare 500), message, details."""
+
+    def __init__(self, code: int, reason: str, message: str, details: Obj | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+
+
+def bad_patch(message: str) -> PatchError:
+    return PatchError(400, "BadRequest", message)
+
+
+def _unprocessable() -> PatchError:
+    # The cause is only logged upstream; the client sees this text whatever it was.
+    return PatchError(422, "Invalid", GENERIC_REFUSAL, {})
+
+
+# --- merge patch (RFC 7386) -------------------------------------------------------------------------------
+
+
+def merge_patch(target: Json, patch: Json) -> Json:
+    """The target changed as the patch says: maps merge, null removes, anything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    if not isinstance(target, dict):
+        target = {}
+    out = dict(target)
+    for key, value in patch.items():
+        if value is None:
+            out.pop(key, None)
+        elif isinstance(value, dict):
+            out[key] = merge_patch(out.get(key), value)
+        else:
+            out[key] = value
+    return out
+
+
+# --- JSON patch (RFC 6902) --------------------------------------------------------------------------------
+
+_KNOWN_FIELDS = ("op", "path", "from", "value")
+
+
+def check_operations(patch: Json) -> list[str]:
+    """Type errors (raised) and the unknown fields ("[0].extra") of a decoded JSON patch."""
+    if patch is None:
+        return []
+    if not isinstance(patch, list):
+        raise bad_patch(
+            f"error decoding patch: json: cannot unmarshal {_go_type(patch)} into Go value of type []handlers.jsonPatchOp"
+        )
+    unknown = []
+    for i, operation in enumerate(patch):
+        if not isinstance(operation, dict):
+            if operation is None:
+                continue
+            raise bad_patch(
+                f"error decoding patch: json: cannot unmarshal {_go_type(operation)} into Go value of type handlers.jsonPatchOp"
+            )
+        for key, value in operation.items():
+            if key not in _KNOWN_FIELDS:
+                unknown.append(f"[{i}].{key}")
+            elif key != "value" and value is not None and not isinstance(value, str):
+                raise bad_patch(
+                    f"error decoding patch: json: cannot unmarshal {_go_type(value)}"
+                    f" into Go struct field jsonPatchOp.{key} of type string"
+                )
+    if len(patch) > OPERATIONS_MAX:
+        raise PatchError(
+            413,
+            "RequestEntityTooLarge",
+            f"Request entity too large: The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {len(patch)}",
+            {},
+        )
+    return unknown
+
+
+def _go_type(value: Json) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, list):
+        return "array"
+    return "object" if isinstance(value, dict) else "number"
+
+
+def json_patch(document: Json, patch: Json) -> Json:
+    """The document after all operations of a patch that `check_operations` let pass."""
+    for operation in patch or ():
+        document = _apply(document, operation or {})
+    return document
+
+
+def _apply(document: Json, operation: Obj) -> Json:
+    op, path = operation.get("op"), operation.get("path")
+    if not isinstance(path, str):
+        raise _unprocessable()
+    value = operation.get("value")
+    if op == "add":
+        return _change(document, path, _add, value)
+    if op == "remove":
+        return _change(document, path, _remove, None)
+    if op == "replace":
+        if path == "":
+            return value if isinstance(value, dict | list) else document
+        return _change(document, path, _replace, value)
+    if op == "test":
+        _test(document, path, operation)
+        return document
+    source = operation.get("from")
+    if op not in ("move", "copy") or not isinstance(source, str):
+        raise _unprocessable()
+    moved = _member(*_find(document, source))
+    if op == "move":
+        document = _change(document, source, _remove, None)
+    return _change(document, path, _add, moved)
+
+
+def _test(document: Json, path: str, operation: Obj) -> None:
+    found = document if path == "" else _member(*_find(document, path))
+    # A test without `value` fails on anything; with null it holds for a key that is not there.
+    if "value" not in operation or not _equal(found, operation["value"]):
+        raise _unprocessable()
+
+
+def _equal(a: Json, b: Json) -> bool:
+    """Equality of JSON values; Python alone would take True for 1."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_equal(v, b[k]) for k, v in a.items())
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    return bool(a == b)
+
+
+def _split(path: str) -> list[str]:
+    parts = path.split("/")
+    # "data/q" names the root's member "q": the text before the first "/" is dropped.
+    if len(parts) < 2:
+        raise _unprocessable()
+    return [p.replace("~1", "/").replace("~0", "~") for p in parts[1:]]
+
+
+def _find(document: Json, path: str) -> tuple[Json, str]:
+    """The container that a path's last part is looked up in, and that part."""
+    *parents, key = _split(path)
+    for part in parents:
+        document = _member(document, part)
+        if not isinstance(document, dict | list):
+            raise _unprocessable()
+    return document, key
+
+
+def _member(container: Json, key: str) -> Json:
+    if isinstance(container, dict):
+        return container.get(key)
+    return container[_index(container, key, len(container))]
+
+
+def _index(container: list[Any], key: str, size: int) -> int:
+    """A list index below `size`; negative ones count from the end."""
+    try:
+        index = int(key)
+    except ValueError:
+        raise _unprocessable() from None
+    if "_" in key or key != key.strip() or index >= size or index < -size:
+        raise _unprocessable()
+    return index + size if index < 0 else index
+
+
+def _change(document: Json, path: str, edit: Any, value: Json) -> Json:
+    """Path copy of the document with `edit` made to (a copy of) the container of the path's last part."""
+    return _rebuild(document, _split(path), edit, value)
+
+
+def _rebuild(node: Json, parts: list[str], edit: Any, value: Json) -> Json:
+    if not isinstance(node, dict | list):
+        raise _unprocessable()
+    copy: Any = node.copy()
+    if len(parts) == 1:
+        edit(copy, parts[0], value)
+        return copy
+    child = _rebuild(_member(node, parts[0]), parts[1:], edit, value)
+    if isinstance(copy, list):
+        copy[_index(copy, parts[0], len(copy))] = child
+    else:
+        copy[parts[0]] = child
+    return copy
+
+
+def _add(container: Any, key: str, value: Json) -> None:
+    if isinstance(container, dict):
+        container[key] = value
+    elif key == "-":
+        container.append(value)
+    else:
+        container.insert(_index(container, key, len(container) + 1), value)
+
+
+def _remove(container: Any, key: str, _value: Json) -> None:
+    if isinstance(container, list):
+        del container[_index(container, key, len(container))]
+    elif key in container:
+        del container[key]
+    else:
+        raise _unprocessable()
+
+
+def _replace(container: Any, key: str, value: Json) -> None:
+    if isinstance(container, list):
+        container[_index(container, key, len(container))] = value
+    else:
+        container[key] = value
