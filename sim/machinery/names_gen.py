@@ -1,0 +1,30 @@
+"""Generated names and uids from a seeded stream.
+
+Mirrors  kubernetes v1.25 apiserver pkg/storage/names/generate.go, apimachinery pkg/util/{rand,uuid}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+# rand.go: no vowels, so that no word appears.
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+SUFFIX_LENGTH = 5
+BASE_MAX = 58  # generate.go: maxNameLength 63 - 5
+
+
+def generated_name(base: str, bits: Callable[[int], int]) -> str:
+    """`base` cut to fit, plus five random characters.  `bits(n)` draws n random bits."""
+    value = bits(40)
+    suffix = ""
+    for _ in range(SUFFIX_LENGTH):
+        value, index = divmod(value, len(ALPHABET))
+        suffix += ALPHABET[index]
+    return base[:BASE_MAX] + suffix
+
+
+def new_uid(bits: Callable[[int], int]) -> str:
+    """A version 4 UUID of 122 random bits."""
+    text = f"{bits(122):031x}"
+    variant = "89ab"[int(text[30], 16) & 3]
+    return f"{text[0:8]}-{text[8:12]}-4{text[12:15]}-{variant}{text[15:18]}-{text[18:30]}"

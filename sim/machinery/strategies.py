@@ -1,0 +1,285 @@
+"""What each kind does to an object on its way into the store, beside defaults and validation.
+
+Turns (new object, old object) into the object to store: fields a write may not set go back to what they were,
+status is kept apart from the rest, `metadata.generation` counts changes of what is wanted.
+
+Holds: no object handed in is changed; a main write never changes status, a status write never spec; an object
+equal to the stored one before is equal to it afterwards.
+
+Mirrors  kubernetes v1.25 pkg/registry/*/*/strategy.go, apiserver pkg/registry/rest/{create,update}.go.
+Differs  fields of alpha features are not dropped (no kind served here has one that anybody sets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sim.ident import Names
+from sim.machinery.api import Json, Obj
+from sim.units import quantity_nano
+
+EMPTY: Obj = {}
+Prepare = Callable[[Obj, Names], Obj]
+PrepareUpdate = Callable[[Obj, Obj, Names], Obj]
+# Fields of a status that upstream writes even when zero.
+_ZERO_STATUS: dict[str, Obj] = {
+    "replicasets": {"replicas": 0},
+    "statefulsets": {"replicas": 0, "availableReplicas": 0},
+    "daemonsets": {
+        "currentNumberScheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "numberReady": 0,
+    },
+    "poddisruptionbudgets": {
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "disruptionsAllowed": 0,
+        "expectedPods": 0,
+    },
+    "services": {"loadBalancer": {}},
+    "persistentvolumeclaims": {"phase": "Pending"},
+    "namespaces": {"phase": "Active"},
+}
+
+
+def _same(obj: Obj, _: Names) -> Obj:
+    return obj
+
+
+def _same_update(new: Obj, _old: Obj, _names: Names) -> Obj:
+    return new
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """How one kind differs from the rule.
+
+    status: it has a status subresource; generation: what it counts ("", "spec", "spec+annotations", "all", "one")
+    create_by_put: a PUT to a missing name creates; unconditional: a PUT without resourceVersion is let through
+    """
+
+    status: bool = False
+    generation: str = ""
+    create_by_put: bool = False
+    unconditional: bool = True
+    graceful: bool = False
+    default_propagation: str = "Background"
+    prepare_create: Prepare = _same
+    prepare_update: PrepareUpdate = _same_update
+    prepare_status: PrepareUpdate = _same_update
+
+
+def with_field(obj: Obj, name: str, value: Json) -> Obj:
+    """`obj` with a top-level field as given, or without it (None)."""
+    if value is None:
+        return {k: v for k, v in obj.items() if k != name} if name in obj else obj
+    return obj if name in obj and obj[name] is value else {**obj, name: value}
+
+
+def with_metadata(obj: Obj, **fields: Json) -> Obj:
+    """`obj` with these metadata fields set, or removed where None."""
+    metadata = {**obj["metadata"], **fields}
+    for name, value in fields.items():
+        if value is None:
+            del metadata[name]
+    return {**obj, "metadata": metadata}
+
+
+# --- pods -------------------------------------------------------------------------------------------------
+
+
+def qos_class(spec: Obj) -> str:
+    """Guaranteed, Burstable or BestEffort by cpu and memory of all containers."""
+    requests: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    guaranteed = True
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        resources = container.get("resources") or EMPTY
+        seen = 0
+        for name, total in (("requests", requests), ("limits", limits)):
+            for resource, text in (resources.get(name) or EMPTY).items():
+                if resource in ("cpu", "memory") and (nano := quantity_nano(text)):
+                    total[resource] = total.get(resource, 0) + nano
+                    seen += name == "limits"
+        guaranteed = guaranteed and seen == 2
+    if not requests and not limits:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed and requests == limits else "Burstable"
+
+
+_qos_memo: dict[int, tuple[Json, str]] = {}
+
+
+def _qos_of(spec: Obj) -> str:
+    """As `qos_class`, remembered by the identity of the container list that pods of one template share."""
+    containers = spec.get("containers")
+    if spec.get("initContainers"):
+        return qos_class(spec)
+    known = _qos_memo.get(id(containers))
+    if known is not None and known[0] is containers:
+        return known[1]
+    if len(_qos_memo) > 1024:
+        _qos_memo.clear()
+    answer = qos_class(spec)
+    _qos_memo[id(containers)] = (containers, answer)
+    return answer
+
+
+def _pod_create(obj: Obj, _: Names) -> Obj:
+    return {**obj, "status": {"phase": "Pending", "qosClass": _qos_of(obj.get("spec") or EMPTY)}}
+
+
+def _pod_status(new: Obj, old: Obj, _: Names) -> Obj:
+    owners = old["metadata"].get("ownerReferences")
+    if new["metadata"].get("ownerReferences") != owners:
+        new = with_metadata(new, ownerReferences=owners)
+    qos = old.get("status", EMPTY).get("qosClass")
+    if qos and new.get("status", EMPTY).get("qosClass") != qos:
+        new = {**new, "status": {**(new.get("status") or EMPTY), "qosClass": qos}}
+    return new
+
+
+# --- other kinds ------------------------------------------------------------------------------------------
+
+
+def _namespace_create(obj: Obj, names: Names) -> Obj:
+    spec = obj.get("spec") or EMPTY
+    finalizers = spec.get("finalizers") or []
+    if names.finalizer_namespace not in finalizers:
+        finalizers = [*finalizers, names.finalizer_namespace]
+    return _namespace_label({**obj, "spec": {**spec, "finalizers": finalizers}}, names)
+
+
+def _namespace_label(obj: Obj, names: Names) -> Obj:
+    metadata = obj["metadata"]
+    name, labels = metadata.get("name", ""), metadata.get("labels") or EMPTY
+    if not name or labels.get(names.label_metadata_name) == name:
+        return obj
+    return with_metadata(obj, labels={**labels, names.label_metadata_name: name})
+
+
+def _namespace_update(new: Obj, old: Obj, names: Names) -> Obj:
+    finalizers = (old.get("spec") or EMPTY).get("finalizers")
+    return with_field(
+        _namespace_label(new, names),
+        "spec",
+        {**(new.get("spec") or EMPTY), "finalizers": finalizers} if finalizers else EMPTY,
+    )
+
+
+def _deployment_status(new: Obj, old: Obj, _: Names) -> Obj:
+    labels = old["metadata"].get("labels")
+    return new if new["metadata"].get("labels") == labels else with_metadata(new, labels=labels)
+
+
+def _secret_update(new: Obj, old: Obj, _: Names) -> Obj:
+    return new if new.get("type") else {**new, "type": old.get("type", "Opaque")}
+
+
+def _service_account_prepare(obj: Obj, _: Names) -> Obj:
+    secrets = obj.get("secrets")
+    return {**obj, "secrets": [{"name": s.get("name", "")} for s in secrets]} if secrets else obj
+
+
+_RULE = Strategy()
+_WORKLOAD = Strategy(status=True, generation="spec")
+_TABLE: dict[str, Strategy] = {
+    "pods": Strategy(status=True, graceful=True, prepare_create=_pod_create, prepare_status=_pod_status),
+    "namespaces": Strategy(status=True, prepare_create=_namespace_create, prepare_update=_namespace_update),
+    "nodes": Strategy(status=True),
+    "services": Strategy(status=True, create_by_put=True),
+    "persistentvolumeclaims": Strategy(status=True),
+    "replicasets": _WORKLOAD,
+    "statefulsets": _WORKLOAD,
+    "daemonsets": _WORKLOAD,
+    "deployments": Strategy(status=True, generation="spec+annotations", prepare_status=_deployment_status),
+    "poddisruptionbudgets": Strategy(status=True, generation="spec", unconditional=False),
+    "replicationcontrollers": Strategy(status=True, generation="spec", default_propagation="Orphan"),
+    "jobs": Strategy(status=True, generation="spec", default_propagation="Orphan"),
+    "cronjobs": _WORKLOAD,
+    "ingresses": _WORKLOAD,
+    "networkpolicies": Strategy(generation="spec"),
+    "endpointslices": Strategy(generation="all"),
+    "priorityclasses": Strategy(generation="one"),
+    "secrets": Strategy(prepare_update=_secret_update),
+    "serviceaccounts": Strategy(
+        prepare_create=_service_account_prepare,
+        prepare_update=lambda new, _old, names: _service_account_prepare(new, names),
+    ),
+    "endpoints": Strategy(create_by_put=True),
+    "events": Strategy(create_by_put=True),
+    "limitranges": Strategy(create_by_put=True),
+    "leases": Strategy(create_by_put=True, unconditional=False),
+    "runtimeclasses": Strategy(create_by_put=True, unconditional=False, generation=""),
+}
+
+
+def strategy_of(plural: str) -> Strategy:
+    return _TABLE.get(plural, _RULE)
+
+
+# --- the rule ---------------------------------------------------------------------------------------------
+
+
+def zero_status(plural: str) -> Obj:
+    return _ZERO_STATUS.get(plural, EMPTY)
+
+
+def for_create(plural: str, obj: Obj, names: Names) -> Obj:
+    """Prepare a new object: its status is nobody's to give, its generation starts at one."""
+    strategy = strategy_of(plural)
+    if strategy.status and plural != "nodes":  # a node agent registers with its status
+        obj = {**obj, "status": zero_status(plural)}
+    obj = strategy.prepare_create(obj, names)
+    return with_metadata(obj, generation=1) if strategy.generation else obj
+
+
+def for_update(plural: str, new: Obj, old: Obj, names: Names) -> Obj:
+    """Prepare a write to the main resource."""
+    strategy = strategy_of(plural)
+    if strategy.status:
+        new = with_field(new, "status", old.get("status"))
+    new = strategy.prepare_update(new, old, names)
+    return _count(strategy.generation, new, old)
+
+
+def for_status(plural: str, new: Obj, old: Obj, names: Names) -> Obj:
+    """Prepare a write to /status: everything but status and part of the metadata stays."""
+    if "status" not in new:
+        new = {**new, "status": zero_status(plural)}
+    status = new["status"]
+    kept = {**old, "metadata": new["metadata"], "status": status}
+    return strategy_of(plural).prepare_status(kept, old, names)
+
+
+def _count(rule: str, new: Obj, old: Obj) -> Obj:
+    changed = False
+    if rule in ("spec", "spec+annotations"):
+        changed = new.get("spec") is not old.get("spec") and new.get("spec") != old.get("spec")
+        if not changed and rule == "spec+annotations":
+            changed = new["metadata"].get("annotations") != old["metadata"].get("annotations")
+    elif rule == "all":
+        changed = {k: v for k, v in new.items() if k != "metadata"} != {
+            k: v for k, v in old.items() if k != "metadata"
+        } or new["metadata"].get("labels") != old["metadata"].get("labels")
+    if not changed:
+        return new
+    return with_metadata(new, generation=old["metadata"].get("generation", 0) + 1)
+
+
+_FIXED = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+def keep_system_fields(new: Obj, old: Obj) -> Obj:
+    """What only the server may change in metadata goes back to what it was; a missing uid is filled in."""
+    before, now = old["metadata"], new["metadata"]
+    wrong = {}
+    for name in _FIXED:
+        value = before.get(name)
+        if now.get(name) != value:
+            wrong[name] = value
+    if not now.get("uid"):
+        wrong["uid"] = before["uid"]
+    return with_metadata(new, **wrong) if wrong else new
