@@ -1,0 +1,366 @@
+"""The in-process transport: requests, replies and watch events cross the simulated network to one API server.
+
+Turns a `Request` into a call of an `Endpoint` one link delay later, and its answer into a callback one link
+delay after that; a server's `Watch` into one on the client's side whose events come in order, in batches.
+
+Holds: `on_reply` is called exactly once unless the client dies; events of a watch arrive in the order taken,
+each batch not before the link's delay; a watch has at most one useful kernel event pending, a lazy one none;
+what a reader sees at an instant is the same for a lazy watch as for an eager one, with the same draws.
+
+Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apimachinery configures them
+         (ReadIdleTimeout 30 s, PingTimeout 15 s: a dead connection is found after 45 s).
+Differs  a request or reply that meets a cut link is lost (TCP would send it again after a heal);
+         a watch holds still when either direction is cut, for it shares its connection with pings;
+         the 45 s count from the cut (upstream: from the last frame, so up to 30 s sooner).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from sim.kernel import Context
+from sim.machinery.api import Endpoint, Json, Reply, Request, Watch, WatchEvent
+from sim.machinery.store import Item
+
+DEAD_CONNECTION_US = 45_000_000  # facts/behaviour.md 4.1: 30 idle + 15 ping
+LAZY_MAX = 1000  # events that may wait unread on a lazy watch before its owner is told after all
+
+REFUSED = "ConnectionRefused"
+RESET = "ConnectionReset"
+TIMEOUT = "Timeout"
+
+CONNECTION_LOST: Mapping[str, Json] = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": "an error on the server (unable to decode an event from the watch stream: "
+    "http2: client connection lost) has prevented the request from succeeding",
+    "reason": "InternalError",
+    "code": 500,
+}
+
+
+class HotLane(Protocol):
+    """What an API server may offer for one field of one object that one client writes again and again.
+
+    `write` commits the value if everything the ordinary way would check is known to pass (object unchanged
+    since this client's last write, nothing queued, no hooks); None asks for the ordinary way.
+    """
+
+    def write(self, value: Json) -> Item | None: ...
+
+
+class Channel:
+    """A connection from the host `source` to the server named `target` among `servers`."""
+
+    def __init__(self, ctx: Context, source: str, servers: Mapping[str, Endpoint], target: str) -> None:
+        self.ctx = ctx
+        self.target = target
+        self.out = ctx.kernel.network.link(source, target)
+        self.back = ctx.kernel.network.link(target, source)
+        self.watches: dict[int, ChannelWatch] = {}
+        self._servers = servers
+        self._opened = 0
+        self._cut_since_us = -1 if self.up else ctx.kernel.now_us
+        for link in (self.out, self.back):
+            link.listeners.append(self._on_link)
+        ctx.on_stop(self._close)
+
+    @property
+    def up(self) -> bool:
+        return self.out.up and self.back.up
+
+    @property
+    def server(self) -> Endpoint | None:
+        """The server if its process runs: an endpoint that is not in the mapping or says it is not running
+        has nobody listening on its port."""
+        server = self._servers.get(self.target)
+        return server if server is not None and getattr(server, "running", True) else None
+
+    def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
+        kernel = self.ctx.kernel
+        kernel.call_at(kernel.now_us + self.out.delay_us(), _Call(self, request, on_reply).arrive)
+
+    def lane(self, request: Request, path: tuple[str, ...]) -> ChannelLane:
+        return ChannelLane(self, request, path)
+
+    def open(self, source: Watch, from_us: int) -> ChannelWatch:
+        self._opened += 1
+        watch = self.watches[self._opened] = ChannelWatch(self, self._opened, source, from_us)
+        return watch
+
+    def _on_link(self) -> None:
+        """A link was (or is about to be: no change yet) cut or healed."""
+        now_us = self.ctx.kernel.now_us
+        if not self.up and self._cut_since_us < 0:
+            self._cut_since_us = now_us
+            for watch in self.watches.values():
+                watch.hold()
+            self.ctx.kernel.call_later(DEAD_CONNECTION_US, self._give_up, now_us)
+        elif self.up and self._cut_since_us >= 0:
+            self._cut_since_us = -1
+            for watch in self.watches.values():
+                watch.release()
+
+    def _give_up(self, since_us: int) -> None:
+        if self._cut_since_us == since_us:
+            for watch in list(self.watches.values()):
+                watch.break_off()
+
+    def _close(self) -> None:
+        for link in (self.out, self.back):
+            link.listeners.remove(self._on_link)
+        for watch in list(self.watches.values()):
+            watch.stop()
+
+
+class _Call:
+    """One request on its way there and back."""
+
+    __slots__ = ("channel", "on_reply", "request", "sent_us")
+
+    def __init__(self, channel: Channel, request: Request, on_reply: Callable[[Reply], None]) -> None:
+        self.channel = channel
+        self.request = request
+        self.on_reply = on_reply
+        self.sent_us = channel.ctx.kernel.now_us
+
+    def arrive(self, _: Any) -> None:
+        channel = self.channel
+        if not channel.out.up:
+            self._lose()
+            return
+        server = channel.server
+        if server is None:
+            self.respond(Reply(0, lost=REFUSED))
+        else:
+            server.handle(self.request, self.respond)
+
+    def respond(self, reply: Reply) -> None:
+        channel = self.channel
+        kernel = channel.ctx.kernel
+        at_us = kernel.now_us + channel.back.delay_us()
+        if reply.watch is not None:
+            reply = replace(reply, watch=channel.open(reply.watch, at_us))
+        kernel.call_at(at_us, self.deliver, reply)
+
+    def deliver(self, reply: Reply) -> None:
+        channel = self.channel
+        if channel.back.up:
+            channel.ctx.run(self.on_reply, reply)
+            return
+        if reply.watch is not None:
+            reply.watch.stop()
+        self._lose()
+
+    def _lose(self) -> None:
+        """No answer comes; the connection is found dead in the end."""
+        self.channel.ctx.kernel.call_at(self.sent_us + DEAD_CONNECTION_US, self._dead)
+
+    def _dead(self, _: Any) -> None:
+        self.channel.ctx.run(self.on_reply, Reply(0, lost=TIMEOUT))
+
+
+class ChannelWatch:
+    """The client's end of a watch: a `Watch` whose events are those of the server's, one link delay later.
+
+    `attach` asks to be told when events have arrived; `attach_lazy` only when the stream has ended or
+    LAZY_MAX events wait: its owner takes what has arrived when somebody reads.
+    """
+
+    __slots__ = (
+        "_arrived",
+        "_channel",
+        "_due_us",
+        "_eager",
+        "_ended",
+        "_flow",
+        "_held",
+        "_ident",
+        "_last_us",
+        "_notify",
+        "_over",
+        "_source",
+        "_waiting",
+    )
+
+    def __init__(self, channel: Channel, ident: int, source: Watch, from_us: int) -> None:
+        self._channel = channel
+        self._ident = ident
+        self._source = source
+        self._last_us = from_us
+        self._flow: deque[tuple[int, list[WatchEvent]]] = deque()  # (arrival, batch); an empty batch: the end
+        self._arrived: list[WatchEvent] = []
+        self._waiting = 0
+        self._notify: Callable[[], None] | None = None
+        self._eager = False
+        self._due_us = 0
+        self._held = not channel.up
+        self._ended = False
+        self._over = False  # nothing more is taken from the server
+        source.attach(self._on_source)
+        self._on_source()
+
+    # --- the server's side ----------------------------------------------------------------------------------
+
+    def _on_source(self) -> None:
+        if self._over:
+            return
+        source = self._source
+        while batch := source.take(LAZY_MAX):
+            self._waiting += len(batch)
+            self._push(batch)
+        if source.ended:
+            self._over = True
+            self._push([])
+
+    def _push(self, batch: list[WatchEvent]) -> None:
+        at_us = self._channel.ctx.kernel.now_us + self._channel.back.delay_us()
+        if at_us < self._last_us:
+            at_us = self._last_us
+        self._last_us = at_us
+        self._flow.append((at_us, batch))
+        if self._eager or not batch or self._waiting >= LAZY_MAX:
+            self._schedule(self._flow[0][0] if self._eager else at_us)
+
+    # --- on the way -----------------------------------------------------------------------------------------
+
+    def _schedule(self, at_us: int) -> None:
+        if self._notify is not None and not self._held and not 0 < self._due_us <= at_us:
+            self._due_us = at_us
+            self._channel.ctx.kernel.call_at(at_us, self._due, at_us)
+
+    def _due(self, at_us: int) -> None:
+        if at_us != self._due_us:
+            return  # an earlier one took its place
+        self._due_us = 0
+        if self._held:
+            return
+        self._collect()
+        if self._arrived or self._ended:
+            self._channel.ctx.run(self._tell)
+        if self._flow and self._eager:
+            self._schedule(self._flow[0][0])
+
+    def _tell(self, _: Any) -> None:
+        if self._notify is not None:
+            self._notify()
+
+    def _collect(self) -> None:
+        """What the link has carried by now has arrived."""
+        flow, now_us = self._flow, self._channel.ctx.kernel.now_us
+        while flow and flow[0][0] <= now_us:
+            batch = flow.popleft()[1]
+            if batch:
+                self._arrived.extend(batch)
+            else:
+                self._end()
+
+    def hold(self) -> None:
+        """The link is cut: what has arrived stays, what was on its way waits to be sent again."""
+        self._collect()
+        self._held = True
+        self._due_us = 0
+        if self._ended or (self._eager and self._arrived):
+            self._channel.ctx.run(self._tell)
+
+    def release(self) -> None:
+        """The link is healed: what waited is sent again."""
+        self._held = False
+        again_us = self._channel.ctx.kernel.now_us + self._channel.back.delay_us()
+        self._last_us = max(self._last_us, again_us)
+        self._flow = deque((max(at_us, again_us), batch) for at_us, batch in self._flow)
+        if self._flow and (self._eager or self._over or self._waiting >= LAZY_MAX):
+            self._schedule(self._flow[0][0] if self._eager else self._flow[-1][0])
+
+    def break_off(self) -> None:
+        """The connection is found dead: what was on its way is gone, the reader gets an error and the end."""
+        self._flow.clear()
+        self._shut()
+        self._arrived.append(WatchEvent("ERROR", None, 0, dict(CONNECTION_LOST)))
+        self._end()
+        self._channel.ctx.run(self._tell)
+
+    def _shut(self) -> None:
+        if not self._over:
+            self._over = True
+            self._source.stop()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._channel.watches.pop(self._ident, None)
+
+    # --- the client's side ----------------------------------------------------------------------------------
+
+    def attach(self, notify: Callable[[], None]) -> None:
+        self._notify, self._eager = notify, True
+        if self._arrived or self._ended:
+            self._schedule(self._channel.ctx.kernel.now_us)
+        elif self._flow:
+            self._schedule(self._flow[0][0])
+
+    def attach_lazy(self, notify: Callable[[], None]) -> None:
+        self._notify, self._eager = notify, False
+        if self._over or self._waiting >= LAZY_MAX:
+            self._schedule(self._last_us)
+
+    def take(self, limit: int = 1000) -> list[WatchEvent]:
+        if not self._held:
+            self._collect()
+        arrived = self._arrived
+        if len(arrived) <= limit:
+            self._arrived = []
+            self._waiting -= len(arrived)
+            return arrived
+        self._arrived = arrived[limit:]
+        self._waiting -= limit
+        return arrived[:limit]
+
+    @property
+    def ended(self) -> bool:
+        """The stream is over and everything that came has been taken."""
+        return self._ended and not self._arrived
+
+    def stop(self) -> None:
+        self._notify = None
+        self._flow.clear()
+        self._arrived = []
+        self._shut()
+        self._end()
+
+
+class ChannelLane:
+    """A server's hot lane as its client reaches it: open while both links and the same server are up."""
+
+    __slots__ = ("_channel", "_inner", "_path", "_request", "_server")
+
+    def __init__(self, channel: Channel, request: Request, path: tuple[str, ...]) -> None:
+        self._channel = channel
+        self._request = request
+        self._path = path
+        self._server: Endpoint | None = None
+        self._inner: HotLane | None = None
+
+    def request_us(self) -> int:
+        """Draw the delay of a request."""
+        return self._channel.out.delay_us()
+
+    def reply_us(self) -> int:
+        """Draw the delay of a reply."""
+        return self._channel.back.delay_us()
+
+    def write(self, value: Json) -> Item | None:
+        """The write arrives now; None if it has to go the ordinary way."""
+        channel = self._channel
+        server = channel.server
+        if server is None or not channel.up:
+            return None
+        if server is not self._server:
+            offer: Callable[[Request, tuple[str, ...]], HotLane | None] | None = getattr(server, "lane", None)
+            self._server = server
+            self._inner = None if offer is None else offer(self._request, self._path)
+        return None if self._inner is None else self._inner.write(value)
