@@ -1,0 +1,144 @@
+"""A pod and what its runtime shows turned into what to kill, make and start.  Pure.
+
+Mirrors  pkg/kubelet/kuberuntime/kuberuntime_manager.go: computePodActions, findNextInitContainerToRun;
+         pkg/kubelet/container/helpers.go: ShouldContainerBeRestarted (v1.25).
+Differs  a changed container spec is told by its image: no other container field can change in the API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors.node.machine import Container, PodRuntime
+from actors.node.pod_status import restart_policy, should_restart
+
+Obj = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Actions:
+    """kill_pod: stop everything first; kills: (container, message); init: the one to start; starts: in order."""
+
+    kill_pod: bool = False
+    create_sandbox: bool = False
+    kills: list[tuple[Obj, Container, str]] = field(default_factory=list)
+    init: Obj | None = None
+    starts: list[Obj] = field(default_factory=list)
+
+
+def compute_actions(pod: Obj, runtime: PodRuntime | None, failed: Mapping[str, str], now_us: int) -> Actions:
+    """`failed`: container -> "liveness" or "startup" where that probe's result is Failure."""
+    spec, policy = pod["spec"], restart_policy(pod)
+    init = spec.get("initContainers") or ()
+    if runtime is None or not runtime.ready:
+        return _with_new_sandbox(pod, runtime, policy, now_us)
+    actions = Actions()
+    if init:
+        last, following, done = next_init(spec, runtime, now_us)
+        if not done:
+            if following is not None:
+                if last is not None and last.exited(now_us) and last.exit_code != 0 and policy == "Never":
+                    actions.kill_pod = True
+                else:
+                    actions.init = following
+            return actions
+    kept = 0
+    for container in spec["containers"]:
+        newest = runtime.newest(container["name"])
+        if newest is None or not newest.running(now_us):
+            if _starts(pod, newest, policy):
+                actions.starts.append(container)
+            continue
+        restart = policy != "Never"
+        if newest.image != container["image"]:
+            message, restart = f"Container {container['name']} definition changed", True
+        elif container["name"] in failed:
+            message = f"Container {container['name']} failed {failed[container['name']]} probe"
+        else:
+            kept += 1
+            continue
+        if restart:
+            message += ", will be restarted"
+            actions.starts.append(container)
+        actions.kills.append((container, newest, message))
+    actions.kill_pod = not kept and not actions.starts
+    return actions
+
+
+def _starts(pod: Obj, newest: Container | None, policy: str) -> bool:
+    if pod["metadata"].get("deletionTimestamp"):
+        return False
+    return newest is None or should_restart(policy, newest.exit_code)
+
+
+def _with_new_sandbox(pod: Obj, runtime: PodRuntime | None, policy: str, now_us: int) -> Actions:
+    spec = pod["spec"]
+    actions = Actions(kill_pod=runtime is not None, create_sandbox=True)
+    ran = runtime is not None and bool(runtime.containers)
+    if policy == "Never" and ran:
+        actions.create_sandbox = False
+        return actions
+    starts = []
+    for container in spec["containers"]:
+        newest = runtime.newest(container["name"]) if runtime is not None else None
+        succeeded = newest is not None and newest.exited(now_us) and newest.exit_code == 0
+        if not (succeeded and policy == "OnFailure"):
+            starts.append(container)
+    init = spec.get("initContainers") or ()
+    if not starts and (not init or (runtime is not None and next_init(spec, runtime, now_us)[2])):
+        actions.create_sandbox = False
+    elif init:
+        actions.init = init[0]
+    else:
+        actions.starts = starts
+    return actions
+
+
+def next_init(spec: Obj, runtime: PodRuntime, now_us: int) -> tuple[Container | None, Obj | None, bool]:
+    """(last state seen, the init container to run next, whether all are done)."""
+    init = spec["initContainers"]
+    for container in spec["containers"]:
+        newest = runtime.newest(container["name"])
+        if newest is not None and newest.running(now_us):
+            return None, None, True
+    for container in reversed(init):
+        newest = runtime.newest(container["name"])
+        if newest is not None and newest.exited(now_us) and newest.exit_code != 0:
+            return newest, container, False
+    for index in range(len(init) - 1, -1, -1):
+        newest = runtime.newest(init[index]["name"])
+        if newest is None:
+            continue
+        if newest.running(now_us):
+            return newest, None, False
+        if index == len(init) - 1:
+            return newest, None, True
+        return newest, init[index + 1], False
+    return None, init[0], False
+
+
+def effective_grace_us(pod: Obj, override_s: int | None = None) -> int:
+    """How long a terminating pod's containers get.  Quirk: an override of 0 counts as not set.
+
+    Mirrors pod_workers.go: calculateEffectiveGracePeriod.
+    """
+    grace = int(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+    if override_s is not None and (grace == 0 or override_s < grace):
+        grace = override_s
+    if not grace:
+        spec_s = pod["spec"].get("terminationGracePeriodSeconds")
+        grace = 30 if spec_s is None else int(spec_s)
+    return max(1, grace) * 1_000_000
+
+
+def pre_stop_us(container: Obj) -> int:
+    """How long the preStop hook runs.  Only `sleep N` takes time here: other programs are not modelled."""
+    hook = ((container.get("lifecycle") or {}).get("preStop") or {}).get("exec") or {}
+    command = hook.get("command") or []
+    if command[:2] and command[0] in ("sh", "/bin/sh", "bash") and command[1] == "-c" and len(command) > 2:
+        command = command[2].split()
+    if len(command) == 2 and command[0].rpartition("/")[2] == "sleep" and command[1].isdigit():
+        return int(command[1]) * 1_000_000
+    return 0

@@ -1,0 +1,175 @@
+"""Whether a pod may run here: the node's own admission.  Pure.
+
+Turns a pod, what the node's other pods hold and the Node object into None or (reason, message).
+
+Mirrors  pkg/kubelet/lifecycle/predicate.go, pkg/scheduler/framework/plugins fit, nodeaffinity, nodename,
+         nodeports; pkg/kubelet/eviction/eviction_manager.go: Admit (v1.25).
+Differs  sysctls, topology, CPU and device managers are not modelled; critical pods do not preempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sim.units import quantity_milli, quantity_value
+
+Obj = dict[str, Any]
+CRITICAL_PRIORITY = 2_000_000_000  # scheduling.SystemCriticalPriority
+FIRST = ("cpu", "memory", "ephemeral-storage")
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What a pod holds: cpu in milli, the rest whole.  `ports`: (protocol, host ip, port)."""
+
+    amounts: tuple[tuple[str, int], ...]
+    ports: tuple[tuple[str, str, int], ...] = ()
+
+
+def amount(resource: str, text: object) -> int:
+    return quantity_milli(str(text)) if resource == "cpu" else quantity_value(str(text))
+
+
+def requests_of(pod: Obj) -> Requests:
+    """The larger of the sum of the app containers and any init container, plus overhead."""
+    spec = pod["spec"]
+    total: dict[str, int] = {}
+    ports: list[tuple[str, str, int]] = []
+    for container in spec["containers"]:
+        for resource, text in ((container.get("resources") or {}).get("requests") or {}).items():
+            total[resource] = total.get(resource, 0) + amount(resource, text)
+        for port in container.get("ports") or ():
+            if port.get("hostPort"):
+                ports.append((port.get("protocol", "TCP"), port.get("hostIP") or "0.0.0.0", port["hostPort"]))
+    for container in spec.get("initContainers") or ():
+        for resource, text in ((container.get("resources") or {}).get("requests") or {}).items():
+            total[resource] = max(total.get(resource, 0), amount(resource, text))
+    for resource, text in (spec.get("overhead") or {}).items():
+        total[resource] = total.get(resource, 0) + amount(resource, text)
+    return Requests(tuple(sorted(total.items())), tuple(ports))
+
+
+class Used:
+    """Running totals over the pods that were admitted."""
+
+    __slots__ = ("amounts", "pods", "ports")
+
+    def __init__(self) -> None:
+        self.pods = 0
+        self.amounts: dict[str, int] = {}
+        self.ports: list[tuple[str, str, int]] = []
+
+    def add(self, requests: Requests) -> None:
+        self.pods += 1
+        for resource, value in requests.amounts:
+            self.amounts[resource] = self.amounts.get(resource, 0) + value
+        self.ports.extend(requests.ports)
+
+    def remove(self, requests: Requests) -> None:
+        self.pods -= 1
+        for resource, value in requests.amounts:
+            self.amounts[resource] -= value
+        for port in requests.ports:
+            self.ports.remove(port)
+
+
+def is_critical(pod: Obj, static: bool) -> bool:
+    return static or int(pod["spec"].get("priority") or 0) >= CRITICAL_PRIORITY
+
+
+def refuse(pod: Obj, requests: Requests, used: Used, node: Obj, static: bool) -> tuple[str, str] | None:
+    """The first reason against the pod, in upstream's order."""
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    short = _shortage(requests, used, allocatable)
+    if short is not None:
+        resource, asked, held, capacity = short
+        text = f"Node didn't have enough resource: {resource}, requested: {asked}, used: {held}, capacity: {capacity}"
+        return f"OutOf{resource}", text
+    name = node["metadata"]["name"]
+    if not matches_node(pod["spec"], node):
+        return "NodeAffinity", "Predicate NodeAffinity failed"
+    if pod["spec"].get("nodeName") not in (None, "", name):
+        return "NodeName", "Predicate NodeName failed"
+    if any(_ports_clash(port, other) for port in requests.ports for other in used.ports):
+        return "NodePorts", "Predicate NodePorts failed"
+    taints = (node.get("spec") or {}).get("taints") or ()
+    if not static and not tolerates(pod["spec"].get("tolerations") or (), taints, "NoExecute"):
+        return "TaintToleration", "Predicate TaintToleration failed"
+    return None
+
+
+def _shortage(
+    requests: Requests, used: Used, allocatable: Mapping[str, Any]
+) -> tuple[str, int, int, int] | None:
+    limit = amount("pods", allocatable.get("pods", 0))
+    if used.pods + 1 > limit:
+        return "pods", 1, used.pods, limit
+    wanted = dict(requests.amounts)
+    for resource in (*FIRST, *(r for r in wanted if r not in FIRST)):
+        asked = wanted.get(resource, 0)
+        if not asked or (resource not in FIRST and resource not in allocatable):
+            continue  # an extended resource that the node lacks is ignored
+        capacity = amount(resource, allocatable.get(resource, 0))
+        held = used.amounts.get(resource, 0)
+        if asked + held > capacity:
+            return resource, asked, held, capacity
+    return None
+
+
+def _ports_clash(a: tuple[str, str, int], b: tuple[str, str, int]) -> bool:
+    return a[0] == b[0] and a[2] == b[2] and (a[1] == b[1] or "0.0.0.0" in (a[1], b[1]))
+
+
+def tolerates(tolerations: Iterable[Obj], taints: Iterable[Obj], effect: str) -> bool:
+    held = list(tolerations)
+    return all(
+        any(_tolerates(toleration, taint) for toleration in held)
+        for taint in taints
+        if taint["effect"] == effect
+    )
+
+
+def _tolerates(toleration: Obj, taint: Obj) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("key") not in (None, "", taint["key"]):
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(toleration.get("value", "") == taint.get("value", "")) and bool(toleration.get("key"))
+
+
+def matches_node(spec: Obj, node: Obj) -> bool:
+    """nodeSelector and required node affinity."""
+    labels = node["metadata"].get("labels") or {}
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if not required:
+        return True
+    fields = {"metadata.name": node["metadata"]["name"]}
+    return any(
+        (term.get("matchExpressions") or term.get("matchFields"))
+        and all(_holds(labels, rule) for rule in term.get("matchExpressions") or ())
+        and all(_holds(fields, rule) for rule in term.get("matchFields") or ())
+        for term in required["nodeSelectorTerms"]
+    )
+
+
+def _holds(labels: Mapping[str, str], rule: Obj) -> bool:
+    value, operator = labels.get(rule["key"]), rule["operator"]
+    values: list[str] = rule.get("values") or []
+    if operator == "In":
+        return value in values
+    if operator == "NotIn":
+        return value not in values
+    if operator == "Exists":
+        return value is not None
+    if operator == "DoesNotExist":
+        return value is None
+    if value is None or not value.lstrip("-").isdigit():
+        return False
+    return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])

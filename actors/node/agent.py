@@ -1,0 +1,443 @@
+"""One node agent: sources, workers, heartbeats and the machine under them, put together.
+
+Turns a `Machine` and clients into `main(ctx)`, a plain function that sets up callbacks and returns: thousands of
+agents cost no task.  What an incarnation keeps is lost with it; what must survive (containers, images) is the
+machine's.
+
+Holds: a steady node runs one event per lease renewal and one status pass per five minutes; a steady pod none.
+
+Mirrors  pkg/kubelet/kubelet.go: Run, syncLoopIteration, HandlePodAdditions/Updates/Removes/Reconcile,
+         HandlePodCleanups (v1.25).
+Differs  tickers (relist, sync, housekeeping) are points in time computed when needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from actors.node.admit import Used, is_critical, refuse, requests_of
+from actors.node.api import Api, Caller
+from actors.node.backoff import Backoff
+from actors.node.dice import Dice
+from actors.node.images import Images
+from actors.node.leases import Leases
+from actors.node.logs import container_log
+from actors.node.machine import Machine, PodRuntime
+from actors.node.mirrors import Mirrors
+from actors.node.node_loop import NodeLoop
+from actors.node.node_status import Health
+from actors.node.pod_status import TERMINAL
+from actors.node.source import Source
+from actors.node.status_manager import StatusManager
+from actors.node.worker import FINISHED, Worker
+from sim.ident import Names
+from sim.kernel.actor import Context
+from sim.machinery.api import UserInfo
+from sim.options.node_agent import NodeAgentOptions
+from sim.units import SECOND
+
+Obj = dict[str, Any]
+
+RELIST_US = 1 * SECOND  # kubelet.go: plegRelistPeriod
+TICK_US = 1 * SECOND  # kubelet.go: syncLoop's syncTicker
+HOUSEKEEPING_US = 2 * SECOND  # kubelet.go: housekeepingPeriod
+RUNTIME_CHECK_US = 5 * SECOND  # kubelet.go: updateRuntimeUp
+ORPHAN_GRACE_US = 1 * SECOND  # kubelet_pods.go: HandlePodCleanups
+DEFAULT_CIDR = "10.200.0.0/24"
+
+
+class Recorder(Protocol):
+    def event(self, obj: Obj, type_: str, reason: str, message: str) -> None: ...
+
+
+class Clients(Protocol):
+    """What the composition root gives an agent: its API clients and event recorder, made per incarnation."""
+
+    def main(self, ctx: Context, qps: int, burst: int) -> Caller: ...
+    def heartbeat(self, ctx: Context) -> Caller: ...
+    def recorder(self, ctx: Context, component: str, host: str, qps: int, burst: int) -> Recorder: ...
+
+
+def node_agent_main(
+    machine: Machine, clients: Clients, options: NodeAgentOptions, names: Names
+) -> Callable[[Context], None]:
+    """The agent's `main`: add it to the supervisor under the node's name."""
+
+    def main(ctx: Context) -> None:
+        NodeAgent(ctx, machine, clients, options, names).start()
+
+    return main
+
+
+def host_address(machine: Machine, options: NodeAgentOptions) -> str:
+    """--node-ip, else the scenario's address, else one made from the name."""
+    if options.node_ip or machine.spec.address:
+        return options.node_ip or machine.spec.address
+    digest = hashlib.md5(machine.spec.name.encode(), usedforsecurity=False).digest()
+    return f"172.{16 + digest[0] % 16}.{digest[1]}.{1 + digest[2] % 254}"
+
+
+class NodeAgent:
+    """One incarnation of a node's agent."""
+
+    def __init__(
+        self, ctx: Context, machine: Machine, clients: Clients, options: NodeAgentOptions, names: Names
+    ) -> None:
+        self.ctx = ctx
+        self.machine = machine
+        self.spec = machine.spec
+        self.options = options
+        self.names = names
+        user = UserInfo(names.node_user(machine.spec.name), (names.group_nodes, names.group_authenticated))
+        self.api = Api(clients.main(ctx, options.api_qps or 5, options.api_burst or 10), user, names)
+        self.heartbeats = Api(clients.heartbeat(ctx), user, names)
+        self._recorder = clients.recorder(
+            ctx, names.node_agent, machine.spec.name, options.event_qps or 5, options.event_burst or 10
+        )
+        self.host_ip = host_address(machine, options)
+        self.dice = Dice(ctx.stream("agent").getrandbits(64))
+        self._began_us = ctx.kernel.now_us
+        self._tick_phase_us = self.dice.below(TICK_US)
+        self._restarted = ctx.incarnation > 1
+        self.workers: dict[str, Worker] = {}
+        self.used = Used()
+        self.restarts = Backoff()
+        self.images = Images(self)
+        self.statuses = StatusManager(ctx, self.api, self._gone)
+        self.mirrors = Mirrors(self)
+        self.sources_ready = False
+        self._pods_started = False
+        self._stalled: dict[str, Worker] = {}
+        self._runtime_error = machine.runtime_error
+        self._network_error = machine.network_error
+        self._checking = False
+        self.node_loop = NodeLoop(self)
+        self.leases = Leases(
+            ctx, self.heartbeats, machine.spec.name, options.node_lease_duration_s, self._node_uid
+        )
+        name = machine.spec.name
+        self._nodes = Source(
+            ctx, self.api, "nodes", f"metadata.name={name}", self.dice, (self._nodes_set, self._node_event)
+        )
+        self._pods = Source(
+            ctx, self.api, "pods", f"spec.nodeName={name}", self.dice, (self._pods_set, self._pod_event)
+        )
+
+    def start(self) -> None:
+        machine = self.machine
+        machine.agent = self
+        machine.changed = self._machine_changed
+        self.ctx.on_stop(machine.forget_agent)
+        self.node_event("Starting")
+        self.node_loop.start()
+        self.leases.start()
+        self.mirrors.start()
+        self._nodes.start()
+
+    # --- time ---------------------------------------------------------------------------------------------
+
+    @property
+    def now_us(self) -> int:
+        """The machine's time: the kernel's."""
+        return self.ctx.kernel.now_us
+
+    @property
+    def wall_us(self) -> int:
+        """What turns `now_us` into the wall clock of this machine."""
+        return self.ctx.wall_us() - self.ctx.kernel.now_us
+
+    def relist_after(self, at_us: int) -> int:
+        """The first relist of the runtime strictly after that instant."""
+        return at_us + RELIST_US - (at_us - self._began_us) % RELIST_US
+
+    def tick_after(self, at_us: int) -> int:
+        """The first tick of the sync loop strictly after that instant."""
+        return at_us + TICK_US - (at_us - self._began_us - self._tick_phase_us) % TICK_US
+
+    def first_probe_wait_us(self, period_s: int) -> int:
+        """A restarted agent spreads the first probes of pods that it finds running."""
+        period_us = period_s * SECOND
+        return self.dice.below(period_us) if self.now_us - self._began_us < period_us else 0
+
+    # --- the node -----------------------------------------------------------------------------------------
+
+    @property
+    def node(self) -> Obj:
+        return self.node_loop.node
+
+    def _node_uid(self) -> str:
+        return str(self.node["metadata"]["uid"]) if self.node else ""
+
+    @property
+    def pod_cidr(self) -> str:
+        return str((self.node.get("spec") or {}).get("podCIDR") or self.spec.pod_cidr or DEFAULT_CIDR)
+
+    def node_registered(self) -> None:
+        self.mirrors_due()
+
+    def node_changed(self) -> None:
+        """Something that the node's status shows has changed."""
+        self.node_loop.changed()
+
+    def informed(self) -> bool:
+        """Whether what the API holds of this node is known without asking."""
+        return self._nodes.live and self.leases.healthy
+
+    def health(self) -> Health:
+        errors = []
+        if self._runtime_error:
+            errors.append(
+                f"container runtime not ready: RuntimeReady=false reason:RuntimeNotReady message:{self._runtime_error}"
+            )
+        if self._network_error:
+            errors.append(
+                "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+                f"message:{self._network_error}"
+            )
+        return Health(tuple(errors), self.machine.pressures)
+
+    def node_event(self, reason: str) -> None:
+        name = self.spec.name
+        text = f"Node {name} status is now: {reason}"
+        type_ = "Normal"
+        if reason == "Starting":
+            text = f"Starting {self.names.node_agent}."
+        elif reason == "Rebooted":
+            type_, text = "Warning", f"Node {name} has been rebooted, boot id: {self.machine.boot_id}"
+        # Quirk: node events carry the node's name as uid.
+        self._recorder.event(
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name}}, type_, reason, text
+        )
+
+    def _nodes_set(self, nodes: list[Obj]) -> None:
+        for node in nodes:
+            self.node_loop.observed(node)
+        if not self._pods_started:
+            self._pods_started = True
+            self._pods.start()  # the API source starts once the node informer has synced
+
+    def _node_event(self, type_: str, node: Obj) -> None:
+        if type_ != "DELETED":
+            self.node_loop.observed(node)
+
+    # --- the runtime --------------------------------------------------------------------------------------
+
+    def stalled(self) -> bool:
+        """While a runtime error stands the sync loop handles nothing."""
+        return bool(self._runtime_error)
+
+    def resume_later(self, worker: Worker) -> None:
+        self._stalled[worker.uid] = worker
+
+    def _machine_changed(self, runtime: PodRuntime | None) -> None:
+        machine = self.machine
+        stale = machine.runtime_error != self._runtime_error or machine.network_error != self._network_error
+        if stale and not self._checking:
+            self._checking = True
+            wait_us = RUNTIME_CHECK_US - (self.now_us - self._began_us) % RUNTIME_CHECK_US
+            self.ctx.call_later_us(wait_us, self._check_runtime)
+        self.node_loop.changed()
+        for uid in list(self.workers) if runtime is None else [runtime.uid]:
+            worker = self.workers.get(uid)
+            if worker is not None:
+                worker.look()
+
+    def _check_runtime(self, _: object) -> None:
+        self._checking = False
+        self._runtime_error = self.machine.runtime_error
+        self._network_error = self.machine.network_error
+        self.node_loop.changed()
+        if not self._runtime_error:
+            waiting, self._stalled = self._stalled, {}
+            for worker in waiting.values():
+                worker.wake()
+
+    # --- pods ---------------------------------------------------------------------------------------------
+
+    def is_static(self, pod: Obj) -> bool:
+        return self.mirrors.is_static(pod["metadata"]["uid"])
+
+    def mirrors_due(self) -> None:
+        """The Node or the API's pods are known now: static pods can get their mirrors."""
+        for worker in list(self.workers.values()):
+            if self.is_static(worker.pod):
+                worker.wake()
+
+    def _is_mirror(self, pod: Obj) -> bool:
+        return self.names.annotation_mirror_pod in (pod["metadata"].get("annotations") or {})
+
+    def _pods_set(self, pods: list[Obj]) -> None:
+        first = not self.sources_ready
+        self.sources_ready = True
+        here = {pod["metadata"]["uid"]: pod for pod in pods}
+        for uid, worker in list(self.workers.items()):
+            if uid not in here and not self.is_static(worker.pod):
+                self._removed(worker)
+        for pod in sorted(pods, key=lambda p: (p["metadata"]["creationTimestamp"], p["metadata"]["name"])):
+            self._observed(pod)
+        if first:
+            self.mirrors.remove_orphans()
+            self.mirrors_due()
+            self.ctx.call_later_us(HOUSEKEEPING_US, self._kill_orphans)
+
+    def _pod_event(self, type_: str, pod: Obj) -> None:
+        if type_ != "DELETED":
+            self._observed(pod)
+            return
+        meta = pod["metadata"]
+        if self._is_mirror(pod):
+            self.mirrors.observed(None, (meta["namespace"], meta["name"]))
+            return
+        worker = self.workers.get(meta["uid"])
+        if worker is not None:
+            self._removed(worker)
+
+    def _observed(self, pod: Obj) -> None:
+        meta = pod["metadata"]
+        if self._is_mirror(pod):
+            self.mirrors.observed(pod, (meta["namespace"], meta["name"]))
+            return
+        worker = self.workers.get(meta["uid"])
+        if worker is None:
+            self.pod_added(pod)
+            return
+        before = worker.pod
+        if not _only_status_differs(before, pod):
+            worker.update(pod)
+            if worker.state == FINISHED:
+                self.statuses.push(worker.uid)
+            return
+        worker.adopt(pod)
+        if pod["spec"].get("readinessGates") and before.get("status") is not pod.get("status"):
+            worker.wake()
+
+    def pod_added(self, pod: Obj) -> None:
+        """A pod that is new to this incarnation: admit it and start its worker."""
+        meta = pod["metadata"]
+        uid = meta["uid"]
+        worker = self.workers[uid] = Worker(self, uid, pod)
+        entry = self.statuses.track(uid, meta["namespace"], meta["name"])
+        if self.is_static(pod):
+            entry.target = ""  # until its mirror exists
+        if worker.status.get("phase") in TERMINAL and worker.runtime is None:
+            self._end_at_once(worker, worker.status)
+            return
+        if worker.status.get("phase") not in TERMINAL and not meta.get("deletionTimestamp"):
+            requests = requests_of(pod)
+            refusal = self._refusal(pod, requests)
+            if refusal is not None:
+                self._reject(worker, *refusal)
+                return
+            worker.requests = requests
+            self.used.add(requests)
+        worker.update(pod)
+
+    def _refusal(self, pod: Obj, requests: Any) -> tuple[str, str] | None:
+        static = self.is_static(pod)
+        if self.machine.pressures and not is_critical(pod, static):
+            return "Evicted", f"The node had condition: [{' '.join(self.machine.pressures)}]. "
+        if not self.node:
+            return None if static else ("InvalidNodeInfo", "Kubelet cannot get node info.")
+        return refuse(pod, requests, self.used, self.node, static)
+
+    def _reject(self, worker: Worker, reason: str, message: str) -> None:
+        self.event(worker.pod, "Warning", reason, message)
+        held = worker.status
+        status = {
+            **held,
+            "phase": "Failed",
+            "reason": reason,
+            "message": "Pod " + message,
+            "conditions": held.get("conditions") or [],
+            "startTime": held.get("startTime") or self.node_loop.now(),
+        }
+        self._end_at_once(worker, status)
+
+    def _end_at_once(self, worker: Worker, status: Obj) -> None:
+        """A pod of which nothing runs here: only its status, and its deletion, are left to do."""
+        worker.state = FINISHED
+        worker.status = status
+        entry = self.statuses.entries[worker.uid]
+        entry.running = False
+        entry.reclaimed = True
+        self.statuses.set(worker.uid, {"conditions": [], **status})
+
+    def _removed(self, worker: Worker) -> None:
+        """The API no longer has the pod: what runs of it is killed."""
+        worker.removed = True
+        if worker.state == FINISHED:
+            self._forget(worker)
+        else:
+            self.statuses.forget(worker.uid)
+            worker.kill()
+
+    def worker_finished(self, worker: Worker) -> None:
+        if worker.requests is not None:
+            self.used.remove(worker.requests)
+            worker.requests = None
+        if worker.removed:
+            self._forget(worker)
+
+    def _forget(self, worker: Worker) -> None:
+        uid = worker.uid
+        self.workers.pop(uid, None)
+        self.statuses.forget(uid)
+        self.machine.remove(uid)
+        self.restarts.forget(uid)
+        self.images.forget(uid)
+
+    def _gone(self, uid: str) -> None:
+        """Our DELETE was answered; the source will show it."""
+
+    def _kill_orphans(self, _: object) -> None:
+        """Housekeeping: containers of pods that no source knows, as after a deletion while we were away."""
+        machine, now_us = self.machine, self.now_us
+        for uid in [uid for uid in machine.pods if uid not in self.workers]:
+            runtime = machine.pods[uid]
+            for container in runtime.running(now_us):
+                machine.stop(container, ORPHAN_GRACE_US, now_us)
+            machine.stop_sandbox(runtime)
+            machine.remove(uid)
+
+    # --- for the workers ----------------------------------------------------------------------------------
+
+    def event(self, pod: Obj, type_: str, reason: str, message: str, container: str = "") -> None:
+        meta = pod["metadata"]
+        reference = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "namespace": meta["namespace"],
+                "name": meta["name"],
+                "uid": meta["uid"],
+                "resourceVersion": meta.get("resourceVersion", ""),
+            },
+        }
+        if container:
+            init = any(c["name"] == container for c in pod["spec"].get("initContainers") or ())
+            reference["fieldPath"] = f"spec.{'initContainers' if init else 'containers'}{{{container}}}"
+        self._recorder.event(reference, type_, reason, message)
+
+    def log(self, namespace: str, name: str, container: str, *, previous: bool = False) -> tuple[int, str]:
+        """What the node's log endpoint answers: HTTP code and text."""
+        found = [
+            worker
+            for worker in self.workers.values()
+            if worker.pod["metadata"]["name"] == name and worker.pod["metadata"]["namespace"] == namespace
+        ]
+        pod = found[0].pod if found else None
+        runtime = found[0].runtime if found else None
+        return container_log(pod, runtime, name, container, previous, (self.now_us, self.wall_us))
+
+
+def _only_status_differs(old: Obj, new: Obj) -> bool:
+    if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
+        return False
+    before, now = old["metadata"], new["metadata"]
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations"):
+        a, b = before.get(key), now.get(key)
+        if a is not b and a != b:
+            return False
+    return True

@@ -1,0 +1,110 @@
+"""The agent's calls as `Request` values, in callback form.
+
+Turns "read this pod", "write its status" into requests of the node's user and hands them to a client's `call`.
+Nothing here retries or remembers: replies go to the callback of the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from sim.ident import Names
+from sim.machinery.api import EMPTY, Reply, Request, UserInfo
+
+Obj = dict[str, Any]
+OnReply = Callable[[Reply], None]
+
+
+class Caller(Protocol):
+    """The part of a client that the agent uses."""
+
+    def call(self, request: Request, on_reply: OnReply) -> None: ...
+
+
+class Api:
+    """Requests of one client."""
+
+    __slots__ = ("_agent", "_call", "_patch_type", "_user", "coordination", "lease_namespace")
+
+    def __init__(self, client: Caller, user: UserInfo, names: Names) -> None:
+        self._call = client.call
+        self._user = user
+        self._agent = names.node_agent
+        self.lease_namespace = names.lease_namespace
+        self._patch_type = names.media_strategic_patch
+        self.coordination = names.group("coordination")
+
+    def _send(self, on_reply: OnReply, verb: str, resource: str, **fields: Any) -> None:
+        self._call(
+            Request(verb=verb, resource=resource, user=self._user, manager=self._agent, **fields), on_reply
+        )
+
+    # --- pods ---------------------------------------------------------------------------------------------
+
+    def get_pod(self, namespace: str, name: str, on_reply: OnReply) -> None:
+        self._send(on_reply, "get", "pods", namespace=namespace, name=name)
+
+    def patch_pod_status(self, namespace: str, name: str, patch: Obj, on_reply: OnReply) -> None:
+        self._send(
+            on_reply, "patch", "pods", subresource="status", namespace=namespace, name=name, body=patch,
+            content_type=self._patch_type,
+        )  # fmt: skip
+
+    def create_pod(self, pod: Obj, on_reply: OnReply) -> None:
+        self._send(on_reply, "create", "pods", namespace=pod["metadata"]["namespace"], body=pod)
+
+    def delete_pod(self, namespace: str, name: str, uid: str, on_reply: OnReply) -> None:
+        body = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "gracePeriodSeconds": 0,
+            "preconditions": {"uid": uid},
+        }
+        self._send(on_reply, "delete", "pods", namespace=namespace, name=name, body=body)
+
+    # --- nodes --------------------------------------------------------------------------------------------
+
+    def create_node(self, node: Obj, on_reply: OnReply) -> None:
+        self._send(on_reply, "create", "nodes", body=node)
+
+    def get_node(self, name: str, cached: bool, on_reply: OnReply) -> None:
+        options = {"resourceVersion": "0"} if cached else EMPTY
+        self._send(on_reply, "get", "nodes", name=name, options=options)
+
+    def patch_node_status(self, name: str, patch: Obj, on_reply: OnReply) -> None:
+        self._send(
+            on_reply, "patch", "nodes", subresource="status", name=name, body=patch,
+            content_type=self._patch_type,
+        )  # fmt: skip
+
+    # --- leases -------------------------------------------------------------------------------------------
+
+    def get_lease(self, name: str, on_reply: OnReply) -> None:
+        self._lease(on_reply, "get", name=name)
+
+    def create_lease(self, lease: Obj, on_reply: OnReply) -> None:
+        self._lease(on_reply, "create", body=lease)
+
+    def update_lease(self, lease: Obj, on_reply: OnReply) -> None:
+        self._lease(on_reply, "update", name=lease["metadata"]["name"], body=lease)
+
+    def _lease(self, on_reply: OnReply, verb: str, **fields: Any) -> None:
+        self._send(
+            on_reply, verb, "leases", group=self.coordination, namespace=self.lease_namespace, **fields
+        )
+
+    # --- list and watch -----------------------------------------------------------------------------------
+
+    def list(self, resource: str, field_selector: str, on_reply: OnReply) -> None:
+        options = {"resourceVersion": "0", "fieldSelector": field_selector}
+        self._send(on_reply, "list", resource, options=options)
+
+    def watch(self, resource: str, field_selector: str, revision: str, on_reply: OnReply) -> None:
+        options: Mapping[str, str] = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": revision,
+            "fieldSelector": field_selector,
+        }
+        self._send(on_reply, "watch", resource, options=options)

@@ -1,0 +1,105 @@
+"""Images of one node: present, pulled, refused.
+
+Turns a container's image and pull policy into time (`ensure` yields how long) and, on failure, a waiting reason.
+
+Mirrors  pkg/kubelet/images/image_manager.go: EnsureImageExists; puller.go: serial puller (v1.25).
+Differs  the registry limiter (--registry-qps) is not modelled: with serial pulls it can bind only for images that
+         take less than 0.2 s each.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from actors.node.backoff import Backoff
+from actors.node.pod_status import Reason
+from sim.units import format_duration
+
+if TYPE_CHECKING:
+    from actors.node.agent import NodeAgent
+    from actors.node.worker import Worker
+
+Obj = dict[str, Any]
+WAIT = -1  # the puller calls `Worker.proceed`
+
+
+class Images:
+    """The image manager of one agent incarnation."""
+
+    __slots__ = ("_agent", "_back_off", "_pulling", "_queue")
+
+    def __init__(self, agent: NodeAgent) -> None:
+        self._agent = agent
+        self._back_off = Backoff()
+        self._queue: deque[tuple[Worker, Any, int]] = deque()
+        self._pulling = False
+
+    def forget(self, uid: str) -> None:
+        self._back_off.forget(uid)
+
+    def _present(self, image: str) -> bool:
+        profile = self._agent.spec.profile
+        if image in profile.broken_images:
+            return False
+        return profile.warm or image in self._agent.machine.images
+
+    def ensure(self, worker: Worker, spec: Obj) -> Generator[int, None, Reason | None]:
+        """Make the image be there.  Returns why it is not, or None."""
+        agent, image, name = self._agent, spec["image"], spec["name"]
+        policy = spec.get("imagePullPolicy") or "IfNotPresent"
+        present = self._present(image)
+        if present and policy != "Always":
+            text = f'Container image "{image}" already present on machine'
+            agent.event(worker.pod, "Normal", "Pulled", text, container=name)
+            return None
+        if policy == "Never":
+            message = f'Container image "{image}" is not present with pull policy of Never'
+            agent.event(worker.pod, "Warning", "ErrImageNeverPull", message, container=name)
+            return self._failed(worker, name, "ErrImageNeverPull", message)
+        key = f"{worker.uid}_{image}"
+        if self._back_off.held_since_update_us(key, agent.now_us):
+            message = f'Back-off pulling image "{image}"'
+            agent.event(worker.pod, "Normal", "BackOff", message, container=name)
+            return self._failed(worker, name, "ImagePullBackOff", message)
+        agent.event(worker.pod, "Normal", "Pulling", f'Pulling image "{image}"', container=name)
+        began_us = agent.now_us
+        profile = agent.spec.profile
+        took_us = profile.refresh_us if present else profile.pull_us
+        if agent.options.serialize_image_pulls:
+            self._queue.append((worker, worker.work, took_us))
+            self._pull_next()
+            yield WAIT
+        else:
+            yield took_us
+        error = profile.broken_images.get(image)
+        if error is not None:
+            self._back_off.next(key, agent.now_us, agent.now_us)
+            text = f'Failed to pull image "{image}": {error}'
+            agent.event(worker.pod, "Warning", "Failed", text, container=name)
+            return self._failed(worker, name, "ErrImagePull", error)
+        if not profile.warm and image not in agent.machine.images:
+            agent.machine.images[image] = profile.image_bytes
+            agent.node_changed()
+        waited = format_duration(agent.now_us - began_us)
+        text = (
+            f'Successfully pulled image "{image}" in {format_duration(took_us)} ({waited} including waiting)'
+        )
+        agent.event(worker.pod, "Normal", "Pulled", text, container=name)
+        return None
+
+    def _failed(self, worker: Worker, name: str, reason: str, message: str) -> Reason:
+        self._agent.event(worker.pod, "Warning", "Failed", f"Error: {reason}", container=name)
+        return reason, message
+
+    def _pull_next(self) -> None:
+        if not self._pulling and self._queue:
+            self._pulling = True
+            worker, work, took_us = self._queue.popleft()
+            self._agent.ctx.call_later_us(took_us, self._pulled, (worker, work))
+
+    def _pulled(self, done: tuple[Worker, Any]) -> None:
+        self._pulling = False
+        self._pull_next()
+        done[0].proceed(done[1])

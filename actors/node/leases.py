@@ -1,0 +1,141 @@
+"""The node's lease: created once, renewed for ever.
+
+Turns time into PUTs of one Lease object: a steady node costs one kernel event and one request per renewal.
+
+Mirrors  component-helpers apimachinery/lease/controller.go (v1.25): renewal every quarter of the duration plus up
+         to 4 %, counted from the end of the last one; five immediate tries; a conflict reads the lease again;
+         creation backs off 0.2 s doubling to 7; the owner reference is added as soon as the Node can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.node.api import Api
+from actors.node.dice import Dice
+from sim.kernel.actor import Context
+from sim.machinery.api import Reply
+from sim.units import MS, SECOND, format_micro_time
+
+Obj = dict[str, Any]
+
+TRIES = 5  # controller.go: maxUpdateRetries
+BACKOFF_US = 100 * MS
+BACKOFF_MAX_US = 7 * SECOND
+RENEW_SHARE = 4  # nodeLeaseRenewIntervalFraction 0.25
+JITTER_PERCENT = 4  # leaseJitter 0.04
+
+
+class Leases:
+    """One agent's lease.  `healthy`: the last renewal succeeded."""
+
+    __slots__ = (
+        "_api", "_backoff_us", "_ctx", "_dice", "_duration_s", "_lease", "_name", "_node_uid", "_tries",
+        "_version", "healthy",
+    )  # fmt: skip
+
+    def __init__(
+        self, ctx: Context, api: Api, name: str, duration_s: int, node_uid: Callable[[], str]
+    ) -> None:
+        self._ctx = ctx
+        self._api = api
+        self._name = name
+        self._duration_s = duration_s
+        self._node_uid = node_uid
+        self._dice = Dice(ctx.stream("lease").getrandbits(64))
+        self._lease: Obj | None = None
+        self._backoff_us = BACKOFF_US
+        self._tries = 0
+        self._version = api.coordination + "/v1"
+        self.healthy = False
+
+    def start(self) -> None:
+        self._sync()
+
+    def _sync(self, _: object = None) -> None:
+        self._tries = 0
+        if self._lease is not None:
+            self._renew()
+        else:
+            self._backoff_us = BACKOFF_US
+            self._ensure()
+
+    # --- read or create -----------------------------------------------------------------------------------
+
+    def _ensure(self, _: object = None) -> None:
+        self._api.get_lease(self._name, self._got)
+
+    def _got(self, reply: Reply) -> None:
+        if reply.ok:
+            self._lease = reply.obj
+            self._renew()
+        elif reply.code == 404 and self._node_uid():
+            self._api.create_lease(self._renewed_lease({}), self._created)
+        else:
+            self._again()
+
+    def _created(self, reply: Reply) -> None:
+        if reply.ok:
+            self._lease = reply.obj
+            self._done(True)
+        else:
+            self._again()
+
+    def _again(self) -> None:
+        self._backoff_us = min(2 * self._backoff_us, BACKOFF_MAX_US)
+        self._ctx.call_later_us(self._backoff_us, self._ensure)
+
+    # --- renew --------------------------------------------------------------------------------------------
+
+    def _renewed_lease(self, base: Obj) -> Obj:
+        now = format_micro_time(self._ctx.wall_us())
+        if base:
+            lease = {**base, "spec": {**base["spec"], "renewTime": now}}
+            if base["metadata"].get("ownerReferences") or not self._node_uid():
+                return lease
+            lease["metadata"] = {**base["metadata"], "ownerReferences": self._owners()}
+            return lease
+        return {
+            "apiVersion": self._version,
+            "kind": "Lease",
+            "metadata": {
+                "name": self._name,
+                "namespace": self._api.lease_namespace,
+                "ownerReferences": self._owners(),
+            },
+            "spec": {
+                "holderIdentity": self._name,
+                "leaseDurationSeconds": self._duration_s,
+                "renewTime": now,
+            },
+        }
+
+    def _owners(self) -> list[Obj]:
+        return [{"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": self._node_uid()}]
+
+    def _renew(self) -> None:
+        assert self._lease is not None
+        self._api.update_lease(self._renewed_lease(self._lease), self._updated)
+
+    def _updated(self, reply: Reply) -> None:
+        if reply.ok:
+            self._lease = reply.obj
+            self._done(True)
+            return
+        self.healthy = False
+        self._tries += 1
+        if self._tries > TRIES:  # the retries after `_sync` fell back to reading are used up too
+            self._done(False)
+        elif reply.reason == "Conflict":
+            self._ensure()
+        elif self._tries == TRIES:
+            self._backoff_us = BACKOFF_US
+            self._ensure()
+        else:
+            self._renew()
+
+    def _done(self, healthy: bool) -> None:
+        self.healthy = healthy
+        interval_us = self._duration_s * SECOND // RENEW_SHARE
+        self._ctx.call_later_us(self._dice.jitter_us(interval_us, JITTER_PERCENT), self._sync)

@@ -1,0 +1,271 @@
+"""The machine under a node agent: boots, sandboxes and containers that outlive the agent's process.
+
+Turns commands (make a sandbox, start, stop) into records whose state is a function of time: when a container
+starts, the instant of its end is known unless someone interferes, so a running container costs no event.
+The agent reads these records; whoever interferes (`end_container`, `set_health`, `power_loss`) calls
+`changed`, by which a living agent learns that it should look again.
+
+Holds: all times are the kernel's microseconds; a container's `exit_us` only moves earlier, except before it
+is stopped; at most two instances per container name are kept (newest last), as
+--maximum-dead-containers-per-container asks for.
+
+Mirrors  what the container runtime promises to pkg/kubelet/kuberuntime.
+Differs  SIGKILL at the end of the grace period is the runtime's own doing: an agent that dies while it waits
+         does not save the container.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from actors.node.profile import ContainerBehaviour, NodeSpec
+
+Obj = dict[str, Any]
+
+SIGKILL_CODE = 137
+# containerd shows a container whose end it did not see as exit code 255, reason Unknown.
+LOST_CODE = 255
+
+
+class Container:
+    """One instance of a container.  `exit_us` may lie in the future: then it is running until then."""
+
+    __slots__ = (
+        "attempt",
+        "behaviour",
+        "exit_code",
+        "exit_us",
+        "ident",
+        "image",
+        "message",
+        "name",
+        "reason",
+        "started_us",
+        "unhealthy",
+    )  # fmt: skip
+
+    def __init__(
+        self, ident: str, name: str, attempt: int, image: str, behaviour: ContainerBehaviour
+    ) -> None:
+        self.ident = ident
+        self.name = name
+        self.attempt = attempt
+        self.image = image
+        self.behaviour = behaviour
+        self.started_us = -1
+        self.exit_us: int | None = None
+        self.exit_code = 0
+        self.reason = ""
+        self.message = ""
+        self.unhealthy: bool | None = None  # set by a fault; None: as the behaviour says
+
+    def running(self, now_us: int) -> bool:
+        return self.started_us >= 0 and (self.exit_us is None or self.exit_us > now_us)
+
+    def exited(self, now_us: int) -> bool:
+        return self.exit_us is not None and self.exit_us <= now_us
+
+    def healthy(self, now_us: int) -> bool:
+        """Whether a probe of it would succeed now."""
+        if not self.running(now_us):
+            return False
+        if self.unhealthy is not None:
+            return not self.unhealthy
+        age_us, behaviour = now_us - self.started_us, self.behaviour
+        if age_us < behaviour.healthy_after_us:
+            return False
+        return behaviour.unhealthy_after_us is None or age_us < behaviour.unhealthy_after_us
+
+    def next_health_change_us(self, now_us: int) -> int | None:
+        """When `healthy` will next change by itself (ends are seen by the relist, not here)."""
+        if self.unhealthy is not None or self.started_us < 0:
+            return None
+        for after_us in (self.behaviour.healthy_after_us, self.behaviour.unhealthy_after_us):
+            if after_us is not None and self.started_us + after_us > now_us:
+                return self.started_us + after_us
+        return None
+
+    def end(self, at_us: int, code: int, reason: str = "", message: str = "") -> None:
+        """It ends then at the latest."""
+        if self.exit_us is None or at_us < self.exit_us:
+            self.exit_us = at_us
+            self.exit_code = code
+            self.reason = reason or ("Completed" if code == 0 else "Error")
+            self.message = message
+
+
+class PodRuntime:
+    """A pod's sandbox and containers.  `attempt` counts sandboxes; `ready` is the newest one's state."""
+
+    __slots__ = ("attempt", "containers", "host", "ip", "name", "namespace", "ready", "uid")
+
+    def __init__(self, uid: str, namespace: str, name: str) -> None:
+        self.uid = uid
+        self.namespace = namespace
+        self.name = name
+        self.attempt = -1
+        self.ready = False
+        self.ip = ""
+        self.host = 0  # number within the node's range; 0: none of its own
+        self.containers: dict[str, tuple[Container, ...]] = {}
+
+    def newest(self, name: str) -> Container | None:
+        instances = self.containers.get(name)
+        return instances[-1] if instances else None
+
+    def running(self, now_us: int) -> list[Container]:
+        return [c[-1] for c in self.containers.values() if c and c[-1].running(now_us)]
+
+    def next_exit_us(self, now_us: int) -> int | None:
+        """The earliest end still to come of its containers."""
+        soonest: int | None = None
+        for instances in self.containers.values():
+            exit_us = instances[-1].exit_us
+            if exit_us is not None and exit_us > now_us and (soonest is None or exit_us < soonest):
+                soonest = exit_us
+        return soonest
+
+
+def _no_listener(_: PodRuntime | None) -> None:
+    pass
+
+
+class Machine:
+    """One node's hardware and runtime."""
+
+    def __init__(self, spec: NodeSpec) -> None:
+        self.spec = spec
+        self.boots = 1
+        self.powered = True
+        self.pods: dict[str, PodRuntime] = {}
+        self.images: dict[str, int] = dict(spec.profile.images)
+        self.runtime_error = ""  # message of RuntimeReady=false
+        self.network_error = ""  # message of NetworkReady=false
+        self.pressures: tuple[str, ...] = ()  # pressure conditions in force
+        self.agent: Any = None  # the living NodeAgent, for the log endpoint and for faults
+        self.changed: Callable[[PodRuntime | None], None] = _no_listener
+        self._last_ip = 1
+        self._used_ips: dict[int, None] = {}
+
+    @property
+    def boot_id(self) -> str:
+        return _uuid(f"{self.spec.name}/boot/{self.boots}")
+
+    @property
+    def machine_id(self) -> str:
+        return hashlib.md5(self.spec.name.encode(), usedforsecurity=False).hexdigest()
+
+    @property
+    def system_uuid(self) -> str:
+        return _uuid(f"{self.spec.name}/system")
+
+    def forget_agent(self) -> None:
+        """The agent's process has ended."""
+        self.agent = None
+        self.changed = _no_listener
+
+    # --- commands of the agent ----------------------------------------------------------------------------
+
+    def run_sandbox(self, uid: str, namespace: str, name: str, cidr: str, host_ip: str) -> PodRuntime:
+        """A new sandbox for the pod; what ran in the old one must have been stopped."""
+        pod = self.pods.get(uid)
+        if pod is None:
+            pod = self.pods[uid] = PodRuntime(uid, namespace, name)
+        self._free_ip(pod)
+        pod.attempt += 1
+        pod.ready = True
+        pod.ip = host_ip or self._take_ip(pod, cidr)
+        return pod
+
+    def start(
+        self, pod: PodRuntime, name: str, image: str, behaviour: ContainerBehaviour, now_us: int
+    ) -> Container:
+        """A new instance, running from now on (or failed at once, if its behaviour says so)."""
+        old = pod.containers.get(name, ())
+        attempt = old[-1].attempt + 1 if old else 0
+        ident = hashlib.sha256(f"{pod.uid}/{pod.attempt}/{name}/{attempt}".encode()).hexdigest()
+        container = Container(ident, name, attempt, image, behaviour)
+        container.started_us = now_us
+        if behaviour.start_error:
+            container.end(now_us, 128, "StartError", behaviour.start_error)
+        elif behaviour.exit_after_us is not None:
+            container.end(now_us + behaviour.exit_after_us, behaviour.exit_code)
+        pod.containers[name] = (*old[-1:], container)
+        return container
+
+    def stop(self, container: Container, grace_us: int, now_us: int, after_us: int = 0) -> int:
+        """SIGTERM after `after_us`, SIGKILL after the grace period; returns when it will have ended."""
+        term_us = container.behaviour.stop_us
+        if term_us is not None and after_us + term_us < grace_us:
+            container.end(now_us + after_us + term_us, container.behaviour.stop_exit_code)
+        else:
+            container.end(now_us + grace_us, SIGKILL_CODE)
+        assert container.exit_us is not None
+        return max(now_us, container.exit_us)
+
+    def stop_sandbox(self, pod: PodRuntime) -> None:
+        pod.ready = False
+        self._free_ip(pod)
+
+    def remove(self, uid: str) -> None:
+        """Forget the pod's dead containers and its sandbox."""
+        pod = self.pods.pop(uid, None)
+        if pod is not None:
+            self._free_ip(pod)
+
+    # --- faults -------------------------------------------------------------------------------------------
+
+    def end_container(self, container: Container, now_us: int, code: int, reason: str = "") -> None:
+        """The container's program ends now (a crash, the OOM killer)."""
+        container.end(now_us, code, reason)
+        self.changed(None)
+
+    def set_health(self, container: Container, healthy: bool | None) -> None:
+        """From now on its probes succeed, fail, or (None) do as its behaviour says."""
+        container.unhealthy = None if healthy is None else not healthy
+        self.changed(None)
+
+    def power_loss(self, now_us: int) -> None:
+        """Everything that runs is gone; what is on disk (dead containers, images) stays."""
+        self.powered = False
+        for pod in self.pods.values():
+            pod.ready = False
+            for container in pod.running(now_us):
+                container.end(now_us, LOST_CODE, "Unknown")
+
+    def power_on(self) -> None:
+        if not self.powered:
+            self.powered = True
+            self.boots += 1
+
+    # --- pod addresses ------------------------------------------------------------------------------------
+
+    def _take_ip(self, pod: PodRuntime, cidr: str) -> str:
+        """The next free address after the last one given, as the host-local plug-in does."""
+        base, _, bits = cidr.partition("/")
+        size = 1 << (32 - int(bits or 24))
+        host = self._last_ip
+        for _ in range(size):
+            host = host + 1 if host < size - 2 else 2  # 0 network, 1 gateway, last broadcast
+            if host not in self._used_ips:
+                self._used_ips[host] = None
+                self._last_ip = pod.host = host
+                return _address(base, host)
+        return ""
+
+    def _free_ip(self, pod: PodRuntime) -> None:
+        self._used_ips.pop(pod.host, None)
+        pod.host = 0
+
+
+def _address(base: str, offset: int) -> str:
+    a, b, c, d = (int(part) for part in base.split("."))
+    value = (a << 24) + (b << 16) + (c << 8) + d + offset
+    return f"{value >> 24}.{value >> 16 & 255}.{value >> 8 & 255}.{value & 255}"
+
+
+def _uuid(text: str) -> str:
+    h = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+    return f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"

@@ -1,0 +1,149 @@
+"""Static pods of one node and their mirrors in the API.
+
+Turns the pods of the manifest directory into running pods under a uid of their own, and each into a mirror pod that
+shows its status.  Deleting the mirror does not stop the pod: the mirror is made again.
+
+Mirrors  pkg/kubelet/config/common.go: applyDefaults; pod/mirror_client.go; kubelet.go: syncPod step 7 (v1.25).
+Differs  the directory is read once, at the start of the agent; the uid is a hash of the manifest as JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from sim.ident import Names
+from sim.machinery.api import Reply
+
+if TYPE_CHECKING:
+    from actors.node.agent import NodeAgent
+    from actors.node.worker import Worker
+
+Obj = dict[str, Any]
+
+
+def static_pod(manifest: Obj, node: str, names: Names) -> Obj:
+    """The manifest as the agent runs it: uid, name, namespace, node, hash and toleration filled in."""
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    meta = dict(manifest.get("metadata") or {})
+    uid = meta.get("uid") or hashlib.md5(f"{text}/{node}".encode(), usedforsecurity=False).hexdigest()
+    meta |= {
+        "name": f"{meta['name']}-{node.lower()}",
+        "namespace": meta.get("namespace") or names.default_namespace,
+        "uid": uid,
+        "annotations": {
+            **(meta.get("annotations") or {}),
+            names.annotation_config_hash: uid,
+            names.annotation_config_source: "file",
+        },
+    }
+    spec = manifest["spec"]
+    tolerations = [*(spec.get("tolerations") or ()), {"operator": "Exists", "effect": "NoExecute"}]
+    return {**manifest, "metadata": meta, "spec": {**spec, "nodeName": node, "tolerations": tolerations}}
+
+
+def mirror_of(pod: Obj, node: Obj, names: Names) -> Obj:
+    meta = pod["metadata"]
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "name": node["metadata"]["name"],
+        "uid": node["metadata"]["uid"],
+        "controller": True,
+    }
+    annotations = {
+        **meta["annotations"],
+        names.annotation_mirror_pod: meta["annotations"][names.annotation_config_hash],
+    }
+    kept = {key: value for key, value in meta.items() if key != "uid"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**kept, "annotations": annotations, "ownerReferences": [owner]},
+        "spec": pod["spec"],
+    }
+
+
+class Mirrors:
+    """The static pods of one agent and what is known of their mirrors (by namespace and name)."""
+
+    __slots__ = ("_agent", "_busy", "_known", "_static")
+
+    def __init__(self, agent: NodeAgent) -> None:
+        self._agent = agent
+        self._static: dict[tuple[str, str], str] = {}
+        self._known: dict[tuple[str, str], Obj] = {}
+        self._busy: dict[tuple[str, str], None] = {}
+
+    def is_static(self, uid: str) -> bool:
+        return uid in self._static.values()
+
+    def start(self) -> None:
+        agent = self._agent
+        for manifest in agent.spec.static_pods:
+            pod = static_pod(manifest, agent.spec.name, agent.names)
+            meta = pod["metadata"]
+            self._static[meta["namespace"], meta["name"]] = meta["uid"]
+            agent.pod_added(pod)
+
+    def observed(self, pod: Obj | None, key: tuple[str, str]) -> None:
+        """The source showed a mirror (None: it is gone): the static pod is synced."""
+        if pod is None:
+            self._known.pop(key, None)
+        else:
+            self._known[key] = pod
+        uid = self._static.get(key)
+        worker = self._agent.workers.get(uid) if uid is not None else None
+        if worker is not None:
+            if pod is not None:
+                self._target(worker, pod)
+            worker.wake()
+        elif pod is not None and self._agent.sources_ready:
+            self._delete(pod)
+
+    def remove_orphans(self) -> None:
+        for key in sorted(self._known):
+            if key not in self._static:
+                self._delete(self._known[key])
+
+    def _target(self, worker: Worker, pod: Obj) -> None:
+        entry = self._agent.statuses.entries.get(worker.uid)
+        if entry is not None and entry.target != pod["metadata"]["uid"]:
+            entry.target = pod["metadata"]["uid"]
+            self._agent.statuses.push(worker.uid)
+
+    def sync(self, worker: Worker) -> None:
+        """Make or replace the mirror of a static pod."""
+        agent, meta = self._agent, worker.pod["metadata"]
+        key = meta["namespace"], meta["name"]
+        node = agent.node
+        if (
+            key in self._busy
+            or not agent.sources_ready
+            or not node
+            or node["metadata"].get("deletionTimestamp")
+        ):
+            return
+        mirror = self._known.get(key)
+        wanted = meta["annotations"][agent.names.annotation_config_hash]
+        if mirror is not None:
+            held = mirror["metadata"]
+            same = (held.get("annotations") or {}).get(agent.names.annotation_mirror_pod) == wanted
+            if same and not held.get("deletionTimestamp"):
+                return
+            self._delete(mirror)
+        self._busy[key] = None
+        agent.api.create_pod(
+            mirror_of(worker.pod, node, agent.names), lambda reply: self._created(worker, key, reply)
+        )
+
+    def _created(self, worker: Worker, key: tuple[str, str], reply: Reply) -> None:
+        self._busy.pop(key, None)
+        if reply.ok:
+            self._known[key] = reply.obj
+            self._target(worker, reply.obj)
+
+    def _delete(self, pod: Obj) -> None:
+        meta = pod["metadata"]
+        self._agent.api.delete_pod(meta["namespace"], meta["name"], meta["uid"], lambda _: None)

@@ -1,0 +1,92 @@
+"""A node as a scenario handles it: its machine, its actor and the faults that can befall them.
+
+Turns "power loss", "hang", "reboot" into what happens to the machine and to the agent's process.  The network's
+faults are the network's.
+"""
+
+from __future__ import annotations
+
+from actors.node.machine import Machine
+from sim.kernel.actor import Actor
+from sim.kernel.kernel import Kernel
+
+
+class Node:
+    """One node.  `actor` runs `node_agent_main(machine, …)`."""
+
+    __slots__ = ("_kernel", "actor", "machine")
+
+    def __init__(self, kernel: Kernel, machine: Machine, actor: Actor) -> None:
+        self._kernel = kernel
+        self.machine = machine
+        self.actor = actor
+
+    @property
+    def name(self) -> str:
+        return self.machine.spec.name
+
+    def power_loss(self) -> None:
+        """Everything that runs is gone at once; the disk stays."""
+        self.actor.crash("power loss")
+        self.machine.power_loss(self._kernel.now_us)
+
+    def power_on(self) -> None:
+        """Boot (again): a new boot id, the agent starts, pods are restarted in new sandboxes."""
+        self.machine.power_on()
+        self.actor.start()
+
+    def reboot(self, down_us: int) -> None:
+        self.power_loss()
+        self._kernel.call_later(down_us, lambda _: self.power_on())
+
+    def hang(self) -> None:
+        """The agent stands still; containers go on."""
+        self.actor.pause()
+
+    def resume(self) -> None:
+        self.actor.resume()
+
+    def crash_agent(self) -> None:
+        """The agent's process ends; containers go on."""
+        self.actor.crash("agent crashed")
+
+    def start_agent(self) -> None:
+        if self.machine.powered:
+            self.actor.start()
+
+    def fail_runtime(self, message: str) -> None:
+        """The container runtime stops answering well (RuntimeReady false)."""
+        self.machine.runtime_error = message
+        self.machine.changed(None)
+
+    def heal_runtime(self) -> None:
+        self.fail_runtime("")
+
+    def fail_pod_network(self, message: str) -> None:
+        """The network plug-in is not ready."""
+        self.machine.network_error = message
+        self.machine.changed(None)
+
+    def heal_pod_network(self) -> None:
+        self.fail_pod_network("")
+
+    def set_health(self, namespace: str, pod: str, container: str, healthy: bool | None) -> bool:
+        """Wedge or cure a running container ("" for all of the pod's); None: as its behaviour says."""
+        found = False
+        for runtime in self.machine.pods.values():
+            if runtime.namespace == namespace and runtime.name == pod:
+                for running in runtime.running(self._kernel.now_us):
+                    if not container or running.name == container:
+                        self.machine.set_health(running, healthy)
+                        found = True
+        return found
+
+    def end_container(self, namespace: str, pod: str, container: str, code: int, reason: str = "") -> bool:
+        """A container's program ends now."""
+        for runtime in self.machine.pods.values():
+            if runtime.namespace == namespace and runtime.name == pod:
+                newest = runtime.newest(container)
+                if newest is not None and newest.running(self._kernel.now_us):
+                    self.machine.end_container(newest, self._kernel.now_us, code, reason)
+                    return True
+        return False

@@ -1,0 +1,258 @@
+"""Registration and status of one node: the two things it says about itself besides its lease.
+
+Turns time and changes of health into the POST that registers the node and the PATCHes of its status.
+
+Holds: the passes fall where a loop of 10 s plus up to 4 % puts them, but a pass is only run when it would write:
+when something changed, when the last write is five minutes old, or when the node's own watch or lease is
+in trouble, so that what the API holds is not known.
+
+Mirrors  pkg/kubelet/kubelet_node_status.go: registerWithAPIServer, tryUpdateNodeStatus (v1.25).
+Differs  a pass that would only read (GET, compare, write nothing) is not run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.node.dice import Dice
+from actors.node.node_status import (
+    Health,
+    changed,
+    default_labels,
+    fixed_status,
+    new_node,
+    status_of,
+    status_patch,
+)
+from sim.machinery.api import Reply
+from sim.units import MS, SECOND, format_time
+
+if TYPE_CHECKING:
+    from actors.node.agent import NodeAgent
+    from sim.kernel.kernel import Timer
+
+Obj = dict[str, Any]
+
+TRIES = 5  # kubelet.go: nodeStatusUpdateRetry
+JITTER_PERCENT = 4  # kubelet.go: JitterUntil(syncNodeStatus, ..., 0.04, true)
+REGISTER_US = 100 * MS
+REGISTER_MAX_US = 7 * SECOND
+
+
+class NodeLoop:
+    """One agent incarnation's view of its Node.  `node`: the newest object seen, {} before."""
+
+    __slots__ = (
+        "_agent", "_dice", "_due_us", "_fixed", "_pass_us", "_register_us", "_reported_us", "_running",
+        "_timer", "_tries", "node", "registered",
+    )  # fmt: skip
+
+    def __init__(self, agent: NodeAgent) -> None:
+        self._agent = agent
+        self._dice = Dice(agent.ctx.stream("status").getrandbits(64))
+        self._fixed = fixed_status(agent.machine, agent.options, agent.host_ip)
+        self.node: Obj = {}
+        self.registered = False
+        self._register_us = REGISTER_US
+        self._reported_us = -1
+        self._pass_us = agent.ctx.kernel.now_us
+        self._due_us = 0
+        self._timer: Timer | None = None
+        self._running = False
+        self._tries = 0
+
+    def start(self) -> None:
+        if self._agent.options.register_node:
+            self._agent.ctx.call_later_us(self._register_us, self._register)
+        else:
+            self._begin()
+
+    # --- registration -------------------------------------------------------------------------------------
+
+    def _register(self, _: object) -> None:
+        agent = self._agent
+        status, events = status_of(agent.machine, agent.options, self._fixed, {}, self._health(), self.now())
+        if self._register_us == REGISTER_US:
+            for reason in events:
+                agent.node_event(reason)
+        node = new_node(agent.machine, agent.options, agent.names, status)
+        agent.heartbeats.create_node(node, self._registered)
+
+    def _registered(self, reply: Reply) -> None:
+        if reply.ok:
+            self._take(reply.obj)
+            self._reported_us = self._agent.now_us
+            self._begin()
+        elif reply.reason == "AlreadyExists":
+            self._agent.heartbeats.get_node(self._agent.spec.name, False, self._reconcile)
+        else:
+            self._register_later()
+
+    def _register_later(self) -> None:
+        self._register_us = min(2 * self._register_us, REGISTER_MAX_US)
+        self._agent.ctx.call_later_us(self._register_us, self._register)
+
+    def _reconcile(self, reply: Reply) -> None:
+        """An existing Node: only default labels and the attach-detach annotation are brought up to date."""
+        if not reply.ok:
+            self._register_later()
+            return
+        agent, node = self._agent, reply.obj
+        self._take(node)
+        metadata: Obj = {}
+        held = node["metadata"].get("labels") or {}
+        labels = {k: v for k, v in default_labels(agent.spec, agent.names).items() if held.get(k) != v}
+        if labels:
+            metadata["labels"] = labels
+        key = agent.names.annotation_attach_detach
+        marked = key in (node["metadata"].get("annotations") or {})
+        if marked != agent.options.enable_controller_attach_detach:
+            metadata["annotations"] = {key: None if marked else "true"}
+        patch: Obj = {"metadata": metadata} if metadata else {}
+        absent = {
+            k: self._fixed[k] for k in ("capacity", "allocatable") if k not in (node.get("status") or {})
+        }
+        if absent:
+            patch["status"] = absent
+        if patch:
+            agent.heartbeats.patch_node_status(agent.spec.name, patch, self._reconciled)
+        else:
+            self._begin()
+
+    def _reconciled(self, reply: Reply) -> None:
+        if reply.ok:
+            self._take(reply.obj)
+            self._begin()
+        else:
+            self._register_later()
+
+    def _begin(self) -> None:
+        """Registered: the first pass follows at once (the same call of syncNodeStatus)."""
+        self.registered = True
+        self._agent.node_registered()
+        self._run_pass(None)
+
+    # --- passes -------------------------------------------------------------------------------------------
+
+    def observed(self, node: Obj) -> None:
+        """The node's own watch brought a new state."""
+        ours = (node.get("status") or {}).get("conditions")
+        known = (self.node.get("status") or {}).get("conditions")
+        self._take(node)
+        if self.registered and ours != known and self._differs():
+            self.changed()
+
+    def _take(self, node: Obj) -> None:
+        held = self.node
+        self.node = node
+        before, now = held.get("spec") or {}, node.get("spec") or {}
+        if held and before is not now and before != now:
+            if bool(before.get("unschedulable")) != bool(now.get("unschedulable")):
+                self._agent.node_event(
+                    "NodeNotSchedulable" if now.get("unschedulable") else "NodeSchedulable"
+                )
+            if before.get("podCIDRs") != now.get("podCIDRs"):
+                self.fast()
+
+    def fast(self) -> None:
+        """Quirk: the first pod CIDR leads to a pass outside the loop's rhythm."""
+        if self.registered and not self._running:
+            self._run_pass(None)
+
+    def _differs(self) -> bool:
+        old = self.node.get("status") or {}
+        agent = self._agent
+        status, _ = status_of(agent.machine, agent.options, self._fixed, old, self._health(), self.now())
+        return changed(old, status)
+
+    def changed(self) -> None:
+        """Something that the status shows may have changed: let the next pass run."""
+        if self.registered and not self._running:
+            self._wake_at(self._next_pass_us(self._agent.now_us))
+
+    def _next_pass_us(self, now_us: int) -> int:
+        """The first pass at or after now.  Passes that nobody needed are drawn, not run."""
+        while self._pass_us < now_us:
+            self._pass_us += self._dice.jitter_us(self._period_us, JITTER_PERCENT)
+        return self._pass_us
+
+    def _report_pass_us(self) -> int:
+        """The pass at which an unchanged status is due, as the draws to come will have it."""
+        dice, at_us, period_us = self._dice.copy(), self._pass_us, self._period_us
+        while at_us < self._reported_us + self._report_us:
+            at_us += dice.jitter_us(period_us, JITTER_PERCENT)
+        return at_us
+
+    @property
+    def _period_us(self) -> int:
+        return self._agent.options.node_status_update_frequency_us
+
+    def _wake_at(self, at_us: int) -> None:
+        if self._timer is not None and self._timer.active:
+            if self._due_us <= at_us:
+                return
+            self._timer.cancel()
+        self._due_us = at_us
+        self._timer = self._agent.ctx.timer_us(at_us - self._agent.now_us, self._run_pass)
+
+    def _run_pass(self, _: object) -> None:
+        if self._running:
+            return
+        self._running = True
+        self._tries = 0
+        self._try()
+
+    def _try(self) -> None:
+        self._agent.heartbeats.get_node(self._agent.spec.name, self._tries == 0, self._read)
+
+    def _read(self, reply: Reply) -> None:
+        if not reply.ok:
+            self._failed()
+            return
+        agent = self._agent
+        node = reply.obj
+        self._take(node)
+        old = node.get("status") or {}
+        status, events = status_of(agent.machine, agent.options, self._fixed, old, self._health(), self.now())
+        for reason in events:
+            agent.node_event(reason)
+        due = self._reported_us < 0 or agent.now_us - self._reported_us >= self._report_us
+        if due or changed(old, status):
+            patch = {"status": status_patch(old, status)}
+            agent.heartbeats.patch_node_status(agent.spec.name, patch, self._written)
+        else:
+            self._end()
+
+    @property
+    def _report_us(self) -> int:
+        return self._agent.options.node_status_report_frequency_us
+
+    def _written(self, reply: Reply) -> None:
+        if reply.ok:
+            self._take(reply.obj)
+            self._reported_us = self._agent.now_us
+            self._end()
+        else:
+            self._failed()
+
+    def _failed(self) -> None:
+        self._tries += 1
+        if self._tries < TRIES:
+            self._try()
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        """The pass is over; the next one that can write is planned.  Sliding: its period starts now."""
+        self._running = False
+        agent, now_us = self._agent, self._agent.now_us
+        self._pass_us = now_us
+        next_us = self._next_pass_us(now_us + 1)
+        troubled = self._tries >= TRIES or not agent.informed() or self._differs()
+        self._wake_at(next_us if troubled else self._report_pass_us())
+
+    def now(self) -> str:
+        return format_time(self._agent.now_us + self._agent.wall_us)
+
+    def _health(self) -> Health:
+        return self._agent.health()

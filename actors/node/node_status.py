@@ -1,0 +1,240 @@
+"""What a node says about itself: the Node object at registration and its status.  Pure.
+
+Mirrors  pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go: order and texts of addresses, capacity,
+         nodeInfo, images and conditions (v1.25).
+Differs  one address family, no cloud, no device plug-ins; hugepages and volume limits only as capacity says.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from actors.node.machine import Machine
+from actors.node.pod_status import RUNTIME, RUNTIME_VERSION
+from actors.node.profile import NodeSpec
+from sim.ident import Names
+from sim.options.node_agent import NodeAgentOptions
+from sim.units import (
+    format_quantity_milli,
+    format_quantity_nano,
+    quantity_milli,
+    quantity_nano,
+    quantity_style,
+)
+
+Obj = dict[str, Any]
+
+VERSION = "v1.25.16"  # the last patch of the line
+PORT = 10250
+PRESSURES = (
+    ("MemoryPressure", "InsufficientMemory", "SufficientMemory", "insufficient memory available", "sufficient memory available"),
+    ("DiskPressure", "DiskPressure", "NoDiskPressure", "disk pressure", "no disk pressure"),
+    ("PIDPressure", "InsufficientPID", "SufficientPID", "insufficient PID available", "sufficient PID available"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What the conditions are computed from.  errors: of Ready, in upstream's order."""
+
+    errors: tuple[str, ...] = ()
+    pressures: tuple[str, ...] = ()
+
+
+def default_labels(spec: NodeSpec, names: Names) -> dict[str, str]:
+    """Labels the agent sets and reconciles by itself."""
+    labels = {
+        names.label_hostname: spec.name,
+        names.label_os: spec.os,
+        names.label_arch: spec.arch,
+        names.label_beta_os: spec.os,
+        names.label_beta_arch: spec.arch,
+    }
+    for value, keys in (
+        (spec.instance_type, (names.label_instance_type, names.label_beta_instance_type)),
+        (spec.zone, (names.label_zone, names.label_beta_zone)),
+        (spec.region, (names.label_region, names.label_beta_region)),
+    ):
+        if value:
+            labels.update(dict.fromkeys(keys, value))
+    return labels
+
+
+def allocatable_of(capacity: Mapping[str, str], options: NodeAgentOptions) -> dict[str, str]:
+    """Capacity less reservations and hard eviction thresholds, never below zero."""
+    result = {}
+    for resource, text in capacity.items():
+        nano = quantity_nano(text)
+        for reserved in (options.orch_reserved, options.system_reserved):
+            nano -= quantity_nano(reserved.get(resource, "0"))
+        signal = {"memory": "memory.available", "ephemeral-storage": "nodefs.available"}.get(resource)
+        if signal and not options.experimental_allocatable_ignore_eviction:
+            nano -= threshold_value(options.eviction_hard.get(signal, "0"), text) * 1_000_000_000
+        changed = nano != quantity_nano(text)
+        result[resource] = format_quantity_nano(max(0, nano), quantity_style(text)) if changed else text
+    return result
+
+
+def threshold_value(threshold: str, capacity: str) -> int:
+    """A threshold as an amount; Quirk: a percentage is a float32 times capacity, truncated."""
+    if not threshold.endswith("%"):
+        return quantity_nano(threshold) // 1_000_000_000
+    share = struct.unpack("f", struct.pack("f", float(threshold[:-1]) / 100))[0]
+    return int(quantity_nano(capacity) // 1_000_000_000 * share)
+
+
+def capacity_of(spec: NodeSpec, options: NodeAgentOptions) -> dict[str, str]:
+    capacity = dict(spec.capacity)
+    pods = options.max_pods
+    if options.pods_per_core:
+        pods = min(pods, options.pods_per_core * quantity_milli(capacity.get("cpu", "0")) // 1000)
+    if "pods" not in capacity or options.pods_per_core:
+        capacity["pods"] = format_quantity_milli(pods * 1000)
+    return capacity
+
+
+def node_info(machine: Machine) -> Obj:
+    return {
+        "machineID": machine.machine_id,
+        "systemUUID": machine.system_uuid,
+        "bootID": machine.boot_id,
+        "kernelVersion": "5.15.0",
+        "osImage": "Debian GNU/Linux 11 (bullseye)",
+        "containerRuntimeVersion": f"{RUNTIME}://{RUNTIME_VERSION}",
+        "kubeletVersion": VERSION,
+        "kubeProxyVersion": VERSION,
+        "operatingSystem": machine.spec.os,
+        "architecture": machine.spec.arch,
+    }
+
+
+def images_of(images: Mapping[str, int], limit: int) -> list[Obj]:
+    rows = sorted(images.items(), key=lambda row: (-row[1], row[0]))
+    return [{"names": [name], "sizeBytes": size} for name, size in (rows if limit < 0 else rows[:limit])]
+
+
+def conditions_of(health: Health, old: Sequence[Obj], now: str) -> tuple[list[Obj], list[str]]:
+    """Our conditions after foreign ones, and the reasons of the events that their changes cause."""
+    held = {c["type"]: c for c in old}
+    own = [p[0] for p in PRESSURES] + ["Ready"]
+    conditions = [c for c in old if c["type"] not in own]
+    events = []
+    for type_, bad, good, bad_text, good_text in PRESSURES:
+        status = "True" if type_ in health.pressures else "False"
+        word, text = (bad, bad_text) if status == "True" else (good, good_text)
+        before = held.get(type_)
+        condition = _condition(type_, status, f"KubeletHas{word}", f"kubelet has {text}", before, now)
+        if before is None or before["status"] != status:
+            events.append(f"NodeHas{word}")
+        elif before["reason"] != condition["reason"]:
+            condition = {**before, "lastHeartbeatTime": now}
+        conditions.append(condition)
+    if health.errors:
+        message = health.errors[0] if len(health.errors) == 1 else f"[{', '.join(health.errors)}]"
+        ready = _condition("Ready", "False", "KubeletNotReady", message, held.get("Ready"), now)
+    else:
+        ready = _condition(
+            "Ready", "True", "KubeletReady", "kubelet is posting ready status", held.get("Ready"), now
+        )
+    before = held.get("Ready")
+    if before is not None and before["status"] != ready["status"]:
+        events.append("NodeReady" if ready["status"] == "True" else "NodeNotReady")
+    return [*conditions, ready], events
+
+
+def _condition(type_: str, status: str, reason: str, message: str, before: Obj | None, now: str) -> Obj:
+    moved = before is None or before["status"] != status
+    since = now if moved or before is None else before.get("lastTransitionTime") or now
+    return {
+        "type": type_,
+        "status": status,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def status_of(
+    machine: Machine, options: NodeAgentOptions, fixed: Obj, old: Obj, health: Health, now: str
+) -> tuple[Obj, list[str]]:
+    """All setters on top of the status that the API holds.  `fixed`: what `fixed_status` made once."""
+    conditions, events = conditions_of(health, old.get("conditions") or (), now)
+    if fixed["nodeInfo"]["bootID"] != (old.get("nodeInfo") or {}).get("bootID", fixed["nodeInfo"]["bootID"]):
+        events.insert(0, "Rebooted")
+    images = images_of(machine.images, options.node_status_max_images)
+    status = {**old, **fixed, "conditions": conditions}
+    if images:
+        status["images"] = images
+    return status, events
+
+
+def fixed_status(machine: Machine, options: NodeAgentOptions, address: str) -> Obj:
+    """The parts of the status that one incarnation of the agent never changes."""
+    capacity = capacity_of(machine.spec, options)
+    return {
+        "addresses": [
+            {"type": "InternalIP", "address": address},
+            {"type": "Hostname", "address": machine.spec.name},
+        ],
+        "capacity": capacity,
+        "allocatable": allocatable_of(capacity, options),
+        "nodeInfo": node_info(machine),
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": PORT}},
+    }
+
+
+def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: Obj) -> Obj:
+    """The object that registration POSTs."""
+    spec = machine.spec
+    taints = [dict(taint) for taint in spec.taints] + [dict(taint) for taint in options.register_with_taints]
+    node_spec: Obj = {}
+    if not options.register_schedulable:
+        node_spec["unschedulable"] = True
+        mark = {"key": names.taint_unschedulable, "effect": "NoSchedule"}
+        if not any(t["key"] == mark["key"] and t["effect"] == mark["effect"] for t in taints):
+            taints.append(mark)
+    if taints:
+        node_spec["taints"] = taints
+    if spec.provider_id or options.provider_id:
+        node_spec["providerID"] = spec.provider_id or options.provider_id
+    metadata: Obj = {
+        "name": spec.name,
+        "labels": {**default_labels(spec, names), **spec.labels, **options.node_labels},
+    }
+    if options.enable_controller_attach_detach:
+        metadata["annotations"] = {names.annotation_attach_detach: "true"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": node_spec, "status": status}
+
+
+def without_heartbeats(conditions: Sequence[Obj]) -> list[tuple[str, str, str, str, str]]:
+    rows = [
+        (c["type"], c["status"], c.get("reason", ""), c.get("message", ""), c.get("lastTransitionTime", ""))
+        for c in conditions
+    ]
+    return sorted(rows)
+
+
+def changed(old: Obj, new: Obj) -> bool:
+    """Whether the status differs in more than heartbeat times and the order of conditions."""
+    if any(old.get(key) != value for key, value in new.items() if key != "conditions"):
+        return True
+    return without_heartbeats(old.get("conditions") or ()) != without_heartbeats(new["conditions"])
+
+
+def status_patch(old: Obj, new: Obj) -> Obj:
+    """Strategic merge of `status`; the address list is replaced whole."""
+    patch: Obj = {}
+    for key, value in new.items():
+        if key == "addresses" and old.get(key) != value:
+            patch[key] = [*value, {"$patch": "replace"}]
+        elif key == "conditions":
+            before = {c["type"]: c for c in old.get(key) or ()}
+            patch[key] = [c for c in value if before.get(c["type"]) != c]
+            patch["$setElementOrder/conditions"] = [{"type": c["type"]} for c in value]
+        elif old.get(key) != value:
+            patch[key] = value
+    return patch

@@ -1,0 +1,392 @@
+"""A pod, what its runtime shows and what the last sync failed at, turned into `status`.  Pure.
+
+Mirrors  pkg/kubelet/kubelet_pods.go: generateAPIPodStatus, convertStatusToAPIStatus, getPhase;
+         pkg/kubelet/status/generate.go: the conditions (v1.25).
+Differs  termination messages come from the runtime model, not from a file in the container.
+
+Equal conditions are one shared object (`_condition` is cached): thousands of pods that became ready in the
+same second differ in ids and addresses only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from actors.node.machine import Container, PodRuntime
+from sim.units import format_time, quantity_milli, quantity_value
+
+Obj = dict[str, Any]
+Reason = tuple[str, str]  # waiting reason and message of the last failed start
+
+RUNTIME = "containerd"
+RUNTIME_VERSION = "1.6.8"  # of the time of v1.25
+LOST_MESSAGE = (
+    "The container could not be located when the pod was deleted.  The container used to be Running"
+)
+DEADLINE_REASON = "DeadlineExceeded"
+DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+TERMINAL = ("Succeeded", "Failed")
+
+
+@dataclass(slots=True)
+class View:
+    """What the agent knows about a pod besides its object, at one instant.
+
+    reasons: container -> why its last start failed; unready, unstarted: containers whose probes say no
+    override: phase, reason, message that the killer of the pod asked for
+    wall_us: what to add to kernel time to get this machine's wall clock
+    """
+
+    now_us: int
+    wall_us: int
+    host_ip: str
+    runtime: PodRuntime | None = None
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
+    unready: Mapping[str, None] = field(default_factory=dict)
+    unstarted: Mapping[str, None] = field(default_factory=dict)
+    override: tuple[str, str, str] | None = None
+    finished: bool = False  # the worker says that nothing runs or will run
+
+
+def restart_policy(pod: Obj) -> str:
+    return str(pod["spec"].get("restartPolicy", "Always"))
+
+
+def should_restart(policy: str, exit_code: int) -> bool:
+    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+
+@lru_cache(maxsize=4096)
+def _condition(type_: str, status: str, since: str, reason: str, message: str) -> Obj:
+    condition = {"type": type_, "status": status, "lastProbeTime": None, "lastTransitionTime": since}
+    if reason:
+        condition["reason"] = reason
+    if message:
+        condition["message"] = message
+    return condition
+
+
+@lru_cache(maxsize=256)
+def _waiting(reason: str, message: str) -> Obj:
+    state = {"reason": reason} if reason else {}
+    if message:
+        state["message"] = message
+    return {"waiting": state}
+
+
+@lru_cache(maxsize=256)
+def qos_class(resources: tuple[tuple[str, str, str, str], ...]) -> str:
+    """From (cpu request, memory request, cpu limit, memory limit) of each container, as quantity texts."""
+    guaranteed, anything = True, False
+    for cpu_request, memory_request, cpu_limit, memory_limit in resources:
+        values = [quantity_milli(text) for text in (cpu_request, memory_request, cpu_limit, memory_limit)]
+        anything = anything or any(value > 0 for value in values)
+        if not (values[2] and values[3] and values[0] == values[2] and values[1] == values[3]):
+            guaranteed = False
+    if not anything:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def pod_qos(pod: Obj) -> str:
+    known = (pod.get("status") or {}).get("qosClass")
+    if known:
+        return str(known)
+    spec, rows = pod["spec"], []
+    for container in [*spec.get("initContainers", ()), *spec["containers"]]:
+        resources = container.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        rows.append(
+            (
+                str(requests.get("cpu", limits.get("cpu", "0"))),
+                str(requests.get("memory", limits.get("memory", "0"))),
+                str(limits.get("cpu", "0")),
+                str(limits.get("memory", "0")),
+            )
+        )
+    return qos_class(tuple(rows))
+
+
+def priority_of(pod: Obj) -> int:
+    return int(pod["spec"].get("priority") or 0)
+
+
+def memory_request(pod: Obj) -> int:
+    total = 0
+    for container in pod["spec"]["containers"]:
+        total += quantity_value(
+            str(((container.get("resources") or {}).get("requests") or {}).get("memory", "0"))
+        )
+    return total
+
+
+# --- containers -------------------------------------------------------------------------------------------
+
+
+def _state(container: Container, view: View) -> Obj:
+    started = format_time(container.started_us + view.wall_us)
+    if not container.exited(view.now_us):
+        return {"running": {"startedAt": started}}
+    assert container.exit_us is not None
+    terminated = {
+        "exitCode": container.exit_code,
+        "reason": container.reason,
+        "startedAt": started,
+        "finishedAt": format_time(container.exit_us + view.wall_us),
+        "containerID": f"{RUNTIME}://{container.ident}",
+    }
+    if container.message:
+        terminated["message"] = container.message
+    return {"terminated": terminated}
+
+
+@lru_cache(maxsize=1024)
+def image_id(image: str) -> str:
+    # Not a real digest: stable, of the right form, and the same on every node.
+    return f"{image.partition('@')[0].rpartition(':')[0] or image}@sha256:{hashlib.sha256(image.encode()).hexdigest()}"
+
+
+def _lost_state(old: Obj | None, container: Container | None) -> Obj | None:
+    """What a container that was running and that the runtime has forgotten leaves behind."""
+    if container is not None or old is None or "running" not in (old.get("state") or {}):
+        return None
+    return {"terminated": {"reason": "ContainerStatusUnknown", "message": LOST_MESSAGE, "exitCode": 137,
+                           "startedAt": None, "finishedAt": None}}  # fmt: skip
+
+
+def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, old: Obj | None) -> Obj:
+    """One entry of containerStatuses or initContainerStatuses."""
+    name, runtime = spec["name"], view.runtime
+    instances = runtime.containers.get(name, ()) if runtime is not None else ()
+    newest = instances[-1] if instances else None
+    status: Obj = {"name": name, "ready": False, "restartCount": 0, "image": spec["image"], "imageID": ""}
+    if newest is None:
+        default = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
+        status["state"], status["lastState"] = _waiting(default, ""), {}
+        lost = _lost_state(old, newest)
+        if lost is not None and old is not None:
+            status["lastState"] = lost
+            deleting = bool(pod["metadata"].get("deletionTimestamp"))
+            status["restartCount"] = old.get("restartCount", 0) + (0 if deleting else 1)
+        elif old is not None:
+            status["lastState"] = old.get("lastState") or {}
+            status["restartCount"] = old.get("restartCount", 0)
+    else:
+        status["state"] = _state(newest, view)
+        status["lastState"] = _state(instances[-2], view) if len(instances) > 1 else {}
+        status["restartCount"] = newest.attempt
+        status["containerID"] = f"{RUNTIME}://{newest.ident}"
+        status["imageID"] = image_id(newest.image)
+        status["image"] = newest.image
+    reason = view.reasons.get(name)
+    if reason is not None and not (newest is not None and newest.running(view.now_us)):
+        if newest is None or should_restart(_policy(pod, init), newest.exit_code):
+            if newest is not None:
+                status["lastState"] = status["state"]
+            status["state"] = _waiting(*reason)
+    if view.finished and "terminated" not in status["state"]:
+        status["state"] = _unknown_end(status)
+    running = "running" in status["state"]
+    if init:
+        status["ready"] = status["state"].get("terminated", {}).get("exitCode") == 0
+    else:
+        status["started"] = running and name not in view.unstarted
+        status["ready"] = status["started"] and name not in view.unready
+    return status
+
+
+def _unknown_end(status: Obj) -> Obj:
+    """The final word on a container that never ended by what the runtime shows (TerminatePod)."""
+    last = status["lastState"]
+    if "terminated" in last:
+        return dict(last)
+    return {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137, "startedAt": None,
+                           "finishedAt": None,
+                           "message": "The container could not be located when the pod was terminated"}}  # fmt: skip
+
+
+def _policy(pod: Obj, init: bool) -> str:
+    policy = restart_policy(pod)
+    return "OnFailure" if init and policy == "Always" else policy
+
+
+def _by_name(statuses: Iterable[Obj]) -> dict[str, Obj]:
+    return {status["name"]: status for status in statuses}
+
+
+# --- phase ------------------------------------------------------------------------------------------------
+
+
+def phase_of(pod: Obj, init: Sequence[Obj], app: Sequence[Obj]) -> str:
+    policy = restart_policy(pod)
+    init_ended = {s["name"]: s for s in init}
+    for spec in pod["spec"].get("initContainers", ()):
+        status = init_ended.get(spec["name"])
+        ended = None if status is None else _ended_code(status)
+        if ended is not None and ended != 0 and policy == "Never":
+            return "Failed"
+        if ended != 0 and not _any_ran(app):
+            return "Pending"
+    statuses = _by_name(app)
+    running = waiting = stopped = succeeded = 0
+    for spec in pod["spec"]["containers"]:
+        status = statuses.get(spec["name"])
+        if status is None:
+            waiting += 1
+            continue
+        state = status["state"]
+        if "running" in state:
+            running += 1
+        elif "terminated" in state:
+            stopped += 1
+            succeeded += state["terminated"]["exitCode"] == 0
+        elif "terminated" in status["lastState"]:
+            stopped += 1
+        else:
+            waiting += 1
+    if waiting:
+        return "Pending"
+    if running or policy == "Always":
+        return "Running"
+    if stopped == succeeded:
+        return "Succeeded"
+    return "Failed" if policy == "Never" else "Running"
+
+
+def _ended_code(status: Obj) -> int | None:
+    for state in (status["state"], status["lastState"]):
+        if "terminated" in state:
+            return int(state["terminated"]["exitCode"])
+        if "running" in state:
+            return None
+    return None
+
+
+def _any_ran(app: Sequence[Obj]) -> bool:
+    """Init is taken as done once any app container has run."""
+    return any("waiting" not in s["state"] or "terminated" in s["lastState"] for s in app)
+
+
+# --- conditions -------------------------------------------------------------------------------------------
+
+
+def _verdicts(
+    pod: Obj, phase: str, init: Sequence[Obj], app: Sequence[Obj]
+) -> list[tuple[str, str, str, str]]:
+    unready = [s["name"] for s in app if not s["ready"]]
+    uninitialized = [s["name"] for s in init if not s["ready"]]
+    if phase == "Succeeded":
+        ready = ("False", "PodCompleted", "")
+        initialized = ("True", "PodCompleted", "")
+    else:
+        if phase == "Failed":
+            ready = ("False", "PodFailed", "")
+        elif unready:
+            ready = ("False", "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]")
+        else:
+            ready = ("True", "", "")
+        if uninitialized and not _any_ran(app):
+            text = f"containers with incomplete status: [{' '.join(uninitialized)}]"
+            initialized = ("False", "ContainersNotInitialized", text)
+        else:
+            initialized = ("True", "", "")
+    return [
+        ("Initialized", *initialized),
+        ("Ready", *(ready if ready[0] != "True" else _gates(pod))),
+        ("ContainersReady", *ready),
+        ("PodScheduled", "True", "", ""),
+    ]
+
+
+def _gates(pod: Obj) -> tuple[str, str, str]:
+    for gate in pod["spec"].get("readinessGates") or ():
+        type_ = gate["conditionType"]
+        held = [c for c in (pod.get("status") or {}).get("conditions") or () if c["type"] == type_]
+        if not held:
+            text = f'corresponding condition of pod readiness gate "{type_}" does not exist.'
+            return "False", "ReadinessGatesNotReady", text
+        if held[0]["status"] != "True":
+            text = f'the status of pod readiness gate "{type_}" is not "True", but {held[0]["status"]}'
+            return "False", "ReadinessGatesNotReady", text
+    return "True", "", ""
+
+
+OWN_CONDITIONS = ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+
+
+def conditions_of(verdicts: Sequence[tuple[str, str, str, str]], old: Sequence[Obj], now: str) -> list[Obj]:
+    """Foreign conditions first, then ours; the transition time moves only with the status."""
+    conditions = [c for c in old if c["type"] not in OWN_CONDITIONS]
+    held = {c["type"]: c for c in old}
+    for type_, status, reason, message in verdicts:
+        before = held.get(type_)
+        if before is None or before["status"] != status:
+            conditions.append(_condition(type_, status, now, reason, message))
+        elif before.get("reason", "") != reason or before.get("message", "") != message:
+            since = before.get("lastTransitionTime") or now
+            conditions.append(_condition(type_, status, since, reason, message))
+        else:
+            conditions.append(before)
+    return conditions
+
+
+# --- the whole --------------------------------------------------------------------------------------------
+
+
+def past_deadline(pod: Obj, start_us: int | None, wall_now_us: int) -> bool:
+    seconds = pod["spec"].get("activeDeadlineSeconds")
+    return seconds is not None and start_us is not None and wall_now_us - start_us >= seconds * 1_000_000
+
+
+def generate(pod: Obj, old: Obj, view: View) -> Obj:
+    """The status that this pod should have now.  `old`: the status held so far (the API's at first)."""
+    spec = pod["spec"]
+    old_app = _by_name(old.get("containerStatuses") or ())
+    old_init = _by_name(old.get("initContainerStatuses") or ())
+    app = [container_status(pod, c, view, init=False, old=old_app.get(c["name"])) for c in spec["containers"]]
+    init = [
+        container_status(pod, c, view, init=True, old=old_init.get(c["name"]))
+        for c in spec.get("initContainers") or ()
+    ]
+    if len(app) > 1:
+        app.sort(key=lambda s: str(s["name"]))
+    phase, reason, message = _phase(pod, old, view, init, app)
+    now = format_time(view.now_us + view.wall_us)
+    conditions = conditions_of(_verdicts(pod, phase, init, app), old.get("conditions") or (), now)
+    status: Obj = {
+        "phase": phase,
+        "conditions": conditions,
+        "hostIP": view.host_ip,
+        "startTime": old.get("startTime") or now,
+        "containerStatuses": app,
+        "qosClass": old.get("qosClass") or pod_qos(pod),
+    }
+    if init:
+        status["initContainerStatuses"] = init
+    if reason:
+        status["reason"] = reason
+    if message:
+        status["message"] = message
+    ip = view.host_ip if spec.get("hostNetwork") else (view.runtime.ip if view.runtime else "")
+    if ip and (spec.get("hostNetwork") or view.runtime is not None):
+        status["podIP"], status["podIPs"] = ip, [{"ip": ip}]
+    elif old.get("podIP"):
+        status["podIP"], status["podIPs"] = old["podIP"], old.get("podIPs") or [{"ip": old["podIP"]}]
+    if old.get("nominatedNodeName"):
+        status["nominatedNodeName"] = old["nominatedNodeName"]
+    return status
+
+
+def _phase(pod: Obj, old: Obj, view: View, init: Sequence[Obj], app: Sequence[Obj]) -> tuple[str, str, str]:
+    if view.override is not None and old.get("phase") not in TERMINAL:
+        return view.override
+    if old.get("phase") in TERMINAL:  # never left again
+        return old["phase"], old.get("reason", ""), old.get("message", "")
+    phase = phase_of(pod, init, app)
+    if phase == old.get("phase"):
+        return phase, old.get("reason", ""), old.get("message", "")
+    return phase, "", ""

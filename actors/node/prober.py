@@ -1,0 +1,180 @@
+"""Probes of one node's containers: a ticker per probe that runs only while it can change something.
+
+Turns container health into results (`Success`, `Failure`), and changes of results into calls of the agent.
+
+Holds: a probe whose result agrees with its container's health, and whose container will not change by itself,
+schedules nothing; its ticks stay where a ticker that never slept would have put them.
+
+Mirrors  pkg/kubelet/prober/{worker,prober_manager}.go: one ticker from the first sync on, thresholds, initial delay
+         in whole seconds, holds after a liveness or startup failure until a new container id (v1.25).
+Differs  probes take no time; a probe's success is asked of the runtime model, whatever its handler.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from actors.node.machine import Container, PodRuntime
+from sim.kernel.actor import Context
+from sim.kernel.kernel import Timer
+from sim.units import SECOND
+
+Obj = dict[str, Any]
+
+KINDS = (("startupProbe", "Startup"), ("readinessProbe", "Readiness"), ("livenessProbe", "Liveness"))
+INITIAL = {"Startup": "", "Readiness": "Failure", "Liveness": "Success"}
+
+
+class Owner(Protocol):
+    """What a probe needs of its pod worker."""
+
+    runtime: PodRuntime | None
+
+    def probed(self, probe: Probe, result: str) -> None:
+        """The result changed."""
+        ...
+
+    def unhealthy(self, probe: Probe) -> None:
+        """A probe failed (event Unhealthy)."""
+        ...
+
+    def may_probe(self, probe: Probe) -> bool:
+        """Whether startup has succeeded, for the probes that wait for it."""
+        ...
+
+
+class Probe:
+    """One probe of one container.  `spec` holds periodSeconds, thresholds and so on."""
+
+    __slots__ = (
+        "_ctx", "_first_us", "_ident", "_owner", "_run", "_saw", "_timer", "container", "hold", "kind",
+        "result", "spec", "stopped",
+    )  # fmt: skip
+
+    def __init__(self, ctx: Context, owner: Owner, kind: str, container: str, spec: Obj) -> None:
+        self._ctx = ctx
+        self._owner = owner
+        self.kind = kind
+        self.container = container
+        self.spec = spec
+        self.result = INITIAL[kind]
+        self.hold = False
+        self.stopped = False
+        self._ident = ""
+        self._run = 0
+        self._saw: bool | None = None
+        self._first_us = ctx.kernel.now_us
+        self._timer: Timer | None = None
+
+    @property
+    def _period_us(self) -> int:
+        return int(self.spec.get("periodSeconds") or 10) * SECOND
+
+    def start(self, wait_us: int) -> None:
+        """Tick for the first time after `wait_us` (a restarted agent spreads its probes)."""
+        self._first_us += wait_us
+        self._tick_at(self._first_us)
+
+    def stop(self) -> None:
+        self.stopped = True
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick_at(self, at_us: int) -> None:
+        self._cancel()
+        now_us = self._ctx.kernel.now_us
+        self._timer = self._ctx.timer_us(max(0, at_us - now_us), self._tick)
+
+    def _next_tick_us(self, after_us: int) -> int:
+        """The first tick strictly after that instant."""
+        period_us = self._period_us
+        if after_us < self._first_us:
+            return self._first_us
+        return after_us + period_us - (after_us - self._first_us) % period_us
+
+    def _tick(self, _: object) -> None:
+        self._timer = None
+        self.check()
+
+    def check(self) -> None:
+        """Probe now, then decide when the next probe can matter."""
+        if self.stopped:
+            return
+        now_us = self._ctx.kernel.now_us
+        container = self._current()
+        if container is not None:
+            self._probe(container, now_us)
+        if not self.stopped:
+            self._plan(container, now_us)
+
+    def refresh(self) -> None:
+        """Start afresh if the container is a new instance."""
+        self._current()
+
+    def look(self) -> None:
+        """The container's health may have changed: make sure the next tick that matters is planned."""
+        if not self.stopped:
+            self._plan(self._current(), self._ctx.kernel.now_us)
+
+    def _current(self) -> Container | None:
+        runtime = self._owner.runtime
+        container = runtime.newest(self.container) if runtime is not None else None
+        if container is not None and container.ident != self._ident:
+            self._ident = container.ident
+            self._set(INITIAL[self.kind])
+            self._run, self._saw, self.hold = 0, None, False
+        return container
+
+    def _set(self, result: str) -> None:
+        if result != self.result:
+            self.result = result
+            self._owner.probed(self, result)
+
+    def _probe(self, container: Container, now_us: int) -> None:
+        if self.hold or not container.running(now_us):
+            return
+        if (now_us - container.started_us) // SECOND < int(self.spec.get("initialDelaySeconds") or 0):
+            return
+        if not self._owner.may_probe(self):
+            return
+        healthy = container.healthy(now_us)
+        self._run = self._run + 1 if healthy is self._saw else 1
+        self._saw = healthy
+        if not healthy:
+            self._owner.unhealthy(self)
+        threshold = int(
+            self.spec.get("successThreshold" if healthy else "failureThreshold") or (1 if healthy else 3)
+        )
+        if self._run < threshold:
+            return
+        if not healthy and self.kind != "Readiness":
+            self.hold = True
+            self._run = 0
+        self._set("Success" if healthy else "Failure")
+
+    def _plan(self, container: Container | None, now_us: int) -> None:
+        """Sleep while nothing can change; else until the first tick that can."""
+        if container is None or not container.running(now_us) or self.hold:
+            self._cancel()  # a sync of the pod looks again
+            return
+        delay_us = int(self.spec.get("initialDelaySeconds") or 0) * SECOND
+        if now_us - container.started_us < delay_us:
+            self._tick_at(self._next_tick_us(container.started_us + delay_us - 1))
+            return
+        if not self._owner.may_probe(self):
+            self._cancel()
+            return
+        done = self.kind == "Startup" and self.result == "Success"
+        settled = container.healthy(now_us) and self.result == "Success" and self._saw is not False
+        if not settled and not done:
+            self._tick_at(self._next_tick_us(now_us))
+            return
+        change_us = container.next_health_change_us(now_us)
+        if change_us is None or done:
+            self._cancel()
+        else:
+            self._tick_at(self._next_tick_us(change_us - 1))

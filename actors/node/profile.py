@@ -1,0 +1,130 @@
+"""What a scenario says about a node and the programs on it, as frozen values.
+
+Turns scenario settings into `NodeSpec` (what the machine is) and `RuntimeProfile` (how its runtime and the
+containers on it behave).  Nothing here changes during a run; faults are put into the `Machine`.
+
+Differs  upstream has real programs; here a container's behaviour is a value chosen by the first `Rule` that
+         covers its pod.  Latencies are constants of the profile: their spread comes from the phases of the
+         agent's tickers and from the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.units import MS, SECOND
+
+Obj = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerBehaviour:
+    """How one container's program behaves, counted from its start.
+
+    exit_after_us: it ends by itself after this long (None: runs until stopped)
+    healthy_after_us: until then its probes fail; unhealthy_after_us: from then on they fail (wedged)
+    stop_us: time from SIGTERM to its exit; None ignores SIGTERM and waits for SIGKILL
+    start_error: the runtime's message when the start fails (RunContainerError), "" for success
+    """
+
+    exit_after_us: int | None = None
+    exit_code: int = 0
+    healthy_after_us: int = 0
+    unhealthy_after_us: int | None = None
+    stop_us: int | None = 200 * MS
+    stop_exit_code: int = 0
+    start_error: str = ""
+    log: str = ""
+
+
+FOREVER = ContainerBehaviour()
+# An init container that does not end would hold its pod for ever.
+RUN_TO_END = ContainerBehaviour(exit_after_us=100 * MS)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Containers of pods in `namespace` with `labels` (and this container name) behave so; "" covers all."""
+
+    behaviour: ContainerBehaviour
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    pod_prefix: str = ""
+    container: str = ""
+
+    def covers(self, pod: Obj, container: str) -> bool:
+        meta = pod["metadata"]
+        if self.namespace and meta.get("namespace") != self.namespace:
+            return False
+        if self.container and container != self.container:
+            return False
+        if self.pod_prefix and not meta["name"].startswith(self.pod_prefix):
+            return False
+        labels = meta.get("labels") or {}
+        return all(labels.get(key) == value for key, value in self.labels.items())
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeProfile:
+    """Latencies and contents of a node's runtime.
+
+    Defaults make a warm node: pods run about 1 s after they are bound, of which half a second is the wait for
+    the next relist.  sandbox_us and start_us are of the size that containerd shows on an idle machine.
+
+    warm: every image is there from the beginning; else only those in `images` (name -> bytes)
+    pull_us: time to pull an image that is not there; refresh_us: to check one that is (policy Always)
+    broken_images: image -> the error with which its pull fails
+    """
+
+    sandbox_us: int = 300 * MS
+    start_us: int = 100 * MS
+    warm: bool = True
+    images: Mapping[str, int] = field(default_factory=dict)
+    pull_us: int = 5 * SECOND
+    refresh_us: int = 500 * MS
+    image_bytes: int = 100_000_000
+    broken_images: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+
+    def behaviour(self, pod: Obj, container: str, init: bool) -> ContainerBehaviour:
+        for rule in self.rules:
+            if rule.covers(pod, container):
+                return rule.behaviour
+        return RUN_TO_END if init else FOREVER
+
+
+DEFAULT_PROFILE = RuntimeProfile()
+DEFAULT_CAPACITY: Mapping[str, str] = {
+    "cpu": "8",
+    "memory": "32Gi",
+    "ephemeral-storage": "100Gi",
+    "pods": "110",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """One machine.
+
+    capacity: resource -> quantity text; `pods` is overruled by the agent's --max-pods only if absent
+    taints: as in the API (key, value, effect), given at registration
+    static_pods: pod objects as in the manifest directory
+    pod_cidr: used while the Node object has none (stands for a network plug-in with addresses of its own)
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    zone: str = ""
+    region: str = ""
+    instance_type: str = ""
+    address: str = ""
+    pod_cidr: str = ""
+    capacity: Mapping[str, str] = field(default_factory=lambda: DEFAULT_CAPACITY)
+    taints: tuple[Mapping[str, str], ...] = ()
+    static_pods: tuple[Obj, ...] = ()
+    profile: RuntimeProfile = DEFAULT_PROFILE
+    provider_id: str = ""
+    os: str = "linux"
+    arch: str = "amd64"

@@ -1,0 +1,121 @@
+"""List and watch of the few objects a node cares about, as callbacks: the agent's API source.
+
+Turns a watch on one resource and field selector into `on_set` (a whole set, after each list) and `on_event`
+(one change).  Holds: after `on_set` every change is reported once and in order, or a new `on_set` comes.
+
+Mirrors  client-go tools/cache/reflector.go: list from the cache, watch from its revision, back-off 0.8 s doubling
+         to 30 s with jitter 1, reset after 2 min without a failure; a refused or throttled watch is opened again
+         without a list (v1.25).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.node.api import Api
+from actors.node.dice import Dice
+from sim.kernel.actor import Context
+from sim.machinery.api import Reply, Watch
+from sim.units import MINUTE, MS, SECOND
+
+Obj = dict[str, Any]
+
+BACKOFF_US = 800 * MS
+BACKOFF_MAX_US = 30 * SECOND
+BACKOFF_RESET_US = 2 * MINUTE
+TOO_MANY = 429
+GONE = 410
+
+
+class Source:
+    """One reflector."""
+
+    __slots__ = (
+        "_api", "_ctx", "_delay_us", "_dice", "_failed_us", "_on_event", "_on_set", "_resource", "_revision",
+        "_selector", "_watch", "live",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        ctx: Context,
+        api: Api,
+        resource: str,
+        selector: str,
+        dice: Dice,
+        handlers: tuple[Callable[[list[Obj]], None], Callable[[str, Obj], None]],
+    ) -> None:
+        self._ctx = ctx
+        self._api = api
+        self._resource = resource
+        self._selector = selector
+        self._dice = dice
+        self._on_set, self._on_event = handlers
+        self._revision = ""
+        self._watch: Watch | None = None
+        self._delay_us = BACKOFF_US
+        self._failed_us = 0
+        self.live = False  # a watch is open: what is known is current
+        ctx.on_stop(self._stop)
+
+    def start(self) -> None:
+        self._list()
+
+    def _stop(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+
+    def _list(self, _: object = None) -> None:
+        self._api.list(self._resource, self._selector, self._listed)
+
+    def _listed(self, reply: Reply) -> None:
+        if not reply.ok:
+            self._later(self._list)
+            return
+        self._revision = str(reply.revision)
+        self._on_set([item.obj for item in reply.items or ()])
+        self._open()
+
+    def _open(self, _: object = None) -> None:
+        self._api.watch(self._resource, self._selector, self._revision, self._opened)
+
+    def _opened(self, reply: Reply) -> None:
+        if reply.watch is None:
+            refused = reply.lost == "ConnectionRefused" or reply.code == TOO_MANY
+            self._later(self._open if refused else self._list)
+            return
+        self._watch = reply.watch
+        self.live = True
+        reply.watch.attach(self._drain)
+
+    def _drain(self) -> None:
+        watch = self._watch
+        if watch is None:
+            return
+        while events := watch.take():
+            for event in events:
+                if event.type == "ERROR":
+                    self._close()
+                    self._later(self._list)
+                    return
+                self._revision = str(event.revision)
+                if event.item is not None:
+                    self._on_event(event.type, event.item.obj)
+        if watch.ended:
+            self._close()
+            self._later(self._open)
+
+    def _close(self) -> None:
+        watch, self._watch = self._watch, None
+        self.live = False
+        if watch is not None:
+            watch.stop()
+
+    def _later(self, again: Callable[[object], None]) -> None:
+        now_us = self._ctx.now_us()
+        if now_us - self._failed_us > BACKOFF_RESET_US:
+            self._delay_us = BACKOFF_US
+        self._failed_us = now_us
+        delay_us = self._dice.jitter_us(self._delay_us, 100)
+        self._delay_us = min(2 * self._delay_us, BACKOFF_MAX_US)
+        self._ctx.call_later_us(delay_us, again)

@@ -1,0 +1,211 @@
+"""Pod statuses on their way to the API server, one write at a time.
+
+Turns `set` (the status a pod should have) into GET, strategic-merge PATCH of /status, and, once a deleted pod
+has stopped and is cleaned up, the final DELETE with grace 0 and a uid precondition.
+
+Holds: one request is under way at most; the newest status of a pod replaces older ones that were not sent; a
+pod whose write failed is tried again in the next 10 s batch; a terminal phase is not shown while containers
+may still run.
+
+Mirrors  pkg/kubelet/status/status_manager.go: SetPodStatus, syncPod, mergePodStatus, canBeDeleted (v1.25).
+Differs  the batch timer runs only while there is something to repair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.node.api import Api
+from actors.node.pod_status import OWN_CONDITIONS, TERMINAL
+from sim.kernel.actor import Context
+from sim.machinery.api import Reply
+from sim.units import SECOND
+
+Obj = dict[str, Any]
+
+BATCH_US = 10 * SECOND  # status_manager.go: syncPeriod
+NOT_FOUND = 404
+
+
+class Entry:
+    """One pod's status.  `running`: containers may run; `reclaimed`: nothing of it is left on the node."""
+
+    __slots__ = ("dirty", "failed", "name", "namespace", "reclaimed", "running", "status", "target", "uid")
+
+    def __init__(self, uid: str, namespace: str, name: str) -> None:
+        self.uid = uid
+        self.target = uid  # the API object's uid: differs for static pods, whose mirror is written
+        self.namespace = namespace
+        self.name = name
+        self.status: Obj = {}
+        self.running = True
+        self.reclaimed = False
+        self.dirty = False
+        self.failed = False
+
+
+def outgoing(status: Obj, held: Obj, running: bool) -> Obj:
+    """What to show: foreign conditions of the API's copy kept, a terminal phase withheld while containers run."""
+    foreign = [c for c in held.get("conditions") or () if c["type"] not in OWN_CONDITIONS]
+    own = [c for c in status["conditions"] if c["type"] in OWN_CONDITIONS]
+    shown = (
+        {**status, "conditions": [*foreign, *own]}
+        if foreign or len(own) != len(status["conditions"])
+        else status
+    )
+    if running and status["phase"] in TERMINAL:
+        shown = {**shown, "phase": held.get("phase") or "Pending"}
+        for key in ("reason", "message"):
+            shown.pop(key, None)
+            if key in held:
+                shown[key] = held[key]
+    return shown
+
+
+def status_patch(held: Obj, wanted: Obj) -> Obj:
+    """The strategic-merge patch of `status` that turns one into the other; {} if they are equal."""
+    patch: Obj = {}
+    for key, value in wanted.items():
+        old = held.get(key)
+        if old is value or old == value:
+            continue
+        patch[key] = _conditions_patch(old or [], value) if key == "conditions" else value
+        if key == "conditions":
+            patch["$setElementOrder/conditions"] = [{"type": c["type"]} for c in value]
+    for key in ("reason", "message", "initContainerStatuses"):
+        if key in held and key not in wanted:
+            patch[key] = None
+    return patch
+
+
+def _conditions_patch(old: list[Obj], new: list[Obj]) -> list[Obj]:
+    before = {c["type"]: c for c in old}
+    changed = []
+    for condition in new:
+        held = before.get(condition["type"])
+        if held == condition:
+            continue
+        gone: Obj = {key: None for key in ("reason", "message") if held and key in held and key not in condition}
+        changed.append({**condition, **gone} if gone else condition)
+    return changed
+
+
+class StatusManager:
+    """The one consumer of a node's pod statuses."""
+
+    __slots__ = ("_api", "_busy", "_ctx", "_queue", "_retrying", "entries", "on_deleted")
+
+    def __init__(self, ctx: Context, api: Api, on_deleted: Callable[[str], None]) -> None:
+        self._ctx = ctx
+        self._api = api
+        self._queue: dict[str, Entry] = {}
+        self._busy = False
+        self._retrying = False
+        self.entries: dict[str, Entry] = {}
+        self.on_deleted = on_deleted
+
+    def track(self, uid: str, namespace: str, name: str) -> Entry:
+        entry = self.entries.get(uid)
+        if entry is None:
+            entry = self.entries[uid] = Entry(uid, namespace, name)
+        return entry
+
+    def forget(self, uid: str) -> None:
+        entry = self.entries.pop(uid, None)
+        if entry is not None:
+            entry.dirty = False
+            self._queue.pop(uid, None)
+
+    def set(self, uid: str, status: Obj, *, force: bool = False) -> None:
+        """The pod's status is now this; written if it differs from the last one (or `force`)."""
+        entry = self.entries[uid]
+        if not force and entry.status == status:
+            return
+        entry.status = status
+        self.push(uid)
+
+    def push(self, uid: str) -> None:
+        """Write the pod's status as soon as the queue allows."""
+        entry = self.entries.get(uid)
+        if entry is None:
+            return
+        entry.dirty = True
+        self._queue[uid] = entry
+        if not self._busy:
+            self._next()
+
+    def _next(self) -> None:
+        while self._queue:
+            uid = next(iter(self._queue))
+            entry = self._queue.pop(uid)
+            if entry.dirty and entry.status:
+                self._busy = True
+                self._send_get(entry)
+                return
+        self._busy = False
+
+    def _send_get(self, entry: Entry) -> None:
+        self._api.get_pod(entry.namespace, entry.name, lambda reply: self._read(entry, reply))
+
+    def _read(self, entry: Entry, reply: Reply) -> None:
+        if reply.code == NOT_FOUND:  # deleted meanwhile: the source will say so
+            self._next()
+            return
+        if not reply.ok:
+            self._failed(entry)
+            return
+        entry.dirty = False  # what is sent now is the newest
+        pod = reply.obj
+        if pod["metadata"]["uid"] != entry.target:
+            self._next()
+            return
+        held = pod.get("status") or {}
+        patch = status_patch(held, outgoing(entry.status, held, entry.running))
+        if patch:
+            body = {"metadata": {"uid": entry.target}, "status": patch}
+            self._api.patch_pod_status(
+                entry.namespace, entry.name, body, lambda answer: self._written(entry, answer)
+            )
+        else:
+            self._settle(entry, pod)
+
+    def _written(self, entry: Entry, reply: Reply) -> None:
+        if reply.code == NOT_FOUND:
+            self._next()
+        elif not reply.ok:
+            self._failed(entry)
+        else:
+            self._settle(entry, reply.obj)
+
+    def _settle(self, entry: Entry, pod: Obj) -> None:
+        """The API has our status: delete the pod if it is to go and nothing of it is left."""
+        entry.failed = False
+        if pod["metadata"].get("deletionTimestamp") and entry.reclaimed and entry.target == entry.uid:
+            self._api.delete_pod(
+                entry.namespace, entry.name, entry.uid, lambda reply: self._deleted(entry, reply)
+            )
+        else:
+            self._next()
+
+    def _deleted(self, entry: Entry, reply: Reply) -> None:
+        if reply.ok or reply.code == NOT_FOUND or reply.reason == "Conflict":
+            self.on_deleted(entry.uid)
+            self._next()
+        else:
+            self._failed(entry)
+
+    def _failed(self, entry: Entry) -> None:
+        entry.failed = True
+        if not self._retrying:
+            self._retrying = True
+            now_us = self._ctx.now_us()
+            self._ctx.call_later_us(BATCH_US - now_us % BATCH_US, self._batch)
+        self._next()
+
+    def _batch(self, _: object) -> None:
+        self._retrying = False
+        for uid in list(self.entries):
+            entry = self.entries.get(uid)
+            if entry is not None and entry.failed:
+                self.push(uid)

@@ -1,0 +1,492 @@
+"""One pod on one node: sync, terminating, terminated.  A state machine driven by callbacks; no task.
+
+Turns updates of the pod, relists of the runtime, probe results and timers into commands to the machine, events
+and a status.  Work that takes time is a generator that yields how long (`_sync`, `_terminate`, `_finish`);
+updates that come meanwhile coalesce to the latest.
+
+Holds: one piece of work at a time; a worker that is terminating never goes back; the next piece of work begins
+at a relist, as upstream waits for a runtime status newer than the end of the last one.  A steady pod has no
+timer.
+
+Mirrors  pkg/kubelet/pod_workers.go, kubelet.go: syncPod, syncTerminatingPod, syncTerminatedPod;
+         kuberuntime_manager.go: SyncPod, doBackOff (v1.25).
+Differs  the resync of a healthy pod after 60 to 90 s is left out: nothing it reads can have changed without a
+         callback.  Volumes take no time to mount; unmounting takes up to one poll of 0.3 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from actors.node.actions import Actions, compute_actions, effective_grace_us, pre_stop_us
+from actors.node.machine import Container, PodRuntime
+from actors.node.pod_status import (
+    DEADLINE_MESSAGE,
+    DEADLINE_REASON,
+    TERMINAL,
+    Reason,
+    View,
+    generate,
+    past_deadline,
+)
+from actors.node.prober import KINDS, Probe
+from sim.units import MS, SECOND, format_duration, parse_time
+
+if TYPE_CHECKING:
+    from actors.node.agent import NodeAgent
+    from sim.kernel.kernel import Timer
+
+Obj = dict[str, Any]
+Work = Generator[int, None, str]
+
+SYNC, TERMINATING, TERMINATED, FINISHED = "sync", "terminating", "terminated", "finished"
+RETRY_US = 10 * SECOND  # pod_workers.go: backOffPeriod, jitter 0.5
+NETWORK_RETRY_US = 1 * SECOND  # kubelet.go: backOffOnTransientErrorPeriod
+RESYNC_JITTER_PERCENT = 50
+UNMOUNT_POLL_US = 300 * MS  # volume_manager.go: podAttachAndMountRetryInterval
+MIN_GRACE_US = 2 * SECOND  # kuberuntime_container.go: minimumGracePeriodInSeconds
+NO_NETWORK = "network is not ready: "
+
+
+class Worker:
+    """A pod's worker.  `pod` is the newest object from its source."""
+
+    __slots__ = (
+        "_again", "_due_us", "_settled_us", "_timer", "_work", "agent", "grace_s", "override", "pod",
+        "probes", "reasons", "removed", "requests", "runtime", "state", "status", "uid",
+    )  # fmt: skip
+
+    def __init__(self, agent: NodeAgent, uid: str, pod: Obj) -> None:
+        self.agent = agent
+        self.uid = uid
+        self.pod = pod
+        self.state = SYNC
+        self.status: Obj = pod.get("status") or {}
+        self.runtime: PodRuntime | None = agent.machine.pods.get(uid)
+        self.reasons: dict[str, Reason] = {}
+        self.probes: tuple[Probe, ...] = ()
+        self.override: tuple[str, str, str] | None = None
+        self.grace_s: int | None = None
+        self.removed = False  # the source no longer has the pod
+        self.requests: Any = None  # what it holds of the node, once admitted
+        self._work: Work | None = None
+        self._again = False
+        self._timer: Timer | None = None
+        self._due_us = 0
+        self._settled_us = -1  # end of the last piece of work
+
+    # --- what makes it work -------------------------------------------------------------------------------
+
+    def update(self, pod: Obj) -> None:
+        """A new state of the object, other than its status."""
+        self.pod = pod
+        if pod["metadata"].get("deletionTimestamp") and self.state == SYNC:
+            self._begin_termination()
+        else:
+            self.wake()
+
+    def kill(self, *, grace_s: int | None = None, override: tuple[str, str, str] | None = None) -> None:
+        """End the pod: evicted, preempted, removed from its source, or the node shuts down."""
+        if self.state == SYNC:
+            self.grace_s = grace_s
+            self.override = override
+            self._begin_termination()
+
+    def _begin_termination(self) -> None:
+        self.state = TERMINATING
+        if self._work is not None:  # upstream cancels the context of the sync under way
+            self._work.close()
+            self._work = None
+            self._settled_us = self.agent.now_us
+        self.wake()
+
+    def wake(self) -> None:
+        """Do the next piece of work as soon as a relist newer than the last one has been."""
+        if self.state == FINISHED:
+            return
+        if self._work is not None:
+            self._again = True
+        else:
+            self._wake_at(max(self.agent.now_us, self._ready_us()))
+
+    def _ready_us(self) -> int:
+        return self.agent.relist_after(self._settled_us) if self._settled_us >= 0 else 0
+
+    def _wake_at(self, at_us: int) -> None:
+        now_us = self.agent.now_us
+        if self._timer is not None:
+            if self._due_us <= at_us:
+                return
+            self._timer.cancel()
+            self._timer = None
+        self._due_us = at_us
+        if at_us <= now_us:
+            self._start(None)
+        else:
+            self._timer = self.agent.ctx.timer_us(at_us - now_us, self._start)
+
+    def _start(self, _: object) -> None:
+        self._timer = None
+        agent = self.agent
+        if agent.stalled():
+            agent.resume_later(self)
+            return
+        if self.state == SYNC:
+            self._work = self._sync()
+        elif self.state == TERMINATING:
+            self._work = self._terminate()
+        else:
+            self._work = self._finish()
+        self._step(self._work)
+
+    def _step(self, work: Work) -> None:
+        """Go on with a piece of work until it next takes time, or ends."""
+        if self._work is not work:
+            return  # cancelled meanwhile
+        try:
+            while True:
+                delay_us = next(work)
+                if delay_us < 0:
+                    return  # somebody calls `proceed`
+                if delay_us:
+                    self.agent.ctx.call_later_us(delay_us, self._step, work)
+                    return
+        except StopIteration as end:
+            self._ended(end.value)
+
+    def proceed(self, work: Work) -> None:
+        """Called when what the work waits for (an image) has come."""
+        self._step(work)
+
+    @property
+    def work(self) -> Work | None:
+        return self._work
+
+    def _ended(self, error: str) -> None:
+        agent = self.agent
+        self._work = None
+        self._settled_us = now_us = agent.now_us
+        if self.state == FINISHED:
+            agent.worker_finished(self)
+            return
+        if self.state != SYNC or self._again:
+            self._again = False
+            self._wake_at(self._ready_us())
+            return
+        if error:
+            base_us = NETWORK_RETRY_US if error.startswith(NO_NETWORK) else RETRY_US
+            retry_us = agent.dice.jitter_us(base_us, RESYNC_JITTER_PERCENT)
+            self._wake_at(agent.tick_after(now_us + retry_us))
+        self.observe()
+
+    def observe(self) -> None:
+        """Wake at the relist that will show the next change of the runtime, and at the deadline."""
+        if self._work is not None or self.state != SYNC:
+            return
+        runtime, now_us = self.runtime, self.agent.now_us
+        if runtime is not None:
+            change_us = self._unseen_us(runtime, now_us)
+            if change_us is not None:
+                self._wake_at(max(self.agent.relist_after(change_us), self._ready_us()))
+        deadline_s = self.pod["spec"].get("activeDeadlineSeconds")
+        if deadline_s is not None and self.status.get("startTime"):
+            at_us = parse_time(self.status["startTime"]) + deadline_s * SECOND - self.agent.wall_us
+            if at_us > now_us:
+                self._wake_at(self.agent.tick_after(at_us - 1))
+
+    def _unseen_us(self, runtime: PodRuntime, now_us: int) -> int | None:
+        """The first change that the status does not show: now, a coming exit, or none."""
+        shown = self.status
+        for key in ("containerStatuses", "initContainerStatuses"):
+            for status in shown.get(key) or ():
+                newest = runtime.newest(status["name"])
+                if newest is None:
+                    continue
+                state = status["state"]
+                if not str(status.get("containerID", "")).endswith(newest.ident):
+                    return now_us
+                if newest.exited(now_us) and "running" in state:
+                    return now_us
+        if not runtime.ready and shown.get("phase") not in TERMINAL:
+            return now_us
+        return runtime.next_exit_us(now_us)
+
+    # --- status -------------------------------------------------------------------------------------------
+
+    def view(self, *, finished: bool = False) -> View:
+        unready: dict[str, None] = {}
+        unstarted: dict[str, None] = {}
+        for probe in self.probes:
+            probe.refresh()
+            if probe.result != "Success":
+                if probe.kind == "Readiness":
+                    unready[probe.container] = None
+                elif probe.kind == "Startup":
+                    unstarted[probe.container] = None
+        agent = self.agent
+        return View(
+            agent.now_us, agent.wall_us, agent.host_ip, self.runtime, self.reasons, unready, unstarted,
+            self.override, finished,
+        )  # fmt: skip
+
+    def refresh(self, *, finished: bool = False) -> None:
+        """Compute the status and hand it to the status manager."""
+        old = self.status
+        self.status = generate(self.pod, old, self.view(finished=finished))
+        self.agent.statuses.set(self.uid, self.status)
+
+    def adopt(self, pod: Obj) -> None:
+        """The API's copy came back: hold its status in place of our equal one, so that memory is shared."""
+        self.pod = pod
+        held = pod.get("status")
+        if held is not None and held.get("conditions") and held == self.status:
+            self.status = held
+            entry = self.agent.statuses.entries.get(self.uid)
+            if entry is not None and entry.status == held:
+                entry.status = held
+
+    # --- sync ---------------------------------------------------------------------------------------------
+
+    def _sync(self) -> Work:
+        """syncPod: status first, then the runtime.  Returns what went wrong ("" for nothing)."""
+        agent, pod = self.agent, self.pod
+        if past_deadline(pod, self._start_us(), agent.now_us + agent.wall_us):
+            self.override = ("Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
+            agent.event(pod, "Normal", DEADLINE_REASON, DEADLINE_MESSAGE)
+        self.refresh()
+        if self.status["phase"] in TERMINAL:
+            self.state = TERMINATING
+            return ""
+        if agent.machine.network_error and not pod["spec"].get("hostNetwork"):
+            message = NO_NETWORK + agent.machine.network_error
+            agent.event(pod, "Warning", "NetworkNotReady", message)
+            return message
+        if agent.is_static(pod):
+            agent.mirrors.sync(self)
+        self._add_probes()
+        self._check_readiness()
+        error = yield from self._sync_runtime()
+        for probe in self.probes:
+            probe.look()
+        return error
+
+    def _start_us(self) -> int | None:
+        start = self.status.get("startTime")
+        return parse_time(start) if start else None
+
+    def _sync_runtime(self) -> Work:
+        agent, pod = self.agent, self.pod
+        failed = {
+            probe.container: probe.kind.lower()
+            for probe in self.probes
+            if probe.kind != "Readiness" and probe.result == "Failure"
+        }
+        actions = compute_actions(pod, self.runtime, failed, agent.now_us)
+        if actions.kill_pod and self.runtime is not None:
+            if actions.create_sandbox:
+                agent.event(
+                    pod, "Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created."
+                )
+            yield self._kill_all(grace_us=None)
+            agent.machine.stop_sandbox(self.runtime)
+        elif actions.kills:
+            yield self._kill_failed(actions)
+        if actions.create_sandbox:
+            yield agent.spec.profile.sandbox_us
+            meta = pod["metadata"]
+            host_ip = agent.host_ip if pod["spec"].get("hostNetwork") else ""
+            self.runtime = agent.machine.run_sandbox(
+                self.uid, meta["namespace"], meta["name"], agent.pod_cidr, host_ip
+            )
+        if actions.init is not None:
+            return (yield from self._start_container(actions.init, init=True))
+        errors = []
+        for container in actions.starts:
+            error = yield from self._start_container(container, init=False)
+            if error:
+                errors.append(error)
+        return errors[0] if errors else ""
+
+    def _start_container(self, spec: Obj, *, init: bool) -> Work:
+        """Back-off, image, create, start.  The reason of a failure shows from the next sync on."""
+        agent, pod, name = self.agent, self.pod, spec["name"]
+        runtime = self.runtime
+        assert runtime is not None
+        held = self._crash_back_off(spec, runtime.newest(name))
+        if held:
+            return held
+        reason = yield from agent.images.ensure(self, spec)
+        if reason is not None:
+            self.reasons[name] = reason
+            return reason[0]
+        yield agent.spec.profile.start_us
+        behaviour = agent.spec.profile.behaviour(pod, name, init)
+        agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
+        container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us)
+        if behaviour.start_error:
+            self.reasons[name] = ("RunContainerError", behaviour.start_error)
+            agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
+            return "RunContainerError"
+        self.reasons.pop(name, None)
+        agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
+        return ""
+
+    def _crash_back_off(self, spec: Obj, newest: Container | None) -> str:
+        """doBackOff: "" lets the container start and raises the delay of the next restart."""
+        agent, now_us = self.agent, self.agent.now_us
+        if newest is None or not newest.exited(now_us) or newest.exit_us is None:
+            return ""
+        key = f"{self.uid}/{spec['name']}/{spec['image']}"
+        held_us = agent.restarts.held_us(key, newest.exit_us, now_us)
+        if not held_us:
+            agent.restarts.next(key, newest.exit_us, now_us)
+            return ""
+        meta, name = self.pod["metadata"], spec["name"]
+        agent.event(self.pod, "Warning", "BackOff", "Back-off restarting failed container", container=name)
+        message = (
+            f"back-off {format_duration(held_us)} restarting failed container={name} "
+            f"pod={meta['name']}_{meta['namespace']}({self.uid})"
+        )
+        self.reasons[name] = ("CrashLoopBackOff", message)
+        return message
+
+    # --- killing ------------------------------------------------------------------------------------------
+
+    def _kill_failed(self, actions: Actions) -> int:
+        """Stop containers whose probes failed; returns how long the slowest takes (never 0: MIN_GRACE)."""
+        longest_us = 0
+        for spec, container, message in actions.kills:
+            grace_us = effective_grace_us(self.pod)
+            for key, kind in KINDS:
+                own = (spec.get(key) or {}).get("terminationGracePeriodSeconds")
+                if own is not None and kind != "Readiness" and f"failed {kind.lower()}" in message:
+                    grace_us = int(own) * SECOND
+            longest_us = max(longest_us, self._kill(spec, container, message, grace_us, deduct=True))
+        return longest_us
+
+    def _kill_all(self, *, grace_us: int | None) -> int:
+        """Stop everything that runs, in parallel.  `grace_us` None: the pod's own, preStop deducted."""
+        runtime, now_us, longest_us = self.runtime, self.agent.now_us, 0
+        if runtime is None:
+            return 0
+        own_us = effective_grace_us(self.pod)
+        spec = self.pod["spec"]
+        for container_spec in [*spec.get("initContainers", ()), *spec["containers"]]:
+            name = container_spec["name"]
+            newest = runtime.newest(name)
+            if newest is None or not newest.running(now_us):
+                continue
+            message = f"Stopping container {name}"
+            deduct = grace_us is None
+            took_us = self._kill(
+                container_spec, newest, message, own_us if grace_us is None else grace_us, deduct=deduct
+            )
+            longest_us = max(longest_us, took_us)
+        return longest_us
+
+    def _kill(self, spec: Obj, container: Container, message: str, grace_us: int, *, deduct: bool) -> int:
+        """Stop one container; returns how long it takes.
+
+        Quirk: a terminating pod gets its full grace after preStop, other kills only what preStop left.
+        """
+        agent = self.agent
+        agent.event(self.pod, "Normal", "Killing", message, container=spec["name"])
+        hook_us = min(pre_stop_us(spec), effective_grace_us(self.pod))
+        stop_us = max(MIN_GRACE_US, grace_us - hook_us) if deduct else grace_us
+        ended_us = agent.machine.stop(container, hook_us + stop_us, agent.now_us, after_us=hook_us)
+        return ended_us - agent.now_us
+
+    def _terminate(self) -> Work:
+        """syncTerminatingPod."""
+        agent = self.agent
+        self.refresh()
+        self._stop_probes("Liveness", "Startup")
+        if self.runtime is not None:
+            yield self._kill_all(grace_us=effective_grace_us(self.pod, self.grace_s))
+            agent.machine.stop_sandbox(self.runtime)
+        self._stop_probes("Readiness")
+        self.state = TERMINATED
+        entry = agent.statuses.entries.get(self.uid)
+        if entry is not None:
+            entry.running = False
+        self.refresh()
+        return ""
+
+    def _finish(self) -> Work:
+        """syncTerminatedPod: the final status, volumes and cgroups gone."""
+        agent = self.agent
+        self.refresh()
+        yield agent.dice.below(UNMOUNT_POLL_US)
+        self.state = FINISHED
+        entry = agent.statuses.entries.get(self.uid)
+        if entry is not None:
+            entry.reclaimed = True
+            self.refresh(finished=True)
+            agent.statuses.push(self.uid)
+        return ""
+
+    # --- probes -------------------------------------------------------------------------------------------
+
+    def _add_probes(self) -> None:
+        if self.probes:
+            return
+        made = []
+        for container in self.pod["spec"]["containers"]:
+            for key, kind in KINDS:
+                spec = container.get(key)
+                if spec:
+                    made.append(Probe(self.agent.ctx, self, kind, container["name"], spec))
+        self.probes = tuple(made)
+        for probe in self.probes:
+            probe.start(self.agent.first_probe_wait_us(int(probe.spec.get("periodSeconds") or 10)))
+
+    def _check_readiness(self) -> None:
+        """Quirk: every sync probes a container that is not ready at once."""
+        for probe in self.probes:
+            if probe.kind == "Readiness" and probe.result != "Success":
+                probe.check()
+
+    def _stop_probes(self, *kinds: str) -> None:
+        for probe in self.probes:
+            if probe.kind in kinds:
+                probe.stop()
+
+    def may_probe(self, probe: Probe) -> bool:
+        started = [p for p in self.probes if p.kind == "Startup" and p.container == probe.container]
+        if probe.kind == "Startup":
+            return probe.result != "Success"
+        return not started or started[0].result == "Success"
+
+    def unhealthy(self, probe: Probe) -> None:
+        output = "HTTP probe failed with statuscode: 500" if "httpGet" in probe.spec else "command failed"
+        self.agent.event(
+            self.pod,
+            "Warning",
+            "Unhealthy",
+            f"{probe.kind} probe failed: {output}",
+            container=probe.container,
+        )
+
+    def probed(self, probe: Probe, result: str) -> None:
+        """Readiness and startup set the status at once; a liveness or startup failure restarts."""
+        if self.state != SYNC:
+            if probe.kind == "Readiness" and self.state == TERMINATING:
+                self.refresh()
+            return
+        if not result or (probe.kind == "Liveness" and result == "Success"):
+            return
+        if probe.kind == "Startup" and result == "Success":
+            for other in self.probes:
+                if other.container == probe.container and other.kind != "Startup":
+                    other.look()
+        if probe.kind != "Liveness" and self.status.get("containerStatuses"):
+            self.refresh()
+        if probe.kind != "Readiness":
+            self.wake()
+
+    def look(self) -> None:
+        """Something in the machine changed by a fault: plan anew what it can lead to."""
+        for probe in self.probes:
+            probe.look()
+        self.observe()

@@ -1,0 +1,279 @@
+"""Options of the node agent.
+
+Turns `--name value` pairs into `NodeAgentOptions`, by `parse_node_agent`.
+
+Holds: every option of the specification is either a field here, with the effect it has, or listed in
+`WITHOUT_EFFECT` and refused.
+
+Mirrors  spec/node-agent.md; kubernetes v1.25 cmd/kubelet/app/options and pkg/kubelet/apis/config/v1beta1/defaults.go.
+Differs  two fields that upstream takes from its configuration file only (nodeStatusReportFrequency,
+         nodeLeaseDurationSeconds) are given like options, under the names of the fields in flag spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sim.ident import NAMES, Names
+from sim.options.base import (
+    at_least,
+    boolean,
+    duration,
+    integer,
+    mapping,
+    more_than,
+    option,
+    parse,
+    string,
+    within,
+)
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+DEFAULT_EVICTION_HARD = (
+    "imagefs.available<15%,memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%"
+)
+
+
+def _thresholds(value: object) -> Mapping[str, str]:
+    """ "signal<quantity,..." or a mapping; 0% and 100% remove a threshold."""
+    if isinstance(value, Mapping):
+        pairs = {str(signal): str(amount) for signal, amount in value.items()}
+    elif isinstance(value, str):
+        parts = [part.partition("<") for part in value.split(",") if part]
+        if not all(sign for _, sign, _ in parts):
+            raise ValueError("thresholds such as memory.available<100Mi")
+        pairs = {signal.strip(): amount.strip() for signal, _, amount in parts}
+    else:
+        raise ValueError("thresholds such as memory.available<100Mi")
+    return {signal: amount for signal, amount in pairs.items() if amount not in ("0%", "100%")}
+
+
+def _taints(value: object) -> tuple[Mapping[str, str], ...]:
+    """ "key=value:effect,..." as API taints."""
+    if not isinstance(value, str):
+        raise ValueError("taints such as key=value:NoSchedule")
+    taints = []
+    for part in (entry.strip() for entry in value.split(",") if entry.strip()):
+        pair, _, effect = part.rpartition(":")
+        key, _, text = pair.partition("=")
+        if not key or effect not in EFFECTS:
+            raise ValueError("taints such as key=value:NoSchedule")
+        taints.append(
+            {"key": key, "value": text, "effect": effect} if text else {"key": key, "effect": effect}
+        )
+    return tuple(taints)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAgentOptions:
+    """The options of one node agent process."""
+
+    # --- the Node object ---
+    register_node: bool = option("register-node", boolean, True, "whether the agent creates its Node object")
+    register_schedulable: bool = option(
+        "register-schedulable", boolean, True, "false registers the node unschedulable"
+    )
+    register_with_taints: tuple[Mapping[str, str], ...] = option(
+        "register-with-taints", _taints, "", "taints of the new Node object"
+    )
+    node_labels: Mapping[str, str] = option("node-labels", mapping, "", "labels of the new Node object")
+    provider_id: str = option("provider-id", string, "", "spec.providerID of the new Node object")
+    node_ip: str = option("node-ip", string, "", "the InternalIP address")
+    enable_controller_attach_detach: bool = option(
+        "enable-controller-attach-detach", boolean, True, "the annotation that says so"
+    )
+    max_pods: int = option("max-pods", integer, 110, "capacity of pods", check=at_least(0))
+    pods_per_core: int = option("pods-per-core", integer, 0, "a second limit of pods", check=at_least(0))
+    orch_reserved: Mapping[str, str] = option("{short}-reserved", mapping, "", "taken off allocatable")
+    system_reserved: Mapping[str, str] = option("system-reserved", mapping, "", "taken off allocatable")
+    experimental_allocatable_ignore_eviction: bool = option(
+        "experimental-allocatable-ignore-eviction",
+        boolean,
+        False,
+        "hard eviction is not taken off allocatable",
+    )
+    node_status_max_images: int = option(
+        "node-status-max-images", integer, 50, "images shown in the status", check=at_least(-1)
+    )
+
+    # --- heartbeats ---
+    node_status_update_frequency_us: int = option(
+        "node-status-update-frequency",
+        duration,
+        "10s",
+        "how often the status is computed",
+        unit="us",
+        check=more_than(0),
+    )
+    node_status_report_frequency_us: int = option(
+        "node-status-report-frequency",
+        duration,
+        "5m0s",
+        "how often an unchanged status is written",
+        unit="us",
+        check=more_than(0),
+    )
+    node_lease_duration_s: int = option(
+        "node-lease-duration-seconds",
+        integer,
+        40,
+        "lease duration; renewed at a quarter of it",
+        unit="s",
+        check=more_than(0),
+    )
+
+    # --- pods ---
+    serialize_image_pulls: bool = option("serialize-image-pulls", boolean, True, "one image at a time")
+    eviction_hard: Mapping[str, str] = option(
+        "eviction-hard", _thresholds, DEFAULT_EVICTION_HARD, "when pods are evicted; taken off allocatable"
+    )
+    eviction_pressure_transition_period_us: int = option(
+        "eviction-pressure-transition-period",
+        duration,
+        "5m0s",
+        "how long a pressure condition is kept",
+        unit="us",
+    )
+
+    # --- rates ---
+    api_qps: int = option("{short}-api-qps", integer, 5, "requests a second; 0 means 5", check=at_least(0))
+    api_burst: int = option("{short}-api-burst", integer, 10, "burst; 0 means 10", check=at_least(0))
+    event_qps: int = option("event-qps", integer, 5, "events a second; 0 means 5", check=at_least(0))
+    event_burst: int = option("event-burst", integer, 10, "burst; 0 means 10", check=within(0, 1_000_000))
+
+
+WITHOUT_EFFECT = (
+    "config",
+    "{short}config",
+    "bootstrap-{short}config",
+    "cert-dir",
+    "root-dir",
+    "hostname-override",
+    "cloud-provider",
+    "cloud-config",
+    "container-runtime",
+    "container-runtime-endpoint",
+    "image-service-endpoint",
+    "runtime-cgroups",
+    "pod-infra-container-image",
+    "pod-manifest-path",
+    "manifest-url",
+    "manifest-url-header",
+    "file-check-frequency",
+    "http-check-frequency",
+    "sync-frequency",
+    "runonce",
+    "enable-server",
+    "exit-on-lock-contention",
+    "lock-file",
+    "resolv-conf",
+    "cluster-dns",
+    "cluster-domain",
+    "hairpin-mode",
+    "make-iptables-util-chains",
+    "iptables-drop-bit",
+    "iptables-masquerade-bit",
+    "pod-cidr",
+    "master-service-namespace",
+    "enable-debugging-handlers",
+    "mounter-path",
+    "experimental-mounter-path",
+    "image-credential-provider-bin-dir",
+    "image-credential-provider-config",
+    "keep-terminated-pod-volumes",
+    "seccomp-default",
+    "cgroup-driver",
+    "cgroup-root",
+    "cgroups-per-qos",
+    "{short}let-cgroups",
+    "system-cgroups",
+    "cpu-cfs-quota",
+    "cpu-cfs-quota-period",
+    "cpu-manager-policy",
+    "cpu-manager-policy-options",
+    "cpu-manager-reconcile-period",
+    "memory-manager-policy",
+    "topology-manager-policy",
+    "topology-manager-scope",
+    "enforce-node-allocatable",
+    "{short}-reserved-cgroup",
+    "system-reserved-cgroup",
+    "reserved-cpus",
+    "reserved-memory",
+    "qos-reserved",
+    "protect-kernel-defaults",
+    "allowed-unsafe-sysctls",
+    "fail-swap-on",
+    "oom-score-adj",
+    "cloud-container-registry-config",
+    "container-log-max-files",
+    "container-log-max-size",
+    "rotate-certificates",
+    "rotate-server-certificates",
+    "pod-max-pids",
+    "kernel-memcg-notification",
+    "feature-gates",
+    "contention-profiling",
+    "version",
+    "vmodule",
+    "logging-format",
+    "log-json-info-buffer-size",
+    "log-json-split-stream",
+    "log-flush-frequency",
+    "add-dir-header",
+    "alsologtostderr",
+    "log-backtrace-at",
+    "log-dir",
+    "log-file",
+    "log-file-max-size",
+    "logtostderr",
+    "one-output",
+    "skip-headers",
+    "skip-log-headers",
+    "stderrthreshold",
+    "maximum-dead-containers",
+    "maximum-dead-containers-per-container",
+    "minimum-container-ttl-duration",
+    "minimum-image-ttl-duration",
+    "image-gc-high-threshold",
+    "image-gc-low-threshold",
+    "eviction-soft",
+    "eviction-soft-grace-period",
+    "eviction-minimum-reclaim",
+    "eviction-max-pod-grace-period",
+    "max-open-files",
+    "{short}-api-content-type",
+    "registry-qps",
+    "registry-burst",
+    "runtime-request-timeout",
+    "streaming-connection-idle-timeout",
+    "volume-stats-agg-period",
+    "address",
+    "port",
+    "read-only-port",
+    "healthz-bind-address",
+    "healthz-port",
+    "anonymous-auth",
+    "authentication-token-webhook",
+    "authentication-token-webhook-cache-ttl",
+    "authorization-mode",
+    "authorization-webhook-cache-authorized-ttl",
+    "authorization-webhook-cache-unauthorized-ttl",
+    "client-ca-file",
+    "tls-cert-file",
+    "tls-private-key-file",
+    "tls-cipher-suites",
+    "tls-min-version",
+)
+
+
+def parse_node_agent(
+    given: Mapping[str, object],
+    *,
+    names: Names = NAMES["orch"],
+    place: str = "",
+    places: Mapping[str, str] | None = None,
+) -> NodeAgentOptions:
+    """The options of a node agent from option names to texts or YAML values."""
+    return parse(NodeAgentOptions, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
