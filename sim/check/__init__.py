@@ -1,0 +1,7 @@
+"""Conditions in words and expectations over the commits of a run."""
+
+from sim.check.condition import Condition, parse_condition
+from sim.check.expect import Checker, Expectation, Verdict, build
+from sim.check.world import World, split_key
+
+__all__ = ["Checker", "Condition", "Expectation", "Verdict", "World", "build", "parse_condition", "split_key"]

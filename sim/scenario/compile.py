@@ -100,7 +100,9 @@ class _Compiler:
             owner = _struct_at(schema.Scenario, path)
             remedy = _suggestion(unknown["name"], owner.__struct_encode_fields__ if owner else ())
             path.append(unknown["name"])
-            message = f"unknown field {unknown['name']!r}"
+            raise InputError(f"unknown field {unknown['name']!r}", self.document.key_place(tuple(path)), remedy)
+        if message.startswith("Invalid enum value"):
+            remedy = _choices(schema.Scenario, path)
         return self.document.error(tuple(path), message[0].lower() + message[1:], remedy)
 
     def duration(self, text: str, path: tuple[str | int, ...]) -> int:
@@ -296,6 +298,13 @@ def _struct_at(kind: Any, path: Sequence[str | int]) -> Any:
         if kind is None:
             return None
     return kind
+
+
+def _choices(kind: Any, path: Sequence[str | int]) -> str:
+    """The literals that may stand at a path into a scenario."""
+    owner = _struct_at(kind, path[:-1])
+    hints = {field.encode_name: field.type for field in msgspec.structs.fields(owner)} if owner else {}
+    return "one of: " + ", ".join(map(str, getattr(hints.get(str(path[-1])), "__args__", ())))
 
 
 def _inner_struct(hint: Any) -> Any:

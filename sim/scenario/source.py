@@ -29,17 +29,25 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(slots=True)
 class Document:
-    """One YAML document: its value, and the (line, column) of each value by path."""
+    """One YAML document: its value, and the (line, column) of each value and of each mapping's keys by path."""
 
     file: str
     value: Any
     places: dict[Path_, tuple[int, int]] = field(default_factory=dict)
+    keys: dict[Path_, tuple[int, int]] = field(default_factory=dict)
 
     def place(self, path: Path_) -> str:
         """ "file:line:column" of the value at `path`, or of the nearest value around it."""
         while path and path not in self.places:
             path = path[:-1]
         line, column = self.places.get(path, (1, 1))
+        return f"{self.file}:{line}:{column}"
+
+    def key_place(self, path: Path_) -> str:
+        """As `place`, of the key itself."""
+        if path not in self.keys:
+            return self.place(path)
+        line, column = self.keys[path]
         return f"{self.file}:{line}:{column}"
 
     def error(self, path: Path_, message: str, remedy: str = "") -> InputError:

@@ -1,0 +1,254 @@
+"""Conditions in words: "all nodes in zone a have Ready=Unknown".
+
+    [all | each | any | no | at least N | at most N | exactly N] RESOURCE
+        [in zone Z[,Z] | in namespace N | named N[,N] | on node N[,N] | labelled K=V | owned by NAME] ...
+        (have | has | are | is) PREDICATE [and PREDICATE] ...    |    exist
+
+    PREDICATE: TYPE=STATUS             a condition of the status       Ready=Unknown
+               taint KEY[:EFFECT]      a taint of a node               taint unreachable:NoExecute
+               Running, Pending, ...   the phase                       Running
+               ready, terminating, bound, cordoned                     as kubectl shows them
+               a.b.c=VALUE             a field; also != >= <=          status.readyReplicas=3
+               held                    a lease with a holder
+               not PREDICATE
+
+Turns such text into a `Condition`: how many objects, which ones, and what must be true of each.  Bad text is a
+ValueError that says what is not understood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from sim.check.world import Obj, World
+from sim.ident import Names
+
+Select = Callable[[World, str, Obj], bool]
+Test = Callable[[Obj], bool]
+
+PHASES = ("Pending", "Running", "Succeeded", "Failed", "Active", "Terminating", "Bound")
+_QUANTIFIER = re.compile(r"^(all|each|every|any|some|no|(?:at least|at most|exactly) \d+)\s+", re.IGNORECASE)
+_VERB = re.compile(r"\s+(?:(?:have|has|are|is)\s+(?P<what>.+)|(?P<exist>exists?))$")
+_FILTER = re.compile(r"\s+(in zone|in namespace|named|on node|labelled|owned by)\s+(\S+)")
+_FIELD = re.compile(r"^(?P<path>[A-Za-z][\w./\-\[\]]*)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>.+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """text as written; `holds(selected, true)` decides from the two counts."""
+
+    text: str
+    resource: str
+    quantifier: str
+    number: int
+    select: Select
+    test: Test
+
+    @property
+    def each(self) -> bool:
+        return self.quantifier == "each"
+
+    def holds(self, selected: int, true: int) -> bool:
+        quantifier, number = self.quantifier, self.number
+        if quantifier in ("all", "each"):
+            return selected > 0 and true == selected
+        if quantifier == "any":
+            return true > 0
+        if quantifier == "no":
+            return true == 0
+        if quantifier == "at least":
+            return true >= number
+        if quantifier == "at most":
+            return true <= number
+        return true == number
+
+
+def parse_condition(text: str, names: Names) -> Condition:
+    """Read a condition.  Raises ValueError with what is not understood."""
+    rest = " ".join(text.split())
+    quantifier, number = "all", 0
+    found = _QUANTIFIER.match(rest)
+    if found:
+        quantifier = {"every": "all", "some": "any"}.get(found[1].lower(), found[1].lower())
+        head, _, tail = quantifier.rpartition(" ")
+        if tail.isdigit():
+            quantifier, number = head, int(tail)
+        rest = rest[found.end() :]
+    verb = _VERB.search(rest)
+    if verb is None:
+        raise ValueError(
+            f"{text!r} has no 'have', 'are' or 'exist'; write e.g. 'all nodes in zone a have Ready=Unknown'"
+        )
+    head, what = rest[: verb.start()], verb["what"]
+    test = _all_of([parse_predicate(part, names) for part in re.split(r"\s+and\s+", what)]) if what else _true
+    resource = head.split(" ", 1)[0].lower()
+    where: dict[str, str] = {}
+    left = head[len(resource) :]
+    for item in _FILTER.finditer(left):
+        where[_FILTER_KEYS[item[1]]] = item[2]
+    rubbish = _FILTER.sub("", left).strip()
+    if rubbish:
+        raise ValueError(f"{rubbish!r} is not understood; filters are {', '.join(sorted(_FILTER_KEYS))}")
+    if not resource.endswith("s"):
+        raise ValueError(f"{resource!r} is not a resource; write the plural, e.g. 'pods'")
+    if quantifier == "all" and not what:
+        quantifier, number = "at least", 1
+    return Condition(text, resource, quantifier, number, selector(where), test)
+
+
+_FILTER_KEYS = {
+    "in zone": "zone",
+    "in namespace": "namespace",
+    "named": "name",
+    "on node": "node",
+    "labelled": "label",
+    "owned by": "owner",
+}
+
+
+def selector(where: Mapping[str, Any]) -> Select:
+    """Which objects: every given key must agree; values are a text, a comma list or a list of globs."""
+    checks: list[Select] = []
+    for key, value in where.items():
+        wanted = [str(item) for item in value] if isinstance(value, list) else str(value).split(",")
+        if key not in _SELECTORS:
+            raise ValueError(
+                f"{key!r} is not something objects are told apart by; known are {', '.join(_SELECTORS)}"
+            )
+        checks.append(_SELECTORS[key](wanted))
+    if not checks:
+        return _any
+    if len(checks) == 1:
+        return checks[0]
+    return lambda world, resource, obj: all(check(world, resource, obj) for check in checks)
+
+
+def _any(world: World, resource: str, obj: Obj) -> bool:
+    return True
+
+
+def _true(obj: Obj) -> bool:
+    return True
+
+
+def _matches(value: str, wanted: Sequence[str]) -> bool:
+    return any(fnmatchcase(value, pattern) for pattern in wanted)
+
+
+def _by_label(wanted: Sequence[str]) -> Select:
+    pairs = [pair.partition("=")[::2] for pair in wanted]
+
+    def check(world: World, resource: str, obj: Obj) -> bool:
+        labels = obj["metadata"].get("labels") or {}
+        return all(labels.get(key) == value for key, value in pairs)
+
+    return check
+
+
+def _by_owner(wanted: Sequence[str]) -> Select:
+    def check(world: World, resource: str, obj: Obj) -> bool:
+        owners = obj["metadata"].get("ownerReferences") or ()
+        return any(_matches(owner["name"], wanted) for owner in owners)
+
+    return check
+
+
+_SELECTORS: dict[str, Callable[[Sequence[str]], Select]] = {
+    "zone": lambda wanted: lambda world, resource, obj: world.zone_of(resource, obj) in wanted,
+    "namespace": lambda wanted: (
+        lambda world, resource, obj: _matches(obj["metadata"].get("namespace", ""), wanted)
+    ),
+    "name": lambda wanted: lambda world, resource, obj: _matches(obj["metadata"]["name"], wanted),
+    "node": lambda wanted: lambda world, resource, obj: _matches(world.node_of(resource, obj), wanted),
+    "label": _by_label,
+    "owner": _by_owner,
+}
+
+
+# --- predicates ---------------------------------------------------------------------------------------------
+
+
+def _all_of(tests: Sequence[Test]) -> Test:
+    if len(tests) == 1:
+        return tests[0]
+    return lambda obj: all(test(obj) for test in tests)
+
+
+def parse_predicate(text: str, names: Names) -> Test:
+    """One thing that may be true of an object."""
+    if text.startswith("not "):
+        inner = parse_predicate(text[4:], names)
+        return lambda obj: not inner(obj)
+    if text.startswith("taint "):
+        return _taint(text[6:], names)
+    if text in _STATES:
+        return _STATES[text]
+    if text in PHASES:
+        return lambda obj: (obj.get("status") or {}).get("phase") == text
+    field = _FIELD.match(text)
+    if field is None:
+        raise ValueError(
+            f"{text!r} is not a predicate; write e.g. Ready=Unknown, taint unreachable:NoExecute, Running or status.replicas=3"
+        )
+    if field["path"][0].isupper() and "." not in field["path"]:
+        return _status_condition(field["path"], field["op"], field["value"])
+    return _field(field["path"], field["op"], field["value"])
+
+
+def condition_status(obj: Obj, kind: str) -> str:
+    """Status of a condition: True, False, Unknown, or "" where it is absent."""
+    for entry in (obj.get("status") or {}).get("conditions") or ():
+        if entry["type"] == kind:
+            return str(entry["status"])
+    return ""
+
+
+def _status_condition(kind: str, op: str, value: str) -> Test:
+    if op not in ("=", "!="):
+        raise ValueError(f"the condition {kind} can be compared by = and != only")
+    return lambda obj: (condition_status(obj, kind) == value) == (op == "=")
+
+
+def _taint(text: str, names: Names) -> Test:
+    key, _, effect = text.partition(":")
+    full = getattr(names, "taint_" + key.replace("-", "_"), key)
+
+    def check(obj: Obj) -> bool:
+        taints = (obj.get("spec") or {}).get("taints") or ()
+        return any(t["key"] == full and effect in ("", t["effect"]) for t in taints)
+
+    return check
+
+
+def _field(path: str, op: str, value: str) -> Test:
+    parts = path.split(".")
+
+    def check(obj: Obj) -> bool:
+        at: Any = obj
+        for part in parts:
+            if not isinstance(at, dict):
+                at = None
+                break
+            at = at.get(part)
+        if op in (">=", "<="):
+            number = at if isinstance(at, int) else 0
+            return number >= int(value) if op == ">=" else number <= int(value)
+        shown = str(at).lower() if isinstance(at, bool) else "" if at is None else str(at)
+        return (shown == value or (at is None and value == "0")) == (op == "=")
+
+    if op in (">=", "<=") and not value.isdigit():
+        raise ValueError(f"{value!r} is not a whole number, which {op} compares")
+    return check
+
+
+_STATES: dict[str, Test] = {
+    "ready": lambda obj: condition_status(obj, "Ready") == "True",
+    "terminating": lambda obj: "deletionTimestamp" in obj["metadata"],
+    "bound": lambda obj: bool((obj.get("spec") or {}).get("nodeName")),
+    "cordoned": lambda obj: bool((obj.get("spec") or {}).get("unschedulable")),
+    "held": lambda obj: bool((obj.get("spec") or {}).get("holderIdentity")),
+}

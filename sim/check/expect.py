@@ -1,0 +1,463 @@
+"""Expectations over a run: within, never, always, eventually, count, order; each with what was measured.
+
+An expectation watches commits as they happen and gives a `Verdict` at the end.  Times are measured from the step
+named by `after` (its first occurrence), or from the start of the run.
+
+Holds: a verdict depends on the committed objects and their times only.  A condition is tested after every commit
+that could change it, at a cost proportional to that one object (`Tally`), not to the cluster.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from msgspec import UNSET
+
+from sim.check.condition import Condition, Select, parse_condition, selector
+from sim.check.world import World
+from sim.ident import Names
+from sim.machinery.store import Change
+from sim.units import parse_duration_us
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """measured and wanted in words; measured_s: the times or counts behind them."""
+
+    name: str
+    ok: bool
+    measured: str
+    wanted: str
+    measured_s: tuple[float, ...] = ()
+
+
+class Spec(Protocol):
+    """An expectation as the scenario's schema gives it (see sim.scenario.schema.Expectation)."""
+
+    name: str
+    when: Any
+    within: Any
+    never: Any
+    always: Any
+    eventually: Any
+    count: Any
+    order: Any
+    after: str
+    until: str
+    by: str
+    equals: Any
+    at_least: Any
+    at_most: Any
+
+
+class Tally:
+    """Counts, object by object, how many a condition selects and for how many it is true."""
+
+    __slots__ = ("condition", "selected", "state", "true")
+
+    def __init__(self, condition: Condition) -> None:
+        self.condition = condition
+        self.state: dict[str, bool] = {}
+        self.selected = 0
+        self.true = 0
+
+    def see(self, world: World, resource: str, change: Change) -> None:
+        key, obj = change.item.key, change.item.obj
+        before = self.state.pop(key, None)
+        if before is not None:
+            self.selected -= 1
+            self.true -= before
+        if not change.deleted and self.condition.select(world, resource, obj):
+            now = self.condition.test(obj)
+            self.state[key] = now
+            self.selected += 1
+            self.true += now
+
+    @property
+    def holds(self) -> bool:
+        return self.condition.holds(self.selected, self.true)
+
+
+@dataclass(frozen=True, slots=True)
+class Matter:
+    """Something that happens to an object: created, deleted (marked or gone), removed, changed, or an Event."""
+
+    text: str
+    what: str
+    resource: str
+    reason: str
+    select: Select
+
+    def happened(self, world: World, resource: str, change: Change) -> bool:
+        if resource != self.resource or not self._is(change):
+            return False
+        return self.select(world, resource, change.item.obj)
+
+    def _is(self, change: Change) -> bool:
+        if self.what == "created":
+            return change.prev is None
+        if self.what == "removed":
+            return change.deleted
+        if self.what == "deleted":
+            marked = "deletionTimestamp" in change.item.obj["metadata"]
+            before = change.prev is not None and "deletionTimestamp" in change.prev.obj["metadata"]
+            return not before and (change.deleted or marked)
+        if self.what == "event":
+            return not change.deleted and change.item.obj.get("reason") == self.reason
+        return change.prev is not None and not change.deleted
+
+
+def parse_matter(given: Any, names: Names) -> Condition | Matter:
+    """A condition text or a matter mapping."""
+    if isinstance(given, str):
+        return parse_condition(given, names)
+    kinds = [(key, getattr(given, key)) for key in ("created", "deleted", "removed", "changed", "event")]
+    named = [(key, value) for key, value in kinds if value is not UNSET]
+    if len(named) != 1:
+        raise ValueError("give exactly one of created, deleted, removed, changed and event")
+    what, value = named[0]
+    resource = "events" if what == "event" else value.lower()
+    text = f"{value} {what}" + (f" where {given.where}" if given.where else "")
+    return Matter(text, what, resource, value if what == "event" else "", selector(given.where))
+
+
+def build(spec: Spec, names: Names) -> Expectation:
+    """The expectation a scenario entry describes.  Raises ValueError with what is wrong."""
+    given = [key for key in _KINDS if getattr(spec, key) is not UNSET]
+    if len(given) != 1:
+        raise ValueError(f"give exactly one of {', '.join(_KINDS)}")
+    return _KINDS[given[0]](spec, names)
+
+
+class Expectation(ABC):
+    """One expectation during a run.  The window runs from the step `after` to `until`."""
+
+    matter: Condition | Matter
+
+    def __init__(self, spec: Spec) -> None:
+        self.name = spec.name
+        self.after = spec.after
+        self.until = spec.until
+        self.from_us: int | None = 0 if not spec.after else _duration(spec.after)
+        self.end_us: int | None = _duration(spec.until) if spec.until else None
+        self.active = self.from_us == 0
+
+    def step(self, name: str, kind: str, at_us: int, world: World) -> None:
+        """A step of the timeline takes place now."""
+        if self.from_us is None and self.after in (name, kind):
+            self.from_us = at_us
+            self.open(at_us, world)
+        if self.end_us is None and self.until and self.until in (name, kind) and self.from_us is not None:
+            self.end_us = at_us
+
+    def in_window(self, at_us: int) -> bool:
+        return (
+            self.from_us is not None
+            and at_us >= self.from_us
+            and (self.end_us is None or at_us <= self.end_us)
+        )
+
+    def since_us(self, at_us: int) -> int:
+        return at_us - (self.from_us or 0)
+
+    def open(self, at_us: int, world: World) -> None:
+        """The window begins."""
+        return
+
+    def resources(self) -> frozenset[str]:
+        """The resources whose commits concern this expectation."""
+        return frozenset({self.matter.resource})
+
+    @abstractmethod
+    def see(self, world: World, resource: str, change: Change) -> None:
+        """A commit; the world has taken it in already."""
+
+    @abstractmethod
+    def verdict(self, end_us: int) -> Verdict: ...
+
+
+def _duration(text: str) -> int | None:
+    try:
+        return parse_duration_us(text)
+    except ValueError:
+        return None
+
+
+def _shown(us: int) -> str:
+    return f"{us / 1e6:.2f}s"
+
+
+class Within(Expectation):
+    """The first time a condition holds (for "each": the time of every object) lies in an interval."""
+
+    def __init__(self, spec: Spec, names: Names) -> None:
+        super().__init__(spec)
+        if spec.within is UNSET:
+            raise ValueError("'when' goes with 'within: [from, to]'")
+        matter = parse_matter(spec.when, names)
+        self.low_us, self.high_us = (parse_duration_us(text) for text in spec.within)
+        if self.high_us < self.low_us:
+            raise ValueError(f"the interval {spec.within[0]} to {spec.within[1]} ends before it begins")
+        self.matter = matter
+        self.tally = Tally(matter) if isinstance(matter, Condition) else None
+        self.each = isinstance(matter, Condition) and matter.each
+        self.first_us: int | None = None
+        self.times: dict[str, int] = {}
+
+    def open(self, at_us: int, world: World) -> None:
+        self._look(at_us)
+
+    def see(self, world: World, resource: str, change: Change) -> None:
+        if self.tally is not None:
+            if resource == self.tally.condition.resource:
+                self.tally.see(world, resource, change)
+                if self.in_window(change.at_us):
+                    self._look(change.at_us, change.item.key)
+        elif isinstance(self.matter, Matter) and self.first_us is None and self.in_window(change.at_us):
+            if self.matter.happened(world, resource, change):
+                self.first_us = change.at_us
+
+    def _look(self, at_us: int, key: str = "") -> None:
+        assert self.tally is not None or not key
+        if self.tally is None:
+            return
+        if self.each and key and self.tally.state.get(key) and key not in self.times:
+            self.times[key] = at_us
+        if self.first_us is None and self.tally.holds:
+            self.first_us = at_us
+
+    def verdict(self, end_us: int) -> Verdict:
+        wanted = f"{_shown(self.low_us)} to {_shown(self.high_us)}"
+        if self.each and self.tally is not None:
+            times = [self.since_us(at) for at in self.times.values()]
+            missing = self.tally.selected - len([key for key in self.tally.state if key in self.times])
+            ok = bool(times) and not missing and all(self.low_us <= at <= self.high_us for at in times)
+            text = f"{_shown(min(times))} to {_shown(max(times))}" if times else "never"
+            text += f", {missing} never" if missing and times else ""
+            return Verdict(self.name, ok, text, wanted, tuple(at / 1e6 for at in times))
+        if self.first_us is None:
+            return Verdict(self.name, False, "never", wanted)
+        took = self.since_us(self.first_us)
+        return Verdict(self.name, self.low_us <= took <= self.high_us, _shown(took), wanted, (took / 1e6,))
+
+
+class Never(Expectation):
+    """A condition or matter does not occur in the window."""
+
+    def __init__(self, spec: Spec, names: Names) -> None:
+        super().__init__(spec)
+        self.matter = parse_matter(spec.never, names)
+        self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
+        self.first: tuple[int, str] | None = None
+        self.times = 0
+
+    def open(self, at_us: int, world: World) -> None:
+        if self.tally is not None and self.tally.holds:
+            self._note(at_us, "")
+
+    def see(self, world: World, resource: str, change: Change) -> None:
+        if self.tally is not None:
+            if resource == self.tally.condition.resource:
+                self.tally.see(world, resource, change)
+                if self.in_window(change.at_us) and self.tally.holds:
+                    self._note(change.at_us, change.item.key)
+        elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
+            if self.matter.happened(world, resource, change):
+                self._note(change.at_us, change.item.key)
+
+    def _note(self, at_us: int, key: str) -> None:
+        self.times += 1
+        if self.first is None:
+            self.first = (at_us, key)
+
+    def verdict(self, end_us: int) -> Verdict:
+        if self.first is None:
+            return Verdict(self.name, self.from_us is not None, "never", "never")
+        at_us, key = self.first
+        text = f"{self.times} times, first at {_shown(at_us)}" + (f" ({key})" if key else "")
+        return Verdict(self.name, False, text, "never", (at_us / 1e6,))
+
+
+class Always(Expectation):
+    """A condition holds from the start of the window to its end."""
+
+    def __init__(self, spec: Spec, names: Names) -> None:
+        super().__init__(spec)
+        self.matter = parse_condition(spec.always, names)
+        self.tally = Tally(self.matter)
+        self.broken_us: int | None = None
+
+    def open(self, at_us: int, world: World) -> None:
+        if not self.tally.holds:
+            self.broken_us = at_us
+
+    def see(self, world: World, resource: str, change: Change) -> None:
+        if resource == self.tally.condition.resource:
+            if self.broken_us is None and not self.active and self.in_window(change.at_us):
+                self.active = True  # a window given by time opens with the first commit in it
+                if not self.tally.holds:
+                    self.broken_us = change.at_us
+            self.tally.see(world, resource, change)
+            if self.broken_us is None and self.in_window(change.at_us) and not self.tally.holds:
+                self.broken_us = change.at_us
+
+    def verdict(self, end_us: int) -> Verdict:
+        ok = self.broken_us is None and self.from_us is not None and self.tally.holds
+        broken_us = end_us if self.broken_us is None else self.broken_us
+        text = "always" if ok else f"not at {_shown(broken_us)}"
+        return Verdict(self.name, ok, text, "always")
+
+
+class Eventually(Expectation):
+    """A condition comes to hold (and may cease to), or a matter happens, by a time."""
+
+    def __init__(self, spec: Spec, names: Names) -> None:
+        super().__init__(spec)
+        self.by_us = parse_duration_us(spec.by) if spec.by else None
+        self.matter = parse_matter(spec.eventually, names)
+        self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
+        self.first_us: int | None = None
+
+    def open(self, at_us: int, world: World) -> None:
+        if self.tally is not None and self.tally.holds:
+            self.first_us = at_us
+
+    def see(self, world: World, resource: str, change: Change) -> None:
+        if self.tally is not None and resource == self.tally.condition.resource:
+            self.tally.see(world, resource, change)
+        if self.first_us is not None or not self.in_window(change.at_us):
+            return
+        if self.tally.holds if self.tally is not None else self._happened(world, resource, change):
+            self.first_us = change.at_us
+
+    def _happened(self, world: World, resource: str, change: Change) -> bool:
+        return isinstance(self.matter, Matter) and self.matter.happened(world, resource, change)
+
+    def verdict(self, end_us: int) -> Verdict:
+        wanted = f"by {_shown(self.by_us)}" if self.by_us is not None else "by the end"
+        if self.first_us is None:
+            return Verdict(self.name, False, "never", wanted)
+        took = self.since_us(self.first_us)
+        return Verdict(
+            self.name, self.by_us is None or took <= self.by_us, _shown(took), wanted, (took / 1e6,)
+        )
+
+
+class Count(Expectation):
+    """How often a matter happens in the window, or for how many objects a condition is true at its end."""
+
+    def __init__(self, spec: Spec, names: Names) -> None:
+        super().__init__(spec)
+        self.matter = parse_matter(spec.count, names)
+        self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
+        self.bounds = {
+            "exactly": spec.equals,
+            "at least": spec.at_least,
+            "at most": spec.at_most,
+        }
+        self.bounds = {word: bound for word, bound in self.bounds.items() if bound is not UNSET}
+        if not self.bounds:
+            raise ValueError("'count' goes with equals, atLeast or atMost")
+        self.number = 0
+
+    def see(self, world: World, resource: str, change: Change) -> None:
+        if self.tally is not None:
+            if resource == self.tally.condition.resource:
+                self.tally.see(world, resource, change)
+                if self.end_us is None or change.at_us <= self.end_us:
+                    self.number = self.tally.true
+        elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
+            self.number += self.matter.happened(world, resource, change)
+
+    def verdict(self, end_us: int) -> Verdict:
+        number = self.number
+        tests = {
+            "exactly": lambda b: number == b,
+            "at least": lambda b: number >= b,
+            "at most": lambda b: number <= b,
+        }
+        ok = all(tests[word](bound) for word, bound in self.bounds.items())
+        wanted = " and ".join(f"{word} {bound}" for word, bound in self.bounds.items())
+        return Verdict(self.name, ok, str(number), wanted, (float(number),))
+
+
+class Order(Expectation):
+    """Each of a list of conditions or matters occurs, none before the one ahead of it."""
+
+    def __init__(self, spec: Spec, names: Names) -> None:
+        super().__init__(spec)
+        self.parts = [parse_matter(given, names) for given in spec.order]
+        if len(self.parts) < 2:
+            raise ValueError("an order has at least two parts")
+        self.matter = self.parts[0]
+        self.tallies = [Tally(part) if isinstance(part, Condition) else None for part in self.parts]
+        self.first_us: list[int | None] = [None] * len(self.parts)
+
+    def resources(self) -> frozenset[str]:
+        return frozenset(part.resource for part in self.parts)
+
+    def open(self, at_us: int, world: World) -> None:
+        for index, tally in enumerate(self.tallies):
+            if tally is not None and tally.holds:
+                self.first_us[index] = at_us
+
+    def see(self, world: World, resource: str, change: Change) -> None:
+        for index, (part, tally) in enumerate(zip(self.parts, self.tallies, strict=True)):
+            if tally is not None and resource == tally.condition.resource:
+                tally.see(world, resource, change)
+            if self.first_us[index] is None and self.in_window(change.at_us):
+                if (
+                    tally.holds
+                    if tally is not None
+                    else isinstance(part, Matter) and part.happened(world, resource, change)
+                ):
+                    self.first_us[index] = change.at_us
+
+    def verdict(self, end_us: int) -> Verdict:
+        times = [at for at in self.first_us if at is not None]
+        ok = len(times) == len(self.parts) and times == sorted(times)
+        text = ", ".join("never" if at is None else _shown(self.since_us(at)) for at in self.first_us)
+        return Verdict(self.name, ok, text, "in this order", tuple(self.since_us(at) / 1e6 for at in times))
+
+
+_KINDS: dict[str, Callable[[Spec, Names], Expectation]] = {
+    "when": Within,
+    "never": Never,
+    "always": Always,
+    "eventually": Eventually,
+    "count": Count,
+    "order": Order,
+}
+
+
+class Checker:
+    """All expectations of a run over one world; subscribe `see` to the store."""
+
+    def __init__(self, world: World, expectations: list[Expectation]) -> None:
+        self.world = world
+        self.expectations = expectations
+        self._by_resource: dict[str, list[Expectation]] = {}
+        for expectation in expectations:
+            for resource in sorted(expectation.resources()):
+                self._by_resource.setdefault(resource, []).append(expectation)
+
+    def see(self, change: Change) -> None:
+        """Take a commit in.  Lease renewals, most of all commits, end after one look-up."""
+        resource = change.item.key.split("/", 3)[2]
+        concerned = self._by_resource.get(resource)
+        if resource == "leases" and concerned is None:
+            return
+        self.world.see(change)
+        for expectation in concerned or ():
+            expectation.see(self.world, resource, change)
+
+    def step(self, name: str, kind: str, at_us: int) -> None:
+        """A step of the timeline takes place."""
+        for expectation in self.expectations:
+            expectation.step(name, kind, at_us, self.world)
+
+    def verdicts(self, end_us: int) -> list[Verdict]:
+        return [expectation.verdict(end_us) for expectation in self.expectations]

@@ -1,0 +1,182 @@
+"""Expectations give the right verdict, and the wrong run fails them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from sim.check import Checker, Verdict, World, build, parse_condition
+from sim.ident import NAMES
+from sim.machinery.store import Change, Item
+from sim.scenario.schema import Expectation
+
+NAMES_ = NAMES["orch"]
+
+
+class Run:
+    """Feeds a checker with commits, one revision each."""
+
+    def __init__(self, *specs: dict[str, Any]) -> None:
+        expectations = [build(msgspec.convert({"name": "x", **spec}, Expectation), NAMES_) for spec in specs]
+        self.checker = Checker(World(NAMES_), expectations)
+        self.items: dict[str, Item] = {}
+        self.rev = 0
+
+    def put(self, at_s: float, key: str, obj: dict[str, Any] | None) -> None:
+        self.rev += 1
+        prev = self.items.get(key)
+        meta = {"name": key.rsplit("/", 1)[1], "namespace": key.split("/")[3]}
+        full = (
+            prev.obj
+            if obj is None and prev
+            else {**(obj or {}), "metadata": {**meta, **(obj or {}).get("metadata", {})}}
+        )
+        item = Item(key, full, self.rev, self.rev)
+        self.checker.see(Change(self.rev, item, prev, obj is None, int(at_s * 1e6)))
+        if obj is None:
+            del self.items[key]
+        else:
+            self.items[key] = item
+
+    def node(self, at_s: float, name: str, zone: str, ready: str) -> None:
+        labels = {NAMES_.label_zone: zone}
+        self.put(
+            at_s,
+            f"//nodes//{name}",
+            {"metadata": {"labels": labels}, "status": {"conditions": [{"type": "Ready", "status": ready}]}},
+        )
+
+    def pod(self, at_s: float, name: str, node: str = "", **meta: Any) -> None:
+        self.put(
+            at_s, f"//pods/default/{name}", {"metadata": meta, "spec": {"nodeName": node} if node else {}}
+        )
+
+    def verdict(self, end_s: float = 100) -> Verdict:
+        return self.checker.verdicts(int(end_s * 1e6))[0]
+
+
+def outage(*specs: dict[str, Any]) -> Run:
+    """Two zones of two nodes; at 10 zone a fails, its nodes are Unknown at 45 and 47."""
+    run = Run(*specs)
+    for index, zone in enumerate("aabb"):
+        run.node(1, f"n{index}", zone, "True")
+        run.pod(2, f"p{index}", f"n{index}")
+    run.checker.step("dark", "fail", 10_000_000)
+    run.node(45, "n0", "a", "Unknown")
+    run.node(47, "n1", "a", "Unknown")
+    return run
+
+
+WHEN = "all nodes in zone a have Ready=Unknown"
+
+
+def test_the_first_time_a_condition_holds_is_measured_from_the_step() -> None:
+    verdict = outage({"when": WHEN, "within": ["30s", "46s"], "after": "fail"}).verdict()
+    assert (verdict.ok, verdict.measured, verdict.measured_s) == (True, "37.00s", (37.0,))
+
+
+def test_a_time_outside_the_interval_fails() -> None:
+    assert not outage({"when": WHEN, "within": ["30s", "36s"], "after": "dark"}).verdict().ok
+
+
+def test_each_measures_every_object() -> None:
+    verdict = outage(
+        {
+            "when": "each node in zone a has Ready=Unknown".replace("node ", "nodes "),
+            "within": ["30s", "36s"],
+            "after": "fail",
+        }
+    ).verdict()
+    assert (verdict.ok, verdict.measured_s) == (False, (35.0, 37.0))
+
+
+def test_what_never_happened_never_fails_and_what_happened_names_the_first() -> None:
+    spec = {"never": {"deleted": "pods", "where": {"zone": ["b"]}}}
+    run = outage(spec)
+    run.pod(50, "p0", "n0", deletionTimestamp="x")
+    assert run.verdict().ok
+    run.pod(60, "p2", "n2", deletionTimestamp="x")
+    run.put(70, "//pods/default/p2", None)
+    verdict = run.verdict()
+    assert not verdict.ok
+    assert verdict.measured == "1 times, first at 60.00s (//pods/default/p2)"
+
+
+def test_always_fails_at_the_first_break() -> None:
+    assert outage({"always": "all nodes in zone b have Ready=True", "after": "dark"}).verdict().ok
+    assert (
+        outage({"always": "all nodes have Ready=True", "after": "dark"}).verdict().measured == "not at 45.00s"
+    )
+
+
+def test_always_holds_from_the_start_of_its_window() -> None:
+    run = Run({"always": "at least 1 pods exist", "after": "dark"})
+    run.checker.step("dark", "fail", 5)
+    assert not run.verdict().ok
+
+
+def test_eventually_needs_it_once_and_by_its_time() -> None:
+    assert outage({"eventually": WHEN, "by": "40s", "after": "dark"}).verdict().ok
+    assert not outage({"eventually": WHEN, "by": "36s", "after": "dark"}).verdict().ok
+    assert (
+        not outage({"eventually": "no pods exist"}).verdict().ok
+        or Run({"eventually": "no pods exist"}) is None
+    )
+
+
+def test_counting_matters_in_a_window_and_objects_at_its_end() -> None:
+    run = outage(
+        {"count": {"created": "pods"}, "equals": 4},
+        {"count": "nodes have Ready=Unknown", "atLeast": 2},
+        {"count": {"created": "pods"}, "after": "dark", "atMost": 0},
+    )
+    assert [verdict.ok for verdict in run.checker.verdicts(100)] == [True, True, True]
+    run.pod(50, "p9", "n2")
+    assert [verdict.ok for verdict in run.checker.verdicts(100)] == [False, True, False]
+
+
+def test_order_wants_every_part_in_its_turn() -> None:
+    first, second = "any nodes have Ready=Unknown", WHEN
+    assert outage({"order": [first, second], "after": "dark"}).verdict().ok
+    assert not outage({"order": [second, first], "after": "dark"}).verdict().ok
+    assert not outage({"order": [first, {"deleted": "pods"}], "after": "dark"}).verdict().ok
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("all nodes Ready", "has no 'have'"),
+        ("node is ready", "write the plural"),
+        ("nodes at noon are ready", "'at noon' is not understood"),
+        ("nodes are tired", "'tired' is not a predicate"),
+    ],
+)
+def test_a_condition_that_is_not_understood_says_what(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse_condition(text, NAMES_)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "obj", "true"),
+    [
+        (
+            "taint unreachable:NoExecute",
+            {"spec": {"taints": [{"key": NAMES_.taint_unreachable, "effect": "NoExecute"}]}},
+            True,
+        ),
+        (
+            "taint unreachable:NoExecute",
+            {"spec": {"taints": [{"key": NAMES_.taint_unreachable, "effect": "NoSchedule"}]}},
+            False,
+        ),
+        ("Running", {"status": {"phase": "Running"}}, True),
+        ("not Running", {"status": {"phase": "Running"}}, False),
+        ("status.readyReplicas=3", {"status": {"readyReplicas": 3}}, True),
+        ("status.readyReplicas=0", {"status": {}}, True),
+        ("status.readyReplicas>=3", {"status": {"readyReplicas": 2}}, False),
+        ("bound and not terminating", {"metadata": {}, "spec": {"nodeName": "n"}}, True),
+        ("held", {"spec": {"holderIdentity": ""}}, False),
+    ],
+)
+def test_predicates(predicate: str, obj: dict[str, Any], true: bool) -> None:
+    assert parse_condition(f"any pods are {predicate}", NAMES_).test(obj) is true

@@ -1,0 +1,125 @@
+"""A good file becomes a plan; a bad one becomes one error with its place and, where one is known, a remedy."""
+
+from pathlib import Path
+
+import pytest
+
+from sim.errors import InputError
+from sim.scenario.compile import load
+from sim.scenario.plan import FailNodes
+
+GOOD = """\
+apiVersion: orrery.dev/v1
+kind: Scenario
+metadata: {name: outage, description: A zone goes dark.}
+spec:
+  seed: 7
+  duration: 30m
+  cluster:
+    nodes: [{count: 6, zones: [a, b]}]
+  objects: [web.yaml]
+  timeline:
+    - {at: 5m, name: dark, fail: {nodes: {zone: a}, how: power-loss}}
+    - {at: 20m, heal: {step: dark}}
+    - {at: 21m, scale: {resource: deployments, name: web, replicas: 3}}
+  expect:
+    - {name: detected, when: all nodes in zone a have Ready=Unknown, within: [30s, 46s], after: fail}
+"""
+WEB = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec: {template: {spec: {nodeSelector: {topology.kubernetes.io/zone: a}}}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "web.yaml").write_text(WEB)
+    return tmp_path
+
+
+def plan_of(folder: Path, text: str, *settings: str):  # type: ignore[no-untyped-def]
+    (folder / "s.yaml").write_text(text)
+    return load(folder / "s.yaml", settings)
+
+
+def test_a_scenario_becomes_a_plan_of_plain_values(folder: Path) -> None:
+    plan = plan_of(folder, GOOD)
+    assert (plan.name, plan.seed, plan.duration_us) == ("outage", 7, 1_800_000_000)
+    assert [node.name for node in plan.cluster.nodes] == [f"node-{z}-{i}" for i in range(3) for z in "ab"]
+    assert plan.steps[0].action == FailNodes(("node-a-0", "node-a-1", "node-a-2"), "power-loss")
+    assert plan.steps[0].at_us == 300_000_000
+
+
+def test_manifests_may_use_either_sets_identifiers(folder: Path) -> None:
+    selector = plan_of(folder, GOOD).objects[0]["spec"]["template"]["spec"]["nodeSelector"]
+    assert selector == {"topology.orch.io/zone": "a"}
+    upstream = plan_of(folder, GOOD, "cluster.naming=kubernetes").objects[0]["spec"]["template"]["spec"][
+        "nodeSelector"
+    ]
+    assert upstream == {"topology.kubernetes.io/zone": "a"}
+
+
+def test_settings_override_by_path_index_and_name(folder: Path) -> None:
+    plan = plan_of(folder, GOOD, "seed=9", "cluster.nodes[0].count=2", "timeline.dark.at=3m")
+    assert (plan.seed, len(plan.cluster.nodes), plan.steps[0].at_us) == (9, 2, 180_000_000)
+
+
+BAD = [
+    (("how: power-loss", "how: bang"), "s.yaml:11:58: invalid enum value 'bang' (one of: power-loss, hang"),
+    (("zone: a}, how", "zon: a}, how"), "s.yaml:11:48: unknown field 'zon' (did you mean 'zone'?)"),
+    (("fail:", "fial:"), "s.yaml:11:34: unknown field 'fial' (did you mean 'fail'?)"),
+    (
+        ("duration: 30m", "duration: 30x"),
+        "s.yaml:6:13: '30x' is not a duration (write it as 90s, 5m or 1h30m)",
+    ),
+    (("zone: a}, how", "zone: q}, how"), "no node matches this selection (there are 6 nodes in zones a, b)"),
+    (("at: 5m", "at: 50m"), "50m is after the end of the run"),
+    (("at: 5m", "at: -5m"), "the duration -5m is negative"),
+    (("step: dark", "step: dusk"), "no earlier step is named 'dusk'"),
+    (("name: web, replicas", "name: wob, replicas"), "no deployments default/wob is made by this scenario"),
+    (("[web.yaml]", "[../web.yaml]"), "lies outside the scenario's folder"),
+    (("[web.yaml]", "[wib.yaml]"), "there is no file wib.yaml"),
+    (("after: fail", "after: flail"), "no step is named 'flail' (did you mean 'fail'?)"),
+    (("{at: 20m, heal", "{at: 20m, compact: {}, heal"), "exactly one action; this one has heal and compact"),
+    (("count: 6", "count: six"), "expected `int`, got `str`"),
+    (("seed: 7", "seed: !!python/name:os.system"), "is not allowed"),
+    (("seed: 7", "seed: 7\n  seed: 8"), "stands twice"),
+    (("seed: 7", "seed: [7"), "is not valid YAML"),
+]
+
+
+@pytest.mark.parametrize(("change", "says"), BAD, ids=[says for _, says in BAD])
+def test_bad_input_is_one_error_with_its_place(folder: Path, change: tuple[str, str], says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        plan_of(folder, GOOD.replace(*change))
+    assert says in str(caught.value)
+    assert "s.yaml" in str(caught.value)
+
+
+def test_a_yaml_bomb_is_refused_quickly(folder: Path) -> None:
+    rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(InputError, match="aliases expand to more than"):
+        plan_of(folder, "\n".join(rows))
+
+
+def test_a_missing_file_and_a_folder_are_said_so(folder: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        load(folder / "none.yaml")
+    with pytest.raises(InputError, match="is a directory"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("seed", "wants key=value"),
+        ("timeline.dusk.at=3m", "no item is named 'dusk'"),
+        ("timeline[9].at=3m", "there are only 3 items"),
+    ],
+)
+def test_a_bad_setting_names_itself(folder: Path, setting: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        plan_of(folder, GOOD, setting)
