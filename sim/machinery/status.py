@@ -1,0 +1,308 @@
+"""Status bodies: every refusal of the API with upstream's exact words.
+
+Turns what went wrong into the JSON body of the answer; its `code` is the HTTP status.
+
+Mirrors  apimachinery v1.25 pkg/api/errors/errors.go, apiserver pkg/storage/errors/storage.go,
+         pkg/endpoints/handlers/{responsewriters/errors,negotiation/errors}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from sim.machinery.scheme import Resource
+
+Body = dict[str, Any]
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+class Cause(Protocol):
+    """One field error.  `message` is without the field: 'Invalid value: "x": must be y'."""
+
+    @property
+    def field(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+
+def status(code: int, reason: str, message: str, details: Body | None = None) -> Body:
+    """A failure.  Where upstream has no details (None) the member is missing; {} is answered as {}."""
+    body: Body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+    }
+    if reason:
+        body["reason"] = reason
+    if details is not None:
+        body["details"] = details
+    body["code"] = code
+    return body
+
+
+def success(resource: Resource | None = None, name: str = "", uid: str = "", code: int = 200) -> Body:
+    """What a deletion without an object to show answers; without a resource the bare 201 of a binding."""
+    body: Body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    if resource is not None:
+        body["details"] = {**_details(resource, name), "uid": uid}
+    else:
+        body["code"] = code
+    return body
+
+
+def _details(resource: Resource, name: str, subresource: str = "") -> Body:
+    details: Body = {"name": name} if name else {}
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    return details
+
+
+def _qualified(resource: Resource, subresource: str = "") -> str:
+    """ "deployments.apps", "deployments/scale.apps": GroupResource.String."""
+    if not subresource:
+        return resource.group_resource
+    plural = f"{resource.plural}/{subresource}"
+    return f"{plural}.{resource.group}" if resource.group else plural
+
+
+# --- about one object -------------------------------------------------------------------------------------
+
+
+def not_found(resource: Resource, name: str, subresource: str = "") -> Body:
+    message = f'{_qualified(resource, subresource)} "{name}" not found'
+    return status(404, "NotFound", message, _details(resource, name, subresource))
+
+
+def already_exists(resource: Resource, name: str, deleting: bool = False) -> Body:
+    prefix = "object is being deleted: " if deleting else ""
+    message = f'{prefix}{resource.group_resource} "{name}" already exists'
+    return status(409, "AlreadyExists", message, _details(resource, name))
+
+
+def generate_name_conflict(resource: Resource, name: str) -> Body:
+    """A name made from generateName was taken; the client is asked to come back in a second."""
+    message = (
+        f'{resource.group_resource} "{name}" already exists, '
+        "the server was not able to generate a unique name for the object"
+    )
+    return status(409, "AlreadyExists", message, {**_details(resource, name), "retryAfterSeconds": 1})
+
+
+def conflict(resource: Resource, name: str, message: str = MODIFIED, subresource: str = "") -> Body:
+    text = f'Operation cannot be fulfilled on {_qualified(resource, subresource)} "{name}": {message}'
+    return status(409, "Conflict", text, _details(resource, name, subresource))
+
+
+def uid_precondition(wanted: str, found: str) -> str:
+    """The message of a conflict over a UID precondition."""
+    return f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+
+
+def revision_precondition(wanted: str, found: str) -> str:
+    return f"Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {found}"
+
+
+def apply_conflict(conflicts: Sequence[tuple[str, str]], message: str) -> Body:
+    """Server-side apply against other managers: (field, conflict text) each, and the summary."""
+    causes = [
+        {"reason": "FieldManagerConflict", "message": text, "field": field} for field, text in conflicts
+    ]
+    return status(409, "Conflict", message, {"causes": causes})
+
+
+def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Body:
+    """422.  Quirk: the message merges equal errors, the list of causes keeps them."""
+    qualified = f"{kind}.{group}" if group else kind
+    texts = list(dict.fromkeys(_cause_text(cause) for cause in causes))
+    summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    message = f'{qualified} "{name}" is invalid'
+    if texts:
+        message += f": {summary}"
+    details: Body = {"name": name} if name else {}
+    if group:
+        details["group"] = group
+    if kind:
+        details["kind"] = kind
+    if causes:
+        details["causes"] = [_cause_body(cause) for cause in causes]
+    return status(422, "Invalid", message, details)
+
+
+def _cause_text(cause: Cause) -> str:
+    return f"{cause.field}: {cause.message}" if cause.field else f"<nil>: {cause.message}"
+
+
+def _cause_body(cause: Cause) -> Body:
+    body: Body = {"reason": cause.reason, "message": cause.message}
+    if cause.field:
+        body["field"] = cause.field
+    return body
+
+
+def invalid_object(resource: Resource, name: str, causes: Sequence[Cause]) -> Body:
+    return invalid(resource.group, resource.kind, name, causes)
+
+
+def forbidden(
+    resource: Resource, name: str, why: str, causes: Sequence[Body] = (), subresource: str = ""
+) -> Body:
+    """403; without a name the message names the resource only, and without a resource nothing."""
+    qualified = _qualified(resource, subresource)
+    named = f'{qualified} "{name}" is forbidden: {why}' if name else f"{qualified} is forbidden: {why}"
+    details = _details(resource, name, subresource)
+    if causes:
+        details["causes"] = list(causes)
+    return status(403, "Forbidden", named, details)
+
+
+def forbidden_path(message: str) -> Body:
+    """403 on a URL that is no resource, or on an unknown one."""
+    return status(403, "Forbidden", f"forbidden: {message}", {})
+
+
+def namespace_terminating(resource: Resource, name: str, namespace: str) -> Body:
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    return forbidden(resource, name, why, [cause])
+
+
+# --- about a request --------------------------------------------------------------------------------------
+
+
+def bad_request(message: str) -> Body:
+    return status(400, "BadRequest", message)
+
+
+def unauthorized() -> Body:
+    return status(401, "Unauthorized", "Unauthorized")
+
+
+def unknown_resource() -> Body:
+    """404 for a version or resource of a known group that does not exist."""
+    return status(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def method_not_allowed() -> Body:
+    return status(
+        405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {}
+    )
+
+
+def not_supported(resource: Resource, verb: str) -> Body:
+    """405 of a kind that knows the URL, but not the verb."""
+    message = f"{verb} is not supported on resources of kind {_quote(resource.group_resource)}"
+    return status(405, "MethodNotAllowed", message, {**_details(resource, "")})
+
+
+def not_acceptable(accepted: Sequence[str]) -> Body:
+    message = f"only the following media types are accepted: {', '.join(accepted)}"
+    return status(406, "NotAcceptable", message)
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> Body:
+    """A body in a form the server cannot read."""
+    listed = ", ".join(accepted)
+    message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
+    return status(415, "UnsupportedMediaType", message)
+
+
+def too_large(message: str = "Request entity too large: limit is 3145728") -> Body:
+    return status(413, "RequestEntityTooLarge", message)
+
+
+def expired(message: str, more: str = "") -> Body:
+    """410.  `more`: the token to go on with, inconsistently, after an expired continue token."""
+    body = status(410, "Expired", message)
+    if more:
+        body["metadata"] = {"continue": more}
+    return body
+
+
+def too_old(wanted: int, floor: int) -> Body:
+    """A watch or list at a revision the cache no longer has."""
+    return expired(f"too old resource version: {wanted} ({floor})")
+
+
+def compacted() -> Body:
+    """A read at a revision the store has compacted away."""
+    return expired("The resourceVersion for the provided watch is too old.")
+
+
+CONTINUE_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+    "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+    "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+    "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+)
+LIST_EXPIRED = "The provided from version has expired"  # replaced below where a list, not a token, is too old
+
+
+def continue_expired(more: str) -> Body:
+    return expired(CONTINUE_EXPIRED, more)
+
+
+def timeout(message: str, retry_after_s: int = 0) -> Body:
+    details: Body = {"retryAfterSeconds": retry_after_s} if retry_after_s else {}
+    return status(504, "Timeout", f"Timeout: {message}", details)
+
+
+def revision_too_large(wanted: int, current: int, retry_after_s: int = 1) -> Body:
+    """504: the replica has not seen that revision yet.  The store itself gives no time to come back after."""
+    details: Body = {
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    }
+    if retry_after_s:
+        details["retryAfterSeconds"] = retry_after_s
+    return status(
+        504, "Timeout", f"Timeout: Too large resource version: {wanted}, current: {current}", details
+    )
+
+
+def too_many_requests(message: str, retry_after_s: int = 0, causes: Sequence[Body] = ()) -> Body:
+    details: Body = {"causes": list(causes)} if causes else {}
+    if retry_after_s:
+        details["retryAfterSeconds"] = retry_after_s
+    return status(429, "TooManyRequests", message, details)
+
+
+def server_timeout(resource: Resource, operation: str, message: str, retry_after_s: int = 0) -> Body:
+    """500: come back later (the store was slow or the namespace not ready)."""
+    details = _details(resource, operation)
+    if message:
+        details["causes"] = [{"message": message}]
+    if retry_after_s:
+        details["retryAfterSeconds"] = retry_after_s
+    text = (
+        f"The {operation} operation against {resource.group_resource} could not be completed at this time, "
+        "please try again."
+    )
+    return status(500, "ServerTimeout", text, details)
+
+
+def internal_error(message: str) -> Body:
+    text = f"Internal error occurred: {message}"
+    return status(500, "InternalError", text, {"causes": [{"message": message}]})
+
+
+def plain_error(message: str) -> Body:
+    """500 without reason: an error upstream does not know as an API error (garbage versions, broken bodies)."""
+    return status(500, "", message)
+
+
+def service_unavailable(message: str) -> Body:
+    return status(503, "ServiceUnavailable", message)
+
+
+def _quote(text: str) -> str:
+    return f'"{text}"'
