@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from sim.machinery.api import Json, Obj
+from sim.machinery.identity import IdentityMemo
 from sim.machinery.managed_set import (
     LEAF,
     NOTHING,
@@ -85,7 +86,6 @@ _BY_VALUE = frozenset(
 # Written even when empty although the schema doesn't require them (core/v1 Event).
 _ZERO_WRITTEN = frozenset(("reportingComponent", "reportingInstance", "eventTime"))
 
-_MEMO_MAX = 4096
 _MISSING: Any = object()
 
 
@@ -140,24 +140,17 @@ def _without_unowned(tree: Tree) -> Tree:
 
 _UNOWNED_SET = of_paths(("apiVersion",), ("kind",), *(("metadata", name) for name in sorted(_UNOWNED)))
 
-_memo: dict[tuple[int, int], tuple[SchemaNode, Any, Tree | None]] = {}
+_made: IdentityMemo[tuple[Tree | None]] = IdentityMemo()
 
 
 def _made_of_nothing(node: SchemaNode, key: str, value: Obj) -> Tree | None:
     """What a root field of a new object adds; objects of one template share it by identity."""
-    at = (id(node), id(value))
-    hit = _memo.get(at)
-    if hit is not None:
-        return hit[2]
-    added: Tree | None
-    if key in _BY_VALUE:
-        added, _ = _compare(node, {}, value)
-    else:
-        added = _all(node, value)
-    if len(_memo) >= _MEMO_MAX:
-        _memo.clear()
-    _memo[at] = (node, value, added)  # holding both keeps their ids from being used again
-    return added
+    made = _made.get(node, value)
+    if made is None:
+        made = _made.put(
+            (_compare(node, {}, value)[0] if key in _BY_VALUE else _all(node, value),), node, value
+        )
+    return made[0]
 
 
 def _compare_field(node: SchemaNode, key: str, before: Any, after: Any, changed: Tree, removed: Tree) -> None:

@@ -1,0 +1,36 @@
+"""Results remembered by the identity of the values they came from.
+
+Objects are immutable and share their subtrees, so what was worked out for one pod of a template holds for all
+of them, without comparing anything.
+
+Holds: the remembered values are kept alive, so an identity is never used again while it counts; the table is
+emptied when it reaches its bound, which costs time and changes no result.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+# Templates and classes in use at one time; far above what a scenario has.
+ENTRIES_MAX = 4096
+
+
+class IdentityMemo(Generic[T]):
+    """Maps tuples of objects, taken by identity, to results that are never None."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[int, ...], tuple[tuple[Any, ...], T]] = {}
+
+    def get(self, *objects: Any) -> T | None:
+        entry = self._entries.get(tuple(map(id, objects)))
+        return None if entry is None else entry[1]
+
+    def put(self, result: T, *objects: Any) -> T:
+        if len(self._entries) >= ENTRIES_MAX:
+            self._entries.clear()
+        self._entries[tuple(map(id, objects))] = (objects, result)
+        return result

@@ -1,0 +1,276 @@
+"""Strategic merge patch: (schema, document, patch) to the patched document, by path copy.
+
+Lists of maps merge by the key that the schema names, primitive lists as sets; directives in the patch ($patch,
+$retainKeys, $setElementOrder/…, $deleteFromPrimitiveList/…) say otherwise.
+
+Holds: neither argument is changed; what the patch does not touch is shared with the old document.
+
+Mirrors  apimachinery v1.25 pkg/util/strategicpatch/patch.go: StrategicMergeMapPatch; pkg/util/mergepatch/errors.go;
+         apiserver pkg/endpoints/handlers/patch.go: interpretStrategicMergePatchError.
+Quirk    as upstream: items new to a list go in front of those only the server has; a mistake in a directive
+         answers 500 without a reason; text in a $deleteFromPrimitiveList is ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.machinery.api import Json, Obj
+from sim.machinery.patch import GENERIC_REFUSAL, PatchError, bad_patch
+from sim.machinery.schema import SchemaNode
+
+PATCH = "$patch"
+RETAIN_KEYS = "$retainKeys"
+ORDER_PREFIX = "$setElementOrder/"
+DELETE_PREFIX = "$deleteFromPrimitiveList/"
+_RETAIN_KEYS_ERROR = "invalid patch format of retainKeys"
+
+
+def strategic_merge(node: SchemaNode, original: Obj, patch: Json) -> Obj:
+    """The original changed as the patch says; `PatchError` where it makes no sense."""
+    if patch is None:
+        return original
+    if not isinstance(patch, dict):
+        kind = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
+        raise bad_patch(f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
+    return _merge_map(node, original, patch)
+
+
+def _server_error(message: str) -> PatchError:
+    return PatchError(500, "", message)
+
+
+# --- maps -------------------------------------------------------------------------------------------------
+
+
+def _merge_map(node: SchemaNode | None, original: Obj | None, patch: Obj) -> Obj:
+    if PATCH in patch:
+        directive = patch[PATCH]
+        if directive == "replace":
+            return {k: v for k, v in patch.items() if k != PATCH}
+        if directive == "delete":
+            return {}
+        raise _bad_patch_type(directive, patch)
+    out = dict(original or {})
+    if RETAIN_KEYS in patch:
+        _retain_keys(out, patch)
+    done = _merge_ordered_lists(node, out, patch)
+    for name, value in patch.items():
+        if name == RETAIN_KEYS or name in done or name.startswith(ORDER_PREFIX):
+            continue
+        deleting = name.startswith(DELETE_PREFIX)
+        key = name[len(DELETE_PREFIX) :] if deleting else name
+        if value is None:
+            out.pop(key, None)
+        elif key not in out:
+            if not deleting:
+                out[key] = _without_nulls(value)
+        elif _same_kind(out[key], value):
+            out[key] = _merge_value(_below(node, key), out[key], value, deleting)
+        elif not deleting:
+            out[key] = value
+    return out
+
+
+def _merge_value(node: SchemaNode | None, old: Json, value: Json, deleting: bool) -> Json:
+    if isinstance(value, dict):
+        replaced = node is not None and "replace" in node.patch_strategies
+        return value if replaced else _merge_map(node, old, value)
+    if isinstance(value, list):
+        if deleting or (node is not None and "merge" in node.patch_strategies):
+            return _merge_list(node, old, value, deleting)
+    return value
+
+
+def _below(node: SchemaNode | None, key: str) -> SchemaNode | None:
+    return None if node is None else node.properties.get(key) or node.values
+
+
+def _same_kind(a: Json, b: Json) -> bool:
+    return _kind(a) == _kind(b)
+
+
+def _kind(value: Json) -> str:
+    """Kind of a decoded value as Go tells them apart."""
+    if isinstance(value, dict):
+        return "map"
+    if isinstance(value, list):
+        return "slice"
+    return type(value).__name__
+
+
+def _without_nulls(value: Json) -> Json:
+    """A value new to the document: nulls in it delete nothing and say nothing."""
+    if isinstance(value, dict):
+        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_without_nulls(v) for v in value]
+    return value
+
+
+def _retain_keys(out: Obj, patch: Obj) -> None:
+    """Drop what is not listed; the patch itself may only set what is."""
+    kept = patch[RETAIN_KEYS]
+    if not isinstance(kept, list):
+        raise bad_patch(_RETAIN_KEYS_ERROR)
+    for key, value in patch.items():
+        if (
+            value is not None
+            and key not in kept
+            and not key.startswith((DELETE_PREFIX, ORDER_PREFIX, RETAIN_KEYS))
+        ):
+            raise bad_patch(_RETAIN_KEYS_ERROR)
+    for key in [k for k in out if k not in kept]:
+        del out[key]
+
+
+# --- lists ------------------------------------------------------------------------------------------------
+
+
+def _merge_ordered_lists(node: SchemaNode | None, out: Obj, patch: Obj) -> tuple[str, ...]:
+    """Merge the lists that come with an order; answers their names."""
+    done: tuple[str, ...] = ()
+    for directive, order in patch.items():
+        if not directive.startswith(ORDER_PREFIX):
+            continue
+        name = directive[len(ORDER_PREFIX) :]
+        below = _below(node, name)
+        key = below.patch_merge_key if below else ""
+        old, items = out.get(name), patch.get(name)
+        for given in (order, old, items):
+            if given is not None and not isinstance(given, list):
+                raise _server_error(f"expected a []interface {{}}, but received a {_go_kind(given)}")
+        _check_order(items or [], order, key)
+        if old is None and items is None:
+            continue
+        merged = items if old is None else old
+        if old is not None and items is not None:
+            merged = _merge_value(below, old, items, False)
+        out[name] = _ordered(merged or [], order, old or [], key)
+        done = (*done, name)
+    return done
+
+
+def _go_kind(value: Json) -> str:
+    return {str: "string", bool: "bool", int: "int64", float: "float64"}.get(
+        type(value), "map[string]interface {}"
+    )
+
+
+def _check_order(items: list[Json], order: list[Json], key: str) -> None:
+    """The items of a patch must stand in the order given, which names them all."""
+    wanted = [v for v in items if not (key and isinstance(v, dict) and v.get(PATCH) == "delete")]
+    at = 0
+    for given in order:
+        if at < len(wanted) and _match(wanted[at], given, key):
+            at += 1
+    if at < len(wanted):
+        raise _server_error(
+            f"The order in patch list:\n{go_print(items)}\n doesn't match $setElementOrder list:\n{go_print(order)}\n"
+        )
+
+
+def _match(a: Json, b: Json, key: str) -> bool:
+    return bool(_merge_value_of(a, key) == _merge_value_of(b, key)) if key else bool(a == b)
+
+
+def _merge_value_of(item: Json, key: str) -> Json:
+    if not isinstance(item, dict) or key not in item:
+        raise _no_merge_key(item, key)
+    return item[key]
+
+
+def _merge_list(node: SchemaNode | None, old: list[Json], patch: list[Json], deleting: bool) -> list[Json]:
+    if not old and not patch:
+        return old
+    if not _is_list_of_maps(old, patch):
+        if deleting:
+            return [v for v in old if v not in patch]
+        merged = list(dict.fromkeys([*old, *patch]))
+        return _ordered(merged, patch, old, "")
+    key = node.patch_merge_key if node is not None else ""
+    if not key:
+        raise _server_error("cannot merge lists without merge key for " + (node.name if node else ""))
+    old, patch = _apply_directives(old, patch, key)
+    merged = list(old)
+    items = node.items if node is not None else None
+    for item in patch:
+        value = _merge_value_of(item, key)
+        at = next((i for i, v in enumerate(merged) if key in v and v[key] == value), None)
+        if at is None:
+            merged.append(item)
+        else:
+            merged[at] = _merge_map(items, merged[at], item)
+    return _ordered(merged, patch, old, key)
+
+
+def _is_list_of_maps(old: list[Json], patch: list[Json]) -> bool:
+    kinds = list(dict.fromkeys(_kind(v) for v in [*old, *patch]))
+    if kinds[0] == "slice":
+        raise PatchError(422, "Invalid", GENERIC_REFUSAL, {})  # "lists of lists are not supported"
+    if len(kinds) > 1:
+        raise _server_error(f"list element types are not identical: {go_print([old, patch])}")
+    return kinds[0] == "map"
+
+
+def _apply_directives(old: list[Json], patch: list[Json], key: str) -> tuple[list[Json], list[Json]]:
+    """Take the $patch items out of a list, deleting or replacing the old items as they say."""
+    plain = []
+    replace = False
+    for item in patch:
+        directive = item.get(PATCH) if PATCH in item else None
+        if PATCH not in item:
+            plain.append(item)
+        elif directive == "delete":
+            value = _merge_value_of(item, key)
+            old = [v for v in old if _merge_value_of(v, key) != value]
+        elif directive == "replace":
+            replace = True
+        elif directive == "merge":
+            raise _server_error("merging lists cannot yet be specified in the patch")
+        else:
+            raise _bad_patch_type(directive, item)
+    return (plain, []) if replace else (old, plain)
+
+
+def _ordered(merged: list[Json], wanted: list[Json], server: list[Json], key: str) -> list[Json]:
+    """Items of the patch in its order, items only the server has in its order, interleaved by the server's order."""
+    if key:
+        for item in (*merged, *wanted, *server):
+            _merge_value_of(item, key)
+
+    def index(items: list[Json], item: Json) -> int:
+        return next((i for i, v in enumerate(items) if _match(v, item, key)), -1)
+
+    mine = sorted((v for v in merged if index(wanted, v) >= 0), key=lambda v: index(wanted, v))
+    theirs = sorted((v for v in merged if index(wanted, v) < 0), key=lambda v: index(server, v))
+    out: list[Json] = []
+    while mine and theirs:
+        left, right = index(server, theirs[0]), index(server, mine[0])
+        out.append((theirs if 0 <= left < right else mine).pop(0))
+    return out + mine + theirs
+
+
+# --- errors -----------------------------------------------------------------------------------------------
+
+
+def _no_merge_key(item: Json, key: str) -> PatchError:
+    return _server_error(f"map: {go_print(item)} does not contain declared merge key: {key}")
+
+
+def _bad_patch_type(directive: Json, patch: Obj) -> PatchError:
+    text = directive if isinstance(directive, str) else f"%!s({_go_kind(directive)}={go_print(directive)})"
+    return _server_error(f"unknown patch type: {text} in map: {go_print(patch)}")
+
+
+def go_print(value: Any) -> str:
+    """A decoded JSON value as Go's %v shows it."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{k}:{go_print(value[k])}" for k in sorted(value)) + "]"
+    if isinstance(value, list | tuple):
+        return "[" + " ".join(map(go_print, value)) + "]"
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
