@@ -136,14 +136,11 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Body:
 
 
 def _cause_text(cause: Cause) -> str:
-    return f"{cause.field}: {cause.message}" if cause.field else f"<nil>: {cause.message}"
+    return f"{cause.field or '<nil>'}: {cause.message}"
 
 
 def _cause_body(cause: Cause) -> Body:
-    body: Body = {"reason": cause.reason, "message": cause.message}
-    if cause.field:
-        body["field"] = cause.field
-    return body
+    return {"reason": cause.reason, "message": cause.message, "field": cause.field or "<nil>"}
 
 
 def invalid_object(resource: Resource, name: str, causes: Sequence[Cause]) -> Body:
@@ -201,8 +198,8 @@ def method_not_allowed() -> Body:
 
 def not_supported(resource: Resource, verb: str) -> Body:
     """405 of a kind that knows the URL, but not the verb."""
-    message = f"{verb} is not supported on resources of kind {_quote(resource.group_resource)}"
-    return status(405, "MethodNotAllowed", message, {**_details(resource, "")})
+    message = f'{verb} is not supported on resources of kind "{resource.group_resource}"'
+    return status(405, "MethodNotAllowed", message, _details(resource, ""))
 
 
 def not_acceptable(accepted: Sequence[str]) -> Body:
@@ -215,6 +212,11 @@ def unsupported_media_type(accepted: Sequence[str]) -> Body:
     listed = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
     return status(415, "UnsupportedMediaType", message)
+
+
+def unsupported_patch() -> Body:
+    """A patch of an unknown content type, refused before the resource sees it."""
+    return status(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
 def too_large(message: str = "Request entity too large: limit is 3145728") -> Body:
@@ -234,9 +236,9 @@ def too_old(wanted: int, floor: int) -> Body:
     return expired(f"too old resource version: {wanted} ({floor})")
 
 
-def compacted() -> Body:
-    """A read at a revision the store has compacted away."""
-    return expired("The resourceVersion for the provided watch is too old.")
+def compacted(verb: str) -> Body:
+    """A list or watch at a revision the store has compacted away."""
+    return expired(f"The resourceVersion for the provided {verb} is too old.")
 
 
 CONTINUE_EXPIRED = (
@@ -245,7 +247,6 @@ CONTINUE_EXPIRED = (
     "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
     "modified, or deleted between the time the first chunk was returned and now may show up in the list."
 )
-LIST_EXPIRED = "The provided from version has expired"  # replaced below where a list, not a token, is too old
 
 
 def continue_expired(more: str) -> Body:
@@ -276,11 +277,9 @@ def too_many_requests(message: str, retry_after_s: int = 0, causes: Sequence[Bod
     return status(429, "TooManyRequests", message, details)
 
 
-def server_timeout(resource: Resource, operation: str, message: str, retry_after_s: int = 0) -> Body:
-    """500: come back later (the store was slow or the namespace not ready)."""
+def server_timeout(resource: Resource, operation: str, retry_after_s: int = 0) -> Body:
+    """500: come back later (the store was slow or a cache not ready)."""
     details = _details(resource, operation)
-    if message:
-        details["causes"] = [{"message": message}]
     if retry_after_s:
         details["retryAfterSeconds"] = retry_after_s
     text = (
@@ -302,7 +301,3 @@ def plain_error(message: str) -> Body:
 
 def service_unavailable(message: str) -> Body:
     return status(503, "ServiceUnavailable", message)
-
-
-def _quote(text: str) -> str:
-    return f'"{text}"'
