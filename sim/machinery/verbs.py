@@ -1,0 +1,329 @@
+"""The verbs that read and write one object: get, create, update, patch, as generators of store operations.
+
+Turns a `Call` into store operations one at a time and, in the end, into a `Reply`; refusals are raised.
+The same generator runs straight through on a store in memory and step by step over a slow one.
+
+Order of a create: decode, default, field ownership, admission, system fields, strategy, generated name,
+validation, last admission, store.  Order of an update: the same on top of the stored object, inside the loop
+that tries again when somebody else wrote in between.
+
+Holds: an object given to `Put` has a metadata dict of its own (the store stamps it in place); a write that
+changes nothing writes nothing.
+
+Mirrors  kubernetes v1.25 apiserver pkg/registry/generic/registry/store.go, pkg/registry/rest/{create,update}.go,
+         pkg/endpoints/handlers/{create,update,patch}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from sim.machinery import managed as ownership
+from sim.machinery.api import Obj, Reply
+from sim.machinery.names_gen import generated_name, new_uid
+from sim.machinery.patch import PatchError, json_patch, merge_patch
+from sim.machinery.scheme import Resource
+from sim.machinery.store import Answer, Delete, Get, Item, Managed, Op, Put
+from sim.machinery.strategic import strategic_merge
+from sim.machinery.strategies import (
+    for_create,
+    for_status,
+    for_update,
+    keep_system_fields,
+    strategy_of,
+    with_metadata,
+)
+from sim.machinery.strategies_service import ServiceRefusal, prepare_service
+from sim.machinery.verbs_call import (
+    Call,
+    Refusal,
+    Steps,
+    bad_request,
+    check_name,
+    found,
+    internal,
+    parse_revision,
+    written,
+)
+
+# patch.go: MaxRetryWhenPatchConflicts; a PUT goes round as long as its own revision still holds.
+TRIES_MAX = 5
+Transform = Callable[[Item], Obj]
+Writes = Generator[Op, Answer, Reply]
+
+
+def get(call: Call) -> Steps:
+    item = found((yield Get(call.key)))
+    if item is None:
+        raise call.not_found()
+    return Reply(200, item=item)
+
+
+# --- create -----------------------------------------------------------------------------------------------
+
+
+def create(call: Call) -> Steps:
+    """POST to a collection."""
+    return (yield from create_object(call, call.registry.rules.decode(call)))
+
+
+def create_object(call: Call, obj: Obj) -> Steps:
+    registry, resource, request = call.registry, call.resource, call.request
+    names = registry.names
+    metadata = dict(obj.get("metadata") or {})
+    if resource.namespaced:
+        if metadata.get("namespace", request.namespace) != request.namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        metadata["namespace"] = request.namespace
+    if metadata.get("resourceVersion") and not call.dry_run:
+        raise internal("resourceVersion should not be set on objects to be created")
+    for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+        metadata.pop(field, None)
+    obj = registry.rules.defaults(resource, {**obj, "metadata": metadata})
+    record = ownership.on_create(resource.schema, obj, call.writer(), _reset(resource, call.subresource))
+    obj = without_record(registry.rules.admit(call, obj, None))
+    base = obj["metadata"].get("generateName", "")
+    fixed = obj["metadata"].get("name", "")
+    system = {"uid": new_uid(registry.bits), "creationTimestamp": call.now_text}
+    if not fixed and base:
+        system["name"] = generated_name(base, registry.bits)
+    obj = {**obj, "metadata": {**obj["metadata"], **system}}
+    if resource.plural == "services":
+        obj = yield from _allocate(call, obj, None)
+    obj = for_create(resource.plural, obj, names)
+    registry.rules.valid(call, obj, None)
+    registry.rules.check(call, obj, None)
+    name = obj["metadata"].get("name", "")
+    key = registry.scheme.key(resource, request.namespace, name)
+    if call.dry_run:
+        existing = found((yield Get(key)))
+        if existing is None:
+            return Reply(201, item=Item(key, obj, 0, 0, record), warnings=tuple(call.warnings))
+    else:
+        answer = yield Put(key, obj, 0, record, request.cause)
+        item = written(answer)
+        if item is not None:
+            return Reply(201, item=item, warnings=tuple(call.warnings))
+        existing = found((yield Get(key)))
+    raise call.already_exists(name, existing) if fixed else call.name_taken(base)
+
+
+def without_record(obj: Obj) -> Obj:
+    """Ownership lives beside the object."""
+    return with_metadata(obj, managedFields=None) if "managedFields" in obj["metadata"] else obj
+
+
+def _reset(resource: Resource, subresource: str) -> dict[str, object]:
+    return ownership.reset_fields(resource.plural, subresource, strategy_of(resource.plural).status)
+
+
+def _allocate(call: Call, obj: Obj, old: Obj | None) -> Generator[Op, Answer, Obj]:
+    """Give a Service its addresses and ports."""
+    registry = call.registry
+    try:
+        return (yield from prepare_service(call.resource, obj, old, registry.service_cidr, registry.bits))
+    except ServiceRefusal as refusal:
+        if refusal.full:
+            raise internal(refusal.full) from None
+        raise call.invalid(obj["metadata"].get("name", ""), refusal.causes) from None
+
+
+# --- update -----------------------------------------------------------------------------------------------
+
+
+def update(call: Call) -> Steps:
+    """PUT to a name, or to its /status."""
+    obj = call.registry.rules.decode(call)
+    check_name(obj, call)
+    metadata = obj["metadata"]
+    revision, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
+    parse_revision(revision)
+    strategy = strategy_of(call.resource.plural)
+    obj = call.registry.rules.defaults(call.resource, obj)
+
+    def replace(item: Item) -> Obj:
+        _check_uid(call, uid, item)
+        if revision and revision != "0":
+            if revision != item.obj["metadata"]["resourceVersion"]:
+                raise call.modified()
+        elif not strategy.unconditional and not call.subresource:
+            raise must_specify_revision(call)
+        return obj
+
+    if strategy.create_by_put and not call.subresource:
+        if found((yield Get(call.key))) is None:
+            if revision and revision != "0":
+                raise call.conflict(_gone(call, uid)) if uid else call.not_found()
+            return (yield from create_object(call, obj))
+    return (yield from update_object(call, replace))
+
+
+def _check_uid(call: Call, uid: str, item: Item) -> None:
+    stored = item.obj["metadata"].get("uid", "")
+    if uid and uid != stored:
+        raise call.conflict(
+            f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}"
+        )
+
+
+def _gone(call: Call, uid: str) -> str:
+    return (
+        f"StorageError: invalid object, Code: 4, Key: {registry_key(call)}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
+    )
+
+
+def registry_key(call: Call) -> str:
+    """The key as upstream's messages show it."""
+    request = call.request
+    middle = f"{request.namespace}/" if request.namespace else ""
+    return f"/registry/{call.resource.plural}/{middle}{request.name}"
+
+
+def must_specify_revision(call: Call) -> Refusal:
+    # Quirk: this one message names the plural resource, and prints the number in hexadecimal.
+    resource, name = call.resource, call.request.name
+    text = "Invalid value: 0x0: must be specified for an update"
+    cause = {"reason": "FieldValueInvalid", "message": text, "field": "metadata.resourceVersion"}
+    return Refusal(
+        422,
+        "Invalid",
+        f'{resource.group_resource} "{name}" is invalid: metadata.resourceVersion: {text}',
+        call.details(name, causes=[cause]),
+    )
+
+
+def update_object(call: Call, transform: Transform, owns: bool = True) -> Steps:
+    """Read, change, check and write until nobody interfered."""
+    last: Refusal | None = None
+    for _ in range(TRIES_MAX):
+        item = found((yield Get(call.key)))
+        if item is None:
+            raise call.not_found()
+        wanted = transform(item)
+        obj, record = yield from _prepared(call, wanted, item, owns)
+        if obj == item.obj and record == item.managed and not _is_removed(call, obj):
+            return Reply(200, item=item, warnings=tuple(call.warnings))
+        if call.dry_run:
+            item = Item(item.key, obj, item.rev, item.created, record)
+            return Reply(200, item=item, warnings=tuple(call.warnings))
+        removed = _is_removed(call, obj)
+        if removed:
+            answer = yield Delete(call.key, item.rev, call.request.cause)
+        else:
+            obj = {**obj, "metadata": {**obj["metadata"]}}
+            answer = yield Put(call.key, obj, item.rev, record, call.request.cause)
+        done = written(answer)
+        if done is not None:
+            shown = Item(done.key, obj, item.rev, item.created, record) if removed else done
+            return Reply(200, item=shown, warnings=tuple(call.warnings))
+        last = call.modified()
+    assert last is not None
+    raise last
+
+
+def _prepared(
+    call: Call, wanted: Obj, item: Item, owns: bool
+) -> Generator[Op, Answer, tuple[Obj, tuple[Managed, ...]]]:
+    """The object an update stores, and who owns its fields then."""
+    registry, resource = call.registry, call.resource
+    names, old, plural = registry.names, item.obj, resource.plural
+    record = item.managed
+    if owns:
+        live = ownership.live_or_given(record, wanted, call.subresource)
+        reset = _reset(resource, call.subresource)
+        record = ownership.on_update(resource.schema, live, old, wanted, call.writer(), reset)
+    new = without_record(registry.rules.admit(call, wanted, old))
+    if resource.namespaced and not new["metadata"].get("namespace"):
+        new = with_metadata(new, namespace=call.request.namespace)
+    new = keep_system_fields(new, old)
+    if call.subresource == "status":
+        new = for_status(plural, new, old, names)
+    elif call.subresource == "":
+        if plural == "services":
+            new = yield from _allocate(call, new, old)
+        new = for_update(plural, new, old, names)
+    if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
+        new = with_metadata(new, resourceVersion=old["metadata"]["resourceVersion"])
+    if new is not old:
+        _check_finalizers(call, new, old)
+        registry.rules.valid(call, new, old)
+        registry.rules.check(call, new, old)
+    return new, record
+
+
+def _check_finalizers(call: Call, new: Obj, old: Obj) -> None:
+    """No new finalizer on an object that is going."""
+    if not old["metadata"].get("deletionTimestamp"):
+        return
+    before = old["metadata"].get("finalizers") or []
+    added = [name for name in new["metadata"].get("finalizers") or [] if name not in before]
+    if added:
+        shown = ", ".join(f'"{name}"' for name in added)
+        text = f"Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
+        raise call.invalid(call.request.name, [("FieldValueForbidden", "metadata.finalizers", text)])
+
+
+def _is_removed(call: Call, obj: Obj) -> bool:
+    """True if this update takes the last thing away that kept a deleted object."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if metadata.get("deletionGracePeriodSeconds", 0) != 0:
+        return False
+    return call.resource.plural != "namespaces" or not (obj.get("spec") or {}).get("finalizers")
+
+
+# --- patch ------------------------------------------------------------------------------------------------
+
+
+def patch(call: Call) -> Steps:
+    """PATCH of JSON, merge or strategic merge kind."""
+    names, resource = call.registry.names, call.resource
+    kind = call.request.content_type.partition(";")[0].strip()
+    body = call.request.body
+    if kind == names.media_apply_patch or kind not in (
+        names.media_json_patch,
+        names.media_merge_patch,
+        names.media_strategic_patch,
+    ):
+        raise _unsupported_patch(call)
+
+    def change(item: Item) -> Obj:
+        try:
+            if kind == names.media_json_patch:
+                out = json_patch(item.obj, body)
+            elif kind == names.media_merge_patch:
+                out = merge_patch(item.obj, body)
+            else:
+                out = strategic_merge(resource.schema, item.obj, body)
+        except PatchError as error:
+            raise Refusal(error.code, error.reason, error.message, error.details) from None
+        if out is item.obj:
+            return item.obj
+        check_name(out, call)
+        _check_uid(call, out["metadata"].get("uid", ""), item)
+        revision = out["metadata"].get("resourceVersion", "")
+        parse_revision(revision)
+        if revision and revision != item.obj["metadata"]["resourceVersion"]:
+            raise call.modified()
+        return call.registry.rules.defaults(resource, out)
+
+    return (yield from update_object(call, change))
+
+
+def _unsupported_patch(call: Call) -> Refusal:
+    names = call.registry.names
+    kinds = (
+        names.media_json_patch,
+        names.media_merge_patch,
+        names.media_strategic_patch,
+        names.media_apply_patch,
+    )
+    text = (
+        f"the body of the request was in an unknown format - accepted media types include: {', '.join(kinds)}"
+    )
+    return Refusal(415, "UnsupportedMediaType", text)

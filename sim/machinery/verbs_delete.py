@@ -1,0 +1,249 @@
+"""Deletion: marks, grace periods, finalizers, and the object's end; collections of them.
+
+Turns a DELETE into at most one write per object.  An object with finalizers, or a pod on a node, is marked
+first; the update that takes the last reason away removes it (`verbs.update_object`).
+
+Holds: a deletion timestamp only ever moves earlier; finalizers are never added once an object is marked,
+except by the deletion itself.
+
+Mirrors  kubernetes v1.25 apiserver pkg/registry/rest/delete.go, pkg/registry/generic/registry/store.go
+         (Delete, DeleteCollection), pkg/registry/core/{pod,namespace}.
+Differs  events of a deleted namespace's contents are the namespace controller's; nothing cascades here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim.machinery.api import Json, Obj, Reply, Request
+from sim.machinery.store import Delete, Get, Item, Page, Put
+from sim.machinery.strategies import strategy_of, with_metadata
+from sim.machinery.verbs import TRIES_MAX
+from sim.machinery.verbs_call import (
+    Call,
+    Refusal,
+    Steps,
+    any_of,
+    found,
+    internal,
+    is_true,
+    written,
+)
+from sim.units import SECOND, format_time, parse_time
+
+# Registries that answer the deleted object instead of a Status (ReturnDeletedObject).
+RETURNS_OBJECT = ("pods", "services", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts",
+                  "podtemplates", "resourcequotas")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    grace_s: int | None = None
+    policy: str = ""
+    uid: str | None = None
+    revision: str | None = None
+    orphan_dependents: bool | None = None
+
+
+def options_of(request: Request) -> DeleteOptions:
+    """From the body; only without a body from the query."""
+    body = request.body
+    if body:
+        if not isinstance(body, dict):
+            raise internal("couldn't get version/kind; json parse error")
+        given = any_of(body.get("preconditions"))
+        return DeleteOptions(
+            body.get("gracePeriodSeconds"),
+            body.get("propagationPolicy") or "",
+            given.get("uid"),
+            given.get("resourceVersion"),
+            body.get("orphanDependents"),
+        )
+    query = request.options
+    orphan = is_true(query, "orphanDependents") if "orphanDependents" in query else None
+    grace = query.get("gracePeriodSeconds", "")
+    return DeleteOptions(
+        int(grace) if grace else None,
+        query.get("propagationPolicy", ""),
+        query.get("uid"),
+        query.get("resourceVersion"),
+        orphan,
+    )
+
+
+def delete(call: Call) -> Steps:
+    call.registry.rules.check(call, None, None)
+    return (yield from delete_object(call, options_of(call.request)))
+
+
+def delete_object(call: Call, options: DeleteOptions) -> Steps:
+    last = call.modified()
+    for _ in range(TRIES_MAX):
+        item = found((yield Get(call.key)))
+        if item is None:
+            raise call.not_found()
+        _check_preconditions(call, options, item)
+        marked = _marked(call, options, item)
+        if marked is None:  # graceful deletion goes on already, nothing shortens it
+            return Reply(200, item=item)
+        going = _stays(call, marked)
+        if call.dry_run:
+            return _answer(call, item, marked, going, options)
+        if going:
+            if marked is item.obj:
+                return _answer(call, item, marked, going, options)
+            marked = {**marked, "metadata": {**marked["metadata"]}}
+            done = written((yield Put(call.key, marked, item.rev, item.managed, call.request.cause)))
+            if done is not None:
+                return _answer(call, done, done.obj, going, options)
+        else:
+            done = written((yield Delete(call.key, item.rev, call.request.cause)))
+            if done is not None:
+                if call.resource.plural == "services":
+                    yield Delete(
+                        f"//endpoints/{call.request.namespace}/{call.request.name}", None, call.request.cause
+                    )
+                return _answer(call, item, marked, going, options)
+        last = call.modified()
+    raise last
+
+
+def _check_preconditions(call: Call, options: DeleteOptions, item: Item) -> None:
+    metadata = item.obj["metadata"]
+    uid, revision = metadata.get("uid", ""), metadata["resourceVersion"]
+    if call.resource.plural == "namespaces":
+        if options.uid is not None and options.uid != uid:
+            text = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {uid}"
+            raise call.conflict(text)
+        if options.revision is not None and options.revision != revision:
+            text = f"Precondition failed: ResourceVersion in precondition: {options.revision}, ResourceVersion in object meta: {revision}"
+            raise call.conflict(text)
+        return
+    # Quirk: these two name the kind where every other conflict names the resource.
+    if options.uid is not None and options.uid != uid:
+        text = f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+        raise call.conflict(text, call.resource.kind)
+    if options.revision is not None and options.revision != revision:
+        text = f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
+        raise call.conflict(text, call.resource.kind)
+
+
+def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
+    """The object with its deletion mark and finalizers; None if there is nothing to do but wait."""
+    obj = item.obj
+    metadata = obj["metadata"]
+    now_us = call.registry.wall_us() // SECOND * SECOND
+    finalizers = _finalizers(call, options, obj)
+    fields: dict[str, Json] = {}
+    if finalizers != (metadata.get("finalizers") or []):
+        fields["finalizers"] = finalizers or None
+        if not finalizers and "finalizers" not in metadata:
+            del fields["finalizers"]
+    grace_s = _grace_s(call, options, obj)
+    deleted = metadata.get("deletionTimestamp")
+    if deleted:
+        left_s = metadata.get("deletionGracePeriodSeconds", 0)
+        if grace_s is not None and grace_s < left_s:
+            at_us = parse_time(deleted) - left_s * SECOND + grace_s * SECOND
+            fields |= {"deletionTimestamp": format_time(at_us), "deletionGracePeriodSeconds": grace_s}
+        elif left_s and not fields:
+            return None
+    else:
+        fields["deletionTimestamp"] = format_time(now_us + (grace_s or 0) * SECOND)
+        fields["deletionGracePeriodSeconds"] = grace_s or 0
+        if metadata.get("generation", 0) > 0:
+            fields["generation"] = metadata["generation"] + 1
+    marked = with_metadata(obj, **fields) if fields else obj
+    if call.resource.plural == "namespaces" and (obj.get("status") or {}).get("phase") != "Terminating":
+        marked = {**marked, "status": {**(marked.get("status") or {}), "phase": "Terminating"}}
+    return marked
+
+
+def _grace_s(call: Call, options: DeleteOptions, obj: Obj) -> int | None:
+    """Grace period of a graceful kind; None where deletion is not graceful, or not asked to change."""
+    if not strategy_of(call.resource.plural).graceful:
+        return None
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    grace_s = options.grace_s
+    if grace_s is None:
+        if obj["metadata"].get("deletionTimestamp"):
+            return None
+        grace_s = spec.get("terminationGracePeriodSeconds", 30)
+    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+        return 0
+    return 1 if grace_s < 0 else int(grace_s)
+
+
+def _finalizers(call: Call, options: DeleteOptions, obj: Obj) -> list[str]:
+    """Finalizers after the propagation policy has had its say."""
+    names = call.registry.names
+    orphan, foreground = names.finalizer_orphan, names.finalizer_foreground
+    present = obj["metadata"].get("finalizers") or []
+    policy = options.policy
+    if not policy and options.orphan_dependents is not None:
+        policy = "Orphan" if options.orphan_dependents else "Background"
+    if not policy:
+        if orphan in present or foreground in present:
+            return list(present)
+        policy = strategy_of(call.resource.plural).default_propagation
+    kept = [name for name in present if name not in (orphan, foreground)]
+    if policy == "Orphan":
+        return [*kept, orphan]
+    return [*kept, foreground] if policy == "Foreground" else kept
+
+
+def _stays(call: Call, obj: Obj) -> bool:
+    """True if the object is kept for now."""
+    metadata = obj["metadata"]
+    if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds", 0):
+        return True
+    return call.resource.plural == "namespaces" and bool((obj.get("spec") or {}).get("finalizers"))
+
+
+def _answer(call: Call, item: Item, obj: Obj, stays: bool, options: DeleteOptions) -> Reply:
+    code = 202 if stays and options.orphan_dependents is False else 200
+    warnings = tuple(call.warnings)
+    if stays or call.resource.plural in RETURNS_OBJECT:
+        shown = item if obj is item.obj else Item(item.key, obj, item.rev, item.created, item.managed)
+        return Reply(code, item=shown, warnings=warnings)
+    details = call.details(call.request.name, uid=item.obj["metadata"].get("uid", ""))
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    return Reply(code, body=body, warnings=warnings)
+
+
+def delete_collection(call: Call, page: Page) -> Steps:
+    """DELETE each item of a list already made; stops at the first refusal but NotFound."""
+    request = call.request
+    options = options_of(request)
+    for item in page.items:
+        metadata = item.obj["metadata"]
+        one = Call(
+            _renamed(request, metadata.get("namespace", ""), metadata["name"]),
+            call.resource,
+            call.registry,
+            call.dry_run,
+            call.options,
+            call.warnings,
+        )
+        try:
+            yield from delete_object(one, options)
+        except Refusal as refusal:
+            if refusal.code != 404:
+                raise
+    return Reply(200, items=page.items, revision=page.rev, warnings=tuple(call.warnings))
+
+
+def _renamed(request: Request, namespace: str, name: str) -> Request:
+    return Request(
+        verb="delete",
+        resource=request.resource,
+        group=request.group,
+        version=request.version,
+        namespace=namespace,
+        name=name,
+        options=request.options,
+        body=request.body,
+        user=request.user,
+        manager=request.manager,
+        cause=request.cause,
+    )

@@ -1,0 +1,292 @@
+"""Subresources that are not plain parts of their object: binding, eviction, scale, finalize, ephemeral containers.
+
+Turns such a request into the write it stands for on the object behind it.
+
+Holds: a pod is bound once; an eviction takes its budget before it deletes, and only when the budget allows it.
+
+Mirrors  kubernetes v1.25 pkg/registry/core/pod/storage/{storage,eviction}.go, pkg/registry/apps/*/storage,
+         pkg/registry/core/namespace/storage.
+Differs  a conflict over a budget is tried again at once, not 20 times 0.5 s apart: the generator meets one only when
+         another writer came in between on a slow store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from sim.machinery.api import Obj, Reply
+from sim.machinery.selectors import from_selector
+from sim.machinery.status import too_many_requests
+from sim.machinery.store import Answer, Get, Item, Op, Page, Put, Range
+from sim.machinery.strategies import with_metadata
+from sim.machinery.verbs import TRIES_MAX, get, patch, update, update_object
+from sim.machinery.verbs_call import Call, Refusal, Steps, any_of, bad_request, found, internal, written
+from sim.machinery.verbs_delete import DeleteOptions, delete_object
+from sim.machinery.verbs_scale import get_scale, write_scale
+
+DISRUPTED_MAX = 2000  # eviction.go: MaxDisruptedPodSize
+STALE_RETRY_S = 10  # eviction.go: the controller has not seen the budget's newest generation
+
+
+def _success(call: Call) -> Reply:
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return Reply(201, body=body, warnings=tuple(call.warnings))
+
+
+# --- binding ----------------------------------------------------------------------------------------------
+
+
+def bind(call: Call) -> Steps:
+    """POST pods/NAME/binding, or bindings with the pod's name inside."""
+    body = any_of(call.request.body)
+    metadata = any_of(body.get("metadata"))
+    if not call.request.name:
+        if not metadata.get("name"):
+            raise bad_request("Name parameter required.")
+        call.request.name = metadata["name"]
+    if metadata.get("name") != call.request.name:
+        raise bad_request("name in URL does not match name in Binding object")
+    if metadata.get("namespace", call.request.namespace) != call.request.namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    target = any_of(body.get("target"))
+    kind, node = target.get("kind", ""), target.get("name", "")
+    if kind not in ("", "Node"):
+        raise internal(f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
+    if not node:
+        raise internal("target.name: Required value")
+
+    def assign(item: Item) -> Obj:
+        return _assigned(call, item, metadata, node)
+
+    yield from update_object(call, assign, owns=False)
+    return _success(call)
+
+
+def _assigned(call: Call, item: Item, binding: Obj, node: str) -> Obj:
+    pod, name = item.obj, call.request.name
+    own = pod["metadata"]
+    uid, revision = binding.get("uid", ""), binding.get("resourceVersion", "")
+    for wanted, stored, what in (
+        (uid, own["uid"], "UID"),
+        (revision, own["resourceVersion"], "ResourceVersion"),
+    ):
+        if wanted and wanted != stored:
+            text = f"StorageError: invalid object, Code: 4, Key: /registry/pods/{call.request.namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {stored}"
+            raise call.conflict(text)
+    if own.get("deletionTimestamp"):
+        raise _binding_conflict(call, f"pod {name} is being deleted, cannot be assigned to a host")
+    spec = pod.get("spec") or {}
+    if spec.get("nodeName"):
+        raise _binding_conflict(call, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    bound = {**pod, "spec": {**spec, "nodeName": node}, "status": _scheduled(call, pod.get("status") or {})}
+    annotations = binding.get("annotations")
+    if annotations:
+        bound = with_metadata(bound, annotations={**(own.get("annotations") or {}), **annotations})
+    return bound
+
+
+def _binding_conflict(call: Call, text: str) -> Refusal:
+    name = call.request.name
+    message = f'Operation cannot be fulfilled on pods/binding "{name}": {text}'
+    return Refusal(409, "Conflict", message, {"name": name, "kind": "pods/binding"})
+
+
+def _scheduled(call: Call, status: Obj) -> Obj:
+    conditions = status.get("conditions") or []
+    old = next((c for c in conditions if c["type"] == "PodScheduled"), None)
+    if old is not None and old["status"] == "True":
+        return status
+    new = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": call.now_text,
+    }
+    kept = [new if c is old else c for c in conditions] if old is not None else [*conditions, new]
+    return {**status, "conditions": kept}
+
+
+# --- eviction ---------------------------------------------------------------------------------------------
+
+
+def evict(call: Call) -> Steps:
+    """POST pods/NAME/eviction: a deletion that asks the pod's budget first."""
+    body = any_of(call.request.body)
+    if any_of(body.get("metadata")).get("name") != call.request.name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    asked = any_of(body.get("deleteOptions"))
+    call.dry_run = call.dry_run or bool(asked.get("dryRun"))
+    given = any_of(asked.get("preconditions"))
+    options = DeleteOptions(
+        asked.get("gracePeriodSeconds"),
+        asked.get("propagationPolicy") or "",
+        given.get("uid"),
+        given.get("resourceVersion"),
+    )
+    item = found((yield Get(call.key)))
+    if item is None:
+        raise call.not_found()
+    pod = item.obj
+    if not _ignores_budget(pod):
+        budget = yield from _budget_of(call, pod)
+        if budget is not None:
+            yield from _spend(call, pod, budget)
+    yield from delete_object(call, options)
+    return _success(call)
+
+
+def _ignores_budget(pod: Obj) -> bool:
+    phase = (pod.get("status") or {}).get("phase")
+    return bool(pod["metadata"].get("deletionTimestamp")) or phase in ("Pending", "Succeeded", "Failed")
+
+
+def _budget_of(call: Call, pod: Obj) -> Generator[Op, Answer, Item | None]:
+    budgets = call.registry.scheme.resource("poddisruptionbudgets")
+    page = yield Range(call.registry.scheme.prefix(budgets, call.request.namespace))
+    assert isinstance(page, Page)
+    labels = pod["metadata"].get("labels") or {}
+    matching = []
+    for item in page.items:
+        selector = (item.obj.get("spec") or {}).get("selector")
+        if selector is not None and from_selector(selector).matches(labels):
+            matching.append(item)
+    if len(matching) > 1:
+        raise internal_error(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+    return matching[0] if matching else None
+
+
+def internal_error(text: str) -> Refusal:
+    return Refusal(500, "InternalError", text, {"causes": [{"message": text}]})
+
+
+def _is_ready(pod: Obj) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def _spend(call: Call, pod: Obj, item: Item) -> Generator[Op, Answer, None]:
+    """Take one disruption of the budget, or refuse the eviction."""
+    for _ in range(TRIES_MAX):
+        status = item.obj.get("status") or {}
+        healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+        if not _is_ready(pod) and healthy >= desired > 0:
+            return
+        _check_budget(call, item.obj, status)
+        if call.dry_run:
+            return
+        disrupted = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: call.now_text}
+        allowed = status.get("disruptionsAllowed", 0) - 1
+        new = {**status, "disruptionsAllowed": allowed, "disruptedPods": disrupted}
+        if allowed == 0 and new.get("conditions"):
+            new["conditions"] = [_insufficient(call, c) for c in new["conditions"]]
+        obj = {**item.obj, "metadata": {**item.obj["metadata"]}, "status": new}
+        if written((yield Put(item.key, obj, item.rev, item.managed, call.request.cause))) is not None:
+            return
+        again = found((yield Get(item.key)))
+        if again is None:
+            return
+        item = again
+    raise Refusal.of(too_many_requests("", STALE_RETRY_S))
+
+
+def _insufficient(call: Call, condition: Obj) -> Obj:
+    if condition["type"] != "DisruptionAllowed" or condition["status"] == "False":
+        return condition
+    return {
+        **condition,
+        "status": "False",
+        "reason": "InsufficientPods",
+        "lastTransitionTime": call.now_text,
+    }
+
+
+def _check_budget(call: Call, budget: Obj, status: Obj) -> None:
+    name = budget["metadata"]["name"]
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        cause = {
+            "reason": "DisruptionBudget",
+            "message": f"The disruption budget {name} is still being processed by the server.",
+        }
+        text = "Cannot evict pod as it would violate the pod's disruption budget."
+        raise Refusal.of(too_many_requests(text, STALE_RETRY_S, [cause]))
+    allowed = status.get("disruptionsAllowed", 0)
+    if allowed < 0:
+        raise call.forbidden(name, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods") or ()) > DISRUPTED_MAX:
+        raise call.forbidden(
+            name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        )
+    if allowed == 0:
+        text = (
+            f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods "
+            f"and has {status.get('currentHealthy', 0)} currently"
+        )
+        cause = {"reason": "DisruptionBudget", "message": text}
+        refusal = too_many_requests(
+            "Cannot evict pod as it would violate the pod's disruption budget.", 0, [cause]
+        )
+        raise Refusal.of(refusal)
+
+
+# --- finalize, ephemeral containers, log --------------------------------------------------------------------
+
+
+def finalize(call: Call) -> Steps:
+    """PUT namespaces/NAME/finalize: only spec.finalizers change."""
+    body = any_of(call.request.body)
+    finalizers = any_of(body.get("spec")).get("finalizers")
+
+    def change(item: Item) -> Obj:
+        revision = any_of(body.get("metadata")).get("resourceVersion", "")
+        if revision and revision != item.obj["metadata"]["resourceVersion"]:
+            raise call.modified()
+        spec = {k: v for k, v in (item.obj.get("spec") or {}).items() if k != "finalizers"}
+        return {**item.obj, "spec": {**spec, "finalizers": finalizers} if finalizers else spec}
+
+    return (yield from update_object(call, change, owns=False))
+
+
+def write_ephemeral(call: Call) -> Steps:
+    """PUT or PATCH pods/NAME/ephemeralcontainers: only that list changes (`verbs` restores the rest)."""
+    return (yield from (update(call) if call.request.verb == "update" else patch(call)))
+
+
+def read_log(call: Call) -> Steps:
+    """GET pods/NAME/log, answered by whoever knows the node agents."""
+    item = found((yield Get(call.key)))
+    if item is None:
+        raise call.not_found()
+    if not (item.obj.get("spec") or {}).get("nodeName"):
+        return Reply(204, body="")
+    if call.registry.log is None:
+        return Reply(200, body="")
+    return call.registry.log(call, item)
+
+
+SUBRESOURCES = {
+    ("create", "pods", "binding"): bind,
+    ("create", "bindings", ""): bind,
+    ("create", "pods", "eviction"): evict,
+    ("update", "namespaces", "finalize"): finalize,
+    ("get", "pods", "log"): read_log,
+    ("get", "pods", "ephemeralcontainers"): get,
+    ("update", "pods", "ephemeralcontainers"): write_ephemeral,
+    ("patch", "pods", "ephemeralcontainers"): write_ephemeral,
+}
+
+
+def verb_of(call: Call) -> object:
+    """The generator function of a subresource request; None if this server has none."""
+    request = call.request
+    special = SUBRESOURCES.get((request.verb, request.resource, request.subresource))
+    if special is not None:
+        return special
+    if request.subresource == "status":
+        return {"get": get, "update": update, "patch": patch}.get(request.verb)
+    if request.subresource == "scale":
+        return {"get": get_scale, "update": write_scale, "patch": write_scale}.get(request.verb)
+    return None
