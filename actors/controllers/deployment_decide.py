@@ -1,0 +1,462 @@
+"""What a Deployment wants: sizes of its ReplicaSets, its conditions and status.  Pure.
+
+Turns a Deployment and its ReplicaSets into new sizes (rolling update, proportional scaling), annotations and
+the next status.
+
+Holds: a rolling update never wants more than replicas + maxSurge pods nor gives up available ones below
+replicas - maxUnavailable.
+
+Mirrors  kubernetes v1.25 pkg/controller/deployment/{rolling.go,sync.go,progress.go},
+         pkg/controller/deployment/util/deployment_util.go.
+Differs  nothing known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.controllers.pod_owners import condition_of, int_or_percent
+from sim.machinery.api import Obj
+from sim.units import SECOND, format_time, parse_time
+
+if TYPE_CHECKING:
+    from sim.ident import Names
+
+MAX_INT32 = 2**31 - 1
+HISTORY_CHARS = 2000  # sync.go: maxRevHistoryLengthInChars
+PROGRESSING, AVAILABLE, REPLICA_FAILURE = "Progressing", "Available", "ReplicaFailure"
+NEW_AVAILABLE, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+
+
+def replicas_of(obj: Obj) -> int:
+    return int(obj["spec"].get("replicas", 1))
+
+
+def counted(rs: Obj, field: str) -> int:
+    return int(rs.get("status", {}).get(field, 0))
+
+
+def is_rolling(deployment: Obj) -> bool:
+    return bool(deployment["spec"].get("strategy", {}).get("type", "RollingUpdate") == "RollingUpdate")
+
+
+def fenceposts(deployment: Obj) -> tuple[int, int]:
+    """(surge, unavailable) in pods: surge rounds up, unavailable down, not both 0."""
+    if not is_rolling(deployment):
+        return 0, 0
+    replicas = replicas_of(deployment)
+    rolling = deployment["spec"].get("strategy", {}).get("rollingUpdate") or {}
+    surge = int_or_percent(rolling.get("maxSurge", 0), replicas, True)
+    unavailable = int_or_percent(rolling.get("maxUnavailable", 0), replicas, False)
+    if not surge and not unavailable:
+        unavailable = 1
+    return surge, unavailable
+
+
+def max_unavailable(deployment: Obj) -> int:
+    replicas = replicas_of(deployment)
+    if not is_rolling(deployment) or not replicas:
+        return 0
+    return min(fenceposts(deployment)[1], replicas)
+
+
+def has_deadline(deployment: Obj) -> bool:
+    deadline = deployment["spec"].get("progressDeadlineSeconds")
+    return deadline is not None and deadline != MAX_INT32
+
+
+def annotations_of(obj: Obj) -> dict[str, str]:
+    return obj["metadata"].get("annotations") or {}
+
+
+def int_annotation(obj: Obj, key: str) -> int | None:
+    text = annotations_of(obj).get(key)
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def revision(obj: Obj, names: Names) -> int:
+    return int_annotation(obj, names.annotation_revision) or 0
+
+
+def by_creation(rss: Sequence[Obj]) -> list[Obj]:
+    return sorted(rss, key=lambda rs: (rs["metadata"].get("creationTimestamp") or "", rs["metadata"]["name"]))
+
+
+def active(rss: Sequence[Obj]) -> list[Obj]:
+    return [rs for rs in rss if replicas_of(rs) > 0]
+
+
+def same_template(a: Obj, b: Obj, hash_label: str) -> bool:
+    """Templates alike but for the hash label."""
+    if a.get("spec") != b.get("spec"):
+        return False
+    bare: list[Obj] = []
+    for template in (a, b):
+        meta = template.get("metadata") or {}
+        labels = {k: v for k, v in (meta.get("labels") or {}).items() if k != hash_label}
+        bare.append({k: v for k, v in {**meta, "labels": labels}.items() if v})
+    return bare[0] == bare[1]
+
+
+def find_new(deployment: Obj, rss: Sequence[Obj], hash_label: str) -> Obj | None:
+    template = deployment["spec"]["template"]
+    return next(
+        (rs for rs in by_creation(rss) if same_template(rs["spec"]["template"], template, hash_label)), None
+    )
+
+
+def is_complete(deployment: Obj, status: Obj) -> bool:
+    replicas = replicas_of(deployment)
+    return (
+        status.get("updatedReplicas", 0) == replicas
+        and status.get("replicas", 0) == replicas
+        and status.get("availableReplicas", 0) == replicas
+        and status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
+    )
+
+
+# --- sizes ------------------------------------------------------------------------------------------------
+
+
+def total(rss: Sequence[Obj]) -> int:
+    return sum(replicas_of(rs) for rs in rss)
+
+
+def new_size(deployment: Obj, rss: Sequence[Obj], new_replicas: int) -> int:
+    """Size of the new ReplicaSet, of `new_replicas` now; `rss` are all others."""
+    replicas = replicas_of(deployment)
+    if not is_rolling(deployment):
+        return replicas
+    rolling = deployment["spec"].get("strategy", {}).get("rollingUpdate") or {}
+    room = replicas + int_or_percent(rolling.get("maxSurge", 0), replicas, True) - total(rss) - new_replicas
+    return new_replicas + max(0, min(room, replicas - new_replicas)) if room > 0 else new_replicas
+
+
+def unhealthy_cuts(olds: Sequence[Obj], budget: int) -> list[tuple[Obj, int]]:
+    """Take away old pods that are not available, oldest ReplicaSet first: (ReplicaSet, new size)."""
+    cuts = []
+    for rs in by_creation(olds):
+        if budget <= 0:
+            break
+        size, available = replicas_of(rs), counted(rs, "availableReplicas")
+        if size and size != available:
+            cut = min(budget, size - available)
+            if cut < 0:
+                continue
+            budget -= cut
+            cuts.append((rs, size - cut))
+    return cuts
+
+
+def old_budget(deployment: Obj, rss: Sequence[Obj], new: Obj) -> int:
+    """How many old pods may go."""
+    minimum = replicas_of(deployment) - max_unavailable(deployment)
+    return total(rss) - minimum - (replicas_of(new) - counted(new, "availableReplicas"))
+
+
+def available_cuts(deployment: Obj, rss: Sequence[Obj], olds: Sequence[Obj]) -> list[tuple[Obj, int]]:
+    """Take away old pods as far as more are available than must be."""
+    available = sum(counted(rs, "availableReplicas") for rs in rss)
+    budget = available - (replicas_of(deployment) - max_unavailable(deployment))
+    cuts = []
+    for rs in by_creation(olds):
+        if budget <= 0:
+            break
+        size = replicas_of(rs)
+        if size:
+            cut = min(size, budget)
+            budget -= cut
+            cuts.append((rs, size - cut))
+    return cuts
+
+
+def active_or_latest(new: Obj | None, olds: Sequence[Obj]) -> Obj | None:
+    """The one ReplicaSet to scale, if there is but one active (or none: the newest)."""
+    running = active([*olds, new] if new is not None else olds)
+    if len(running) == 1:
+        return running[0]
+    if running or (new is None and not olds):
+        return None
+    return new if new is not None else by_creation(olds)[-1]
+
+
+def is_saturated(deployment: Obj, new: Obj | None, names: Names) -> bool:
+    if new is None:
+        return False
+    replicas = replicas_of(deployment)
+    desired = int_annotation(new, names.annotation_desired_replicas)
+    return (
+        replicas_of(new) == replicas and desired == replicas and counted(new, "availableReplicas") == replicas
+    )
+
+
+def _round_half_away(numerator: int, denominator: int) -> int:
+    return (2 * numerator + denominator) // (2 * denominator)
+
+
+def proportional_sizes(deployment: Obj, rss: Sequence[Obj], names: Names) -> list[tuple[Obj, int]]:
+    """New sizes of the active ReplicaSets when a Deployment is scaled in the middle of a rollout."""
+    replicas = replicas_of(deployment)
+    goal = replicas + fenceposts(deployment)[0]
+    running = active(rss)
+    add = (goal if replicas else 0) - total(running)
+    # equal sizes: newer first when growing, older first when shrinking
+    ordered = by_creation(running)
+    if add > 0:
+        ordered.reverse()
+    if add:
+        ordered.sort(key=replicas_of, reverse=True)
+    sizes: list[int] = []
+    added = 0
+    for rs in ordered:
+        size = replicas_of(rs)
+        share = 0
+        if add not in (0, added):
+            if not replicas:
+                share = -size
+            else:
+                annotated = int_annotation(rs, names.annotation_max_replicas)
+                base = annotated if annotated is not None else counted(deployment, "replicas")
+                share = _round_half_away(size * goal, base) - size if base else 0
+            share = min(share, add - added) if add > 0 else max(share, add - added)
+        sizes.append(size + share)
+        added += share
+    if add and sizes:
+        sizes[0] = max(0, sizes[0] + add - added)
+    return list(zip(ordered, sizes, strict=True))
+
+
+# --- annotations ------------------------------------------------------------------------------------------
+
+
+def skipped_annotations(names: Names) -> frozenset[str]:
+    """Annotations of a Deployment that its ReplicaSets do not take over."""
+    return frozenset(
+        (
+            names.annotation_last_applied,
+            names.annotation_revision,
+            names.annotation_revision_history,
+            names.annotation_desired_replicas,
+            names.annotation_max_replicas,
+            names.annotation_rollback_to,
+        )
+    )
+
+
+def replicas_annotations(deployment: Obj, names: Names) -> dict[str, str]:
+    replicas = replicas_of(deployment)
+    return {
+        names.annotation_desired_replicas: str(replicas),
+        names.annotation_max_replicas: str(replicas + fenceposts(deployment)[0]),
+    }
+
+
+def wanted_annotations(
+    deployment: Obj, have: dict[str, str], new_revision: int, names: Names
+) -> dict[str, str]:
+    """Annotations of the new ReplicaSet: the Deployment's, its revision, and the revisions it had before."""
+    skipped = skipped_annotations(names)
+    wanted = {**have, **{k: v for k, v in annotations_of(deployment).items() if k not in skipped}}
+    old_text = have.get(names.annotation_revision)
+    if old_text and not old_text.lstrip("-").isdigit():
+        return wanted
+    old = int(old_text) if old_text else 0
+    if old >= new_revision:
+        return wanted
+    wanted[names.annotation_revision] = str(new_revision)
+    if old_text is not None:
+        history = wanted.get(names.annotation_revision_history, "")
+        wanted[names.annotation_revision_history] = _with_history(history, old_text)
+    return wanted
+
+
+def _with_history(history: str, old: str) -> str:
+    if not history:
+        return old
+    entries = [*history.split(","), old]
+    while len(",".join(entries)) > HISTORY_CHARS and len(entries) > 1:
+        entries.pop(0)
+    return ",".join(entries)
+
+
+# --- status ---------------------------------------------------------------------------------------------
+
+
+def make_condition(kind: str, status: str, reason: str, message: str, wall_us: int) -> Obj:
+    now = format_time(wall_us)
+    return {
+        "type": kind,
+        "status": status,
+        "lastUpdateTime": now,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def without(conditions: Sequence[Obj], kind: str) -> list[Obj]:
+    return [c for c in conditions if c["type"] != kind]
+
+
+def with_condition(conditions: Sequence[Obj], new: Obj) -> list[Obj]:
+    """Set a condition (Quirk: the same status and reason change nothing, not even the message)."""
+    had = next((c for c in conditions if c["type"] == new["type"]), None)
+    if had is not None and had["status"] == new["status"]:
+        if had.get("reason") == new["reason"]:
+            return list(conditions)
+        new = {**new, "lastTransitionTime": had.get("lastTransitionTime")}
+    return [*without(conditions, new["type"]), new]
+
+
+def with_status(obj: Obj, conditions: Sequence[Obj]) -> Obj:
+    return {**obj, "status": {**obj.get("status", {}), "conditions": list(conditions)}}
+
+
+def conditions_of(obj: Obj) -> list[Obj]:
+    return list(obj.get("status", {}).get("conditions") or ())
+
+
+def base_status(deployment: Obj, rss: Sequence[Obj], new: Obj | None, wall_us: int) -> Obj:
+    """Counts and the Available condition."""
+    available = sum(counted(rs, "availableReplicas") for rs in rss)
+    counts = {
+        "observedGeneration": deployment["metadata"].get("generation", 0),
+        "replicas": sum(counted(rs, "replicas") for rs in rss),
+        "updatedReplicas": counted(new, "replicas") if new is not None else 0,
+        "readyReplicas": sum(counted(rs, "readyReplicas") for rs in rss),
+        "availableReplicas": available,
+        "unavailableReplicas": max(0, total(rss) - available),
+    }
+    status: Obj = {name: count for name, count in counts.items() if count}
+    if "collisionCount" in deployment.get("status", {}):
+        status["collisionCount"] = deployment["status"]["collisionCount"]
+    if available >= replicas_of(deployment) - max_unavailable(deployment):
+        texts = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    else:
+        texts = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+    conditions = with_condition(conditions_of(deployment), make_condition(AVAILABLE, *texts, wall_us))
+    return {**status, "conditions": conditions}
+
+
+def rollout_status(deployment: Obj, rss: Sequence[Obj], new: Obj | None, wall_us: int) -> Obj:
+    """As `base_status`, with progress and the failures of the ReplicaSets."""
+    status = base_status(deployment, rss, new, wall_us)
+    conditions: list[Obj] = status["conditions"]
+    current = condition_of(deployment, PROGRESSING)
+    if not has_deadline(deployment):
+        conditions = without(conditions, PROGRESSING)
+    elif not (
+        status.get("replicas", 0) == status.get("updatedReplicas", 0)
+        and current is not None
+        and current.get("reason") == NEW_AVAILABLE
+    ):
+        conditions = _progress(deployment, status, new, wall_us)
+    failure = _failure(rss, new)
+    conditions = with_condition(conditions, failure) if failure else without(conditions, REPLICA_FAILURE)
+    return {**status, "conditions": conditions}
+
+
+def _progress(deployment: Obj, status: Obj, new: Obj | None, wall_us: int) -> list[Obj]:
+    conditions: list[Obj] = status["conditions"]
+    current = condition_of(deployment, PROGRESSING)
+    subject = f'Deployment "{deployment["metadata"]["name"]}"'
+    if new is not None:
+        subject = f'ReplicaSet "{new["metadata"]["name"]}"'
+    if is_complete(deployment, status):
+        text = f"{subject} has successfully progressed."
+        return with_condition(conditions, make_condition(PROGRESSING, "True", NEW_AVAILABLE, text, wall_us))
+    if _is_progressing(deployment, status):
+        made = make_condition(PROGRESSING, "True", "ReplicaSetUpdated", f"{subject} is progressing.", wall_us)
+        if current is not None and current["status"] == "True":
+            made["lastTransitionTime"] = current["lastTransitionTime"]
+        return [*without(conditions, PROGRESSING), made]
+    if is_timed_out(deployment, current, wall_us):
+        text = f"{subject} has timed out progressing."
+        return with_condition(conditions, make_condition(PROGRESSING, "False", TIMED_OUT, text, wall_us))
+    return conditions
+
+
+def _is_progressing(deployment: Obj, status: Obj) -> bool:
+    was = deployment.get("status", {})
+
+    def get(values: Obj, field: str) -> int:
+        return int(values.get(field, 0))
+
+    old_left = get(status, "replicas") - get(status, "updatedReplicas")
+    return (
+        get(status, "updatedReplicas") > get(was, "updatedReplicas")
+        or old_left < get(was, "replicas") - get(was, "updatedReplicas")
+        or get(status, "readyReplicas") > get(was, "readyReplicas")
+        or get(status, "availableReplicas") > get(was, "availableReplicas")
+    )
+
+
+def deadline_us(deployment: Obj, current: Obj) -> int:
+    return parse_time(current["lastUpdateTime"]) + int(deployment["spec"]["progressDeadlineSeconds"]) * SECOND
+
+
+def is_timed_out(deployment: Obj, current: Obj | None, wall_us: int) -> bool:
+    if current is None or current.get("reason") == NEW_AVAILABLE:
+        return False
+    return current.get("reason") == TIMED_OUT or deadline_us(deployment, current) < wall_us
+
+
+def _failure(rss: Sequence[Obj], new: Obj | None) -> Obj | None:
+    """ReplicaFailure of the new ReplicaSet, else of an old one, as a Deployment's condition."""
+    for rs in ([new] if new is not None else []) + list(rss):
+        found = condition_of(rs, REPLICA_FAILURE)
+        if found is not None:
+            return {**found, "lastUpdateTime": found.get("lastTransitionTime")}
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A Progressing condition to set because the Deployment was paused or resumed."""
+
+    reason: str
+    message: str
+
+
+def pause_change(deployment: Obj) -> Pause | None:
+    if not has_deadline(deployment):
+        return None
+    current = condition_of(deployment, PROGRESSING)
+    reason = current.get("reason") if current is not None else None
+    if reason == TIMED_OUT:
+        return None
+    paused = bool(deployment["spec"].get("paused"))
+    if paused and reason != "DeploymentPaused":
+        return Pause("DeploymentPaused", "Deployment is paused")
+    if not paused and reason == "DeploymentPaused":
+        return Pause("DeploymentResumed", "Deployment is resumed")
+    return None
+
+
+def cleanup_victims(deployment: Obj, olds: Sequence[Obj], names: Names) -> list[Obj]:
+    """Old ReplicaSets beyond the history, lowest revision first; those with pods or unseen changes stay."""
+    limit = deployment["spec"].get("revisionHistoryLimit")
+    if limit is None or limit == MAX_INT32:
+        return []
+    alive = [rs for rs in olds if "deletionTimestamp" not in rs["metadata"]]
+    surplus = len(alive) - limit
+    if surplus <= 0:
+        return []
+    ordered = sorted(by_creation(alive), key=lambda rs: revision(rs, names))
+    return [
+        rs
+        for rs in ordered[:surplus]
+        if not counted(rs, "replicas")
+        and not replicas_of(rs)
+        and rs["metadata"].get("generation", 0) <= counted(rs, "observedGeneration")
+    ]

@@ -1,0 +1,378 @@
+"""What the owners of pods share: finding their pods, making pods from a template, telling what a pod is.
+
+Turns pod events into keys of the owners they concern (`PodEvents`), a template into a pod that shares the
+template's subtrees, and creates and deletes into requests with their events and expectations (`PodControl`).
+
+Holds: a pod made from a template shares `spec` parts with it by identity, so that the API server's memoized
+defaulting and validation see one object; an event of a pod that concerns no owner of this kind costs one
+look at its controller reference.
+
+Mirrors  kubernetes v1.25 pkg/controller/controller_utils.go (RealPodControl, IsPodActive),
+         pkg/api/v1/pod/util.go (IsPodAvailable), the pod handlers of pkg/controller/{replicaset,daemon,statefulset}.
+Differs  an update that changes nothing an owner looks at (node, addresses, container states) queues nobody;
+         upstream runs a sync that finds nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sim.machinery.selectors import from_selector
+
+from actors.controllers.shell import Expectations, controller_ref, in_parallel, slow_start
+from sim.machinery.api import Obj, Reply, Request
+from sim.units import SECOND, parse_time
+
+if TYPE_CHECKING:
+    from actors.controllers.shell import Env, Send
+    from sim.client import Client, EventRecorder, Informer, WorkQueue
+
+CONTROLLER_INDEX = "controller"
+NAMESPACE_INDEX = "namespace"
+_TERMINATING = "NamespaceTerminating"
+
+
+# --- plain facts of objects -------------------------------------------------------------------------------
+
+
+def key_of(obj: Obj) -> str:
+    meta = obj["metadata"]
+    namespace = meta.get("namespace")
+    return f"{namespace}/{meta['name']}" if namespace else str(meta["name"])
+
+
+def controller_of(obj: Obj) -> Obj | None:
+    for ref in obj["metadata"].get("ownerReferences") or ():
+        if ref.get("controller"):
+            return ref  # type: ignore[no-any-return]
+    return None
+
+
+def condition_of(obj: Obj, kind: str) -> Obj | None:
+    for condition in obj.get("status", {}).get("conditions") or ():
+        if condition["type"] == kind:
+            return condition  # type: ignore[no-any-return]
+    return None
+
+
+def phase_of(pod: Obj) -> str:
+    return str(pod.get("status", {}).get("phase", ""))
+
+
+def is_deleting(obj: Obj) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def is_active(pod: Obj) -> bool:
+    return "deletionTimestamp" not in pod["metadata"] and pod.get("status", {}).get("phase") not in (
+        "Succeeded",
+        "Failed",
+    )
+
+
+def is_ready(pod: Obj) -> bool:
+    condition = condition_of(pod, "Ready")
+    return condition is not None and condition["status"] == "True"
+
+
+def ready_since_us(pod: Obj) -> int | None:
+    """Unix time of the transition to Ready; None while not ready."""
+    condition = condition_of(pod, "Ready")
+    if condition is None or condition["status"] != "True":
+        return None
+    text = condition.get("lastTransitionTime")
+    return parse_time(text) if text else 0
+
+
+def is_available(pod: Obj, min_ready_s: int, wall_us: int) -> bool:
+    """Ready for at least `min_ready_s` (Quirk: strictly longer, against whole-second times)."""
+    since_us = ready_since_us(pod)
+    if since_us is None:
+        return False
+    return not min_ready_s or (since_us != 0 and since_us + min_ready_s * SECOND < wall_us)
+
+
+def int_or_percent(value: Any, total: int, round_up: bool) -> int:
+    """An absolute number, or a percentage of `total`; what is neither counts as 0."""
+    if isinstance(value, int):
+        return value
+    if not isinstance(value, str) or not value.endswith("%") or not value[:-1].isdigit():
+        return 0
+    hundredths = int(value[:-1]) * total
+    return -(-hundredths // 100) if round_up else hundredths // 100
+
+
+def generate_prefix(owner_name: str) -> str:
+    """Prefix of the names of an owner's pods: `<owner>-`, or the name alone if that makes no valid prefix."""
+    return f"{owner_name}-" if len(owner_name) < 253 else owner_name
+
+
+def pod_from_template(template: Obj, owner: Obj, ref: Obj | None) -> Obj:
+    """A pod of `owner` as sent to the API: metadata of its own, everything else the template's objects."""
+    meta = template.get("metadata") or {}
+    made: Obj = {"generateName": generate_prefix(owner["metadata"]["name"])}
+    for part in ("labels", "annotations", "finalizers"):
+        if meta.get(part):
+            made[part] = meta[part]
+    if ref is not None:
+        made["ownerReferences"] = [ref]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": template.get("spec") or {}}
+
+
+# --- finding -----------------------------------------------------------------------------------------------
+
+
+def owner_values(obj: Obj) -> tuple[str, ...]:
+    """Index values of an owned object: its controller's uid, or its namespace's orphans."""
+    ref = controller_of(obj)
+    return (ref["uid"],) if ref is not None else (f"orphan/{obj['metadata'].get('namespace', '')}",)
+
+
+def namespace_values(obj: Obj) -> tuple[str, ...]:
+    return (obj["metadata"].get("namespace", ""),)
+
+
+def index_by_controller(informer: Informer) -> None:
+    informer.add_index(CONTROLLER_INDEX, owner_values)
+
+
+def index_by_namespace(informer: Informer) -> None:
+    informer.add_index(NAMESPACE_INDEX, namespace_values)
+
+
+def candidates_of(informer: Informer, owner: Obj) -> list[Obj]:
+    """What the owner controls, and the orphans of its namespace that it might adopt."""
+    meta = owner["metadata"]
+    owned = informer.by_index(CONTROLLER_INDEX, meta["uid"])
+    orphans = informer.by_index(CONTROLLER_INDEX, f"orphan/{meta.get('namespace', '')}")
+    return [*owned, *orphans]
+
+
+def selector_of(owner: Obj) -> Callable[[Obj], bool]:
+    """Whether an object's labels match the owner's selector (a ReplicationController's is a plain map)."""
+    selector = owner["spec"].get("selector")
+    if owner.get("kind") == "ReplicationController":
+        selector = {"matchLabels": selector or {}}
+    parsed = from_selector(selector)
+    return lambda obj: parsed.matches(obj["metadata"].get("labels") or {})
+
+
+def selects_nothing(owner: Obj) -> bool:
+    """An empty selector: a pod owner of that kind takes no part in adoption."""
+    selector = owner["spec"].get("selector") or {}
+    if owner.get("kind") == "ReplicationController":
+        return not selector
+    return not selector.get("matchLabels") and not selector.get("matchExpressions")
+
+
+def pod_changed(old: Obj, new: Obj) -> bool:
+    """Whether an update touches anything that an owner of pods decides by."""
+    was, now = old.get("status", {}), new.get("status", {})
+    if was is not now:
+        if was.get("phase") != now.get("phase"):
+            return True
+        if was.get("conditions") is not now.get("conditions") and condition_of(old, "Ready") != condition_of(
+            new, "Ready"
+        ):
+            return True
+    before, after = old["metadata"], new["metadata"]
+    if before is after:
+        return False
+    return any(
+        before.get(part) != after.get(part)
+        for part in ("labels", "ownerReferences", "deletionTimestamp", "generation")
+    )
+
+
+class PodEvents:
+    """Handlers of one kind of owner on the pod informer: queue the owner, count what was awaited."""
+
+    def __init__(
+        self, kind: str, owners: Informer, queue: WorkQueue, expectations: Expectations | None = None
+    ) -> None:
+        self._kind = kind
+        self._owners = owners
+        self._queue = queue
+        self._expectations = expectations
+
+    def attach(self, pods: Informer) -> None:
+        pods.on(add=self.added, update=self.updated, delete=self.deleted)
+
+    def owner(self, pod: Obj, ref: Obj) -> Obj | None:
+        """The owner a reference means, if it is of our kind and the same object still."""
+        if ref["kind"] != self._kind:
+            return None
+        owner = self._owners.get(f"{pod['metadata']['namespace']}/{ref['name']}")
+        return owner if owner is not None and owner["metadata"]["uid"] == ref["uid"] else None
+
+    def added(self, pod: Obj) -> None:
+        if is_deleting(pod):
+            # seen first after a restart, deleting already: no creation to wait for
+            self.deleted(pod)
+            return
+        ref = controller_of(pod)
+        if ref is None:
+            self._queue_matching(pod)
+            return
+        owner = self.owner(pod, ref)
+        if owner is not None:
+            key = key_of(owner)
+            if self._expectations is not None:
+                self._expectations.created(key)
+            self._queue.add(key)
+
+    def updated(self, old: Obj, new: Obj) -> None:
+        ref = controller_of(new)
+        if ref is not None and ref["kind"] != self._kind and old["metadata"] is new["metadata"]:
+            return
+        if not pod_changed(old, new):
+            return
+        if is_deleting(new):
+            self.deleted(new)
+            if old["metadata"].get("labels") != new["metadata"].get("labels"):
+                self.deleted(old)
+            return
+        before = controller_of(old)
+        if before is not None and before != ref:
+            former = self.owner(old, before)
+            if former is not None:
+                self._queue.add(key_of(former))
+        if ref is None:
+            if before is not None or old["metadata"].get("labels") != new["metadata"].get("labels"):
+                self._queue_matching(new)
+            return
+        owner = self.owner(new, ref)
+        if owner is None:
+            return
+        key = key_of(owner)
+        self._queue.add(key)
+        min_ready_s = owner["spec"].get("minReadySeconds") or 0
+        if min_ready_s and not is_ready(old) and is_ready(new):
+            # one second more: times are cut to seconds, a wake at the exact end would come too early
+            self._queue.add_after_us(key, (min_ready_s + 1) * SECOND)
+
+    def deleted(self, pod: Obj) -> None:
+        ref = controller_of(pod)
+        if ref is None:
+            return
+        owner = self.owner(pod, ref)
+        if owner is not None:
+            key = key_of(owner)
+            if self._expectations is not None:
+                self._expectations.deleted(key, key_of(pod))
+            self._queue.add(key)
+
+    def _queue_matching(self, pod: Obj) -> None:
+        for owner in self._owners.by_index(NAMESPACE_INDEX, pod["metadata"].get("namespace", "")):
+            if not selects_nothing(owner) and selector_of(owner)(pod):
+                self._queue.add(key_of(owner))
+
+
+# --- making and deleting -----------------------------------------------------------------------------------
+
+
+def is_terminating_refusal(reply: Reply) -> bool:
+    """A create refused because its namespace is being deleted: nothing to report, nothing to retry."""
+    if reply.ok or not isinstance(reply.body, dict):
+        return False
+    causes = (reply.body.get("details") or {}).get("causes") or ()
+    return any(cause.get("reason") == _TERMINATING for cause in causes)
+
+
+def created_or_terminating(reply: Reply) -> bool:
+    return reply.ok or is_terminating_refusal(reply)
+
+
+def send_create(client: Client, group: str, version: str, resource: str, obj: Obj) -> Callable[[Any], None]:
+    request = Request(
+        verb="create",
+        group=group,
+        version=version,
+        resource=resource,
+        namespace=obj["metadata"].get("namespace", ""),
+        body=obj,
+        user=client.user,
+    )
+    return lambda on_reply: client.call(request, on_reply)
+
+
+def send_delete(client: Client, resource: str, namespace: str, name: str) -> Callable[[Any], None]:
+    request = Request(verb="delete", resource=resource, namespace=namespace, name=name, user=client.user)
+    return lambda on_reply: client.call(request, on_reply)
+
+
+@dataclass(slots=True)
+class PodControl:
+    """Creates and deletes pods of owners, with the owner's events and its expectations."""
+
+    env: Env
+    client: Client
+    recorder: EventRecorder
+    expectations: Expectations | None = None
+
+    def create_send(self, owner: Obj, pods: Callable[[int], Obj]) -> Send:
+        """Sender of the `i`-th pod, for `slow_start`; a reply counts and reports before it is handed on."""
+        key, namespace = key_of(owner), owner["metadata"]["namespace"]
+
+        def send(index: int, on_reply: Callable[[Reply], None]) -> None:
+            pod = pods(index)
+            request = Request(
+                verb="create", resource="pods", namespace=namespace, body=pod, user=self.client.user
+            )
+
+            def settled(reply: Reply) -> None:
+                if reply.ok:
+                    name = reply.obj["metadata"]["name"]
+                    self.recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {name}")
+                elif not is_terminating_refusal(reply):
+                    self.recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {reply.message}")
+                    if self.expectations is not None:
+                        # what failed will never be seen by the informer
+                        self.expectations.created(key)
+                on_reply(reply)
+
+            self.client.call(request, settled)
+
+        return send
+
+    async def create(self, owner: Obj, pods: Sequence[Obj]) -> str | None:
+        """Create pods in growing batches; the first error.  Creates never tried are awaited no longer."""
+        send = self.create_send(owner, lambda index: pods[index])
+        replies = await slow_start(
+            self.env.ctx, len(pods), send, lambda reply: not created_or_terminating(reply)
+        )
+        if self.expectations is not None and len(replies) < len(pods):
+            self.expectations.created(key_of(owner), len(pods) - len(replies))
+        return next((reply.message for reply in replies if not created_or_terminating(reply)), None)
+
+    async def delete(self, owner: Obj, pods: Sequence[Obj]) -> str | None:
+        """Delete pods, all at once; the first error.  What is gone already counts as done."""
+        key = key_of(owner)
+
+        def send(index: int, on_reply: Callable[[Reply], None]) -> None:
+            pod = pods[index]
+            meta = pod["metadata"]
+
+            def settled(reply: Reply) -> None:
+                if reply.ok:
+                    self.recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {meta['name']}")
+                else:
+                    if self.expectations is not None:
+                        self.expectations.deleted(key, key_of(pod))
+                    if reply.reason != "NotFound":
+                        self.recorder.event(
+                            owner, "Warning", "FailedDelete", f"Error deleting: {reply.message}"
+                        )
+                on_reply(reply)
+
+            send_delete(self.client, "pods", meta["namespace"], meta["name"])(settled)
+
+        replies = await in_parallel(self.env.ctx, len(pods), send)
+        return next((r.message for r in replies if not r.ok and r.reason != "NotFound"), None)
+
+
+def owner_ref(env: Env, resource: str, owner: Obj) -> Obj:
+    kind = env.scheme.resource(resource)
+    return controller_ref(kind.api_version, kind.kind, owner)

@@ -1,0 +1,308 @@
+"""ReplicaSet loop: keep `spec.replicas` active pods per set.
+
+Turns a set, its pods and what it awaits into creates (slow start), deletes (least useful first) and a status.
+
+Holds: at most 500 creates or deletes a sync; nothing is created or deleted while earlier ones are unseen; the
+status tells the pods as they were before this sync's creates and deletes.
+
+Mirrors  kubernetes v1.25 pkg/controller/replicaset/{replica_set.go,replica_set_utils.go},
+         pkg/controller/controller_utils.go (ActivePodsWithRanks), pkg/controller/replication (same code).
+Differs  metrics of the deletion order are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import Any
+
+from actors.controllers.pod_owners import (
+    PodControl,
+    PodEvents,
+    candidates_of,
+    condition_of,
+    controller_of,
+    index_by_controller,
+    index_by_namespace,
+    is_active,
+    is_available,
+    is_deleting,
+    is_ready,
+    key_of,
+    owner_ref,
+    phase_of,
+    pod_from_template,
+    ready_since_us,
+    selector_of,
+)
+from actors.controllers.shell import Env, Expectations, Owner, claim_objects, run_workers
+from sim.machinery.api import Obj
+from sim.units import SECOND, format_time, parse_time
+
+BURST_REPLICAS = 500  # replica_set.go: BurstReplicas
+
+
+@dataclass(frozen=True, slots=True)
+class Flavour:
+    """What tells ReplicaSets and ReplicationControllers apart; the rest is one code."""
+
+    resource: str
+    kind: str
+    client: str
+    component: str
+
+
+REPLICA_SET = Flavour("replicasets", "ReplicaSet", "replicaset-controller", "replicaset-controller")
+REPLICATION_CONTROLLER = Flavour(
+    "replicationcontrollers", "ReplicationController", "replication-controller", "replication-controller"
+)
+
+
+async def start(env: Env) -> None:
+    await start_flavour(env, REPLICA_SET, env.options.concurrent_replicaset_syncs)
+
+
+async def start_flavour(env: Env, flavour: Flavour, workers: int) -> None:
+    loop = ReplicaSetLoop(env, flavour)
+    await env.informers.start_and_sync()
+    run_workers(env, loop.queue, loop.sync, workers)
+
+
+# --- pure decisions ---------------------------------------------------------------------------------------
+
+
+def surplus_of(owner: Obj, active_count: int) -> int:
+    """Pods to delete (positive) or to create (negative) now, at most a burst."""
+    diff = active_count - (owner["spec"].get("replicas", 1) or 0)
+    return max(-BURST_REPLICAS, min(BURST_REPLICAS, diff))
+
+
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class _Usefulness:
+    """What the order of deletion looks at, least useful first."""
+
+    fixed: tuple[int, int, int, int, int]
+    ready_us: int | None
+    restarts: int
+    created_us: int
+    uid: str
+
+
+def _usefulness(pod: Obj, rank: int, cost_annotation: str) -> _Usefulness:
+    meta = pod["metadata"]
+    try:
+        cost = int((meta.get("annotations") or {}).get(cost_annotation, "0"))
+    except ValueError:
+        cost = 0  # Quirk: what is no number counts as 0
+    restarts = max(
+        (s.get("restartCount", 0) for s in pod.get("status", {}).get("containerStatuses") or ()), default=0
+    )
+    fixed = (
+        1 if pod["spec"].get("nodeName") else 0,
+        _PHASES.get(phase_of(pod), 0),
+        1 if is_ready(pod) else 0,
+        cost,
+        -rank,
+    )
+    created = meta.get("creationTimestamp")
+    return _Usefulness(
+        fixed, ready_since_us(pod), restarts, parse_time(created) if created else 0, meta["uid"]
+    )
+
+
+def _age_bucket(since_us: int, wall_us: int) -> int:
+    age_ns = (wall_us - since_us) * 1000
+    return age_ns.bit_length() - 1 if age_ns > 0 else -1
+
+
+def _compare_age(a_us: int, b_us: int, uids: tuple[str, str], wall_us: int) -> int:
+    """Younger goes first, but ages of one power of two are alike and the uid decides."""
+    if not a_us or not b_us:
+        return -1 if not a_us else 1
+    diff = _age_bucket(a_us, wall_us) - _age_bucket(b_us, wall_us)
+    return diff if diff else (-1 if uids[0] < uids[1] else 1)
+
+
+def _compare(a: _Usefulness, b: _Usefulness, wall_us: int) -> int:
+    if a.fixed != b.fixed:
+        return -1 if a.fixed < b.fixed else 1
+    if a.ready_us is not None and b.ready_us is not None and a.ready_us != b.ready_us:
+        return _compare_age(a.ready_us, b.ready_us, (a.uid, b.uid), wall_us)
+    if a.restarts != b.restarts:
+        return b.restarts - a.restarts
+    if a.created_us != b.created_us:
+        return _compare_age(a.created_us, b.created_us, (a.uid, b.uid), wall_us)
+    return -1 if a.uid < b.uid else 1
+
+
+def choose_victims(
+    pods: Sequence[Obj], count: int, on_node: Mapping[str, int], cost_annotation: str, wall_us: int
+) -> list[Obj]:
+    """The `count` least useful pods; `on_node` counts related active pods by node."""
+    if count >= len(pods):
+        return list(pods)
+    ranked = [
+        (_usefulness(pod, on_node.get(pod["spec"].get("nodeName", ""), 0), cost_annotation), pod)
+        for pod in pods
+    ]
+    ranked.sort(key=cmp_to_key(lambda a, b: _compare(a[0], b[0], wall_us)))
+    return [pod for _, pod in ranked[:count]]
+
+
+def next_status(owner: Obj, pods: Sequence[Obj], failure: tuple[str, str] | None, wall_us: int) -> Obj:
+    """The status that tells these pods; `failure` is (reason, message) of creates or deletes that failed."""
+    spec = owner["spec"]
+    wanted = (spec["template"].get("metadata") or {}).get("labels") or {}
+    min_ready_s = spec.get("minReadySeconds") or 0
+    labeled = ready = available = 0
+    for pod in pods:
+        labels = pod["metadata"].get("labels") or {}
+        if labels is wanted or all(labels.get(k) == v for k, v in wanted.items()):
+            labeled += 1
+        if is_ready(pod):
+            ready += 1
+            if is_available(pod, min_ready_s, wall_us):
+                available += 1
+    status: Obj = {"replicas": len(pods)}
+    counts = {"fullyLabeledReplicas": labeled, "readyReplicas": ready, "availableReplicas": available}
+    status.update((name, count) for name, count in counts.items() if count)
+    status["observedGeneration"] = owner["metadata"].get("generation", 0)
+    conditions = list(owner.get("status", {}).get("conditions") or ())
+    had = condition_of(owner, "ReplicaFailure")
+    if failure is not None and had is None:
+        reason, message = failure
+        conditions.append(
+            {
+                "type": "ReplicaFailure",
+                "status": "True",
+                "lastTransitionTime": format_time(wall_us),
+                "reason": reason,
+                "message": message,
+            }
+        )
+    elif failure is None and had is not None:
+        conditions = [c for c in conditions if c["type"] != "ReplicaFailure"]
+    if conditions:
+        status["conditions"] = conditions
+    return status
+
+
+def needs_write(owner: Obj, status: Obj) -> bool:
+    stored = owner.get("status") or {}
+    return {"replicas": 0, **stored} != status or not stored
+
+
+# --- shell -------------------------------------------------------------------------------------------------
+
+
+class ReplicaSetLoop:
+    def __init__(self, env: Env, flavour: Flavour) -> None:
+        self.env = env
+        self.flavour = flavour
+        self.resource = env.scheme.resource(flavour.resource)
+        self.client = env.client(flavour.client)
+        self.expectations = Expectations(env.ctx.now_us)
+        self.control = PodControl(
+            env, self.client, env.recorder(flavour.component, self.client), self.expectations
+        )
+        self.queue = env.queue(flavour.kind.lower())
+        self.sets = env.informers[flavour.resource]
+        self.pods = env.informers["pods"]
+        index_by_namespace(self.sets)
+        index_by_controller(self.sets)
+        index_by_controller(self.pods)
+        self.sets.on(add=self._changed, update=self._updated, delete=self._deleted)
+        PodEvents(flavour.kind, self.sets, self.queue, self.expectations).attach(self.pods)
+
+    def _changed(self, owner: Obj) -> None:
+        self.queue.add(key_of(owner))
+
+    def _updated(self, old: Obj, new: Obj) -> None:
+        if old["metadata"]["uid"] != new["metadata"]["uid"]:
+            self._deleted(old)
+        self.queue.add(key_of(new))
+
+    def _deleted(self, owner: Obj) -> None:
+        key = key_of(owner)
+        self.expectations.forget(key)
+        self.queue.add(key)
+
+    async def sync(self, key: str) -> str | None:
+        owner = self.sets.get(key)
+        if owner is None:
+            self.expectations.forget(key)
+            return None
+        satisfied = self.expectations.satisfied(key)
+        active = [pod for pod in candidates_of(self.pods, owner) if is_active(pod)]
+        identity = Owner(owner, self.flavour.resource, self.resource.api_version, self.resource.kind)
+        pods, error = await claim_objects(self.client, identity, "pods", active, selector_of(owner))
+        if error is not None:
+            return error
+        failed: str | None = None
+        surplus = surplus_of(owner, len(pods))
+        if satisfied and surplus and not is_deleting(owner):
+            failed = await self._manage(owner, pods, surplus)
+        failure = None
+        if failed is not None:
+            failure = ("FailedCreate" if surplus < 0 else "FailedDelete", failed)
+        status = next_status(owner, pods, failure, self.env.ctx.wall_us())
+        error = await self._write_status(owner, status)
+        if error is not None:
+            return error
+        wanted = owner["spec"].get("replicas", 1)
+        min_ready_s = owner["spec"].get("minReadySeconds") or 0
+        if failed is None and min_ready_s and status.get("readyReplicas", 0) == wanted:
+            if status.get("availableReplicas", 0) != wanted:
+                self.queue.add_after_us(key, min_ready_s * SECOND)
+        return failed
+
+    async def _manage(self, owner: Obj, pods: Sequence[Obj], surplus: int) -> str | None:
+        key = key_of(owner)
+        if surplus < 0:
+            self.expectations.expect_creates(key, -surplus)
+            template = owner["spec"]["template"]
+            if not (template.get("metadata") or {}).get("labels"):
+                self.expectations.forget(key)
+                return "unable to create pods, no labels"
+            pod = pod_from_template(template, owner, owner_ref(self.env, self.flavour.resource, owner))
+            return await self.control.create(owner, [pod] * -surplus)
+        annotation = self.env.names.annotation_pod_deletion_cost
+        victims = choose_victims(pods, surplus, self._on_node(owner), annotation, self.env.ctx.wall_us())
+        self.expectations.expect_deletes(key, [key_of(pod) for pod in victims])
+        return await self.control.delete(owner, victims)
+
+    def _on_node(self, owner: Obj) -> dict[str, int]:
+        """Active pods by node, of all sets with the same controller (Quirk: none for a set without one)."""
+        counts: dict[str, int] = {}
+        ref = controller_of(owner)
+        if ref is None:
+            return counts
+        for related in self.sets.by_index("controller", ref["uid"]):
+            for pod in self.pods.by_index("controller", related["metadata"]["uid"]):
+                if is_active(pod):
+                    node = pod["spec"].get("nodeName", "")
+                    counts[node] = counts.get(node, 0) + 1
+        return counts
+
+    async def _write_status(self, owner: Obj, status: Obj) -> str | None:
+        """Write a status that differs; on failure once more over the live object."""
+        if not needs_write(owner, status):
+            return None
+        reply = await self.client.update(
+            self.flavour.resource, {**owner, "status": status}, subresource="status"
+        )
+        if reply.ok:
+            return None
+        meta = owner["metadata"]
+        live: Any = await self.client.get(self.flavour.resource, meta["namespace"], meta["name"])
+        if not live.ok:
+            # Quirk: upstream reports the failed read, not the failed write
+            return str(live.message)
+        reply = await self.client.update(
+            self.flavour.resource, {**live.obj, "status": status}, subresource="status"
+        )
+        return None if reply.ok else reply.message
