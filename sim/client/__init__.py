@@ -1,1 +1,19 @@
-"""What every API client is made of: client, informers, work queues, event recorder, leader election."""
+"""How a process uses the API: client, informers, work queues, events, leader election."""
+
+from sim.client.channel import Channel
+from sim.client.client import Client, Heartbeat
+from sim.client.limiter import ItemExponential, Limiter, MaxOf, SharedBucket, TokenBucket, default_limiter
+from sim.client.queue import WorkQueue
+
+__all__ = [
+    "Channel",
+    "Client",
+    "Heartbeat",
+    "ItemExponential",
+    "Limiter",
+    "MaxOf",
+    "SharedBucket",
+    "TokenBucket",
+    "WorkQueue",
+    "default_limiter",
+]

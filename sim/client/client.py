@@ -1,0 +1,388 @@
+"""The API client of a process: verbs by name become requests, rate limited, sent to a server that answers.
+
+Turns `get`, `list`, `create` ... into a `Request`, waits for a token, sends it over the first transport that
+is not refused, tries again where upstream's REST client does, and gives the `Reply`; failures are values.
+
+Holds: one token bucket per client, first come first served, watches exempt; a reply (possibly "Timeout")
+comes exactly once; a timeout counts from the sending, not from the wait for a token.
+
+Mirrors  client-go v1.25 rest/{request,with_retry}.go, util/flowcontrol.
+Differs  one client may know several servers and stays with one until it refuses or resets (upstream leaves
+         that to a load balancer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from sim.client.channel import REFUSED, RESET, TIMEOUT
+from sim.client.limiter import TokenBucket
+from sim.kernel import Context, Future, State
+from sim.machinery.api import EMPTY, Json, Obj, Reply, Request, Transport, UserInfo
+from sim.machinery.scheme import Resource, Scheme
+from sim.machinery.store import Item
+
+RETRIES_MAX = 10  # rest.Request maxRetries
+RESET_RETRY_US = 1_000_000  # with_retry.go: a GET on a reset connection waits one second
+
+PATCH_TYPES: Mapping[str, str] = {
+    "strategic": "application/strategic-merge-patch+json",
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+
+OnReply = Callable[[Reply], None]
+
+
+def retry_after_us(reply: Reply, verb: str) -> int | None:
+    """How long upstream's client waits before it sends this request again; None: the reply is final."""
+    if reply.lost:
+        return RESET_RETRY_US if reply.lost == RESET and verb in ("get", "list", "watch") else None
+    if reply.code != 429 and reply.code < 500:
+        return None
+    wait = reply.headers.get("Retry-After", "")
+    return int(wait) * 1_000_000 if wait.isdigit() else None
+
+
+class Client:
+    """`transports` in order of preference; `agent`: the user agent, its part before "/" is the field manager.
+
+    `timeout_us`: 0 is none (a dead connection is still found by its transport).
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        scheme: Scheme,
+        transports: Sequence[Transport],
+        user: UserInfo,
+        *,
+        qps: float = 5,
+        burst: int = 10,
+        agent: str = "",
+        timeout_us: int = 0,
+    ) -> None:
+        self.ctx = ctx
+        self.scheme = scheme
+        self.user = user
+        self.manager = agent.partition("/")[0] or "unknown"
+        self.bucket = TokenBucket(qps, burst)
+        self.timeout_us = timeout_us
+        self._transports = tuple(transports)
+        self._at = 0  # the transport in use
+        assert self._transports, "a client needs a transport"
+
+    # --- requests -------------------------------------------------------------------------------------------
+
+    def request(
+        self,
+        verb: str,
+        resource: str | Resource,
+        namespace: str = "",
+        name: str = "",
+        **more: Any,
+    ) -> Request:
+        """A request of this client's user; `more`: further fields of `Request`."""
+        known = self.scheme.resource(resource)
+        return Request(
+            verb=verb,
+            resource=known.plural,
+            group=known.group,
+            version=known.version,
+            namespace=namespace,
+            name=name,
+            user=self.user,
+            manager=self.manager,
+            cause=self.ctx.kernel.cause,
+            **more,
+        )
+
+    def call(self, request: Request, on_reply: OnReply, timeout_us: int | None = None) -> None:
+        """Send a request when the bucket allows; `on_reply` is called once, never within this call."""
+        _Attempt(self, request, on_reply, self.timeout_us if timeout_us is None else timeout_us).throttle()
+
+    async def ask(self, request: Request, timeout_us: int | None = None) -> Reply:
+        answer = self.ctx.future(f"{request.verb} {request.resource}")
+        self.call(request, answer.set, timeout_us)
+        reply = await answer.wait()
+        assert isinstance(reply, Reply)
+        return reply
+
+    def answer(self, request: Request) -> Future:
+        """As `ask`, as a future: for sending several requests before waiting."""
+        future = self.ctx.future(f"{request.verb} {request.resource}")
+        self.call(request, future.set)
+        return future
+
+    async def get(
+        self, resource: str | Resource, namespace: str, name: str, revision: str | None = None
+    ) -> Reply:
+        options = EMPTY if revision is None else {"resourceVersion": revision}
+        return await self.ask(self.request("get", resource, namespace, name, options=options))
+
+    async def list(
+        self,
+        resource: str | Resource,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        revision: str | None = None,
+        limit: int = 0,
+        more: str = "",
+    ) -> Reply:
+        options = list_options(label_selector, field_selector, revision, limit, more)
+        return await self.ask(self.request("list", resource, namespace, options=options))
+
+    async def create(
+        self, resource: str | Resource, namespace: str, obj: Obj, name: str = "", subresource: str = ""
+    ) -> Reply:
+        return await self.ask(
+            self.request("create", resource, namespace, name, body=obj, subresource=subresource)
+        )
+
+    async def update(self, resource: str | Resource, obj: Obj, subresource: str = "") -> Reply:
+        meta = obj["metadata"]
+        namespace = meta.get("namespace", "")
+        return await self.ask(
+            self.request("update", resource, namespace, meta["name"], body=obj, subresource=subresource)
+        )
+
+    async def patch(
+        self,
+        resource: str | Resource,
+        namespace: str,
+        name: str,
+        patch: Json,
+        kind: str = "strategic",
+        subresource: str = "",
+        options: Mapping[str, str] = EMPTY,
+    ) -> Reply:
+        return await self.ask(
+            self.request(
+                "patch",
+                resource,
+                namespace,
+                name,
+                body=patch,
+                content_type=PATCH_TYPES[kind],
+                subresource=subresource,
+                options=options,
+            )
+        )
+
+    async def delete(
+        self,
+        resource: str | Resource,
+        namespace: str,
+        name: str,
+        grace_s: int | None = None,
+        uid: str = "",
+        revision: str = "",
+        policy: str = "",
+    ) -> Reply:
+        body = delete_options(grace_s, uid, revision, policy)
+        return await self.ask(self.request("delete", resource, namespace, name, body=body))
+
+    async def delete_collection(
+        self,
+        resource: str | Resource,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        policy: str = "",
+    ) -> Reply:
+        options = list_options(label_selector, field_selector)
+        body = delete_options(policy=policy)
+        return await self.ask(
+            self.request("deletecollection", resource, namespace, options=options, body=body)
+        )
+
+    def heartbeat(
+        self,
+        resource: str | Resource,
+        namespace: str,
+        name: str,
+        path: tuple[str, ...],
+        beat: Callable[[int], Json],
+        done: Callable[[Item, int], None],
+        missed: Callable[[], None],
+    ) -> Heartbeat:
+        """A field of one object rewritten again and again, not rate limited (see `Heartbeat`)."""
+        request = self.request("update", resource, namespace, name)
+        return Heartbeat(self, request, path, (beat, done, missed))
+
+    # --- transports -----------------------------------------------------------------------------------------
+
+    @property
+    def transport(self) -> Transport:
+        """The one in use."""
+        return self._transports[self._at]
+
+    @property
+    def transport_count(self) -> int:
+        return len(self._transports)
+
+    def leave(self, transport: Transport) -> None:
+        """Connections to this server fail: use the next from now on."""
+        if self._transports[self._at] is transport:
+            self._at = (self._at + 1) % len(self._transports)
+
+
+class _Attempt:
+    """One request until its final reply."""
+
+    __slots__ = ("_answered", "_client", "_on_reply", "_refusals", "_request", "_timeout_us", "_tries")
+
+    def __init__(self, client: Client, request: Request, on_reply: OnReply, timeout_us: int) -> None:
+        self._client = client
+        self._request = request
+        self._on_reply = on_reply
+        self._timeout_us = timeout_us
+        self._tries = 0
+        self._refusals = 0
+        self._answered = -1  # the try that was answered last, or given up
+
+    def throttle(self, _: Any = None) -> None:
+        ctx = self._client.ctx
+        wait_us = 0 if self._request.verb == "watch" else self._client.bucket.reserve(ctx.now_us())
+        if wait_us:
+            ctx.call_later_us(wait_us, self._send)
+        else:
+            self._send(None)
+
+    def _send(self, _: Any) -> None:
+        client, this = self._client, self._tries
+        transport = client.transport
+
+        def answered(reply: Reply) -> None:
+            if self._answered < this:
+                self._answered = this
+                self._judge(reply, transport)
+            elif reply.watch is not None:
+                reply.watch.stop()  # nobody waits for it any more
+
+        transport.send(self._request, answered)
+        if self._timeout_us and self._request.verb != "watch":
+            client.ctx.call_later_us(self._timeout_us, answered, Reply(0, lost=TIMEOUT))
+
+    def _judge(self, reply: Reply, transport: Transport) -> None:
+        client = self._client
+        if reply.lost in (REFUSED, RESET):
+            client.leave(transport)
+            self._refusals += 1
+            if reply.lost == REFUSED and self._refusals < client.transport_count:
+                self._tries += 1
+                self._send(None)  # nothing was sent: the next server may have it
+                return
+        wait_us = retry_after_us(reply, self._request.verb)
+        if wait_us is None or self._tries >= RETRIES_MAX + self._refusals:
+            self._on_reply(reply)
+            return
+        self._tries += 1
+        client.ctx.call_later_us(wait_us, self.throttle)
+
+
+class Heartbeat:
+    """A periodic rewrite of one field of one object, folded into one event: its arrival at the server.
+
+    `schedule(delay_us)` plans the next beat to be sent after this delay.  At its arrival `beat(sent_wall_us)`
+    gives the value, the server's hot lane commits it and `done(item, reply_us)` tells the new object and
+    how long its reply still takes (plan the next beat from there).  When the lane is not open (link cut,
+    server down, object changed by others, process paused) `missed()` is called instead: the beat is due now and
+    has to go as an ordinary request.
+
+    Holds: link delays are drawn as for a request and its reply; nothing is sent after the client's death.
+    Differs  a missed beat goes out one link delay late.
+    """
+
+    __slots__ = ("_beat", "_client", "_done", "_lane", "_lane_of", "_missed", "_path", "_request")
+
+    def __init__(
+        self,
+        client: Client,
+        request: Request,
+        path: tuple[str, ...],
+        calls: tuple[Callable[[int], Json], Callable[[Item, int], None], Callable[[], None]],
+    ) -> None:
+        self._client = client
+        self._request = request
+        self._path = path
+        self._beat, self._done, self._missed = calls
+        self._lane: Any = None
+        self._lane_of: Transport | None = None
+
+    def schedule(self, delay_us: int) -> None:
+        client = self._client
+        kernel, ctx = client.ctx.kernel, client.ctx
+        transport = client.transport
+        if transport is not self._lane_of:
+            offer = getattr(transport, "lane", None)
+            self._lane_of = transport
+            self._lane = None if offer is None else offer(self._request, self._path)
+        sent_us = kernel.now_us + ctx.clock.real_us(delay_us)
+        if self._lane is None:
+            kernel.call_at(sent_us, self._late)
+        else:
+            kernel.call_at(sent_us + self._lane.request_us(), self._arrive, sent_us)
+
+    def _arrive(self, sent_us: int) -> None:
+        ctx = self._client.ctx
+        if ctx.state is State.RUNNING:
+            item = self._lane.write(self._beat(ctx.wall_us() - (ctx.kernel.now_us - sent_us)))
+            if item is not None:
+                self._done(item, self._lane.reply_us())
+                return
+        self._late(None)
+
+    def _late(self, _: Any) -> None:
+        self._client.ctx.run(self._miss)
+
+    def _miss(self, _: Any) -> None:
+        self._missed()
+
+
+# --- options ------------------------------------------------------------------------------------------------
+
+
+def list_options(
+    label_selector: str = "",
+    field_selector: str = "",
+    revision: str | None = None,
+    limit: int = 0,
+    more: str = "",
+) -> Mapping[str, str]:
+    """Query parameters of a list."""
+    options: dict[str, str] = {}
+    if label_selector:
+        options["labelSelector"] = label_selector
+    if field_selector:
+        options["fieldSelector"] = field_selector
+    if revision is not None:
+        options["resourceVersion"] = revision
+    if limit:
+        options["limit"] = str(limit)
+    if more:
+        options["continue"] = more
+    return options
+
+
+def delete_options(grace_s: int | None = None, uid: str = "", revision: str = "", policy: str = "") -> Json:
+    """A DeleteOptions body, None when it would say nothing."""
+    body: dict[str, Json] = {}
+    if grace_s is not None:
+        body["gracePeriodSeconds"] = grace_s
+    preconditions = {k: v for k, v in (("uid", uid), ("resourceVersion", revision)) if v}
+    if preconditions:
+        body["preconditions"] = preconditions
+    if policy:
+        body["propagationPolicy"] = policy
+    return {"kind": "DeleteOptions", "apiVersion": "v1", **body} if body else None
+
+
+def restamped(request: Request, **changes: Any) -> Request:
+    """A copy of a request with some fields changed."""
+    return msgspec.structs.replace(request, **changes)

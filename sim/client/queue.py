@@ -1,0 +1,99 @@
+"""A work queue: each key is there once, is worked on by one worker at a time, and comes back if it was added
+meanwhile.
+
+Holds: a key added while it waits is not added again; one added while it is worked on is queued when `done`;
+keys come out in the order added; of several delayed adds of a key the earliest time counts.
+
+Mirrors  client-go v1.25 util/workqueue/{queue,delaying_queue,rate_limiting_queue}.go.
+Differs  never shuts down on its own: it ends with its actor.  Bound: as many entries as there are keys.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from sim.client.limiter import Limiter, default_limiter
+from sim.kernel import Context, Timer
+
+Key = Any  # hashable: mostly "namespace/name"
+
+
+class WorkQueue:
+    """Keys for the workers of one control loop."""
+
+    def __init__(self, ctx: Context, name: str, limiter: Limiter | None = None) -> None:
+        self.name = name
+        self._ctx = ctx
+        self._limiter = limiter if limiter is not None else default_limiter()
+        self._queue: deque[Key] = deque()
+        self._dirty: set[Key] = set()
+        self._processing: set[Key] = set()
+        self._delayed: dict[Key, Timer] = {}
+        self._waiters: deque[Any] = deque()
+        self._causes: dict[Key, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def add(self, key: Key) -> None:
+        """Queue a key, unless it waits already; if it is worked on, queue it afterwards."""
+        if key in self._dirty:
+            return
+        self._dirty.add(key)
+        self._causes[key] = self._ctx.kernel.cause
+        if key not in self._processing:
+            self._push(key)
+
+    def _push(self, key: Key) -> None:
+        self._queue.append(key)
+        if self._waiters:
+            self._ctx.kernel.wake(self._waiters.popleft())
+
+    def add_after_us(self, key: Key, delay_us: int) -> None:
+        """Queue a key after a delay; of several delays for one key the earliest end counts."""
+        if delay_us <= 0:
+            self.add(key)
+            return
+        at_us = self._ctx.kernel.now_us + self._ctx.clock.real_us(delay_us)
+        waiting = self._delayed.get(key)
+        if waiting is not None:
+            if waiting.at_us <= at_us:
+                return
+            waiting.cancel()
+        self._delayed[key] = self._ctx.timer_us(delay_us, self._ripe, key)
+
+    def _ripe(self, key: Key) -> None:
+        del self._delayed[key]
+        self.add(key)
+
+    def add_rate_limited(self, key: Key) -> None:
+        """Queue a key that failed when its limiter allows."""
+        self.add_after_us(key, self._limiter.when_us(key, self._ctx.now_us()))
+
+    def forget(self, key: Key) -> None:
+        """The key succeeded (or is given up): its next failure counts as the first."""
+        self._limiter.forget(key)
+
+    def retries(self, key: Key) -> int:
+        return self._limiter.retries(key)
+
+    async def get(self) -> Key:
+        """Wait for a key and take it; call `done` when finished."""
+        while not self._queue:
+            self._waiters.append(self._ctx.kernel.ticket())
+            await self._ctx.kernel.park(f"work in {self.name}")
+        return self._take()
+
+    def _take(self) -> Key:
+        key = self._queue.popleft()
+        self._dirty.discard(key)
+        self._processing.add(key)
+        self._ctx.kernel.cause = self._causes.pop(key, 0)
+        return key
+
+    def done(self, key: Key) -> None:
+        """The worker has finished with a key, whatever came of it."""
+        self._processing.discard(key)
+        if key in self._dirty:
+            self._push(key)
