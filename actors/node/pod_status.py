@@ -62,7 +62,7 @@ def should_restart(policy: str, exit_code: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def _condition(type_: str, status: str, since: str, reason: str, message: str) -> Obj:
-    condition = {"type": type_, "status": status, "lastProbeTime": None, "lastTransitionTime": since}
+    condition = {"type": type_, "status": status, "lastTransitionTime": since}
     if reason:
         condition["reason"] = reason
     if message:

@@ -68,7 +68,7 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
     patch: Obj = {}
     for key, value in wanted.items():
         old = held.get(key)
-        if old is value or old == value:
+        if old is value or old == value or (old is not None and without_nulls(old) == without_nulls(value)):
             continue
         patch[key] = _conditions_patch(old or [], value) if key == "conditions" else value
         if key == "conditions":
@@ -79,14 +79,26 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
     return patch
 
 
+def without_nulls(value: Any) -> Any:
+    """A value as it reads once null fields and empty objects, which the server may add or drop, are left out."""
+    if isinstance(value, dict):
+        kept = {key: without_nulls(entry) for key, entry in value.items()}
+        return {key: entry for key, entry in kept.items() if entry is not None and entry != {}}
+    if isinstance(value, list):
+        return [without_nulls(entry) for entry in value]
+    return value
+
+
 def _conditions_patch(old: list[Obj], new: list[Obj]) -> list[Obj]:
     before = {c["type"]: c for c in old}
     changed = []
     for condition in new:
         held = before.get(condition["type"])
-        if held == condition:
+        if held == condition or (held is not None and without_nulls(held) == without_nulls(condition)):
             continue
-        gone: Obj = {key: None for key in ("reason", "message") if held and key in held and key not in condition}
+        gone: Obj = {
+            key: None for key in ("reason", "message") if held and key in held and key not in condition
+        }
         changed.append({**condition, **gone} if gone else condition)
     return changed
 
@@ -124,6 +136,14 @@ class StatusManager:
             return
         entry.status = status
         self.push(uid)
+
+    def reconcile(self, uid: str, held: Obj) -> None:
+        """The API shows this status: what others changed of ours is put right by the next batch."""
+        entry = self.entries.get(uid)
+        if entry is None or entry.dirty or entry.failed or not entry.status:
+            return
+        if status_patch(held, outgoing(entry.status, held, entry.running)):
+            self._fail(entry)
 
     def push(self, uid: str) -> None:
         """Write the pod's status as soon as the queue allows."""
@@ -196,12 +216,16 @@ class StatusManager:
             self._failed(entry)
 
     def _failed(self, entry: Entry) -> None:
+        self._fail(entry)
+        self._next()
+
+    def _fail(self, entry: Entry) -> None:
+        """Leave it to the next batch."""
         entry.failed = True
         if not self._retrying:
             self._retrying = True
             now_us = self._ctx.now_us()
             self._ctx.call_later_us(BATCH_US - now_us % BATCH_US, self._batch)
-        self._next()
 
     def _batch(self, _: object) -> None:
         self._retrying = False

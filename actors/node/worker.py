@@ -237,14 +237,17 @@ class Worker:
         self.agent.statuses.set(self.uid, self.status)
 
     def adopt(self, pod: Obj) -> None:
-        """The API's copy came back: hold its status in place of our equal one, so that memory is shared."""
+        """The API's copy came back: share its status in place of our equal one; put right what others changed."""
         self.pod = pod
-        held = pod.get("status")
-        if held is not None and held.get("conditions") and held == self.status:
-            self.status = held
-            entry = self.agent.statuses.entries.get(self.uid)
-            if entry is not None and entry.status == held:
-                entry.status = held
+        held = pod.get("status") or {}
+        statuses = self.agent.statuses
+        entry = statuses.entries.get(self.uid)
+        if entry is None or held is entry.status:
+            return
+        if held == entry.status:
+            self.status = entry.status = held
+        else:
+            statuses.reconcile(self.uid, held)
 
     # --- sync ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,232 @@
+"""A small API of pods, nodes, leases and events for one agent: answers after 1 ms, keeps a log of writes."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from actors.node.agent import node_agent_main
+from actors.node.machine import Machine
+from actors.node.node import Node
+from actors.node.profile import NodeSpec
+from sim.ident import NAMES
+from sim.kernel.actor import Context, Supervisor
+from sim.kernel.kernel import Kernel
+from sim.machinery.api import Reply, Request, WatchEvent
+from sim.machinery.store import Item
+from sim.options.node_agent import NodeAgentOptions, parse_node_agent
+from sim.units import SECOND, format_time
+
+Obj = dict[str, Any]
+DELAY_US = 1_000
+NAMES_USED = NAMES["kubernetes"]
+
+
+class FakeWatch:
+    def __init__(self, matches: Callable[[str, Obj], bool]) -> None:
+        self.matches = matches
+        self.events: list[WatchEvent] = []
+        self.notify: Callable[[], None] | None = None
+        self.ended = False
+
+    def attach(self, notify: Callable[[], None]) -> None:
+        self.notify = notify
+
+    def take(self, limit: int = 1000) -> list[WatchEvent]:
+        events, self.events = self.events, []
+        return events
+
+    def stop(self) -> None:
+        self.ended = True
+
+
+class FakeApi:
+    """Objects by (resource, namespace, name)."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.objects: dict[tuple[str, str, str], Obj] = {}
+        self.revision = 0
+        self.watches: list[FakeWatch] = []
+        self.log: list[tuple[int, str, str, Any]] = []  # at_us, verb, resource/name, body
+        self.down = ""  # "": answers; else what every request is lost to
+        self.uids = 0
+
+    # --- what a test does ---------------------------------------------------------------------------------
+
+    def put(self, resource: str, obj: Obj) -> Obj:
+        """Store an object: a create if there is none of that name."""
+        meta = obj["metadata"]
+        key = (resource, meta.get("namespace", ""), meta["name"])
+        known = key in self.objects
+        self.revision += 1
+        stamped = {**meta, "resourceVersion": str(self.revision)}
+        if "uid" not in stamped:
+            self.uids += 1
+            stamped["uid"] = f"uid-{self.uids}"
+        stamped.setdefault("creationTimestamp", self.now())
+        obj = {**obj, "metadata": stamped}
+        self.objects[key] = obj
+        self._tell("MODIFIED" if known else "ADDED", resource, obj)
+        return obj
+
+    def remove(self, resource: str, namespace: str, name: str) -> None:
+        obj = self.objects.pop((resource, namespace, name))
+        self.revision += 1
+        self._tell("DELETED", resource, obj)
+
+    def bind(self, name: str, spec: Obj | None = None, **meta: Any) -> Obj:
+        """A pod of one container `c`, bound to the node."""
+        pod_spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "img:1"}], **(spec or {})}
+        metadata = {"name": name, "namespace": "default", **meta}
+        return self.put("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec,
+                                 "status": {"phase": "Pending"}})  # fmt: skip
+
+    def delete(self, name: str, grace_s: int) -> None:
+        pod = self.pod(name)
+        meta = {
+            **pod["metadata"],
+            "deletionTimestamp": self.now(grace_s),
+            "deletionGracePeriodSeconds": grace_s,
+        }
+        self.put("pods", {**pod, "metadata": meta})
+
+    def pod(self, name: str) -> Obj:
+        return self.objects["pods", "default", name]
+
+    def has(self, name: str) -> bool:
+        return ("pods", "default", name) in self.objects
+
+    def ready(self, name: str) -> bool:
+        conditions = self.pod(name)["status"].get("conditions") or ()
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    def events(self, reason: str) -> list[tuple[int, str]]:
+        return [(at, body[1]) for at, verb, _, body in self.log if verb == "event" and body[0] == reason]
+
+    def writes(self, verb: str, resource: str) -> list[int]:
+        return [at for at, v, where, _ in self.log if v == verb and where.startswith(resource)]
+
+    def now(self, plus_s: int = 0) -> str:
+        return format_time(self.kernel.epoch_us + self.kernel.now_us + plus_s * SECOND)
+
+    # --- the client's side --------------------------------------------------------------------------------
+
+    def call(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
+        self.kernel.call_later(DELAY_US, lambda _: on_reply(self._answer(request)))
+
+    def event(self, obj: Obj, type_: str, reason: str, message: str) -> None:
+        self.log.append((self.kernel.now_us, "event", obj["metadata"]["name"], (reason, message)))
+
+    def _answer(self, request: Request) -> Reply:
+        if self.down:
+            return Reply(0, lost=self.down)
+        key = (request.resource, request.namespace, request.name)
+        if request.verb not in ("get", "list", "watch"):
+            name = request.name or request.body["metadata"]["name"]
+            self.log.append((self.kernel.now_us, request.verb, f"{request.resource}/{name}", request.body))
+        if request.verb == "create":
+            return self._create(request)
+        if request.verb == "list":
+            matches = self._selector(request)
+            items = [_item(o) for k, o in self.objects.items() if matches(k[0], o)]
+            return Reply(200, items=items, revision=self.revision)
+        if request.verb == "watch":
+            watch = FakeWatch(self._selector(request))
+            self.watches.append(watch)
+            return Reply(200, watch=watch)
+        held = self.objects.get(key)
+        if held is None:
+            return Reply(404, body={"reason": "NotFound", "message": "not found"})
+        if request.verb == "get":
+            return Reply(200, item=_item(held))
+        if request.verb == "update":
+            return Reply(200, item=_item(self.put(request.resource, request.body)))
+        if request.verb == "patch":
+            return Reply(200, item=_item(self.put(request.resource, merged(held, request.body))))
+        assert request.verb == "delete"
+        if request.body["preconditions"]["uid"] != held["metadata"]["uid"]:
+            return Reply(409, body={"reason": "Conflict", "message": "uid"})
+        self.remove(*key)
+        return Reply(200, item=_item(held))
+
+    def _create(self, request: Request) -> Reply:
+        meta = request.body["metadata"]
+        if (request.resource, meta.get("namespace", ""), meta["name"]) in self.objects:
+            return Reply(409, body={"reason": "AlreadyExists", "message": "exists"})
+        return Reply(201, item=_item(self.put(request.resource, request.body)))
+
+    def _selector(self, request: Request) -> Callable[[str, Obj], bool]:
+        path, _, value = request.options["fieldSelector"].partition("=")
+        resource = request.resource
+        part, field = path.split(".")
+        return lambda kind, obj: kind == resource and obj[part].get(field) == value
+
+    def _tell(self, type_: str, resource: str, obj: Obj) -> None:
+        for watch in self.watches:
+            if not watch.ended and watch.matches(resource, obj):
+                watch.events.append(WatchEvent(type_, _item(obj), self.revision))
+                self.kernel.call_later(DELAY_US, lambda _, w=watch: w.ended or w.notify is None or w.notify())
+
+
+def _item(obj: Obj) -> Item:
+    return Item("", obj, 0, 0)
+
+
+def merged(held: Any, patch: Any) -> Any:
+    """Enough of a strategic merge for what the agent sends."""
+    out = dict(held)
+    for key, value in patch.items():
+        if key.startswith("$"):
+            continue
+        if value is None:
+            out.pop(key, None)
+        elif key == "conditions":
+            byname = {c["type"]: c for c in held.get(key) or ()}
+            for c in value:
+                byname[c["type"]] = {
+                    k: v for k, v in {**byname.get(c["type"], {}), **c}.items() if v is not None
+                }
+            order = [c["type"] for c in patch["$setElementOrder/conditions"]]
+            out[key] = [byname[t] for t in order]
+        elif isinstance(value, dict) and isinstance(held.get(key), dict):
+            out[key] = merged(held[key], value)
+        elif key == "addresses":
+            out[key] = [a for a in value if "$patch" not in a]
+        else:
+            out[key] = value
+    return out
+
+
+class FakeClients:
+    def __init__(self, api: FakeApi) -> None:
+        self.api = api
+
+    def main(self, ctx: Context, qps: int, burst: int) -> FakeApi:
+        return self.api
+
+    def heartbeat(self, ctx: Context) -> FakeApi:
+        return self.api
+
+    def recorder(self, ctx: Context, component: str, host: str, qps: int, burst: int) -> FakeApi:
+        return self.api
+
+
+@asynccontextmanager
+async def one_node(
+    spec: NodeSpec | None = None, options: NodeAgentOptions | None = None, seed: int = 1
+) -> AsyncIterator[tuple[Kernel, FakeApi, Node]]:
+    """A kernel, an API and one registered node `n1` at 20 s."""
+    kernel = Kernel(seed)
+    async with trio.open_nursery() as nursery:
+        supervisor = Supervisor(kernel, nursery)
+        nursery.start_soon(kernel.run)
+        api = FakeApi(kernel)
+        machine = Machine(spec or NodeSpec("n1"))
+        main = node_agent_main(machine, FakeClients(api), options or parse_node_agent({}), NAMES_USED)
+        node = Node(kernel, machine, supervisor.add("n1", main))
+        await kernel.run_until(20 * SECOND)
+        yield kernel, api, node
+        kernel.stop()
+        nursery.cancel_scope.cancel()

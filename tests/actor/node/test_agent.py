@@ -1,0 +1,307 @@
+"""One node agent against a small API: heartbeats, pods, probes, back-off, deletion, faults."""
+
+import itertools
+
+from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.units import MINUTE, SECOND
+from tests.actor.node.fake import one_node
+
+
+def behaving(**behaviour: object) -> NodeSpec:
+    rule = Rule(ContainerBehaviour(**behaviour))  # type: ignore[arg-type]
+    return NodeSpec("n1", profile=RuntimeProfile(rules=(rule,)))
+
+
+async def test_a_pod_runs_and_is_ready_about_a_second_after_its_bind() -> None:
+    async with one_node() as (kernel, api, _):
+        api.bind("web")
+        await kernel.run_until(21 * SECOND + 600_000)
+        status = api.pod("web")["status"]
+        assert status["phase"] == "Running" and api.ready("web")
+        assert status["podIP"] == "10.200.0.2" and status["qosClass"] == "BestEffort"
+        state = status["containerStatuses"][0]
+        assert state["ready"] and state["started"] and state["restartCount"] == 0
+        assert [c["type"] for c in status["conditions"]] == [
+            "Initialized", "Ready", "ContainersReady", "PodScheduled",
+        ]  # fmt: skip
+        reasons = [body[0] for _, verb, name, body in api.log if verb == "event" and name == "web"]
+        assert reasons == ["Pulled", "Created", "Started"]
+
+
+async def test_a_quiet_node_renews_its_lease_and_writes_its_status_every_five_minutes() -> None:
+    async with one_node() as (kernel, api, _):
+        api.bind("web")
+        await kernel.run_until(30 * SECOND)
+        steps = kernel.steps
+        await kernel.run_until(930 * SECOND)
+        renewals = [
+            b - a
+            for a, b in zip(
+                api.writes("update", "leases")[2:], api.writes("update", "leases")[3:], strict=False
+            )
+        ]
+        assert all(10 * SECOND <= gap <= 10_410_000 for gap in renewals) and len(renewals) > 80
+        reports = api.writes("patch", "nodes")
+        assert [300 <= (b - a) / SECOND <= 311 for a, b in itertools.pairwise(reports)].count(False) == 0
+        assert len(reports) == 3
+        # a renewal is its timer and its reply, a report a few more; the pod adds nothing
+        assert kernel.steps - steps < 2 * len(renewals) + 30
+
+
+async def test_a_crash_looping_container_is_restarted_after_growing_delays() -> None:
+    """Case 32."""
+    async with one_node(behaving(exit_after_us=SECOND)) as (kernel, api, _):
+        api.bind("loop")
+        await kernel.run_until(1_600 * SECOND)
+        starts = [at for at, _ in api.events("Started")]
+        delays = [(b - a) / SECOND - 1 for a, b in itertools.pairwise(starts)]
+        assert 0 <= delays[0] <= 2
+        for wanted, delay in zip((10, 20, 40, 80, 160, 300, 300), delays[1:], strict=False):
+            assert wanted <= delay <= wanted + 16
+        assert starts[7] - starts[0] >= 610 * SECOND
+        await kernel.run_until(kernel.now_us + 40 * SECOND)
+        status = api.pod("loop")["status"]
+        assert status["phase"] == "Running"
+        assert status["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        assert "terminated" in status["containerStatuses"][0]["lastState"]
+
+
+async def test_a_container_wedged_from_its_start_is_killed_by_its_liveness_probe() -> None:
+    """Case 34."""
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 10, "timeoutSeconds": 1, "failureThreshold": 3}
+    spec = {"containers": [{"name": "c", "image": "i", "livenessProbe": probe}]}
+    async with one_node(behaving(unhealthy_after_us=0)) as (kernel, api, _):
+        await kernel.run_until(40 * SECOND)
+        api.bind("web", spec)
+        await kernel.run_until(100 * SECOND)
+        started = [at for at, _ in api.events("Started")]
+        killed = [at for at, _ in api.events("Killing")]
+        assert 20 * SECOND <= killed[0] - started[0] <= 31 * SECOND
+        assert api.events("Killing")[0][1] == "Container c failed liveness probe, will be restarted"
+        assert 0 < started[1] - killed[0] <= 3 * SECOND
+        assert len(api.events("Unhealthy")) >= 3
+        assert api.pod("web")["status"]["containerStatuses"][0]["restartCount"] == 1
+
+
+async def test_a_bad_endpoint_turns_its_pod_unready_after_three_probes_and_back_after_one() -> None:
+    """Case 35."""
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 3}
+    spec = {"containers": [{"name": "c", "image": "i", "readinessProbe": probe}]}
+    async with one_node() as (kernel, api, node):
+        api.bind("web", spec)
+        await kernel.run_until(60 * SECOND)
+        assert api.ready("web")
+        steps = kernel.steps
+        await kernel.run_until(70 * SECOND)
+        assert kernel.steps - steps < 10  # a probe that succeeds costs nothing
+        assert node.set_health("default", "web", "c", False)
+        bad_us = kernel.now_us
+        while api.ready("web"):
+            await kernel.run_until(kernel.now_us + SECOND // 10)
+        assert 10 * SECOND <= kernel.now_us - bad_us <= 16 * SECOND
+        node.set_health("default", "web", "c", True)
+        await kernel.run_until(kernel.now_us + 6 * SECOND)
+        assert api.ready("web")
+
+
+async def test_a_pod_that_ignores_sigterm_is_killed_at_the_end_of_its_grace_and_removed() -> None:
+    """Case 39."""
+    async with one_node(behaving(stop_us=None)) as (kernel, api, _):
+        api.bind("stubborn")
+        await kernel.run_until(40 * SECOND)
+        api.delete("stubborn", 30)
+        await kernel.run_until(69 * SECOND)
+        assert "running" in api.pod("stubborn")["status"]["containerStatuses"][0]["state"]
+        await kernel.run_until(74 * SECOND)
+        assert not api.has("stubborn")
+        shown = [body["status"].get("containerStatuses") for _, verb, where, body in api.log
+                 if verb == "patch" and where == "pods/stubborn"]  # fmt: skip
+        assert [s for s in shown if s][-1][0]["state"]["terminated"]["exitCode"] == 137
+        removal = [body for _, verb, _, body in api.log if verb == "delete"]
+        assert removal[0]["gracePeriodSeconds"] == 0 and "uid" in removal[0]["preconditions"]
+        await kernel.run_until(80 * SECOND)
+        assert len(removal) == 1
+
+
+async def test_a_graceful_pod_goes_within_a_few_seconds_and_nothing_of_it_stays() -> None:
+    async with one_node() as (kernel, api, node):
+        api.bind("web")
+        await kernel.run_until(40 * SECOND)
+        api.delete("web", 30)
+        await kernel.run_until(44 * SECOND)
+        assert not api.has("web")
+        assert node.machine.pods == {} and node.machine.agent.workers == {}
+        assert node.machine.agent.used.pods == 0 and node.machine.agent.statuses.entries == {}
+
+
+async def test_a_job_pod_shows_succeeded_once_its_containers_have_ended() -> None:
+    async with one_node(behaving(exit_after_us=5 * SECOND)) as (kernel, api, _):
+        api.bind("job", {"restartPolicy": "Never"})
+        await kernel.run_until(24 * SECOND)
+        assert api.pod("job")["status"]["phase"] == "Running"
+        await kernel.run_until(32 * SECOND)
+        status = api.pod("job")["status"]
+        assert status["phase"] == "Succeeded"
+        ready = next(c for c in status["conditions"] if c["type"] == "Ready")
+        assert ready["reason"] == "PodCompleted"
+
+
+async def test_the_second_pod_that_does_not_fit_fails_and_is_never_started() -> None:
+    """Case 38."""
+    spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "5"}}}]}
+    async with one_node() as (kernel, api, _):
+        api.bind("a", spec)
+        api.bind("b", spec)
+        await kernel.run_until(30 * SECOND)
+        assert api.pod("a")["status"]["phase"] == "Running"
+        status = api.pod("b")["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
+        assert status["message"] == (
+            "Pod Node didn't have enough resource: cpu, requested: 5000, used: 5000, capacity: 8000"
+        )
+        api.delete("b", 0)
+        await kernel.run_until(32 * SECOND)
+        assert not api.has("b")
+
+
+async def test_containers_outlive_their_agent_and_are_found_again() -> None:
+    async with one_node() as (kernel, api, node):
+        api.bind("web")
+        await kernel.run_until(30 * SECOND)
+        before = api.pod("web")["status"]["containerStatuses"]
+        node.crash_agent()
+        await kernel.run_until(60 * SECOND)
+        node.start_agent()
+        await kernel.run_until(90 * SECOND)
+        assert api.pod("web")["status"]["containerStatuses"] == before
+        assert len(api.events("Started")) == 1 and not api.events("Rebooted")
+
+
+async def test_a_pod_deleted_while_its_agent_was_down_is_stopped_when_it_returns() -> None:
+    async with one_node() as (kernel, api, node):
+        api.bind("web")
+        await kernel.run_until(30 * SECOND)
+        node.crash_agent()
+        api.remove("pods", "default", "web")
+        await kernel.run_until(60 * SECOND)
+        assert node.machine.pods
+        node.start_agent()
+        await kernel.run_until(65 * SECOND)
+        assert node.machine.pods == {}
+
+
+async def test_after_a_power_loss_pods_run_again_in_new_sandboxes_under_a_new_boot_id() -> None:
+    async with one_node() as (kernel, api, node):
+        api.bind("web")
+        await kernel.run_until(30 * SECOND)
+        boot = api.objects["nodes", "", "n1"]["status"]["nodeInfo"]["bootID"]
+        node.power_loss()
+        await kernel.run_until(60 * SECOND)
+        node.power_on()
+        await kernel.run_until(64 * SECOND)
+        status = api.pod("web")["status"]
+        container = status["containerStatuses"][0]
+        assert status["phase"] == "Running" and container["restartCount"] == 1 and api.ready("web")
+        assert container["lastState"]["terminated"]["exitCode"] == 255
+        assert len(api.events("SandboxChanged")) == 1 and len(api.events("Rebooted")) == 1
+        assert api.objects["nodes", "", "n1"]["status"]["nodeInfo"]["bootID"] != boot
+
+
+async def test_a_node_marked_unknown_by_others_says_ready_again_at_its_next_pass() -> None:
+    async with one_node() as (kernel, api, _):
+        node = api.objects["nodes", "", "n1"]
+        conditions = [{**c, "status": "Unknown"} for c in node["status"]["conditions"]]
+        api.put("nodes", {**node, "status": {**node["status"], "conditions": conditions}})
+        await kernel.run_until(20 * SECOND + 10_500_000)
+        held = api.objects["nodes", "", "n1"]["status"]["conditions"]
+        assert {c["status"] for c in held if c["type"] == "Ready"} == {"True"}
+
+
+async def test_without_an_answering_api_the_agent_keeps_trying_and_recovers() -> None:
+    async with one_node() as (kernel, api, _):
+        api.down = "ConnectionRefused"
+        await kernel.run_until(2 * MINUTE)
+        assert len(api.writes("update", "leases")) < 4
+        api.down = ""
+        await kernel.run_until(2 * MINUTE + 21 * SECOND)
+        assert api.writes("update", "leases")[-1] > 2 * MINUTE
+
+
+async def test_a_failing_runtime_turns_the_node_not_ready_and_holds_new_pods() -> None:
+    async with one_node() as (kernel, api, node):
+        node.fail_runtime("containerd is down")
+        await kernel.run_until(36 * SECOND)
+        ready = next(
+            c for c in api.objects["nodes", "", "n1"]["status"]["conditions"] if c["type"] == "Ready"
+        )
+        assert ready["status"] == "False" and "containerd is down" in ready["message"]
+        api.bind("web")
+        await kernel.run_until(50 * SECOND)
+        assert api.pod("web")["status"]["phase"] == "Pending" and not api.events("Started")
+        node.heal_runtime()
+        await kernel.run_until(70 * SECOND)
+        assert api.ready("web")
+        ready = next(
+            c for c in api.objects["nodes", "", "n1"]["status"]["conditions"] if c["type"] == "Ready"
+        )
+        assert ready["status"] == "True"
+
+
+async def test_init_containers_run_in_order_before_the_others() -> None:
+    spec = {"initContainers": [{"name": "i1", "image": "i"}, {"name": "i2", "image": "i"}]}
+    async with one_node() as (kernel, api, _):
+        api.bind("web", spec)
+        await kernel.run_until(30 * SECOND)
+        assert api.ready("web")
+        assert [text for _, text in api.events("Started")] == [
+            "Started container i1", "Started container i2", "Started container c",
+        ]  # fmt: skip
+
+
+async def test_an_image_that_cannot_be_pulled_alternates_between_error_and_back_off() -> None:
+    spec = NodeSpec("n1", profile=RuntimeProfile(broken_images={"img:1": "manifest unknown"}))
+    async with one_node(spec) as (kernel, api, _):
+        api.bind("web")
+        await kernel.run_until(200 * SECOND)
+        reasons = [text for _, text in api.events("Failed")]
+        assert "Error: ErrImagePull" in reasons and "Error: ImagePullBackOff" in reasons
+        pulls = [at for at, _ in api.events("Pulling")]
+        gaps = [(b - a) / SECOND for a, b in itertools.pairwise(pulls)]
+        assert gaps == sorted(gaps) and gaps[0] >= 10
+        assert api.pod("web")["status"]["phase"] == "Pending"
+
+
+async def test_a_static_pod_runs_without_the_api_and_its_mirror_comes_back() -> None:
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "proxy"},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}}  # fmt: skip
+    async with one_node(NodeSpec("n1", static_pods=(manifest,))) as (kernel, api, _):
+        mirror = api.pod("proxy-n1")
+        assert mirror["status"]["phase"] == "Running" and api.ready("proxy-n1")
+        assert mirror["metadata"]["ownerReferences"][0]["kind"] == "Node"
+        api.remove("pods", "default", "proxy-n1")
+        await kernel.run_until(25 * SECOND)
+        again = api.pod("proxy-n1")
+        assert again["metadata"]["uid"] != mirror["metadata"]["uid"]
+        assert api.ready("proxy-n1") and len(api.events("Started")) == 1
+
+
+async def test_what_others_wrote_into_a_pods_status_is_put_right_within_ten_seconds() -> None:
+    async with one_node() as (kernel, api, _):
+        api.bind("web")
+        await kernel.run_until(31 * SECOND)
+        pod = api.pod("web")
+        conditions = [
+            {**c, "status": "False"} if c["type"] == "Ready" else c for c in pod["status"]["conditions"]
+        ]
+        api.put("pods", {**pod, "status": {**pod["status"], "conditions": conditions}})
+        assert not api.ready("web")
+        await kernel.run_until(41 * SECOND)
+        assert api.ready("web")
+        assert len(api.writes("patch", "pods")) == 3
+
+
+async def test_each_status_is_written_once() -> None:
+    async with one_node() as (kernel, api, _):
+        api.bind("web")
+        await kernel.run_until(60 * SECOND)
+        assert len(api.writes("patch", "pods")) == 2
