@@ -1,0 +1,565 @@
+"""Where a pod of one class fits and where it is best, found incrementally with upstream's exact result.
+
+Nodes on which every plugin has the same input form one *signature*; a class of equal pods keeps each
+signature's nodes in list order, and looks again only at nodes in the cluster's log of changes.  What depends
+on other nodes (topology counts, normalisation over the sampled nodes) is worked out once per signature and
+pod.  So a pod costs a few signatures, not a thousand nodes.
+
+Holds: `rows[i]` is what the filters that see one node say of node i, and a feasible row's position is in the
+group of its signature; tallies equal a count over all pods; a choice equals that of running every plugin on
+every sampled node.
+
+Mirrors  kubernetes v1.25 pkg/scheduler/schedule_one.go: findNodesThatFitPod, prioritizeNodes, selectHost;
+         framework/plugins/{podtopologyspread,interpodaffinity}.
+Differs  nodes are looked at one by one, so none beyond the last one wanted (upstream: 16 at a time); one draw
+         among equals instead of one per equal.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from actors.scheduler.cluster import ANTI, Cluster, Entry, NodeInfo
+from actors.scheduler.filters import (
+    Status,
+    image_score,
+    intolerable,
+    matches_node,
+    pods_status,
+    preferred_weight,
+    resource_score,
+    static_status,
+)
+from actors.scheduler.match import holds
+from actors.scheduler.pods import Group, PodInfo, PodTerm, Spread, Template
+from actors.scheduler.signature import (
+    AFFINITY,
+    AFFINITY_WEIGHT,
+    ALL,
+    ANTI_AFFINITY,
+    DEFAULT_HOST_SKEW,
+    DEFAULT_ZONE_SKEW,
+    EXISTING,
+    HARD,
+    NO_DOMAIN,
+    NO_KEY,
+    NO_SHIFT,
+    NOT_ASKED,
+    POD_AFFINITY_WEIGHT,
+    SKEW,
+    SOFT,
+    SPREAD_WEIGHT,
+    TAINT_WEIGHT,
+    Found,
+    Matcher,
+    Member,
+    Shift,
+    Signature,
+    Static,
+    Tally,
+)
+
+
+class ClassState:
+    """One class of equal pods over all nodes."""
+
+    def __init__(self, cluster: Cluster, template: Template) -> None:
+        self.cluster = cluster
+        self.template = template
+        self._entries: list[Entry] = []
+        self._selector = self._default_selector()
+        self._cursor = self._layout = self._entries_version = self._owners_version = 0
+        self.nodes: list[NodeInfo] = []
+        self.position: dict[str, int] = {}
+        self._rebuild()
+
+    # --- keeping up -----------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Take in what has changed since the last time."""
+        cluster = self.cluster
+        if self._layout != cluster.layout or self._cursor < cluster.log_base or self._outdated():
+            self._rebuild()
+        elif self._cursor < cluster.log_end:
+            changed = dict.fromkeys(cluster.log[self._cursor - cluster.log_base :])
+            self._cursor = cluster.log_end
+            at = [self.position[name] for name in changed if name in self.position]
+            if self.tallies:
+                self._least.clear()
+                for position in at:
+                    self._tally(position)
+            for position in at:
+                self._place(position)
+
+    def _outdated(self) -> bool:
+        """Whether the terms or the default selector that concern this class are no longer the same."""
+        cluster = self.cluster
+        if self._entries_version != cluster.entries_version:
+            self._entries_version = cluster.entries_version
+            if self._concerning() != self._entries:
+                return True
+        if self._owners_version != cluster.owners_version:
+            self._owners_version = cluster.owners_version
+            selector = self._default_selector()
+            if selector != self._selector:
+                self._selector = selector
+                return True
+        return False
+
+    def _default_selector(self) -> tuple[Any, ...]:
+        template = self.template
+        if template.own_spread:
+            return ()
+        return self.cluster.default_selector(template.namespace, template.labels, template.owner)
+
+    def _concerning(self) -> list[Entry]:
+        template, cluster = self.template, self.cluster
+        return [
+            entry
+            for entry in cluster.entries.values()
+            if entry.term.matches(template.namespace, template.labels, cluster.namespaces)
+        ]
+
+    def _rebuild(self) -> None:
+        cluster, template = self.cluster, self.template
+        self._layout, self._cursor = cluster.layout, cluster.log_end
+        self._entries_version, self._owners_version = cluster.entries_version, cluster.owners_version
+        self._entries = self._concerning()
+        self._vectors: dict[Group, tuple[bool, ...]] = {}
+        self._least: dict[int, int] = {}
+        self._declare()
+        everyone = cluster.list_nodes()
+        named = template.node_names
+        if named is not None and not self.tallies:
+            self.nodes = [n for n in map(cluster.nodes.get, named) if n is not None and n.obj is not None]
+        else:
+            self.nodes = everyone
+        self.position = {node.name: at for at, node in enumerate(self.nodes)}
+        self._only = None if named is None else frozenset(named)
+        count = len(self.nodes)
+        self.rows: list[Signature | Status] = [NOT_ASKED] * count
+        self.groups: dict[Signature, list[int]] = {}
+        self.feasible: list[int] = []
+        self._statics: list[Static | None] = [None] * count
+        self._values = [
+            tuple(node.labels.get(key) for key in self.keys) if self.keys else () for node in self.nodes
+        ]
+        if self.tallies:
+            self._count_domains()
+            for position in range(count):
+                self._tally(position)
+        for position in range(count):
+            self._place(position)
+
+    def _declare(self) -> None:
+        """Which tallies the class needs, and where in a signature each finds its node's value."""
+        template, names = self.template, self.cluster.names
+        self._matchers: list[Matcher] = []
+        self.tallies: list[Tally] = []
+        self.soft = self._soft()
+        self.hard = [
+            (c, self._spread_tally(c, HARD), holds(c.selector, template.labels)) for c in template.hard
+        ]
+        self.soft_tallies = [self._spread_tally(c, SOFT) for c in self.soft]
+        terms = template.affinity
+        self.affinity = [self._term_tally(t.topology_key, terms) for t in terms]
+        self.anti = [self._term_tally(t.topology_key, (t,)) for t in template.anti_affinity]
+        self.preferred = [(w, self._term_tally(t.topology_key, (t,))) for w, t in template.preferred_pods]
+        self.borne_anti = [e for e in self._entries if e.kind == ANTI]
+        self.borne_score = [e for e in self._entries if e.kind != ANTI]
+        self.wide = bool(self.hard or self.affinity or self.anti or self.borne_anti)
+        keys: dict[str, int] = {}
+        self._local_tallies: list[Tally] = []
+        self._host_key = names.label_hostname
+        for tally in self.tallies:
+            tally.host = tally.key == self._host_key
+            if tally.host:
+                tally.slot = len(self._local_tallies)
+                self._local_tallies.append(tally)
+            else:
+                tally.slot = keys.setdefault(tally.key, len(keys))
+        self._local_entries: list[Entry] = []
+        self._entry_slot: dict[Entry, int] = {}
+        for entry in self._entries:
+            if entry.term.topology_key == self._host_key:
+                self._entry_slot[entry] = len(self._local_tallies) + len(self._local_entries)
+                self._local_entries.append(entry)
+            else:
+                self._entry_slot[entry] = keys.setdefault(entry.term.topology_key, len(keys))
+        self.keys = tuple(keys)
+
+    def _soft(self) -> tuple[Spread, ...]:
+        template, names = self.template, self.cluster.names
+        if template.own_spread:
+            return template.soft
+        named = template.node_names
+        if not self._selector or (named is not None and len(named) < 2):  # one node needs no score
+            return ()
+        return (
+            Spread(names.label_hostname, DEFAULT_HOST_SKEW, self._selector, 0),
+            Spread(names.label_zone, DEFAULT_ZONE_SKEW, self._selector, 0),
+        )
+
+    def _spread_tally(self, constraint: Spread, nodes: int) -> Tally:
+        own = nodes == SOFT and constraint.topology_key == self.cluster.names.label_hostname
+        return self._new_tally(constraint.topology_key, Matcher(constraint.selector, ()), nodes, own)
+
+    def _term_tally(self, key: str, terms: tuple[PodTerm, ...]) -> Tally:
+        return self._new_tally(key, Matcher(None, terms), ALL, False)
+
+    def _new_tally(self, key: str, matcher: Matcher, nodes: int, own: bool) -> Tally:
+        if matcher not in self._matchers:
+            self._matchers.append(matcher)
+        tally = Tally(key, self._matchers.index(matcher), nodes, own)
+        self.tallies.append(tally)
+        return tally
+
+    def _count_domains(self) -> None:
+        """Which nodes count for which tally: by their labels, so that it holds until the layout changes."""
+        template = self.template
+        hard_keys = [c.topology_key for c in template.hard]
+        soft_keys = [c.topology_key for c in template.soft] if template.own_spread else []
+        for node in self.nodes:
+            labels = node.labels
+            matches = matches_node(template, node)
+            counted = (
+                True,
+                matches and all(key in labels for key in soft_keys),
+                matches and all(key in labels for key in hard_keys),
+            )
+            for tally in self.tallies:
+                value = labels.get(tally.key)
+                if value is None or not (tally.own or counted[tally.nodes]):
+                    tally.shares.append(-1)
+                else:
+                    tally.shares.append(0)
+                    tally.counts.setdefault(value, 0)
+
+    def _vector(self, group: Group) -> tuple[bool, ...]:
+        """Which matchers count the pods of this group."""
+        known = self._vectors.get(group)
+        if known is None:
+            namespace, of_namespaces = self.template.namespace, self.cluster.namespaces
+            known = self._vectors[group] = tuple(
+                all(t.matches(group.namespace, group.labels, of_namespaces) for t in matcher.terms)
+                if matcher.terms
+                else not group.dying
+                and group.namespace == namespace
+                and holds(matcher.selector, group.labels)
+                for matcher in self._matchers
+            )
+        return known
+
+    def _tally(self, position: int) -> None:
+        node = self.nodes[position]
+        sums = [0] * len(self._matchers)
+        for group, count in node.groups.items():
+            for index, counts in enumerate(self._vector(group)):
+                if counts:
+                    sums[index] += count
+        for tally in self.tallies:
+            had = tally.shares[position]
+            has = sums[tally.matcher]
+            if had >= 0 and had != has:
+                tally.shares[position] = has
+                tally.counts[node.labels[tally.key]] += has - had
+                tally.total += has - had
+
+    def _place(self, position: int) -> None:
+        """Put a node into the group of its present signature."""
+        old, new = self.rows[position], self._row(position)
+        if old == new:
+            return
+        self.rows[position] = new
+        if isinstance(old, Signature):
+            group = self.groups[old]
+            del group[bisect_left(group, position)]
+            if not group:
+                del self.groups[old]
+        if isinstance(new, Signature):
+            insort(self.groups.setdefault(new, []), position)
+        if isinstance(old, Signature) != isinstance(new, Signature):
+            if isinstance(new, Signature):
+                insort(self.feasible, position)
+            else:
+                del self.feasible[bisect_left(self.feasible, position)]
+
+    def _row(self, position: int) -> Signature | Status:
+        node = self.nodes[position]
+        if self._only is not None and node.name not in self._only:
+            return NOT_ASKED
+        static = self._static(position)
+        status = static.status or pods_status(self.template, node)
+        return status if status is not None else self._signature(position, node, static)
+
+    def _static(self, position: int) -> Static:
+        node, known = self.nodes[position], self._statics[position]
+        if known is None or known.facts is not node.facts:
+            template, cluster = self.template, self.cluster
+            known = self._statics[position] = Static(
+                node.facts,
+                static_status(template, node, cluster.names.taint_unschedulable),
+                intolerable(template, node),
+                preferred_weight(template, node),
+                image_score(template, node, len(cluster.order)),
+            )
+        return known
+
+    def _signature(self, position: int, node: NodeInfo, static: Static) -> Signature:
+        local: tuple[int, ...] = ()
+        if self._local_tallies or self._local_entries:
+            host = node.labels.get(self._host_key)
+            if host is None:
+                local = (-1,) * len(self._local_tallies) + (0,) * len(self._local_entries)
+            else:
+                local = (
+                    *(t.shares[position] if t.own else t.counts.get(host, 0) for t in self._local_tallies),
+                    *(e.values.get(host, 0) for e in self._local_entries),
+                )
+        base = resource_score(self.template, node) + static.images
+        return Signature(base, static.taints, static.weight, local, self._values[position])
+
+    # --- filters across nodes -------------------------------------------------------------------------------
+
+    def _at(self, tally: Tally, signature: Signature, shift: Shift) -> int | None:
+        """The tally's count at the topology value of such nodes; None: they have no such label."""
+        if tally.host:
+            count = signature.local[tally.slot]
+            if count < 0:
+                return None
+        else:
+            value = signature.values[tally.slot]
+            if value is None:
+                return None
+            count = tally.counts.get(value, 0)
+        return count + shift.get(self.tallies.index(tally), 0) if shift else count
+
+    def _borne_at(self, entry: Entry, signature: Signature) -> int:
+        slot = self._entry_slot[entry]
+        if entry.term.topology_key == self._host_key:
+            return signature.local[slot]
+        value = signature.values[slot]
+        return 0 if value is None else entry.values.get(value, 0)
+
+    def _smallest(self, tally: Tally, constraint: Spread, node: NodeInfo | None, shift: Shift) -> int:
+        """The least count over the domains (the global minimum of a spread constraint)."""
+        if constraint.min_domains and len(tally.counts) < constraint.min_domains:
+            return 0
+        index = self.tallies.index(tally)
+        if node is not None and shift.get(index):
+            value = node.labels.get(tally.key)
+            by = shift[index]
+            return min((c + by if v == value else c for v, c in tally.counts.items()), default=NO_DOMAIN)
+        least = self._least.get(index)
+        if least is None:
+            least = self._least[index] = min(tally.counts.values(), default=NO_DOMAIN)
+        return least
+
+    def across(
+        self,
+        signature: Signature,
+        node: NodeInfo | None = None,
+        shift: Shift = NO_SHIFT,
+        anti: Mapping[str, int] | None = None,
+    ) -> Status | None:
+        """PodTopologySpread and InterPodAffinity on nodes of this signature.
+
+        shift, anti: what would be different on `node` if some pods came or went, by tally and topology key.
+        """
+        for constraint, tally, itself in self.hard:
+            count = self._at(tally, signature, shift)
+            if count is None:
+                return NO_KEY
+            if count + itself - self._smallest(tally, constraint, node, shift) > constraint.max_skew:
+                return SKEW
+        if self.affinity and not self._near(signature, shift):
+            return AFFINITY
+        for tally in self.anti:
+            if (self._at(tally, signature, shift) or 0) > 0:
+                return ANTI_AFFINITY
+        if anti and node is not None:
+            sums = {key: by for key, by in anti.items() if key in node.labels}
+            for entry in self.borne_anti:
+                key = entry.term.topology_key
+                sums[key] = sums.get(key, 0) + self._borne_at(entry, signature)
+            return EXISTING if any(count > 0 for count in sums.values()) else None
+        for entry in self.borne_anti:
+            if self._borne_at(entry, signature) > 0:
+                return EXISTING
+        return None
+
+    def _near(self, signature: Signature, shift: Shift) -> bool:
+        exist = True
+        for tally in self.affinity:
+            count = self._at(tally, signature, shift)
+            if count is None:
+                return False
+            exist = exist and count > 0
+        if exist:
+            return True
+        # The first of a group of pods that want each other may go anywhere.
+        total = sum(t.total + shift.get(self.tallies.index(t), 0) for t in self.affinity)
+        template, of_namespaces = self.template, self.cluster.namespaces
+        return not total and all(
+            t.matches(template.namespace, template.labels, of_namespaces) for t in template.affinity
+        )
+
+    def try_node(self, node: NodeInfo, changes: Iterable[tuple[PodInfo, int]]) -> Status | None:
+        """All filters on a copy of a node to which the pods have been added (1) or removed (-1)."""
+        position = self.position[node.name]
+        static = self._static(position)
+        status = static.status or pods_status(self.template, node)
+        if status is not None:
+            return status
+        shift: dict[int, int] = {}
+        anti: dict[str, int] = {}
+        template = self.template
+        for pod, sign in changes:
+            vector = self._vector(pod.group)
+            for index, tally in enumerate(self.tallies):
+                if tally.shares[position] >= 0 and vector[tally.matcher]:
+                    shift[index] = shift.get(index, 0) + sign
+            for term in pod.template.anti_affinity:
+                if term.matches(template.namespace, template.labels, self.cluster.namespaces):
+                    anti[term.topology_key] = anti.get(term.topology_key, 0) + sign
+        if not (self.wide or anti):
+            return None
+        return self.across(self._signature(position, node, static), node, shift, anti)
+
+    # --- choosing -------------------------------------------------------------------------------------------
+
+    def choose(
+        self, start: int, wanted: int, draw: Callable[[int], int], excluded: Mapping[int, Status]
+    ) -> Found:
+        """The best of the first `wanted` feasible nodes from `start` on; equals are drawn among.
+
+        excluded: positions that fail for a reason that is not the class's own (room kept for others)
+        """
+        lists, total = self._passing(excluded)
+        count = len(self.nodes)
+        if not total:
+            return Found("", 0, count)
+        if total <= wanted:
+            members = [(signature, at, [(0, len(at))]) for signature, at in lists]
+            return Found(self._best(members, total, draw), total, count)
+        start %= count
+        if total == len(self.feasible):
+            feasible = self.feasible
+        else:
+            feasible = sorted(position for _, at in lists for position in at)
+        last = feasible[(bisect_left(feasible, start) + wanted - 1) % total]
+        spans = [(start, last + 1)] if last >= start else [(start, count), (0, last + 1)]
+        members = []
+        for signature, at in lists:
+            cuts = [(bisect_left(at, low), bisect_left(at, high)) for low, high in spans]
+            if any(low < high for low, high in cuts):
+                members.append((signature, at, cuts))
+        return Found(self._best(members, wanted, draw), wanted, (last - start) % count + 1)
+
+    def _passing(self, excluded: Mapping[int, Status]) -> tuple[list[tuple[Signature, list[int]]], int]:
+        lists = []
+        total = 0
+        for signature, at in self.groups.items():
+            if self.wide and self.across(signature) is not None:
+                continue
+            if excluded:
+                at = [position for position in at if position not in excluded]
+                if not at:
+                    continue
+            lists.append((signature, at))
+            total += len(at)
+        return lists, total
+
+    def _best(self, members: list[Member], total: int, draw: Callable[[int], int]) -> str:
+        scores = self.totals(members)
+        best = max(scores)
+        tied = [member for member, score in zip(members, scores, strict=True) if score == best]
+        counts = [sum(high - low for low, high in cuts) for _, _, cuts in tied]
+        among = sum(counts)
+        left = draw(among) if among > 1 else 0
+        for _, at, cuts in tied:
+            for low, high in cuts:
+                if left < high - low:
+                    return self.nodes[at[low + left]].name
+                left -= high - low
+        raise AssertionError("a draw beyond the nodes it was among")
+
+    def totals(self, members: list[Member]) -> list[int]:
+        """The weighted sum of all scores, for each signature among the nodes that passed.
+
+        Scores that are the same for every node (a plugin that has nothing to say) are left out.
+        """
+        taints = max(m[0].taints for m in members)
+        weights = max(m[0].weight for m in members)
+        spread = self._spread_scores(members) if self.soft else None
+        pods = self._pod_scores(members) if self.preferred or self.borne_score else None
+        result = []
+        for index, (signature, _, _) in enumerate(members):
+            total = signature.base
+            if taints:
+                total += TAINT_WEIGHT * (100 - 100 * signature.taints // taints)
+            if weights:
+                total += AFFINITY_WEIGHT * (100 * signature.weight // weights)
+            if spread is not None:
+                total += SPREAD_WEIGHT * spread[index]
+            if pods is not None:
+                total += POD_AFFINITY_WEIGHT * pods[index]
+            result.append(total)
+        return result
+
+    def _spread_scores(self, members: list[Member]) -> list[int]:
+        whole = self.template.own_spread  # nodes that lack a key count for nothing
+        counted = []
+        hosts = 0
+        domains: list[dict[str | None, None]] = [{} for _ in self.soft]
+        for signature, _, cuts in members:
+            lacking = whole and any(self._at(t, signature, NO_SHIFT) is None for t in self.soft_tallies)
+            counted.append(not lacking)
+            if not lacking:
+                hosts += sum(high - low for low, high in cuts)
+                for index, tally in enumerate(self.soft_tallies):
+                    if not tally.host:
+                        domains[index][signature.values[tally.slot]] = None
+        weights = [
+            math.log((hosts if tally.host else len(domains[index])) + 2)
+            for index, tally in enumerate(self.soft_tallies)
+        ]
+        raw = []
+        for signature, _, _ in members:
+            score = 0.0
+            for index, tally in enumerate(self.soft_tallies):
+                count = self._at(tally, signature, NO_SHIFT)
+                if count is not None:
+                    score += count * weights[index] + (self.soft[index].max_skew - 1)
+            raw.append(math.floor(score + 0.5))
+        real = [score for score, counts in zip(raw, counted, strict=True) if counts]
+        least, most = min(real, default=0), max(real, default=0)
+        return [
+            (100 * (most + least - score) // most if most else 100) if counts else 0
+            for score, counts in zip(raw, counted, strict=True)
+        ]
+
+    def _pod_scores(self, members: list[Member]) -> list[int]:
+        raw = []
+        for signature, _, _ in members:
+            score = sum(w * (self._at(t, signature, NO_SHIFT) or 0) for w, t in self.preferred)
+            score += sum(self._borne_at(entry, signature) for entry in self.borne_score)
+            raw.append(score)
+        least, width = min(raw), max(raw) - min(raw)
+        return [int(100 * ((score - least) / width)) if width else 0 for score in raw]
+
+    def failures(self, excluded: Mapping[int, Status]) -> dict[str, Status]:
+        """Why each node that was tried does not do."""
+        result: dict[str, Status] = {}
+        of_signature = {signature: self.across(signature) for signature in self.groups}
+        for position, row in enumerate(self.rows):
+            if row is NOT_ASKED:
+                continue
+            status = of_signature[row] if isinstance(row, Signature) else row
+            status = status or excluded.get(position)
+            if status is not None:
+                result[self.nodes[position].name] = status
+        return result

@@ -1,0 +1,367 @@
+"""What the scheduler knows of nodes and the pods on them, with a log of what changed.
+
+Nodes and pods come from informers; pods the scheduler has just placed are *assumed* until an informer shows
+them.  Every change that can alter a filter's or score's answer for a node is noted in `log`, so that classes
+of equal pods (`classes`) look again at those nodes only.
+
+Holds: `order` interleaves the zones, first seen first; sums on a node equal those over its pods; a node's
+heartbeat, or a pod's status, changes nothing here; `layout` rises when positions or labels change.
+
+Mirrors  kubernetes v1.25 pkg/scheduler/internal/cache/{cache,node_tree}.go, framework/types.go: NodeInfo.
+Differs  there is no snapshot: cycles do not overlap, so the live state is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.scheduler.match import Requirements, from_label_selector, from_labels, holds
+from actors.scheduler.pods import Amounts, Group, PodInfo, PodTerm, Port, Templates, amounts, image_name
+from sim.ident import Names
+from sim.machinery.api import Obj
+from sim.units import quantity_value
+
+Taint = tuple[str, str, str]  # key, value, effect
+LOG_MAX = 8_192  # changes kept; a class that lags further looks at every node
+ANTI, SCORE = 0, 1
+
+
+class NodeInfo:
+    """A node and what is on it.  `obj` is None while only pods are known of it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.obj: Obj | None = None
+        self.labels: Mapping[str, str] = {}
+        self.taints: tuple[Taint, ...] = ()
+        self.unschedulable = False
+        self.allocatable = Amounts()
+        self.pods_max = 0
+        self.images: dict[str, tuple[int, int]] = {}  # name: size, nodes that had it when this was written
+        self.facts = object()  # replaced when anything above changes
+        self.requested = Amounts()
+        self.scoring = Amounts()
+        self.pods: dict[str, PodInfo] = {}
+        self.ports: dict[Port, int] = {}
+        self.groups: dict[Group, int] = {}
+
+    def add(self, pod: PodInfo, sign: int = 1) -> None:
+        template = pod.template
+        if sign > 0:
+            self.pods[pod.key] = pod
+        else:
+            del self.pods[pod.key]
+        self.requested.add(template.request, sign)
+        self.scoring.add(template.scoring, sign)
+        for port in template.ports:
+            _count(self.ports, port, sign)
+        _count(self.groups, pod.group, sign)
+
+    def copy(self) -> NodeInfo:
+        """A copy to try additions and removals on."""
+        made = NodeInfo.__new__(NodeInfo)
+        made.__dict__.update(self.__dict__)
+        made.requested, made.scoring = self.requested.copy(), self.scoring.copy()
+        made.pods, made.ports, made.groups = dict(self.pods), dict(self.ports), dict(self.groups)
+        return made
+
+
+def _count(counts: dict[Any, int], key: Any, by: int) -> None:
+    left = counts.get(key, 0) + by
+    if left:
+        counts[key] = left
+    else:
+        counts.pop(key, None)
+
+
+class Entry:
+    """One (anti-)affinity term that existing pods bear: the sum of its weight by topology value."""
+
+    __slots__ = ("kind", "term", "values", "weight")
+
+    def __init__(self, kind: int, term: PodTerm, weight: int) -> None:
+        self.kind = kind
+        self.term = term
+        self.weight = weight
+        self.values: dict[str, int] = {}
+
+
+class Cluster:
+    """All nodes, the pods on them, and indexes over both."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.templates = Templates()
+        self.nodes: dict[str, NodeInfo] = {}
+        self.order: list[NodeInfo] = []
+        self.position: dict[str, int] = {}
+        self.layout = 0
+        self.log: list[str] = []
+        self.log_base = 0
+        self.pods: dict[str, PodInfo] = {}  # assigned and assumed
+        self.assumed: dict[str, None] = {}
+        self.nominated: dict[str, dict[str, PodInfo]] = {}
+        self.nominations: dict[str, str] = {}
+        self.entries: dict[tuple[int, PodTerm, int], Entry] = {}
+        self.entries_version = 0
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.services: dict[str, dict[str, Requirements]] = {}
+        self.owners: dict[tuple[str, str, str], Requirements | None] = {}
+        self.owners_version = 0
+        self._zones: dict[str, dict[str, None]] = {}
+        self._zone_of: dict[str, str] = {}
+        self._hosts: dict[str, dict[str, None]] = {}
+        self._images: dict[str, dict[str, None]] = {}
+        self._listed = True
+
+    # --- nodes ----------------------------------------------------------------------------------------------
+
+    def set_node(self, obj: Obj) -> None:
+        """Add or update a node."""
+        name = obj["metadata"]["name"]
+        node = self.nodes.get(name)
+        if node is None:
+            node = self.nodes[name] = NodeInfo(name)
+        old = node.obj
+        if old is not None and self._same(old, obj):
+            node.obj = obj
+            return
+        labels = obj["metadata"].get("labels") or {}
+        if old is None or labels != node.labels:
+            for pod in node.pods.values():
+                self._bear(pod, node, -1)
+            self._unplace(node)
+            node.labels = labels
+            node.obj = obj
+            self._place(node)
+            for pod in node.pods.values():
+                self._bear(pod, node, 1)
+        self._read(node, obj)
+        self.touch(name)
+
+    @staticmethod
+    def _same(old: Obj, new: Obj) -> bool:
+        """Whether nothing that plugins look at has changed."""
+        was, now = old.get("status") or {}, new.get("status") or {}
+        return (
+            old["metadata"].get("labels") == new["metadata"].get("labels")
+            and old.get("spec") == new.get("spec")
+            and was.get("allocatable") == now.get("allocatable")
+            and was.get("images") == now.get("images")
+        )
+
+    def _read(self, node: NodeInfo, obj: Obj) -> None:
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        node.obj = obj
+        node.facts = object()
+        node.unschedulable = bool(spec.get("unschedulable"))
+        node.taints = tuple((t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ())
+        allocatable = status.get("allocatable") or {}
+        node.allocatable = amounts(allocatable)
+        node.pods_max = quantity_value(allocatable.get("pods", "0"))
+        self._drop_images(node)
+        for image in status.get("images") or ():
+            for name in image.get("names") or ():
+                holders = self._images.setdefault(image_name(name), {})
+                holders[node.name] = None
+                # Quirk: the number of holders is that of this node's last change, as upstream keeps it.
+                node.images[image_name(name)] = (image.get("sizeBytes") or 0, len(holders))
+
+    def _drop_images(self, node: NodeInfo) -> None:
+        for name in node.images:
+            holders = self._images[name]
+            holders.pop(node.name, None)
+            if not holders:
+                del self._images[name]
+        node.images = {}
+
+    def delete_node(self, name: str) -> None:
+        node = self.nodes.get(name)
+        if node is None or node.obj is None:
+            return
+        for pod in node.pods.values():
+            self._bear(pod, node, -1)
+        self._unplace(node)
+        self._drop_images(node)
+        node.obj, node.labels = None, {}
+        if not node.pods:
+            del self.nodes[name]
+
+    def _place(self, node: NodeInfo) -> None:
+        names, labels = self.names, node.labels
+        zone = labels.get(names.label_zone) or labels.get(names.label_beta_zone) or ""
+        region = labels.get(names.label_region) or labels.get(names.label_beta_region) or ""
+        self._zone_of[node.name] = f"{region}:\0:{zone}"
+        self._zones.setdefault(self._zone_of[node.name], {})[node.name] = None
+        host = labels.get(names.label_hostname)
+        if host is not None:
+            self._hosts.setdefault(host, {})[node.name] = None
+        self._listed = False
+        self.layout += 1
+
+    def _unplace(self, node: NodeInfo) -> None:
+        zone = self._zone_of.pop(node.name, None)
+        if zone is None:
+            return
+        del self._zones[zone][node.name]
+        if not self._zones[zone]:
+            del self._zones[zone]
+        host = node.labels.get(self.names.label_hostname)
+        if host is not None:
+            del self._hosts[host][node.name]
+            if not self._hosts[host]:
+                del self._hosts[host]
+        self._listed = False
+        self.layout += 1
+
+    def list_nodes(self) -> list[NodeInfo]:
+        """All nodes, one of each zone in turn."""
+        if not self._listed:
+            columns = [list(zone) for zone in self._zones.values()]
+            deepest = max((len(column) for column in columns), default=0)
+            self.order = [
+                self.nodes[column[row]] for row in range(deepest) for column in columns if row < len(column)
+            ]
+            self.position = {node.name: at for at, node in enumerate(self.order)}
+            self._listed = True
+        return self.order
+
+    # --- pods -----------------------------------------------------------------------------------------------
+
+    def set_pod(self, pod: PodInfo) -> None:
+        """Add or update a pod that has a node (an assumed one becomes known)."""
+        self.assumed.pop(pod.key, None)
+        self._set(pod)
+
+    def assume(self, pod: PodInfo) -> None:
+        self.assumed[pod.key] = None
+        self._set(pod)
+
+    def _set(self, pod: PodInfo) -> None:
+        old = self.pods.get(pod.key)
+        self.pods[pod.key] = pod
+        if old is not None:
+            if old.node_name == pod.node_name and old.group is pod.group and old.template is pod.template:
+                self.nodes[pod.node_name].pods[pod.key] = pod
+                return
+            self._take(old)
+        node = self.nodes.get(pod.node_name)
+        if node is None:
+            node = self.nodes[pod.node_name] = NodeInfo(pod.node_name)
+        node.add(pod)
+        self._bear(pod, node, 1)
+        self.touch(node.name)
+
+    def remove_pod(self, key: str) -> None:
+        pod = self.pods.pop(key, None)
+        self.assumed.pop(key, None)
+        if pod is not None:
+            self._take(pod)
+
+    def _take(self, pod: PodInfo) -> None:
+        node = self.nodes[pod.node_name]
+        node.add(pod, -1)
+        self._bear(pod, node, -1)
+        self.touch(node.name)
+        if node.obj is None and not node.pods:
+            del self.nodes[node.name]
+
+    def _bear(self, pod: PodInfo, node: NodeInfo, sign: int) -> None:
+        """Count the terms that the pod bears at its node's topology values."""
+        template = pod.template
+        for term in template.anti_affinity:
+            self._bear_term(ANTI, term, 1, node, sign)
+        for term in template.affinity:  # hardPodAffinityWeight 1
+            self._bear_term(SCORE, term, 1, node, sign)
+        for weight, term in template.preferred_pods:
+            self._bear_term(SCORE, term, weight, node, sign)
+
+    def _bear_term(self, kind: int, term: PodTerm, weight: int, node: NodeInfo, sign: int) -> None:
+        value = node.labels.get(term.topology_key)
+        if value is None:
+            return
+        key = (kind, term, weight)
+        entry = self.entries.get(key)
+        if entry is None:
+            entry = self.entries[key] = Entry(kind, term, weight)
+            self.entries_version += 1
+        _count(entry.values, value, sign * weight)
+        if not entry.values:
+            del self.entries[key]
+            self.entries_version += 1
+
+    def touch(self, name: str) -> None:
+        """Note that answers for this node, and for others of its hostname, may have changed."""
+        log = self.log
+        log.append(name)
+        node = self.nodes.get(name)
+        if node is not None and node.obj is not None:
+            sharing = self._hosts.get(node.labels.get(self.names.label_hostname, ""))
+            if sharing is not None and len(sharing) > 1:
+                log.extend(sharing)
+        if len(log) > LOG_MAX:
+            self.log_base += len(log)
+            log.clear()
+
+    @property
+    def log_end(self) -> int:
+        return self.log_base + len(self.log)
+
+    # --- nominations ----------------------------------------------------------------------------------------
+
+    def nominate(self, pod: PodInfo, node_name: str) -> None:
+        """Note that the pod waits for room on this node ("": no longer on any)."""
+        before = self.nominations.pop(pod.key, None)
+        if before is not None:
+            held = self.nominated[before]
+            held.pop(pod.key, None)
+            if not held:
+                del self.nominated[before]
+        if node_name:
+            self.nominations[pod.key] = node_name
+            self.nominated.setdefault(node_name, {})[pod.key] = pod
+
+    # --- what else matters ----------------------------------------------------------------------------------
+
+    def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        if labels is None:
+            self.namespaces.pop(name, None)
+        elif self.namespaces.get(name) != labels:
+            self.namespaces[name] = labels
+            self.layout += 1
+
+    def set_service(self, namespace: str, name: str, obj: Obj | None) -> None:
+        selector = from_labels((obj or {}).get("spec", {}).get("selector") or {})
+        held = self.services.setdefault(namespace, {})
+        if held.get(name, ()) != selector:
+            held[name] = selector
+            self.owners_version += 1
+            if not selector:
+                del held[name]
+
+    def set_owner(self, kind: str, obj: Obj, deleted: bool = False) -> None:
+        """A ReplicaSet, StatefulSet or ReplicationController: its selector spreads its pods."""
+        meta, selector = obj["metadata"], obj["spec"].get("selector")
+        key = (kind, meta["namespace"], meta["name"])
+        if deleted:
+            self.owners.pop(key, None)
+            self.owners_version += 1
+            return
+        plain = kind == "ReplicationController"
+        made = from_labels(selector or {}) if plain else from_label_selector(selector)
+        if self.owners.get(key, ()) != made:
+            self.owners[key] = made
+            self.owners_version += 1
+
+    def default_selector(
+        self, namespace: str, labels: Mapping[str, str], owner: tuple[str, str]
+    ) -> Requirements:
+        """Of the services that select the pod and of its controller; empty: spread by nothing."""
+        found: list[Any] = []
+        services: Iterable[Requirements] = self.services.get(namespace, {}).values()
+        for selector in services:
+            if holds(selector, labels):
+                found.extend(selector)
+        found.extend(self.owners.get((owner[0], namespace, owner[1])) or ())
+        return tuple(sorted(dict.fromkeys(found)))

@@ -1,0 +1,95 @@
+"""Turns label and node selectors into plain tuples that can be compared, hashed and asked.
+
+Holds: equal selectors give equal tuples; `None` is a selector that matches nothing.
+
+Mirrors  apimachinery v1.25 pkg/labels/selector.go, pkg/apis/meta/v1/helpers.go: LabelSelectorAsSelector;
+         component-helpers v1.25 scheduling/corev1/nodeaffinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+Requirement = tuple[str, str, tuple[str, ...]]
+Requirements = tuple[Requirement, ...]
+
+
+def from_label_selector(selector: Mapping[str, Any] | None) -> Requirements | None:
+    """A LabelSelector; a missing one matches nothing, an empty one everything."""
+    if selector is None:
+        return None
+    return from_labels(selector.get("matchLabels") or {}) + _expressions(selector.get("matchExpressions"))
+
+
+def from_labels(labels: Mapping[str, str]) -> Requirements:
+    return tuple((key, "In", (labels[key],)) for key in sorted(labels))
+
+
+def _expressions(expressions: list[Mapping[str, Any]] | None) -> Requirements:
+    return tuple((e["key"], e["operator"], tuple(e.get("values") or ())) for e in expressions or ())
+
+
+def holds(requirements: Requirements | None, labels: Mapping[str, str]) -> bool:
+    """Whether all requirements hold for these labels."""
+    if requirements is None:
+        return False
+    return all(_holds(key, operator, values, labels) for key, operator, values in requirements)
+
+
+def _holds(key: str, operator: str, values: tuple[str, ...], labels: Mapping[str, str]) -> bool:
+    have = labels.get(key)
+    if operator == "In":
+        return have in values
+    if operator == "NotIn":
+        return have not in values
+    if operator == "Exists":
+        return have is not None
+    if operator == "DoesNotExist":
+        return have is None
+    return have is not None and _compares(operator, have, values)
+
+
+def _compares(operator: str, have: str, values: tuple[str, ...]) -> bool:
+    try:
+        left, right = int(have), int(values[0])
+    except (ValueError, IndexError):
+        return False
+    return left > right if operator == "Gt" else left < right
+
+
+class NodeTerm(NamedTuple):
+    """One alternative of a node selector: requirements on labels and on fields (metadata.name)."""
+
+    labels: Requirements
+    fields: Requirements
+
+    @property
+    def empty(self) -> bool:
+        return not self.labels and not self.fields
+
+    def holds(self, name: str, labels: Mapping[str, str]) -> bool:
+        return holds(self.labels, labels) and holds(self.fields, {"metadata.name": name})
+
+
+def node_term(term: Mapping[str, Any]) -> NodeTerm:
+    return NodeTerm(_expressions(term.get("matchExpressions")), _expressions(term.get("matchFields")))
+
+
+def named_nodes(terms: tuple[NodeTerm, ...] | None) -> tuple[str, ...] | None:
+    """The nodes that the terms name by metadata.name, sorted; None when some term does not name any.
+
+    An empty answer means that the requirements of each term contradict each other.
+    """
+    if not terms:
+        return None
+    found: dict[str, None] = {}
+    for term in terms:
+        named: list[str] | None = None
+        for key, operator, values in term.fields:
+            if key == "metadata.name" and operator == "In":
+                named = [value for value in values if named is None or value in named]
+        if named is None:
+            return None
+        found.update(dict.fromkeys(named))
+    return tuple(sorted(found))

@@ -1,0 +1,308 @@
+"""Turns a pod object into what scheduling needs, shared by all pods that ask for the same.
+
+A `Template` is everything about a pod that filters and scores look at, parsed once per class of equal pods;
+a `PodInfo` is one pod of it.  The class is found by the bytes of the parts that count, so that names, mounts
+and environments (which differ per pod) do not split a class.
+
+Holds: two pods share a Template if and only if no plugin can tell them apart; a Template never changes.
+
+Mirrors  kubernetes v1.25 pkg/scheduler/framework/types.go: PodInfo, calculateResource, AffinityTerm;
+         pkg/scheduler/util/pod_resources.go: non-zero defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from actors.scheduler.match import (
+    NodeTerm,
+    Requirements,
+    from_label_selector,
+    from_labels,
+    holds,
+    named_nodes,
+    node_term,
+)
+from sim.machinery.api import Obj
+from sim.units import quantity_milli, quantity_value
+
+# Counted for scoring where a container asks for nothing (pkg/scheduler/util/pod_resources.go).
+DEFAULT_MILLI_CPU = 100
+DEFAULT_MEMORY = 200 << 20
+TEMPLATES_MAX = 20_000  # parsed classes kept; beyond it the cache starts anew, which costs time only
+
+Port = tuple[str, str, int]
+Toleration = tuple[str, str, str, str]  # key, operator, value, effect
+NamespaceLabels = Mapping[str, Mapping[str, str]]
+_NO_LABELS: Mapping[str, str] = {}
+
+
+class Group:
+    """The pods that no selector can tell apart: namespace, labels, and whether they are being deleted."""
+
+    __slots__ = ("dying", "labels", "namespace")
+
+    def __init__(self, namespace: str, labels: Mapping[str, str], dying: bool) -> None:
+        self.namespace = namespace
+        self.labels = labels
+        self.dying = dying
+
+
+class PodTerm(NamedTuple):
+    """A pod affinity term with its namespaces resolved."""
+
+    topology_key: str
+    selector: Requirements | None
+    namespaces: tuple[str, ...]
+    namespace_selector: Requirements | None
+
+    def matches(self, namespace: str, labels: Mapping[str, str], of_namespaces: NamespaceLabels) -> bool:
+        if namespace not in self.namespaces and not (
+            self.namespace_selector is not None
+            and holds(self.namespace_selector, of_namespaces.get(namespace, _NO_LABELS))
+        ):
+            return False
+        return holds(self.selector, labels)
+
+
+class Spread(NamedTuple):
+    """A topology spread constraint."""
+
+    topology_key: str
+    max_skew: int
+    selector: Requirements | None
+    min_domains: int
+
+
+class Amounts:
+    """Requested or available amounts.  cpu in milli, the others in whole units."""
+
+    __slots__ = ("cpu", "ephemeral", "memory", "scalars")
+
+    def __init__(
+        self, cpu: int = 0, memory: int = 0, ephemeral: int = 0, scalars: dict[str, int] | None = None
+    ) -> None:
+        self.cpu = cpu
+        self.memory = memory
+        self.ephemeral = ephemeral
+        self.scalars: dict[str, int] = scalars if scalars is not None else {}
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.cpu or self.memory or self.ephemeral or self.scalars)
+
+    def copy(self) -> Amounts:
+        return Amounts(self.cpu, self.memory, self.ephemeral, dict(self.scalars))
+
+    def add(self, other: Amounts, sign: int = 1) -> None:
+        self.cpu += sign * other.cpu
+        self.memory += sign * other.memory
+        self.ephemeral += sign * other.ephemeral
+        for name, amount in other.scalars.items():
+            self.scalars[name] = self.scalars.get(name, 0) + sign * amount
+
+    def at_least(self, other: Amounts) -> None:
+        self.cpu = max(self.cpu, other.cpu)
+        self.memory = max(self.memory, other.memory)
+        self.ephemeral = max(self.ephemeral, other.ephemeral)
+        for name, amount in other.scalars.items():
+            self.scalars[name] = max(self.scalars.get(name, 0), amount)
+
+
+def amounts(resources: Mapping[str, Any]) -> Amounts:
+    """A resource list.  Counts other than cpu, memory, ephemeral-storage and pods are scalars."""
+    result = Amounts()
+    for name, text in resources.items():
+        if name == "cpu":
+            result.cpu = quantity_milli(text)
+        elif name == "memory":
+            result.memory = quantity_value(text)
+        elif name == "ephemeral-storage":
+            result.ephemeral = quantity_value(text)
+        elif name != "pods":
+            result.scalars[name] = quantity_value(text)
+    return result
+
+
+class Template:
+    """What the plugins see of a pod.  See the fields' upstream names in the pod's spec."""
+
+    def __init__(self, pod: Obj) -> None:
+        meta, spec = pod["metadata"], pod["spec"]
+        self.namespace: str = meta["namespace"]
+        self.labels: Mapping[str, str] = meta.get("labels") or {}
+        self.groups = (Group(self.namespace, self.labels, False), Group(self.namespace, self.labels, True))
+        self.owner = _controller(meta)
+        self.priority: int = spec.get("priority") or 0
+        self.never_preempts = spec.get("preemptionPolicy") == "Never"
+        self.tolerations: tuple[Toleration, ...] = tuple(
+            (t.get("key", ""), t.get("operator") or "Equal", t.get("value", ""), t.get("effect", ""))
+            for t in spec.get("tolerations") or ()
+        )
+        self._requests(spec)
+        self._affinities(spec.get("affinity") or {}, spec.get("nodeSelector") or {})
+        constraints = spec.get("topologySpreadConstraints") or ()
+        self.own_spread = bool(constraints)
+        self.hard = tuple(_spread(c) for c in constraints if c["whenUnsatisfiable"] == "DoNotSchedule")
+        self.soft = tuple(_spread(c) for c in constraints if c["whenUnsatisfiable"] == "ScheduleAnyway")
+
+    def _requests(self, spec: Mapping[str, Any]) -> None:
+        containers = spec.get("containers") or ()
+        self.request, self.scoring = Amounts(), Amounts()
+        for container in containers:
+            asked = amounts((container.get("resources") or {}).get("requests") or {})
+            self.request.add(asked)
+            self.scoring.add(_for_scoring(container, asked))
+        for container in spec.get("initContainers") or ():
+            asked = amounts((container.get("resources") or {}).get("requests") or {})
+            self.request.at_least(asked)
+            self.scoring.at_least(_for_scoring(container, asked))
+        overhead = amounts(spec.get("overhead") or {})
+        self.request.add(overhead)
+        self.scoring.add(overhead)
+        self.ports: tuple[Port, ...] = tuple(
+            (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])
+            for container in containers
+            for port in container.get("ports") or ()
+            if port.get("hostPort")
+        )
+        self.images = tuple(image_name(container.get("image") or "") for container in containers)
+
+    def _affinities(self, affinity: Mapping[str, Any], node_selector: Mapping[str, str]) -> None:
+        self.node_selector = from_labels(node_selector)
+        node = affinity.get("nodeAffinity") or {}
+        required = node.get("requiredDuringSchedulingIgnoredDuringExecution")
+        self.required: tuple[NodeTerm, ...] | None = (
+            None if required is None else tuple(map(node_term, required["nodeSelectorTerms"]))
+        )
+        self.node_names = named_nodes(self.required)
+        self.preferred: tuple[tuple[int, NodeTerm], ...] = tuple(
+            (item["weight"], node_term(item["preference"]))
+            for item in node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        )
+        near, far = affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}
+        self.affinity = self._terms(near.get("requiredDuringSchedulingIgnoredDuringExecution"))
+        self.anti_affinity = self._terms(far.get("requiredDuringSchedulingIgnoredDuringExecution"))
+        self.preferred_pods: tuple[tuple[int, PodTerm], ...] = tuple(
+            (sign * item["weight"], self._term(item["podAffinityTerm"]))
+            for sign, side in ((1, near), (-1, far))
+            for item in side.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        )
+
+    def _terms(self, terms: list[Mapping[str, Any]] | None) -> tuple[PodTerm, ...]:
+        return tuple(map(self._term, terms or ()))
+
+    def _term(self, term: Mapping[str, Any]) -> PodTerm:
+        namespaces = tuple(term.get("namespaces") or ())
+        selector = term.get("namespaceSelector")
+        if not namespaces and selector is None:
+            namespaces = (self.namespace,)
+        return PodTerm(
+            term["topologyKey"],
+            from_label_selector(term.get("labelSelector")),
+            namespaces,
+            from_label_selector(selector),
+        )
+
+
+def _for_scoring(container: Mapping[str, Any], asked: Amounts) -> Amounts:
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return Amounts(
+        asked.cpu if "cpu" in requests else DEFAULT_MILLI_CPU,
+        asked.memory if "memory" in requests else DEFAULT_MEMORY,
+    )
+
+
+def _spread(constraint: Mapping[str, Any]) -> Spread:
+    return Spread(
+        constraint["topologyKey"],
+        constraint["maxSkew"],
+        from_label_selector(constraint.get("labelSelector")),
+        constraint.get("minDomains") or 0,
+    )
+
+
+def _controller(meta: Mapping[str, Any]) -> tuple[str, str]:
+    """(kind, name) of the controlling owner, or two empty strings."""
+    for owner in meta.get("ownerReferences") or ():
+        if owner.get("controller"):
+            return owner["kind"], owner["name"]
+    return "", ""
+
+
+def image_name(image: str) -> str:
+    """The image with its tag spelled out (ImageLocality: normalizedImageName)."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+
+
+class PodInfo:
+    """One pod as the scheduler knows it."""
+
+    __slots__ = ("dying", "key", "node_name", "obj", "template")
+
+    def __init__(self, obj: Obj, template: Template, node_name: str = "") -> None:
+        meta = obj["metadata"]
+        self.obj = obj
+        self.template = template
+        self.key: str = f"{meta['namespace']}/{meta['name']}"
+        self.node_name: str = node_name or obj["spec"].get("nodeName") or ""
+        self.dying = "deletionTimestamp" in meta
+
+    @property
+    def group(self) -> Group:
+        return self.template.groups[self.dying]
+
+    @property
+    def uid(self) -> str:
+        return str(self.obj["metadata"].get("uid", ""))
+
+    @property
+    def nominated(self) -> str:
+        return str((self.obj.get("status") or {}).get("nominatedNodeName") or "")
+
+    @property
+    def start_time(self) -> str:
+        """Start of the pod as comparable text; one that has not started counts as latest."""
+        return str((self.obj.get("status") or {}).get("startTime") or "~")
+
+
+class Templates:
+    """The classes of equal pods met so far."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Template] = {}
+        self._encode = msgspec.json.Encoder().encode
+
+    def info(self, pod: Obj, before: PodInfo | None = None, node_name: str = "") -> PodInfo:
+        """The pod's info; `before`, what was known of it, saves the look-up where nothing changed."""
+        if (
+            before is not None
+            and before.obj["spec"] is pod["spec"]
+            and before.obj["metadata"].get("labels") is pod["metadata"].get("labels")
+        ):
+            return PodInfo(pod, before.template, node_name)
+        return PodInfo(pod, self.template(pod), node_name)
+
+    def template(self, pod: Obj) -> Template:
+        meta, spec = pod["metadata"], pod["spec"]
+        get = spec.get
+        key = self._encode(
+            (
+                meta["namespace"],
+                meta.get("labels"),
+                _controller(meta),
+                [(c.get("image"), c.get("resources"), c.get("ports")) for c in get("containers") or ()],
+                [c.get("resources") for c in get("initContainers") or ()],
+                (get("overhead"), get("nodeSelector"), get("affinity"), get("tolerations")),
+                (get("topologySpreadConstraints"), get("priority"), get("preemptionPolicy")),
+            )
+        )
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= TEMPLATES_MAX:
+                self._known.clear()
+            known = self._known[key] = Template(pod)
+        return known

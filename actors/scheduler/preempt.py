@@ -1,0 +1,199 @@
+"""Decides which pods of lower priority must go so that a pod fits.
+
+Holds: a victim has a lower priority than the pod; without the victims of the answer the pod passes all
+filters on that node, with any one of them it does not (as far as trying them in order of importance tells).
+
+Mirrors  kubernetes v1.25 pkg/scheduler/framework/preemption/preemption.go and
+         framework/plugins/defaultpreemption/default_preemption.go.
+Differs  nodes are tried one by one, and of candidates equal in every respect the first tried wins (upstream:
+         the order of a map).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from actors.scheduler.classes import ClassState
+from actors.scheduler.cluster import Cluster, NodeInfo
+from actors.scheduler.filters import Status
+from actors.scheduler.match import Requirements, holds
+from actors.scheduler.messages import PREEMPTION, fit_error
+from actors.scheduler.pods import PodInfo
+
+CANDIDATES_MIN = 100  # minCandidateNodesAbsolute
+CANDIDATES_PERCENT = 10  # minCandidateNodesPercentage
+PRIORITY_OFFSET = 1 << 31  # so that a sum of negative priorities still grows with each victim
+
+NO_VICTIMS = Status("DefaultPreemption", ("No preemption victims found for incoming pod",), True)
+NO_HELP = Status("DefaultPreemption", ("Preemption is not helpful for scheduling",), True)
+NEVER = f"{PREEMPTION}not eligible due to preemptionPolicy=Never."
+TERMINATING = f"{PREEMPTION}not eligible due to a terminating pod on the nominated node."
+
+
+class Budget(NamedTuple):
+    """A PodDisruptionBudget."""
+
+    namespace: str
+    selector: Requirements | None
+    allowed: int
+    disrupted: frozenset[str]
+
+    def covers(self, pod: PodInfo) -> bool:
+        # An empty selector covers nothing here, as upstream.
+        return (
+            pod.template.namespace == self.namespace
+            and bool(self.selector)
+            and holds(self.selector, pod.template.labels)
+            and pod.obj["metadata"]["name"] not in self.disrupted
+        )
+
+
+class Candidate(NamedTuple):
+    """node "" means none.  victims: most important first."""
+
+    node: str
+    victims: tuple[PodInfo, ...]
+    violations: int
+
+
+class Outcome(NamedTuple):
+    """What came of it.  keep: the pod's earlier nomination stays; message: for the FailedScheduling text."""
+
+    candidate: Candidate | None
+    message: str
+    keep: bool = False
+
+
+def preempt(
+    state: ClassState,
+    pod: PodInfo,
+    failures: Mapping[str, Status],
+    budgets: list[Budget],
+    draw: Callable[[int], int],
+) -> Outcome:
+    """Find the node where making room hurts least.  `failures`: why each node does not do now."""
+    cluster = state.cluster
+    refusal = _not_eligible(cluster, pod, failures)
+    if refusal:
+        return Outcome(None, refusal, keep=True)
+    statuses = {name: NO_HELP for name, status in failures.items() if status.unresolvable}
+    hopeful = [name for name, status in failures.items() if not status.unresolvable]
+    candidates: list[Candidate] = []
+    enough = min(max(len(hopeful) * CANDIDATES_PERCENT // 100, CANDIDATES_MIN), len(hopeful))
+    offset = draw(len(hopeful)) if len(hopeful) > 1 else 0
+    for name in hopeful[offset:] + hopeful[:offset]:
+        found = _victims_on(state, pod, cluster.nodes[name], budgets)
+        if isinstance(found, Status):
+            statuses[name] = found
+            continue
+        candidates.append(found)
+        if len(candidates) >= enough and any(not c.violations for c in candidates):
+            break
+    if not candidates:
+        return Outcome(None, PREEMPTION + fit_error(len(statuses), statuses.values()))
+    return Outcome(min(candidates, key=_hurt), "")
+
+
+def _not_eligible(cluster: Cluster, pod: PodInfo, failures: Mapping[str, Status]) -> str:
+    if pod.template.never_preempts:
+        return NEVER
+    node = cluster.nodes.get(pod.nominated)
+    if node is None or (pod.nominated in failures and failures[pod.nominated].unresolvable):
+        return ""
+    if any(p.dying and p.template.priority < pod.template.priority for p in node.pods.values()):
+        return TERMINATING
+    return ""
+
+
+def importance(pod: PodInfo) -> tuple[int, str]:
+    """Most important first: higher priority, then longer running."""
+    return -pod.template.priority, pod.start_time
+
+
+def _victims_on(state: ClassState, pod: PodInfo, node: NodeInfo, budgets: list[Budget]) -> Candidate | Status:
+    lower = sorted(
+        (p for p in node.pods.values() if p.template.priority < pod.template.priority), key=importance
+    )
+    if not lower:
+        return NO_VICTIMS
+    trial = node.copy()
+    gone: dict[str, PodInfo] = {}
+    for victim in lower:
+        trial.add(victim, -1)
+        gone[victim.key] = victim
+    status = fits(state, pod, trial, gone.values())
+    if status is not None:
+        return status
+    violating, others = _violating(lower, budgets)
+    violations = 0
+    for victim in [*violating, *others]:
+        trial.add(victim)
+        del gone[victim.key]
+        if fits(state, pod, trial, gone.values()) is not None:
+            trial.add(victim, -1)
+            gone[victim.key] = victim
+            violations += victim in violating
+    return Candidate(node.name, tuple(sorted(gone.values(), key=importance)), violations)
+
+
+def fits(state: ClassState, pod: PodInfo, node: NodeInfo, gone: Iterable[PodInfo] = ()) -> Status | None:
+    """All filters on a node, also with the pods of no lower priority that wait for room on it."""
+    changes = [(victim, -1) for victim in gone]
+    waiting = waiting_for(state.cluster, pod, node.name)
+    if waiting:
+        trial = node.copy()
+        for other in waiting:
+            trial.add(other)
+        status = state.try_node(trial, changes + [(other, 1) for other in waiting])
+        if status is not None:
+            return status
+    return state.try_node(node, changes)
+
+
+def waiting_for(cluster: Cluster, pod: PodInfo, node_name: str) -> list[PodInfo]:
+    """Other pods nominated to this node that are of no lower priority."""
+    return [
+        other
+        for key, other in cluster.nominated.get(node_name, {}).items()
+        if key != pod.key and other.template.priority >= pod.template.priority
+    ]
+
+
+def _violating(pods: list[PodInfo], budgets: list[Budget]) -> tuple[list[PodInfo], list[PodInfo]]:
+    left = [budget.allowed for budget in budgets]
+    violating: list[PodInfo] = []
+    others: list[PodInfo] = []
+    for pod in pods:
+        violated = False
+        for index, budget in enumerate(budgets):
+            if budget.covers(pod):
+                left[index] -= 1
+                violated = violated or left[index] < 0
+        (violating if violated else others).append(pod)
+    return violating, others
+
+
+class _Later(NamedTuple):
+    """Text ordered backwards: the later start is preferred."""
+
+    text: str
+
+    def __lt__(self, other: object) -> bool:
+        assert isinstance(other, _Later)
+        return self.text > other.text
+
+
+def _hurt(candidate: Candidate) -> tuple[int, int, int, int, _Later]:
+    """What preempting there costs; the least is chosen."""
+    victims = candidate.victims
+    if not victims:
+        return candidate.violations, -PRIORITY_OFFSET, 0, 0, _Later("~")
+    highest = victims[0].template.priority
+    return (
+        candidate.violations,
+        highest,
+        sum(victim.template.priority + PRIORITY_OFFSET for victim in victims),
+        len(victims),
+        _Later(min(v.start_time for v in victims if v.template.priority == highest)),
+    )

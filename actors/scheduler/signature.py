@@ -1,0 +1,84 @@
+"""The small values of the incremental search: signatures, tallies, what a choice answers, wide statuses.
+
+Mirrors  kubernetes v1.25 pkg/scheduler/framework/plugins/{podtopologyspread,interpodaffinity}: reasons;
+         apis/config/v1/default_plugins.go: weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from actors.scheduler.filters import Status
+from actors.scheduler.pods import PodTerm
+
+# Plugin weights (apis/config/v1/default_plugins.go); Fit, Balanced and ImageLocality have weight 1.
+TAINT_WEIGHT, AFFINITY_WEIGHT, SPREAD_WEIGHT, POD_AFFINITY_WEIGHT = 3, 2, 2, 2
+DEFAULT_HOST_SKEW, DEFAULT_ZONE_SKEW = 3, 5  # podtopologyspread/plugin.go: systemDefaultConstraints
+NO_DOMAIN = (1 << 31) - 1  # criticalPaths start at MaxInt32
+
+SKEW = Status("PodTopologySpread", ("node(s) didn't match pod topology spread constraints",))
+NO_KEY = Status(
+    "PodTopologySpread",
+    ("node(s) didn't match pod topology spread constraints (missing required label)",),
+    True,
+)
+AFFINITY = Status("InterPodAffinity", ("node(s) didn't match pod affinity rules",), True)
+ANTI_AFFINITY = Status("InterPodAffinity", ("node(s) didn't match pod anti-affinity rules",))
+EXISTING = Status("InterPodAffinity", ("node(s) didn't satisfy existing pods anti-affinity rules",))
+NOT_ASKED = Status("", ())  # PreFilter left the node out: neither tried nor reported
+
+ALL, SOFT, HARD = 0, 1, 2  # which nodes a tally counts
+Shift = Mapping[int, int]
+NO_SHIFT: Shift = {}
+
+
+class Signature(NamedTuple):
+    """All that the scores and the filters across nodes depend on, but for the tallies."""
+
+    base: int  # Fit + Balanced + ImageLocality
+    taints: int
+    weight: int  # preferred node affinity
+    local: tuple[int, ...]  # counts on the node's own host
+    values: tuple[str | None, ...]  # topology values other than the host
+
+
+class Matcher(NamedTuple):
+    """Which pods count: those of a spread constraint's selector, or those that match all of some terms."""
+
+    selector: tuple[Any, ...] | None
+    terms: tuple[PodTerm, ...]
+
+
+class Tally:
+    """Matching pods by topology value.  own: only each node's own count matters."""
+
+    def __init__(self, key: str, matcher: int, nodes: int, own: bool = False) -> None:
+        self.key = key
+        self.matcher = matcher
+        self.nodes = nodes
+        self.own = own
+        self.host = False
+        self.slot = 0
+        self.counts: dict[str, int] = {}
+        self.shares: list[int] = []  # per node; -1: the node does not count
+        self.total = 0
+
+
+class Static(NamedTuple):
+    facts: object
+    status: Status | None
+    taints: int
+    weight: int
+    images: int
+
+
+class Found(NamedTuple):
+    """node "": none fits.  processed: how many nodes were looked at; feasible: how many of them fit."""
+
+    node: str
+    feasible: int
+    processed: int
+
+
+Member = tuple[Signature, list[int], list[tuple[int, int]]]

@@ -1,0 +1,109 @@
+"""Options of the scheduler.
+
+Turns `--name value` pairs, and the fields of its configuration file under their own names, into
+`SchedulerOptions`, by `parse_scheduler`.
+
+Holds: every field has the effect it names; the limits between the election's times are checked.
+
+Mirrors  kubernetes v1.25 cmd/kube-scheduler/app/options and pkg/scheduler/apis/config: defaults of v1.
+Differs  configuration fields are options (the file itself is not read); profiles and plugin sets are fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sim.ident import NAMES, Names
+from sim.options.base import (
+    at_least,
+    boolean,
+    duration,
+    integer,
+    more_than,
+    number,
+    option,
+    parse,
+    string,
+    within,
+)
+
+# client-go leaderelection.JitterFactor: the renew deadline must leave room for one jittered retry
+JITTER_FACTOR = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """The options of one scheduler process."""
+
+    api_qps: float = option(
+        "{short}-api-qps", number, 50, "rate of each client's token bucket", unit="1/s", check=more_than(0)
+    )
+    api_burst: int = option(
+        "{short}-api-burst", integer, 100, "size of each client's token bucket", check=at_least(1)
+    )
+
+    # --- leader election ---
+    leader_elect: bool = option("leader-elect", boolean, True, "lead before any pod is scheduled")
+    leader_elect_lease_duration_us: int = option(
+        "leader-elect-lease-duration", duration, "15s", "wait since the last observed renewal", unit="us"
+    )
+    leader_elect_renew_deadline_us: int = option(
+        "leader-elect-renew-deadline", duration, "10s", "the leader gives up after failing so long", unit="us"
+    )
+    leader_elect_retry_period_us: int = option(
+        "leader-elect-retry-period", duration, "2s", "pause between tries", unit="us", check=more_than(0)
+    )
+    leader_elect_resource_name: str = option(
+        "leader-elect-resource-name", string, "{short}-scheduler", "name of the lock object"
+    )
+    leader_elect_resource_namespace: str = option(
+        "leader-elect-resource-namespace", string, "{short}-system", "namespace of the lock object"
+    )
+
+    # --- configuration ---
+    scheduler_name: str = option(
+        "scheduler-name", string, "default-scheduler", "pods that name it are scheduled here"
+    )
+    percentage_of_nodes_to_score: int = option(
+        "percentage-of-nodes-to-score",
+        integer,
+        0,
+        "share of the nodes searched for feasible ones; 0: by the number of nodes",
+        unit="%",
+        check=within(0, 100),
+    )
+    pod_initial_backoff_us: int = option(
+        "pod-initial-backoff",
+        duration,
+        "1s",
+        "wait after a pod's first failure",
+        unit="us",
+        check=more_than(0),
+    )
+    pod_max_backoff_us: int = option(
+        "pod-max-backoff", duration, "10s", "longest wait of a pod that keeps failing", unit="us"
+    )
+
+    def __post_init__(self) -> None:
+        if self.pod_max_backoff_us < self.pod_initial_backoff_us:
+            raise ValueError("pod-max-backoff must not be less than pod-initial-backoff")
+        if not self.leader_elect:
+            return
+        if self.leader_elect_lease_duration_us <= self.leader_elect_renew_deadline_us:
+            raise ValueError("leader-elect-lease-duration must be greater than leader-elect-renew-deadline")
+        if self.leader_elect_renew_deadline_us <= JITTER_FACTOR * self.leader_elect_retry_period_us:
+            raise ValueError(
+                "leader-elect-renew-deadline must be greater than 1.2 times leader-elect-retry-period"
+            )
+
+
+def parse_scheduler(
+    given: Mapping[str, object],
+    *,
+    names: Names = NAMES["orch"],
+    place: str = "",
+    places: Mapping[str, str] | None = None,
+) -> SchedulerOptions:
+    """The options from names (with or without `--`) to texts or YAML values; InputError names the place."""
+    return parse(SchedulerOptions, given, names=names, place=place, places=places)
