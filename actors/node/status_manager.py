@@ -68,10 +68,12 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
     patch: Obj = {}
     for key, value in wanted.items():
         old = held.get(key)
-        if old is value or old == value or (old is not None and without_nulls(old) == without_nulls(value)):
+        if old is value or old == value:
             continue
-        patch[key] = _conditions_patch(old or [], value) if key == "conditions" else value
-        if key == "conditions":
+        if key != "conditions":
+            patch[key] = value
+        elif changed := _conditions_patch(old or [], value):
+            patch[key] = changed
             patch["$setElementOrder/conditions"] = [{"type": c["type"]} for c in value]
     for key in ("reason", "message", "initContainerStatuses"):
         if key in held and key not in wanted:
@@ -79,14 +81,9 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
     return patch
 
 
-def without_nulls(value: Any) -> Any:
-    """A value as it reads once null fields and empty objects, which the server may add or drop, are left out."""
-    if isinstance(value, dict):
-        kept = {key: without_nulls(entry) for key, entry in value.items()}
-        return {key: entry for key, entry in kept.items() if entry is not None and entry != {}}
-    if isinstance(value, list):
-        return [without_nulls(entry) for entry in value]
-    return value
+def _same_condition(a: Obj, b: Obj) -> bool:
+    """Equal in what we set: servers may add null fields."""
+    return all(a.get(key) == b.get(key) for key in ("status", "reason", "message", "lastTransitionTime"))
 
 
 def _conditions_patch(old: list[Obj], new: list[Obj]) -> list[Obj]:
@@ -94,7 +91,7 @@ def _conditions_patch(old: list[Obj], new: list[Obj]) -> list[Obj]:
     changed = []
     for condition in new:
         held = before.get(condition["type"])
-        if held == condition or (held is not None and without_nulls(held) == without_nulls(condition)):
+        if held is condition or (held is not None and _same_condition(held, condition)):
             continue
         gone: Obj = {
             key: None for key in ("reason", "message") if held and key in held and key not in condition

@@ -40,6 +40,10 @@ class FakeWatch:
     def stop(self) -> None:
         self.ended = True
 
+    def tell(self, _: Any) -> None:
+        if self.notify is not None and not self.ended:
+            self.notify()
+
 
 class FakeApi:
     """Objects by (resource, namespace, name)."""
@@ -167,7 +171,7 @@ class FakeApi:
         for watch in self.watches:
             if not watch.ended and watch.matches(resource, obj):
                 watch.events.append(WatchEvent(type_, _item(obj), self.revision))
-                self.kernel.call_later(DELAY_US, lambda _, w=watch: w.ended or w.notify is None or w.notify())
+                self.kernel.call_later(DELAY_US, watch.tell)
 
 
 def _item(obj: Obj) -> Item:
