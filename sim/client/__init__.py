@@ -2,13 +2,18 @@
 
 from sim.client.channel import Channel
 from sim.client.client import Client, Heartbeat
+from sim.client.events import EventRecorder
+from sim.client.informer import Informer, Informers
 from sim.client.limiter import ItemExponential, Limiter, MaxOf, SharedBucket, TokenBucket, default_limiter
 from sim.client.queue import WorkQueue
 
 __all__ = [
     "Channel",
     "Client",
+    "EventRecorder",
     "Heartbeat",
+    "Informer",
+    "Informers",
     "ItemExponential",
     "Limiter",
     "MaxOf",

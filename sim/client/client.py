@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from sim.client.channel import REFUSED, RESET, TIMEOUT
 from sim.client.limiter import TokenBucket
 from sim.kernel import Context, Future, State
@@ -381,8 +379,3 @@ def delete_options(grace_s: int | None = None, uid: str = "", revision: str = ""
     if policy:
         body["propagationPolicy"] = policy
     return {"kind": "DeleteOptions", "apiVersion": "v1", **body} if body else None
-
-
-def restamped(request: Request, **changes: Any) -> Request:
-    """A copy of a request with some fields changed."""
-    return msgspec.structs.replace(request, **changes)

@@ -1,0 +1,143 @@
+"""Events: what happened to an object, told to people, bounded in number.
+
+Turns `event(obj, type, reason, message)` into a create or a count patch of a core/v1 Event, sent one after the
+other over the client given (and paid from its bucket); decisions are in `correlator`.
+
+Holds: at most QUEUE_MAX events wait, later ones are dropped; one request is under way at a time.
+
+Mirrors  client-go v1.25 tools/record/event.go.
+Differs  the wait before a second try is always the full 10 s (upstream: a random part of it the first time).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from sim.client.client import PATCH_TYPES, Client
+from sim.client.correlator import Correlator
+from sim.kernel import Context
+from sim.machinery.api import Obj, Reply
+from sim.units import format_time
+
+QUEUE_MAX = 1000  # event.go maxQueuedEvents
+TRIES_MAX = 12  # maxTriesPerEvent
+RETRY_US = 10_000_000  # defaultSleepDuration
+DEFAULT_NAMESPACE = "default"  # metav1.NamespaceDefault: events of cluster-scoped objects
+
+
+def reference(obj: Obj, field_path: str = "") -> Obj:
+    """An ObjectReference to an object (or an ObjectReference itself)."""
+    meta = obj.get("metadata")
+    if meta is None:
+        return obj
+    ref = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "name": meta["name"]}
+    for name in ("namespace", "uid", "resourceVersion"):
+        if meta.get(name):
+            ref[name] = meta[name]
+    if field_path:
+        ref["fieldPath"] = field_path
+    return ref
+
+
+class EventRecorder:
+    """Records events of one component, on one host if it is a node's."""
+
+    def __init__(self, ctx: Context, client: Client, component: str, host: str = "") -> None:
+        self._ctx = ctx
+        self._client = client
+        self._source = {"component": component, "host": host} if host else {"component": component}
+        self._correlator = Correlator()
+        self._queue: deque[tuple[Obj, int]] = deque()
+        self._busy = False
+        self.dropped = 0
+
+    def event(self, obj: Obj, event_type: str, reason: str, message: str, field_path: str = "") -> None:
+        """Tell that something happened to `obj` (an object or an ObjectReference)."""
+        if len(self._queue) >= QUEUE_MAX:
+            self.dropped += 1
+            return
+        ref = reference(obj, field_path)
+        wall_us = self._ctx.wall_us()
+        now = format_time(wall_us)
+        event: Obj = {
+            "kind": "Event",
+            "apiVersion": "v1",
+            "metadata": {
+                "name": f"{ref['name']}.{wall_us * 1000:x}",
+                "namespace": ref.get("namespace") or DEFAULT_NAMESPACE,
+            },
+            "involvedObject": ref,
+            "reason": reason,
+            "message": message,
+            "source": self._source,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "type": event_type,
+            "eventTime": None,
+            "reportingComponent": "",
+            "reportingInstance": "",
+        }
+        self._queue.append((event, self._ctx.kernel.cause))
+        if not self._busy:
+            self._next()
+
+    def _next(self) -> None:
+        """Send the oldest event that the correlator lets through."""
+        self._busy = True
+        while self._queue:
+            event, cause = self._queue.popleft()
+            result = self._correlator.correlate(event, self._ctx.wall_us())
+            if result is not None:
+                self._ctx.kernel.cause = cause
+                _Delivery(self, result[0], result[1]).send()
+                return
+        self._busy = False
+
+    def _sent(self, event: Obj, stored: Obj | None) -> None:
+        if stored is not None:
+            self._correlator.update(event, stored)
+        self._next()
+
+
+class _Delivery:
+    """One event on its way to the API."""
+
+    __slots__ = ("_event", "_patch", "_recorder", "_tries")
+
+    def __init__(self, recorder: EventRecorder, event: Obj, patch: Obj | None) -> None:
+        self._recorder = recorder
+        self._event = event
+        self._patch = patch
+        self._tries = 0
+
+    def send(self, _: Any = None) -> None:
+        client, meta = self._recorder._client, self._event["metadata"]
+        self._tries += 1
+        if self._patch is not None:
+            request = client.request(
+                "patch",
+                "events",
+                meta["namespace"],
+                meta["name"],
+                body=self._patch,
+                content_type=PATCH_TYPES["strategic"],
+            )
+        else:
+            request = client.request("create", "events", meta["namespace"], body=self._event)
+        client.call(request, self._answered)
+
+    def _answered(self, reply: Reply) -> None:
+        recorder = self._recorder
+        if reply.lost:
+            if self._tries < TRIES_MAX:
+                recorder._ctx.call_later_us(RETRY_US, self.send)
+            else:
+                recorder._sent(self._event, None)
+        elif self._patch is not None and reply.reason == "NotFound":  # it has expired: begin a new one
+            self._patch = None
+            self._tries -= 1
+            self.send()
+        else:
+            recorder._sent(self._event, reply.obj if reply.ok else None)

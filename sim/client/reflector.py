@@ -1,0 +1,221 @@
+"""List and watch one resource for ever: what a server has, and every change of it, in order.
+
+Turns list replies and watch events into calls of a sink, through errors, restarts and lost history.
+
+Holds: the sink sees a state no older than before after each relist, except that a server restart or another
+server may answer "any" revision only on the very first list; one list or watch is open at a time.
+
+Mirrors  client-go v1.25 tools/cache/reflector.go (ListAndWatch, watchHandler, relistResourceVersion),
+         tools/pager/pager.go, apimachinery util/wait (BackoffUntil, NewExponentialBackoffManager).
+Differs  callbacks instead of goroutines; nothing else is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any, Protocol
+
+from sim.client.channel import REFUSED, ChannelWatch
+from sim.client.client import Client, list_options
+from sim.kernel import Context
+from sim.machinery.api import Reply, Watch, WatchEvent
+from sim.machinery.store import Item
+
+BACKOFF_US = (
+    800_000  # reflector.go NewNamedReflector: 800 ms doubling to 30 s, each x (1..2), reset after 2 min
+)
+BACKOFF_MAX_US = 30_000_000
+BACKOFF_RESET_US = 120_000_000
+WATCH_MIN_S = 300  # minWatchTimeout: each watch asks for 300..600 s
+SHORT_WATCH_US = 1_000_000
+PAGE_SIZE = 500  # pager.go defaultPageSize
+
+
+class Backoff:
+    """Growing waits, forgotten after a calm time."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._next_us = BACKOFF_US
+        self._last_us = -BACKOFF_RESET_US - 1
+
+    def step(self, now_us: int) -> int:
+        if now_us - self._last_us > BACKOFF_RESET_US:
+            self._next_us = BACKOFF_US
+        self._last_us = now_us
+        base_us = self._next_us
+        self._next_us = min(base_us * 2, BACKOFF_MAX_US)
+        return int(base_us * (1 + self._random.random()))
+
+
+class Sink(Protocol):
+    """Where a reflector puts what it learns."""
+
+    def replace(self, items: list[Item]) -> None: ...
+    def apply(self, event: WatchEvent) -> None: ...
+    @property
+    def lazy(self) -> bool:
+        """True while nobody needs to be told of changes as they come."""
+        ...
+
+
+class Reflector:
+    """`selection`: namespace and selectors, by the names of `list_options`."""
+
+    def __init__(self, ctx: Context, client: Client, resource: str, sink: Sink, selection: Selection) -> None:
+        self._ctx = ctx
+        self._client = client
+        self._resource = resource
+        self._sink = sink
+        self._selection = selection
+        self._random = ctx.stream(f"reflector/{resource}/{selection.text}")
+        self._backoff = Backoff(self._random)
+        self._connect_backoff = Backoff(self._random)
+        self._revision = ""  # of the last thing seen
+        self._revision_bad = False  # the last one is gone from or unknown to the server: ask for the newest
+        self._paged = False
+        self._items: list[Item] = []
+        self._list_revision = ""
+        self._watch: Watch | None = None
+        self._watched_since_us = 0
+        self._seen = 0
+
+    def start(self) -> None:
+        self._list("")
+
+    # --- list -----------------------------------------------------------------------------------------------
+
+    def _list(self, more: str) -> None:
+        revision = "" if self._revision_bad else self._revision or "0"
+        if not more:
+            self._items = []
+            self._list_revision = revision
+        # a list at a known revision is served from the cache and never paged
+        limit = PAGE_SIZE if more or self._paged or revision in ("", "0") else 0
+        self._ask(limit, more, revision)
+
+    def _ask(self, limit: int, more: str, revision: str) -> None:
+        selection = self._selection
+        options = list_options(
+            selection.labels, selection.fields, None if more or not revision else revision, limit, more
+        )
+        request = self._client.request("list", self._resource, selection.namespace, options=options)
+        self._client.call(request, lambda reply: self._listed(reply, more))
+
+    def _listed(self, reply: Reply, more: str) -> None:
+        if not reply.ok:
+            self._list_failed(reply, more)
+            return
+        assert reply.items is not None
+        self._items += reply.items
+        if reply.more:
+            if self._list_revision == "0":
+                self._paged = True
+            self._list(reply.more)
+            return
+        self._revision_bad = False
+        self._revision = str(reply.revision)
+        items, self._items = self._items, []
+        self._sink.replace(items)
+        self._open()
+
+    def _list_failed(self, reply: Reply, more: str) -> None:
+        expired = reply.reason in ("Expired", "Gone")
+        if expired and more:  # the pager then takes everything in one piece
+            self._items = []
+            self._ask(0, "", self._list_revision)
+        elif (expired or too_large(reply)) and not self._revision_bad:
+            self._revision_bad = True
+            self._list("")
+        else:
+            self._revision_bad = self._revision_bad or expired or too_large(reply)
+            self._again()
+
+    def _again(self) -> None:
+        """Begin anew after a pause."""
+        wait_us = self._backoff.step(self._ctx.now_us())
+        self._ctx.call_later_us(wait_us, lambda _: self._list(""))
+
+    # --- watch ----------------------------------------------------------------------------------------------
+
+    def _open(self, _: Any = None) -> None:
+        selection = self._selection
+        timeout_s = int(WATCH_MIN_S * (1 + self._random.random()))
+        options: Mapping[str, str] = {
+            **list_options(selection.labels, selection.fields, self._revision),
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(timeout_s),
+        }
+        request = self._client.request("watch", self._resource, selection.namespace, options=options)
+        self._watched_since_us = self._ctx.now_us()
+        self._client.call(request, self._opened)
+
+    def _opened(self, reply: Reply) -> None:
+        if reply.watch is not None:
+            self._watch = reply.watch
+            self._seen = 0
+            self.tune()
+        elif reply.lost == REFUSED or reply.code == 429:
+            self._ctx.call_later_us(self._connect_backoff.step(self._ctx.now_us()), self._open)
+        else:
+            self._again()
+
+    def tune(self) -> None:
+        """Be told of events as they come, or only when somebody reads: as the sink now needs it."""
+        watch = self._watch
+        if isinstance(watch, ChannelWatch) and self._sink.lazy:
+            watch.attach_lazy(self._on_watch)
+        elif watch is not None:
+            watch.attach(self._on_watch)
+
+    def pull(self) -> None:
+        """Take what has arrived."""
+        watch = self._watch
+        if watch is None:
+            return
+        kernel = self._ctx.kernel
+        cause = kernel.cause
+        while events := watch.take():
+            for event in events:
+                self._seen += 1
+                if event.type == "ERROR":
+                    self._watch = None
+                    watch.stop()
+                    self._again()  # an expired one too: the list is at least as new as what we have
+                    return
+                if event.cause:
+                    kernel.cause = event.cause
+                self._revision = str(event.revision)
+                if event.type != "BOOKMARK":
+                    self._sink.apply(event)
+        kernel.cause = cause
+
+    def _on_watch(self) -> None:
+        self.pull()
+        watch = self._watch
+        if watch is None or not watch.ended:
+            return
+        self._watch = None
+        if not self._seen and self._ctx.now_us() - self._watched_since_us < SHORT_WATCH_US:
+            self._again()
+        else:
+            self._open()
+
+
+class Selection:
+    """What part of a resource is watched."""
+
+    def __init__(self, namespace: str = "", labels: str = "", fields: str = "") -> None:
+        self.namespace = namespace
+        self.labels = labels
+        self.fields = fields
+        self.text = f"{namespace}/{labels}/{fields}"
+
+
+def too_large(reply: Reply) -> bool:
+    """The server does not know this revision yet."""
+    if reply.code != 504 or not isinstance(reply.body, dict):
+        return False
+    causes = (reply.body.get("details") or {}).get("causes") or []
+    return any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes)
