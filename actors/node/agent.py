@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from actors.node.admit import Used, is_critical, refuse, requests_of
-from actors.node.api import Api, Caller
+from actors.node.api import Api, Caller, HeartbeatCaller
 from actors.node.backoff import Backoff
 from actors.node.dice import Dice
 from actors.node.images import Images
@@ -56,7 +56,7 @@ class Clients(Protocol):
     """What the composition root gives an agent: its API clients and event recorder, made per incarnation."""
 
     def main(self, ctx: Context, qps: int, burst: int) -> Caller: ...
-    def heartbeat(self, ctx: Context) -> Caller: ...
+    def heartbeat(self, ctx: Context) -> HeartbeatCaller: ...
     def recorder(self, ctx: Context, component: str, host: str, qps: int, burst: int) -> Recorder: ...
 
 
@@ -91,8 +91,9 @@ class NodeAgent:
         self.options = options
         self.names = names
         user = UserInfo(names.node_user(machine.spec.name), (names.group_nodes, names.group_authenticated))
-        self.api = Api(clients.main(ctx, options.api_qps or 5, options.api_burst or 10), user, names)
-        self.heartbeats = Api(clients.heartbeat(ctx), user, names)
+        self.api = Api(ctx, clients.main(ctx, options.api_qps or 5, options.api_burst or 10), user, names)
+        heartbeat = clients.heartbeat(ctx)
+        self.heartbeats = Api(ctx, heartbeat, user, names)
         self._recorder = clients.recorder(
             ctx, names.node_agent, machine.spec.name, options.event_qps or 5, options.event_burst or 10
         )
@@ -114,9 +115,7 @@ class NodeAgent:
         self._network_error = machine.network_error
         self._checking = False
         self.node_loop = NodeLoop(self)
-        self.leases = Leases(
-            ctx, self.heartbeats, machine.spec.name, options.node_lease_duration_s, self._node_uid
-        )
+        self.leases = Leases(ctx, (self.heartbeats, heartbeat), self.spec.name, options, self._node_uid)
         name = machine.spec.name
         self._nodes = Source(
             ctx, self.api, "nodes", f"metadata.name={name}", self.dice, (self._nodes_set, self._node_event)

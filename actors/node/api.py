@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from sim.ident import Names
+from sim.kernel.actor import Context
 from sim.machinery.api import EMPTY, Reply, Request, UserInfo
+from sim.machinery.store import Item
 
 Obj = dict[str, Any]
 OnReply = Callable[[Reply], None]
@@ -22,12 +24,34 @@ class Caller(Protocol):
     def call(self, request: Request, on_reply: OnReply) -> None: ...
 
 
+class Beat(Protocol):
+    """A periodic rewrite of one field, one kernel event each (see sim.client.client.Heartbeat)."""
+
+    def schedule(self, delay_us: int) -> None: ...
+
+
+class HeartbeatCaller(Caller, Protocol):
+    """The client of heartbeats: not rate limited, and with a lane for renewals."""
+
+    def heartbeat(
+        self,
+        resource: str,
+        namespace: str,
+        name: str,
+        path: tuple[str, ...],
+        beat: Callable[[int], Any],
+        done: Callable[[Item, int], None],
+        missed: Callable[[], None],
+    ) -> Beat: ...
+
+
 class Api:
     """Requests of one client."""
 
-    __slots__ = ("_agent", "_call", "_patch_type", "_user", "coordination", "lease_namespace")
+    __slots__ = ("_agent", "_call", "_kernel", "_patch_type", "_user", "coordination", "lease_namespace")
 
-    def __init__(self, client: Caller, user: UserInfo, names: Names) -> None:
+    def __init__(self, ctx: Context, client: Caller, user: UserInfo, names: Names) -> None:
+        self._kernel = ctx.kernel
         self._call = client.call
         self._user = user
         self._agent = names.node_agent
@@ -36,9 +60,11 @@ class Api:
         self.coordination = names.group("coordination")
 
     def _send(self, on_reply: OnReply, verb: str, resource: str, **fields: Any) -> None:
-        self._call(
-            Request(verb=verb, resource=resource, user=self._user, manager=self._agent, **fields), on_reply
+        cause = self._kernel.cause
+        request = Request(
+            verb=verb, resource=resource, user=self._user, manager=self._agent, cause=cause, **fields
         )
+        self._call(request, on_reply)
 
     # --- pods ---------------------------------------------------------------------------------------------
 

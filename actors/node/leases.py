@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.node.api import Api
+from actors.node.api import Api, HeartbeatCaller
 from actors.node.dice import Dice
 from sim.kernel.actor import Context
 from sim.machinery.api import Reply
+from sim.machinery.store import Item
+from sim.options.node_agent import NodeAgentOptions
 from sim.units import MS, SECOND, format_micro_time
 
 Obj = dict[str, Any]
@@ -31,29 +33,43 @@ class Leases:
     """One agent's lease.  `healthy`: the last renewal succeeded."""
 
     __slots__ = (
-        "_api", "_backoff_us", "_ctx", "_dice", "_duration_s", "_lease", "_name", "_node_uid", "_tries",
+        "_api", "_backoff_us", "_beat", "_ctx", "_dice", "_duration_s", "_lease", "_name", "_node_uid", "_tries",
         "_version", "healthy",
     )  # fmt: skip
 
     def __init__(
-        self, ctx: Context, api: Api, name: str, duration_s: int, node_uid: Callable[[], str]
+        self,
+        ctx: Context,
+        clients: tuple[Api, HeartbeatCaller],
+        name: str,
+        options: NodeAgentOptions,
+        node_uid: Callable[[], str],
     ) -> None:
         self._ctx = ctx
-        self._api = api
+        self._api, client = clients
         self._name = name
-        self._duration_s = duration_s
+        self._duration_s = options.node_lease_duration_s
         self._node_uid = node_uid
         self._dice = Dice(ctx.stream("lease").getrandbits(64))
         self._lease: Obj | None = None
         self._backoff_us = BACKOFF_US
         self._tries = 0
-        self._version = api.coordination + "/v1"
+        self._version = self._api.coordination + "/v1"
+        self._beat = client.heartbeat(
+            "leases", self._api.lease_namespace, name, ("spec", "renewTime"),
+            format_micro_time, self._beaten, self._sync,
+        )  # fmt: skip
         self.healthy = False
 
     def start(self) -> None:
         self._sync()
 
-    def _sync(self, _: object = None) -> None:
+    def _beaten(self, item: Item, reply_us: int) -> None:
+        """The lane renewed the lease; the interval counts from its reply."""
+        self._lease = item.obj
+        self._beat.schedule(reply_us + self._interval_us())
+
+    def _sync(self) -> None:
         self._tries = 0
         if self._lease is not None:
             self._renew()
@@ -137,5 +153,7 @@ class Leases:
 
     def _done(self, healthy: bool) -> None:
         self.healthy = healthy
-        interval_us = self._duration_s * SECOND // RENEW_SHARE
-        self._ctx.call_later_us(self._dice.jitter_us(interval_us, JITTER_PERCENT), self._sync)
+        self._beat.schedule(self._interval_us())
+
+    def _interval_us(self) -> int:
+        return self._dice.jitter_us(self._duration_s * SECOND // RENEW_SHARE, JITTER_PERCENT)

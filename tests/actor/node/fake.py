@@ -45,6 +45,17 @@ class FakeWatch:
             self.notify()
 
 
+class FakeBeat:
+    """A heartbeat whose lane is never open: each beat goes as an ordinary request."""
+
+    def __init__(self, ctx: Context, missed: Callable[[], None]) -> None:
+        self.ctx = ctx
+        self.missed = missed
+
+    def schedule(self, delay_us: int) -> None:
+        self.ctx.call_later_us(delay_us, lambda _: self.missed())
+
+
 class FakeApi:
     """Objects by (resource, namespace, name)."""
 
@@ -203,15 +214,29 @@ def merged(held: Any, patch: Any) -> Any:
     return out
 
 
+class FakeClient:
+    """The API as one incarnation sees it: nothing is answered to the dead."""
+
+    def __init__(self, api: FakeApi, ctx: Context) -> None:
+        self.api = api
+        self.ctx = ctx
+
+    def call(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
+        self.api.call(request, lambda reply: self.ctx.run(on_reply, reply))
+
+    def heartbeat(self, *what: Any) -> FakeBeat:
+        return FakeBeat(self.ctx, what[-1])
+
+
 class FakeClients:
     def __init__(self, api: FakeApi) -> None:
         self.api = api
 
-    def main(self, ctx: Context, qps: int, burst: int) -> FakeApi:
-        return self.api
+    def main(self, ctx: Context, qps: int, burst: int) -> FakeClient:
+        return FakeClient(self.api, ctx)
 
-    def heartbeat(self, ctx: Context) -> FakeApi:
-        return self.api
+    def heartbeat(self, ctx: Context) -> FakeClient:
+        return FakeClient(self.api, ctx)
 
     def recorder(self, ctx: Context, component: str, host: str, qps: int, burst: int) -> FakeApi:
         return self.api
