@@ -1,0 +1,348 @@
+"""What a StatefulSet does next, pod by pod in order.  Pure.
+
+Turns a set, its two revisions and its pods into acts (create, delete, update), one after the other: `steps`
+is a generator that yields an act and is sent the error text of its outcome, or None.  The status counts as it
+goes, so that it tells the truth also where an act fails.
+
+Holds: OrderedReady does one thing a sync and never passes over a pod that is not available; Parallel waits for
+nothing but updates one pod at a time; a terminating pod is never replaced before it is gone.
+
+Mirrors  kubernetes v1.25 pkg/controller/statefulset/{stateful_set_control.go,stateful_set_utils.go}.
+Differs  the alpha gates MaxUnavailableStatefulSet and StatefulSetAutoDeletePVC are not there (off upstream).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from actors.controllers.pod_owners import is_available, is_deleting, is_ready, phase_of, pod_from_template
+from sim.machinery.api import Obj
+
+if TYPE_CHECKING:
+    from sim.ident import Names
+
+_MEMBER = re.compile(r"^(.*)-([0-9]+)$")
+
+
+class Verb(Enum):
+    CREATE = "create"
+    DELETE = "delete"
+    UPDATE = "update"
+    RECREATE = "recreate"  # only tells that a failed pod is about to be deleted
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    verb: Verb
+    pod: Obj
+
+
+Steps = Generator[Act, str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """Names and templates of the revision to leave (`current`) and to reach (`update`)."""
+
+    current: str
+    update: str
+    current_template: Obj
+    update_template: Obj
+
+
+@dataclass(slots=True)
+class Counts:
+    replicas: int = 0
+    ready: int = 0
+    available: int = 0
+    current: int = 0
+    updated: int = 0
+
+
+@dataclass(slots=True)
+class Plan:
+    """One sync's view of a set.  `pods` are all its members, also terminating ones."""
+
+    owner: Obj
+    ref: Obj
+    revisions: Revisions
+    pods: Sequence[Obj]
+    names: Names
+    wall_us: int
+    counts: Counts = field(default_factory=Counts)
+
+    def revision_of(self, pod: Obj) -> str:
+        return str((pod["metadata"].get("labels") or {}).get(self.names.label_controller_revision_hash, ""))
+
+    def runs(self, pod: Obj) -> bool:
+        return phase_of(pod) == "Running" and is_ready(pod)
+
+    def is_healthy(self, pod: Obj) -> bool:
+        return self.runs(pod) and not is_deleting(pod)
+
+    def is_available(self, pod: Obj) -> bool:
+        min_ready_s = self.owner["spec"].get("minReadySeconds") or 0
+        return self.runs(pod) and is_available(pod, min_ready_s, self.wall_us)
+
+    def count(self, pod: Obj, by: int) -> None:
+        """A pod was made or given up."""
+        revision = self.revision_of(pod)
+        self.counts.current += by if revision == self.revisions.current else 0
+        self.counts.updated += by if revision == self.revisions.update else 0
+
+    def new_pod(self, ordinal: int) -> Obj:
+        revisions = self.revisions
+        if _wants_current(self.owner, ordinal):
+            name, template = revisions.current, revisions.current_template
+        else:
+            name, template = revisions.update, revisions.update_template
+        return pod_of(self.owner, self.ref, template, name, ordinal, self.names)
+
+
+def replicas_of(owner: Obj) -> int:
+    return int(owner["spec"].get("replicas", 1))
+
+
+def is_ordered(owner: Obj) -> bool:
+    return bool(owner["spec"].get("podManagementPolicy", "OrderedReady") != "Parallel")
+
+
+def strategy_of(owner: Obj) -> tuple[str, int | None]:
+    """(type, partition); partition None: no rollingUpdate block."""
+    strategy = owner["spec"].get("updateStrategy") or {}
+    rolling = strategy.get("rollingUpdate")
+    partition = None if rolling is None else int(rolling.get("partition") or 0)
+    return strategy.get("type", "RollingUpdate"), partition
+
+
+def _wants_current(owner: Obj, ordinal: int) -> bool:
+    kind, partition = strategy_of(owner)
+    if partition is not None:
+        return ordinal < partition
+    return kind == "RollingUpdate" and ordinal < int(owner.get("status", {}).get("currentReplicas", 0))
+
+
+def ordinal_of(owner: Obj, pod: Obj) -> int:
+    """The pod's number in the set, -1 if its name is not one of the set's."""
+    found = _MEMBER.match(pod["metadata"]["name"])
+    return int(found[2]) if found is not None and found[1] == owner["metadata"]["name"] else -1
+
+
+# --- pods and claims --------------------------------------------------------------------------------------
+
+
+def claims_of(owner: Obj, ordinal: int) -> list[tuple[str, Obj]]:
+    """(volume name, claim) per claim template, in the templates' order."""
+    claims = []
+    matched = owner["spec"]["selector"].get("matchLabels") or {}
+    for template in owner["spec"].get("volumeClaimTemplates") or ():
+        meta = template["metadata"]
+        made = {k: v for k, v in meta.items() if k != "creationTimestamp"}
+        made["name"] = f"{meta['name']}-{owner['metadata']['name']}-{ordinal}"
+        made["namespace"] = owner["metadata"]["namespace"]
+        made["labels"] = {**(meta.get("labels") or {}), **matched}
+        claim = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": made,
+            "spec": template["spec"],
+        }
+        claims.append((meta["name"], claim))
+    return claims
+
+
+def _volumes(owner: Obj, ordinal: int, volumes: Sequence[Obj]) -> list[Obj]:
+    bound = [
+        {"name": volume, "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}
+        for volume, claim in claims_of(owner, ordinal)
+    ]
+    taken = {volume["name"] for volume in bound}  # membership only
+    return bound + [volume for volume in volumes if volume["name"] not in taken]
+
+
+def pod_of(owner: Obj, ref: Obj, template: Obj, revision: str, ordinal: int, names: Names) -> Obj:
+    """The pod of an ordinal at a revision."""
+    pod = pod_from_template(template, owner, ref)
+    labels = {
+        **(pod["metadata"].get("labels") or {}),
+        names.label_controller_revision_hash: revision,
+    }
+    pod = {**pod, "metadata": {**pod["metadata"], "labels": labels}}
+    named = with_identity(owner, pod, ordinal, names)
+    spec = {**named["spec"], "hostname": named["metadata"]["name"]}
+    if owner["spec"].get("serviceName"):
+        spec["subdomain"] = owner["spec"]["serviceName"]
+    return {**named, "spec": spec}
+
+
+def with_identity(owner: Obj, pod: Obj, ordinal: int, names: Names) -> Obj:
+    """Name, label and claims of the ordinal (what repairing a pod restores)."""
+    name = f"{owner['metadata']['name']}-{ordinal}"
+    meta = pod["metadata"]
+    labels = {**(meta.get("labels") or {}), names.label_statefulset_pod_name: name}
+    spec = pod["spec"]
+    if owner["spec"].get("volumeClaimTemplates"):
+        spec = {**spec, "volumes": _volumes(owner, ordinal, spec.get("volumes") or ())}
+    named = {**meta, "name": name, "namespace": owner["metadata"]["namespace"], "labels": labels}
+    return {**pod, "metadata": named, "spec": spec}
+
+
+def identity_matches(owner: Obj, pod: Obj, ordinal: int, names: Names) -> bool:
+    label = (pod["metadata"].get("labels") or {}).get(names.label_statefulset_pod_name)
+    if label != pod["metadata"]["name"]:
+        return False
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
+    return all(
+        (volumes.get(volume, {}).get("persistentVolumeClaim") or {}).get("claimName")
+        == claim["metadata"]["name"]
+        for volume, claim in claims_of(owner, ordinal)
+    )
+
+
+# --- the order of acts --------------------------------------------------------------------------------------
+
+
+def steps(plan: Plan) -> Steps:
+    """Every act of a sync in order; returns the error that ended it, if any."""
+    wanted = replicas_of(plan.owner)
+    slots: list[Obj | None] = [None] * wanted
+    condemned: list[tuple[int, Obj]] = []
+    for pod in plan.pods:
+        _count_seen(plan, pod)
+        ordinal = ordinal_of(plan.owner, pod)
+        if 0 <= ordinal < wanted:
+            slots[ordinal] = pod
+        elif ordinal >= wanted:
+            condemned.append((ordinal, pod))
+    condemned.sort(key=lambda entry: entry[0])
+    if is_deleting(plan.owner):
+        return None
+    first_unhealthy = _first_unhealthy(plan, slots, condemned)
+    done, error = yield from _fill(plan, slots)
+    if done or error is not None:
+        return error
+    done, error = yield from _condemn(plan, condemned, first_unhealthy)
+    if done or error is not None:
+        return error
+    return (yield from _roll(plan, slots))
+
+
+def _count_seen(plan: Plan, pod: Obj) -> None:
+    counts = plan.counts
+    counts.replicas += 1
+    if plan.runs(pod):
+        counts.ready += 1
+        if plan.is_available(pod):
+            counts.available += 1
+    if phase_of(pod) and not is_deleting(pod):
+        plan.count(pod, 1)
+
+
+def _first_unhealthy(
+    plan: Plan, slots: Sequence[Obj | None], condemned: Sequence[tuple[int, Obj]]
+) -> Obj | None:
+    """None also where a pod still to be made comes first."""
+    for pod in [*slots, *(pod for _, pod in condemned)]:
+        if pod is None or not plan.is_healthy(pod):
+            return pod
+    return None
+
+
+def _fill(plan: Plan, slots: list[Obj | None]) -> Generator[Act, str | None, tuple[bool, str | None]]:
+    """Ordinals 0 … n-1: made, waited for, repaired.  Returns (the sync ends here, error)."""
+    ordered = is_ordered(plan.owner)
+    for ordinal, pod in enumerate(slots):
+        if pod is not None and phase_of(pod) == "Failed":
+            yield Act(Verb.RECREATE, pod)
+            error = yield Act(Verb.DELETE, pod)
+            if error is not None:
+                return True, error
+            plan.count(pod, -1)
+            plan.counts.replicas -= 1
+            pod = None
+        if pod is None:
+            made = plan.new_pod(ordinal)
+            slots[ordinal] = made
+            error = yield Act(Verb.CREATE, made)
+            if error is not None:
+                return True, error
+            plan.counts.replicas += 1
+            plan.count(made, 1)
+            if ordered:
+                return True, None
+            continue
+        if ordered and (is_deleting(pod) or not plan.is_available(pod)):
+            return True, None
+        if not identity_matches(plan.owner, pod, ordinal, plan.names):
+            error = yield Act(Verb.UPDATE, with_identity(plan.owner, pod, ordinal, plan.names))
+            if error is not None:
+                return True, error
+    return False, None
+
+
+def _condemn(
+    plan: Plan, condemned: Sequence[tuple[int, Obj]], first_unhealthy: Obj | None
+) -> Generator[Act, str | None, tuple[bool, str | None]]:
+    """Pods beyond the replicas, from the highest."""
+    ordered = is_ordered(plan.owner)
+    for _, pod in reversed(condemned):
+        if is_deleting(pod):
+            if ordered:
+                return True, None
+            continue
+        if ordered and not plan.runs(pod) and pod is not first_unhealthy:
+            return True, None
+        error = yield Act(Verb.DELETE, pod)
+        if error is not None:
+            return True, error
+        plan.count(pod, -1)
+        if ordered:
+            return True, None
+    return False, None
+
+
+def _roll(plan: Plan, slots: Sequence[Obj | None]) -> Steps:
+    """From the highest ordinal to the partition: replace one pod of another revision, wait for each."""
+    kind, partition = strategy_of(plan.owner)
+    if kind == "OnDelete":
+        return None
+    for pod in reversed(slots[partition or 0 :]):
+        assert pod is not None
+        if plan.revision_of(pod) != plan.revisions.update and not is_deleting(pod):
+            error = yield Act(Verb.DELETE, pod)
+            plan.counts.current -= 1
+            return error
+        if not plan.is_healthy(pod):
+            return None
+    return None
+
+
+# --- status -------------------------------------------------------------------------------------------------
+
+
+def status_of(plan: Plan, collision_count: int) -> Obj:
+    """The status of what was found and done."""
+    counts, revisions = plan.counts, plan.revisions
+    kind, _ = strategy_of(plan.owner)
+    current, current_count = revisions.current, counts.current
+    if kind == "RollingUpdate" and counts.updated == counts.replicas == counts.ready:
+        current, current_count = revisions.update, counts.updated
+    status: Obj = {
+        "observedGeneration": plan.owner["metadata"].get("generation", 0),
+        "replicas": counts.replicas,
+    }
+    optional = {
+        "readyReplicas": counts.ready,
+        "currentReplicas": current_count,
+        "updatedReplicas": counts.updated,
+    }
+    status.update((name, count) for name, count in optional.items() if count)
+    status["availableReplicas"] = counts.available
+    status["currentRevision"] = current
+    status["updateRevision"] = revisions.update
+    status["collisionCount"] = collision_count
+    return status
