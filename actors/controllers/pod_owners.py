@@ -19,10 +19,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sim.machinery.selectors import from_selector
-
 from actors.controllers.shell import Expectations, controller_ref, in_parallel, slow_start
 from sim.machinery.api import Obj, Reply, Request
+from sim.machinery.selectors import from_selector
 from sim.units import SECOND, parse_time
 
 if TYPE_CHECKING:
@@ -190,8 +189,15 @@ class PodEvents:
     """Handlers of one kind of owner on the pod informer: queue the owner, count what was awaited."""
 
     def __init__(
-        self, kind: str, owners: Informer, queue: WorkQueue, expectations: Expectations | None = None
+        self,
+        kind: str,
+        owners: Informer,
+        queue: WorkQueue,
+        expectations: Expectations | None = None,
+        named: bool = True,
     ) -> None:
+        """`named`: the deletes awaited are named, so that a pod's mark and its removal count once."""
+        self._named = named
         self._kind = kind
         self._owners = owners
         self._queue = queue
@@ -261,7 +267,7 @@ class PodEvents:
         if owner is not None:
             key = key_of(owner)
             if self._expectations is not None:
-                self._expectations.deleted(key, key_of(pod))
+                self._expectations.deleted(key, key_of(pod) if self._named else None)
             self._queue.add(key)
 
     def _queue_matching(self, pod: Obj) -> None:
@@ -311,6 +317,7 @@ class PodControl:
     client: Client
     recorder: EventRecorder
     expectations: Expectations | None = None
+    named: bool = True
 
     def create_send(self, owner: Obj, pods: Callable[[int], Obj]) -> Send:
         """Sender of the `i`-th pod, for `slow_start`; a reply counts and reports before it is handed on."""
@@ -360,7 +367,7 @@ class PodControl:
                     self.recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {meta['name']}")
                 else:
                     if self.expectations is not None:
-                        self.expectations.deleted(key, key_of(pod))
+                        self.expectations.deleted(key, key_of(pod) if self.named else None)
                     if reply.reason != "NotFound":
                         self.recorder.event(
                             owner, "Warning", "FailedDelete", f"Error deleting: {reply.message}"

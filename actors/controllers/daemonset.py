@@ -1,0 +1,320 @@
+"""DaemonSet loop: one pod on every node that should have one, by node affinity and the default scheduler.
+
+Turns a set, the nodes and its pods into creates, deletes, revisions, events and a status.
+
+Holds: at most 250 creates and 250 deletes a sync; no rolling step in a sync that created or deleted; a failed
+pod is deleted at most once per back-off (1 s doubling to 900 s).
+
+Mirrors  kubernetes v1.25 pkg/controller/daemon/{daemon_controller.go,update.go}.
+Differs  the workers' order of nodes is that of their names; pods of a duplicate revision keep their label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.controllers import daemonset_decide as decide
+from actors.controllers import revisions as history
+from actors.controllers.pod_owners import (
+    PodControl,
+    PodEvents,
+    candidates_of,
+    controller_of,
+    index_by_controller,
+    index_by_namespace,
+    is_deleting,
+    key_of,
+    owner_ref,
+    selector_of,
+    selects_nothing,
+)
+from actors.controllers.pod_template_hash import pod_template_hash, revision_data
+from actors.controllers.shell import Env, Expectations, Owner, claim_objects, run_workers
+from sim.machinery.api import Obj
+from sim.units import SECOND
+
+RESOURCE = "daemonsets"
+WORKERS = 2  # facts/controllers.md 1.2: fixed
+BURST = 250  # daemon_controller.go: BurstReplicas
+BACKOFF_US, BACKOFF_MAX_US = 1 * SECOND, 900 * SECOND  # daemonset.go: NewBackOff(1s, 15m)
+
+
+async def start(env: Env) -> None:
+    loop = DaemonSetLoop(env)
+    await env.informers.start_and_sync()
+    run_workers(env, loop.queue, loop.sync, WORKERS)
+
+
+class FailedPodBackoff:
+    """When a failed pod may be deleted, per set, generation and node.
+
+    Bound: an entry is dropped once it is older than twice the longest wait, when another is made.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, int, str], tuple[int, int]] = {}  # (wait, since), oldest first
+
+    def wait_us(self, key: tuple[str, int, str], now_us: int) -> int:
+        """Time to wait still; 0: delete now, and the next wait is twice as long."""
+        wait_us, since_us = self._entries.get(key, (0, 0))
+        if wait_us and now_us - since_us < wait_us:
+            return wait_us
+        kept = wait_us and now_us - since_us <= 2 * BACKOFF_MAX_US
+        self._entries.pop(key, None)
+        self._entries[key] = (min(2 * wait_us, BACKOFF_MAX_US) if kept else BACKOFF_US, now_us)
+        oldest = next(iter(self._entries))
+        if now_us - self._entries[oldest][1] > 2 * BACKOFF_MAX_US:
+            del self._entries[oldest]
+        return 0
+
+
+class DaemonSetLoop:
+    def __init__(self, env: Env) -> None:
+        self.env = env
+        self.names = env.names
+        self.resource = env.scheme.resource(RESOURCE)
+        self.client = env.client("daemon-set-controller")
+        self.recorder = env.recorder("daemonset-controller", self.client)
+        self.expectations = Expectations(env.ctx.now_us)
+        self.control = PodControl(env, self.client, self.recorder, self.expectations, named=False)
+        self.queue = env.queue("daemonset")
+        self.backoff = FailedPodBackoff()
+        self.sets = env.informers[RESOURCE]
+        self.pods = env.informers["pods"]
+        self.nodes = env.informers["nodes"]
+        self.revisions = env.informers["controllerrevisions"]
+        self._fits: dict[str, decide.NodeFit] = {}
+        index_by_namespace(self.sets)
+        index_by_controller(self.pods)
+        index_by_controller(self.revisions)
+        self.sets.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._deleted)
+        self.nodes.on(add=self._node_added, update=self._node_updated)
+        self.revisions.on(
+            add=self._revision_changed,
+            update=lambda old, new: self._revision_changed(new),
+            delete=self._revision_changed,
+        )
+        PodEvents("DaemonSet", self.sets, self.queue, self.expectations, named=False).attach(self.pods)
+
+    # --- handlers -----------------------------------------------------------------------------------------
+
+    def _changed(self, owner: Obj) -> None:
+        self.queue.add(key_of(owner))
+
+    def _deleted(self, owner: Obj) -> None:
+        key = key_of(owner)
+        self.expectations.forget(key)
+        self._fits.pop(key, None)
+        self.queue.add(key)
+
+    def _revision_changed(self, revision: Obj) -> None:
+        ref = controller_of(revision)
+        if ref is not None and ref["kind"] == "DaemonSet":
+            self.queue.add(f"{revision['metadata']['namespace']}/{ref['name']}")
+
+    def _node_added(self, node: Obj) -> None:
+        for owner in self.sets.list():
+            if self._fit(owner)(node)[0]:
+                self.queue.add(key_of(owner))
+
+    def _node_updated(self, old: Obj, new: Obj) -> None:
+        same_spec = old.get("spec") is new.get("spec") or old.get("spec") == new.get("spec")
+        if same_spec and old["metadata"].get("labels") == new["metadata"].get("labels"):
+            return
+        for owner in self.sets.list():
+            fit = self._fit(owner)
+            if fit.fresh(old) != fit(new):
+                self.queue.add(key_of(owner))
+
+    def _fit(self, owner: Obj) -> decide.NodeFit:
+        key, template = key_of(owner), owner["spec"]["template"]
+        fit = self._fits.get(key)
+        if fit is None or fit.template is not template:
+            fit = self._fits[key] = decide.NodeFit(template, self.names)
+        return fit
+
+    # --- sync ---------------------------------------------------------------------------------------------
+
+    async def sync(self, key: str) -> str | None:
+        owner = self.sets.get(key)
+        if owner is None:
+            self.expectations.forget(key)
+            return None
+        if selects_nothing(owner):
+            text = "This daemon set is selecting all pods. A non-empty selector is required."
+            self.recorder.event(owner, "Warning", "SelectingAll", text)
+            return None
+        if is_deleting(owner):
+            return None
+        identity = Owner(owner, RESOURCE, self.resource.api_version, self.resource.kind)
+        found = await self._construct_history(identity)
+        if isinstance(found, str):
+            return found
+        current, olds = found
+        hashed = (current["metadata"].get("labels") or {}).get(self.names.label_controller_revision_hash, "")
+        generation = (owner["metadata"].get("annotations") or {}).get(
+            self.names.annotation_template_generation
+        )
+        view = decide.View(owner, hashed, generation, self.names, self._fit(owner), self.env.ctx.wall_us())
+        if not self.expectations.satisfied(key):
+            return await self._update_status(view, identity, observe=False)
+        error = await self._update(view, identity, olds)
+        refused = await self._update_status(view, identity, observe=True)
+        return error or refused
+
+    async def _owned(self, identity: Owner) -> dict[str, list[Obj]] | str:
+        owner = identity.obj
+        candidates = candidates_of(self.pods, owner)
+        pods, error = await claim_objects(self.client, identity, "pods", candidates, selector_of(owner))
+        return decide.pods_by_node(pods) if error is None else error
+
+    async def _update(self, view: decide.View, identity: Owner, olds: Sequence[Obj]) -> str | None:
+        by_node = await self._owned(identity)
+        if isinstance(by_node, str):
+            return by_node
+        nodes = self.nodes.list()
+        changes = decide.decide_nodes(view, nodes, by_node)
+        self._take_failed(view.owner, changes)
+        error = await self._apply(view, changes)
+        if error is not None:
+            return error
+        if self.expectations.satisfied(key_of(view.owner)):
+            strategy = view.owner["spec"].get("updateStrategy") or {}
+            if strategy.get("type", "RollingUpdate") == "RollingUpdate":
+                by_node = await self._owned(identity)
+                if isinstance(by_node, str):
+                    return by_node
+                error = await self._apply(view, decide.decide_roll(view, nodes, by_node))
+                if error is not None:
+                    return error
+        return await self._cleanup(view.owner, olds, by_node)
+
+    def _take_failed(self, owner: Obj, changes: decide.Changes) -> None:
+        """Failed pods whose back-off is over are deleted too; the others wake the set when it is."""
+        meta = owner["metadata"]
+        generation = int(owner.get("status", {}).get("observedGeneration", 0))
+        now_us = self.env.ctx.now_us()
+        for pod, node in changes.failed:
+            wait_us = self.backoff.wait_us((meta["uid"], generation, node), now_us)
+            if wait_us:
+                self.queue.add_after_us(key_of(owner), wait_us)
+                continue
+            text = f"Found failed daemon pod {key_of(pod)} on node {node}, will try to kill it"
+            self.recorder.event(owner, "Warning", "FailedDaemonPod", text)
+            changes.delete.append(pod)
+
+    async def _apply(self, view: decide.View, changes: decide.Changes) -> str | None:
+        owner = view.owner
+        create, delete = changes.create[:BURST], changes.delete[:BURST]
+        self.expectations.expect(key_of(owner), len(create), len(delete))
+        error: str | None = None
+        if create:
+            template = decide.daemon_template(owner, view.hash, view.generation, self.names)
+            ref = owner_ref(self.env, RESOURCE, owner)
+            pods = [decide.daemon_pod(template, owner, ref, node) for node in create]
+            error = await self.control.create(owner, pods)
+        refused = await self.control.delete(owner, delete) if delete else None
+        return error or refused
+
+    async def _update_status(self, view: decide.View, identity: Owner, observe: bool) -> str | None:
+        by_node = await self._owned(identity)
+        if isinstance(by_node, str):
+            return by_node
+        owner = view.owner
+        stored = owner.get("status") or {}
+        observed = owner["metadata"].get("generation", 0) if observe else stored.get("observedGeneration", 0)
+        status = decide.next_status(view, self.nodes.list(), by_node, observed)
+        error = await self._write_status(owner, status) if status != stored else None
+        if error is not None:
+            return error
+        min_ready_s = owner["spec"].get("minReadySeconds") or 0
+        if min_ready_s and status["numberReady"] != status.get("numberAvailable", 0):
+            self.queue.add_after_us(key_of(owner), min_ready_s * SECOND)
+        return None
+
+    async def _write_status(self, owner: Obj, status: Obj) -> str | None:
+        reply = await self.client.update(RESOURCE, {**owner, "status": status}, subresource="status")
+        if reply.ok:
+            return None
+        live = await self.client.get(RESOURCE, owner["metadata"]["namespace"], owner["metadata"]["name"])
+        if not live.ok:
+            return live.message
+        reply = await self.client.update(RESOURCE, {**live.obj, "status": status}, subresource="status")
+        return None if reply.ok else reply.message
+
+    # --- history ------------------------------------------------------------------------------------------
+
+    async def _construct_history(self, identity: Owner) -> tuple[Obj, list[Obj]] | str:
+        """(the revision of the present template, made or renumbered if need be; the older ones)."""
+        owner = identity.obj
+        revisions, error = await history.claimed(self.client, self.revisions, identity)
+        if error is not None:
+            return error
+        data = revision_data(owner["spec"]["template"])
+        equal = [revision for revision in revisions if revision["data"] == data]
+        olds = [revision for revision in revisions if revision["data"] != data]
+        number = history.next_number(olds)
+        if not equal:
+            made = await self._snapshot(owner, data, number)
+            return made if isinstance(made, str) else (made, olds)
+        current = equal[-1]
+        for twin in equal[:-1]:
+            meta = twin["metadata"]
+            reply = await self.client.delete(history.RESOURCE, meta["namespace"], meta["name"])
+            if not reply.ok and reply.reason != "NotFound":
+                return reply.message
+        if current["revision"] < number:
+            reply = await history.renumber(self.client, current, number)
+            if not reply.ok:
+                return reply.message
+            current = reply.obj
+        return current, olds
+
+    async def _snapshot(self, owner: Obj, data: Obj, number: int) -> Obj | str:
+        template = owner["spec"]["template"]
+        namespace = owner["metadata"]["namespace"]
+        hashed = pod_template_hash(template, owner.get("status", {}).get("collisionCount"))
+        name = f"{owner['metadata']['name']}-{hashed}"
+        labels = {
+            **((template.get("metadata") or {}).get("labels") or {}),
+            self.names.label_controller_revision_hash: hashed,
+        }
+        ref = owner_ref(self.env, RESOURCE, owner)
+        made = history.make_revision(owner, ref, name, labels, data, number)
+        reply = await self.client.create(history.RESOURCE, namespace, made)
+        if reply.ok:
+            return reply.obj
+        if reply.reason != "AlreadyExists":
+            return reply.message
+        live = await self.client.get(history.RESOURCE, namespace, name)
+        if not live.ok:
+            return live.message
+        if live.obj["data"] == data:
+            return live.obj
+        current = await self.client.get(RESOURCE, namespace, owner["metadata"]["name"])
+        if not current.ok:
+            return current.message
+        status = current.obj.get("status", {})
+        counted = {**current.obj, "status": {**status, "collisionCount": status.get("collisionCount", 0) + 1}}
+        await self.client.update(RESOURCE, counted, subresource="status")
+        return reply.message
+
+    async def _cleanup(self, owner: Obj, olds: Sequence[Obj], by_node: decide.PodsByNode) -> str | None:
+        surplus = len(olds) - int(owner["spec"].get("revisionHistoryLimit", 10))
+        if surplus <= 0:
+            return None
+        label = self.names.label_controller_revision_hash
+        live = {  # membership only
+            (pod["metadata"].get("labels") or {}).get(label) for pods in by_node.values() for pod in pods
+        }
+        for revision in olds:
+            meta = revision["metadata"]
+            if surplus <= 0:
+                break
+            if (meta.get("labels") or {}).get(label) in live:
+                continue
+            reply = await self.client.delete(history.RESOURCE, meta["namespace"], meta["name"])
+            if not reply.ok and reply.reason != "NotFound":
+                return reply.message
+            surplus -= 1
+        return None
