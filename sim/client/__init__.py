@@ -2,6 +2,7 @@
 
 from sim.client.channel import Channel
 from sim.client.client import Client, Heartbeat
+from sim.client.election import ElectionOptions, LeaderElector
 from sim.client.events import EventRecorder
 from sim.client.informer import Informer, Informers
 from sim.client.limiter import ItemExponential, Limiter, MaxOf, SharedBucket, TokenBucket, default_limiter
@@ -10,11 +11,13 @@ from sim.client.queue import WorkQueue
 __all__ = [
     "Channel",
     "Client",
+    "ElectionOptions",
     "EventRecorder",
     "Heartbeat",
     "Informer",
     "Informers",
     "ItemExponential",
+    "LeaderElector",
     "Limiter",
     "MaxOf",
     "SharedBucket",

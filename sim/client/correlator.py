@@ -106,19 +106,19 @@ class Correlator:
         known = self._counted.get(key)
         patch: Obj | None = None
         if known is not None:
-            count, name, first = known
             event = {
                 **event,
-                "metadata": {**event["metadata"], "name": name},
-                "count": count + 1,
-                "firstTimestamp": first,
+                "metadata": {**event["metadata"], "name": known[1]},
+                "count": known[0] + 1,
+                "firstTimestamp": known[2],
             }
             patch = {
-                "count": count + 1,
+                "count": known[0] + 1,
                 "lastTimestamp": event["lastTimestamp"],
                 "message": event["message"],
             }
-        self._counted.put(key, (event["count"], event["metadata"]["name"], event["firstTimestamp"]))
+        state: tuple[int, str, str] = (event["count"], event["metadata"]["name"], event["firstTimestamp"])
+        self._counted.put(key, state)
         return event, patch
 
     def update(self, event: Obj, stored: Obj) -> None:

@@ -14,7 +14,7 @@ Differs  handlers run at the instant the event arrives, none has a queue of its 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.store import Item
 
 IndexFn = Callable[[Obj], Iterable[str]]
+Objects = list[Obj]  # `Informer.list` hides the name inside the class
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Informer:
     def get(self, key: str) -> Obj | None:
         return self.objects.get(key)
 
-    def list(self) -> list[Obj]:
+    def list(self) -> Objects:
         """All objects, in the order of their keys."""
         objects = self.objects
         if self._order is None:
@@ -115,7 +116,7 @@ class Informer:
             for key, obj in self.objects.items():
                 index.change(key, None, obj)
 
-    def by_index(self, name: str, value: str) -> list[Obj]:
+    def by_index(self, name: str, value: str) -> Objects:
         """The objects with this value, in order of arrival."""
         if not self._handlers:
             self._reflector.pull()
@@ -164,7 +165,7 @@ class Informer:
     def lazy(self) -> bool:
         return not self._handlers
 
-    def replace(self, items: list[Item]) -> None:
+    def replace(self, items: Sequence[Item]) -> None:
         new = {key_of(item.obj): item.obj for item in items}
         for key, obj in new.items():
             old = self._objects.get(key)

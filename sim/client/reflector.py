@@ -12,7 +12,7 @@ Differs  callbacks instead of goroutines; nothing else is known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
@@ -52,7 +52,7 @@ class Backoff:
 class Sink(Protocol):
     """Where a reflector puts what it learns."""
 
-    def replace(self, items: list[Item]) -> None: ...
+    def replace(self, items: Sequence[Item]) -> None: ...
     def apply(self, event: WatchEvent) -> None: ...
     @property
     def lazy(self) -> bool:

@@ -1,0 +1,245 @@
+"""Leader election over a Lease: at most one of several candidates leads at a time.
+
+Turns what is stored in the Lease and this candidate's own clock into create, update, wait, lead or stop; the
+decision is `decide`, over plain values.
+
+Holds: a candidate never compares its clock with a time written by another, only with when it itself first saw
+the present record; a conflicting write is a failed try; a leader that cannot renew stops leading
+`renew_deadline_us` after it began that round, so before anybody may take over.
+
+Mirrors  client-go v1.25 tools/leaderelection/leaderelection.go, resourcelock/leaselock.go.
+Differs  nothing known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sim.client.client import Client
+from sim.kernel import Context, Future
+from sim.machinery.api import Obj, Reply, Request
+from sim.units import format_micro_time
+
+JITTER = 1.2  # leaderelection.go JitterFactor
+HEALTH_TOLERANCE_US = 20_000_000  # HealthzAdaptor of the daemons: leaseDuration + 20 s
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionOptions:
+    """Defaults of the daemons (behaviour.md 3)."""
+
+    lease_duration_us: int = 15_000_000
+    renew_deadline_us: int = 10_000_000
+    retry_period_us: int = 2_000_000
+    release_on_cancel: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.lease_duration_us > self.renew_deadline_us > JITTER * self.retry_period_us > 0
+
+    @property
+    def timeout_us(self) -> int:
+        """Of each request: half the renew deadline, at least one second."""
+        return max(1_000_000, self.renew_deadline_us // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The record last seen and when, by the own clock, it was first seen so."""
+
+    spec: Mapping[str, Any]
+    at_us: int
+
+
+def holder_of(spec: Mapping[str, Any]) -> str:
+    return str(spec.get("holderIdentity") or "")
+
+
+def decide(observed: Observed, identity: str, lease_duration_us: int, now_us: int) -> bool:
+    """May this candidate write itself into the record it sees?"""
+    holder = holder_of(observed.spec)
+    return not holder or holder == identity or observed.at_us + lease_duration_us <= now_us
+
+
+def claimed(spec: Mapping[str, Any], identity: str, lease_duration_us: int, wall_us: int) -> Obj:
+    """The record after this candidate's write; renewing keeps acquireTime and the count of transitions."""
+    now = format_micro_time(wall_us)
+    mine = holder_of(spec) == identity
+    transitions = int(spec.get("leaseTransitions") or 0)
+    return {
+        "holderIdentity": identity,
+        "leaseDurationSeconds": lease_duration_us // 1_000_000,
+        "acquireTime": spec["acquireTime"] if mine and spec.get("acquireTime") else now,
+        "renewTime": now,
+        "leaseTransitions": transitions if mine else transitions + 1,
+    }
+
+
+def released(spec: Mapping[str, Any], wall_us: int) -> Obj:
+    """The record that a leader leaves behind when it goes in peace."""
+    now = format_micro_time(wall_us)
+    return {
+        "holderIdentity": "",
+        "leaseDurationSeconds": 1,
+        "acquireTime": now,
+        "renewTime": now,
+        "leaseTransitions": int(spec.get("leaseTransitions") or 0),
+    }
+
+
+class LeaderElector:
+    """One candidate.  `lease`: (namespace, name); `on_new_leader`: told the identity whenever it changes."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        client: Client,
+        lease: tuple[str, str],
+        identity: str,
+        options: ElectionOptions | None = None,
+        on_new_leader: Callable[[str], None] | None = None,
+    ) -> None:
+        self.identity = identity
+        self._ctx = ctx
+        self._client = client
+        self._lease = lease
+        self._options = options if options is not None else ElectionOptions()
+        self._random = ctx.stream("leader-election")
+        self._observed = Observed({}, 0)
+        self._stored: Obj | None = None
+        self._raw: Mapping[str, Any] | None = None  # the record as last read
+        self._stopping = False
+        self._nap: Future | None = None
+        self._on_new_leader = on_new_leader
+
+    @property
+    def leader(self) -> str:
+        """Whom this candidate believes to lead ("": nobody)."""
+        return holder_of(self._observed.spec)
+
+    @property
+    def leading(self) -> bool:
+        return self.leader == self.identity
+
+    @property
+    def healthy(self) -> bool:
+        """False when this process leads but has not renewed for long: its liveness check fails then."""
+        late_us = self._ctx.now_us() - self._observed.at_us
+        return not self.leading or late_us <= self._options.lease_duration_us + HEALTH_TOLERANCE_US
+
+    def stop(self) -> None:
+        """Cancel: `run` returns soon, having released the lease if the options say so."""
+        self._stopping = True
+        if self._nap is not None:
+            self._nap.set(None)
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Become leader, run `lead` as a task, and return when leadership is lost or `stop` was called."""
+        if not await self._acquire():
+            return
+        task = self._ctx.spawn(lead, name="lead")
+        while await self._renew():
+            if await self._pause(self._options.retry_period_us):
+                break
+        if self._options.release_on_cancel and self.leading:
+            await self._release()
+        if task.trio_task is not None:
+            task.scope.cancel()
+
+    async def _acquire(self) -> bool:
+        """Try at once, then every retry period x (1..2.2), until it succeeds (True) or `stop` (False)."""
+        while not self._stopping:
+            if await self._try(self._options.timeout_us):
+                return True
+            stretched = self._options.retry_period_us * (1 + JITTER * self._random.random())
+            await self._pause(int(stretched))
+        return False
+
+    async def _renew(self) -> bool:
+        """One round: try at once and then at each tick of the retry period, for renew_deadline at most."""
+        options, ctx = self._options, self._ctx
+        began_us = ctx.now_us()
+        end_us = began_us + options.renew_deadline_us
+        while not self._stopping:
+            if await self._try(end_us - ctx.now_us()):
+                return True
+            now_us = ctx.now_us()
+            tick_us = now_us + options.retry_period_us - (now_us - began_us) % options.retry_period_us
+            if await self._pause(min(tick_us, end_us) - now_us) or ctx.now_us() >= end_us:
+                return False
+        return False
+
+    async def _pause(self, duration_us: int) -> bool:
+        """Wait; True if `stop` was called."""
+        if self._stopping:
+            return True
+        self._nap = self._ctx.future("the next try at the lease")
+        await self._nap.wait_us(max(0, duration_us))
+        return self._stopping
+
+    # --- one try --------------------------------------------------------------------------------------------
+
+    async def _try(self, limit_us: int) -> bool:
+        """Read the record and write ourselves into it if we may, within a time."""
+        end_us = self._ctx.now_us() + limit_us
+        namespace, name = self._lease
+        reply = await self._ask(self._client.request("get", "leases", namespace, name), end_us)
+        if reply.reason == "NotFound":
+            return await self._create(end_us)
+        if not reply.ok:
+            return False
+        self._stored = lease = reply.obj
+        spec: Mapping[str, Any] = lease.get("spec") or {}
+        if self._raw != spec:
+            self._raw = spec
+            self._observe(spec)
+        options = self._options
+        if not decide(self._observed, self.identity, options.lease_duration_us, self._ctx.now_us()):
+            return False
+        return await self._write(
+            claimed(spec, self.identity, options.lease_duration_us, self._ctx.wall_us()), end_us
+        )
+
+    async def _create(self, end_us: int) -> bool:
+        namespace, name = self._lease
+        spec = claimed({}, self.identity, self._options.lease_duration_us, self._ctx.wall_us())
+        spec["leaseTransitions"] = 0
+        api_version = self._client.scheme.resource("leases").api_version
+        lease = {
+            "kind": "Lease",
+            "apiVersion": api_version,
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": spec,
+        }
+        reply = await self._ask(self._client.request("create", "leases", namespace, body=lease), end_us)
+        if reply.ok:
+            self._stored = reply.obj
+            self._observe(spec)
+        return reply.ok
+
+    async def _write(self, spec: Obj, end_us: int) -> bool:
+        assert self._stored is not None
+        lease = {**self._stored, "spec": spec}
+        namespace, name = self._lease
+        reply = await self._ask(self._client.request("update", "leases", namespace, name, body=lease), end_us)
+        if reply.ok:
+            self._stored = reply.obj
+            self._observe(spec)
+        return reply.ok
+
+    async def _release(self) -> None:
+        spec = released(self._observed.spec, self._ctx.wall_us())
+        await self._write(spec, self._ctx.now_us() + self._options.timeout_us)
+
+    def _observe(self, spec: Mapping[str, Any]) -> None:
+        before = self.leader
+        self._observed = Observed(spec, self._ctx.now_us())
+        if self._on_new_leader is not None and self.leader != before:
+            self._on_new_leader(self.leader)
+
+    async def _ask(self, request: Request, end_us: int) -> Reply:
+        left_us = min(end_us - self._ctx.now_us(), self._options.timeout_us)
+        if left_us <= 0:
+            return Reply(0, lost="Timeout")
+        return await self._client.ask(request, timeout_us=left_us)
