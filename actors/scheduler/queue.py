@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 
-from actors.scheduler.pods import PodInfo
+from actors.scheduler.pods import NamespaceLabels, PodInfo
 from sim.units import SECOND
 
 FLUSH_BACKOFF_US = SECOND
@@ -178,10 +178,11 @@ class SchedulingQueue:
         chosen = [q for q in self.unschedulable.values() if may_help is None or may_help(q.pod)]
         self._move(chosen, event, now_us)
 
-    def assigned_pod(
-        self, pod: PodInfo, event: str, namespaces: dict[str, dict[str, str]], now_us: int
-    ) -> None:
-        """A pod got (or changed on) its node: pods that want to be near it may fit now."""
+    def assigned_pod(self, pod: PodInfo, event: str, namespaces: NamespaceLabels, now_us: int) -> bool:
+        """A pod got (or changed on) its node: pods that want to be near it may fit now.
+
+        Answers whether any is tried again.
+        """
         chosen = [
             q
             for q in self.unschedulable.values()
@@ -191,13 +192,7 @@ class SchedulingQueue:
             )
         ]
         self._move(chosen, event, now_us)
-
-    def activate(self, keys: Iterable[str]) -> None:
-        """Try these at once, whatever their back-off."""
-        for key in keys:
-            queued = self.pods.get(key)
-            if queued is not None and queued.place in ("backoff", "unschedulable"):
-                self._enter(queued, "active")
+        return bool(chosen)
 
     def _move(self, chosen: Iterable[QueuedPod], event: str, now_us: int) -> None:
         for queued in chosen:

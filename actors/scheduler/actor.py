@@ -1,0 +1,397 @@
+"""The scheduler process: informers feed the queue and the cluster view, cycles try pods, binds go out.
+
+Turns events of informers into changes of `Cluster` and `SchedulingQueue`, and the answers of `Attempts` into
+requests: Bindings, deletes of victims, status patches, events.
+
+Holds: informers run before leadership is won, cycles only while it is held; one cycle at a time, binds
+overlap them; a pod is in the queue until it has a node in the informer's view or is gone; what a
+failed bind assumed is forgotten.
+
+Mirrors  kubernetes v1.25 cmd/kube-scheduler/app/server.go, pkg/scheduler/{scheduler,schedule_one,
+         eventhandlers}.go.
+Differs  a cycle takes a fixed time; the deletes of victims are sent without waiting for their answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from actors.scheduler.attempt import ERROR, Attempts, Failed, Placed
+from actors.scheduler.cluster import Cluster
+from actors.scheduler.events import EventSeries
+from actors.scheduler.filters import admits
+from actors.scheduler.match import from_label_selector
+from actors.scheduler.pods import PodInfo
+from actors.scheduler.preempt import Budget, Candidate
+from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
+from actors.scheduler.status import assigned, condition_patch, node_event, waits
+from sim.client import Client, Informers, LeaderElector
+from sim.client.client import PATCH_TYPES
+from sim.ident import Names
+from sim.kernel import Context, Kind
+from sim.machinery.api import Obj, Reply, Transport, UserInfo
+from sim.machinery.scheme import Scheme
+from sim.options.scheduler import SchedulerOptions
+from sim.units import format_time
+
+# Upstream's scheduler_perf reaches some hundred pods a second to a thousand on large clusters: about a
+# millisecond from one pod to the next.
+CYCLE_US = 1_000
+OWNERS = {
+    "replicasets": "ReplicaSet",
+    "statefulsets": "StatefulSet",
+    "replicationcontrollers": "ReplicationController",
+}
+Connect = Callable[[Context], Sequence[Transport]]
+
+
+def scheduler_main(
+    options: SchedulerOptions, scheme: Scheme, names: Names, connect: Connect
+) -> Callable[[Context], Any]:
+    """The `main` of a scheduler actor; `connect` gives the ways to the API servers."""
+
+    async def main(ctx: Context) -> None:
+        user = UserInfo(names.user_scheduler, (names.group_authenticated,))
+        transports = connect(ctx)
+        agent = names.component("scheduler")
+
+        def client(use: str) -> Client:
+            return Client(
+                ctx,
+                scheme,
+                transports,
+                user,
+                qps=options.api_qps,
+                burst=options.api_burst,
+                agent=f"{agent}/{use}",
+            )
+
+        main_client = client("scheduler")
+        informers = Informers(ctx, main_client)
+        recorder = EventSeries(ctx, client("events"), names, options.scheduler_name)
+        scheduler = Scheduler(ctx, options, names, (main_client, informers, recorder))
+        await informers.start_and_sync()
+        if not options.leader_elect:
+            await scheduler.lead()
+            return
+        lease = (options.leader_elect_resource_namespace, options.leader_elect_resource_name)
+        elector = LeaderElector(ctx, client("leader-election"), lease, ctx.name, options)
+        await elector.run(scheduler.lead)
+
+    return main
+
+
+class Scheduler:
+    """One scheduler's memory and its reactions."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        options: SchedulerOptions,
+        names: Names,
+        clients: tuple[Client, Informers, EventSeries],
+    ) -> None:
+        self.ctx = ctx
+        self.cluster = Cluster(names)
+        self.queue = SchedulingQueue(options.pod_initial_backoff_us, options.pod_max_backoff_us)
+        self.attempts = Attempts(self.cluster, options.percentage_of_nodes_to_score)
+        self._name = options.scheduler_name
+        self._client, self._informers, self._events = clients
+        self._pods = self._informers["pods"]
+        self._budgets_informer = self._informers["poddisruptionbudgets"]
+        self._random = ctx.stream("scheduler").random
+        self._kind: Kind = ctx.kernel.kind("schedule", "pod", "node", "message")
+        self._leading = False
+        self._due = False
+        self._watch()
+
+    def _watch(self) -> None:
+        informers, cluster = self._informers, self.cluster
+        self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
+        informers["nodes"].on(add=self._node_added, update=self._node_updated, delete=self._node_deleted)
+        for resource, kind in OWNERS.items():
+            self._watch_owner(resource, kind)
+
+        def namespace(obj: Obj) -> None:
+            cluster.set_namespace(obj["metadata"]["name"], obj["metadata"].get("labels") or {})
+
+        def service(obj: Obj) -> None:
+            cluster.set_service(obj["metadata"]["namespace"], obj["metadata"]["name"], obj)
+
+        informers["namespaces"].on(
+            add=namespace,
+            update=lambda _, new: namespace(new),
+            delete=lambda obj: cluster.set_namespace(obj["metadata"]["name"], None),
+        )
+        informers["services"].on(
+            add=service,
+            update=lambda _, new: service(new),
+            delete=lambda obj: cluster.set_service(
+                obj["metadata"]["namespace"], obj["metadata"]["name"], None
+            ),
+        )
+
+    def _watch_owner(self, resource: str, kind: str) -> None:
+        cluster = self.cluster
+
+        def updated(old: Obj, new: Obj) -> None:
+            if old["spec"] is not new["spec"]:
+                cluster.set_owner(kind, new)
+
+        self._informers[resource].on(
+            add=lambda obj: cluster.set_owner(kind, obj),
+            update=updated,
+            delete=lambda obj: cluster.set_owner(kind, obj, deleted=True),
+        )
+
+    # --- leading --------------------------------------------------------------------------------------------
+
+    async def lead(self) -> None:
+        """Schedule until the process ends."""
+        self._leading = True
+        self.ctx.call_later_us(FLUSH_BACKOFF_US, self._flush_backoff)
+        self.ctx.call_later_us(FLUSH_LEFTOVER_US, self._flush_leftover)
+        self._wake()
+        await self.ctx.forever()
+
+    def _flush_backoff(self, _: Any) -> None:
+        self.queue.flush_backoff(self.ctx.now_us())
+        self.ctx.call_later_us(FLUSH_BACKOFF_US, self._flush_backoff)
+        self._wake()
+
+    def _flush_leftover(self, _: Any) -> None:
+        self.queue.flush_leftover(self.ctx.now_us())
+        self.ctx.call_later_us(FLUSH_LEFTOVER_US, self._flush_leftover)
+        self._wake()
+
+    def _wake(self) -> None:
+        """See to it that a cycle comes if a pod can be tried."""
+        if self._leading and not self._due and len(self.queue):
+            self._due = True
+            self.ctx.call_later_us(CYCLE_US, self._cycle)
+
+    # --- nodes ----------------------------------------------------------------------------------------------
+
+    def _node_added(self, node: Obj) -> None:
+        self.cluster.set_node(node)
+        self._node_event(node, "NodeAdd")
+
+    def _node_updated(self, old: Obj, new: Obj) -> None:
+        self.cluster.set_node(new)
+        event = node_event(old, new)
+        if event:
+            self._node_event(new, event)
+
+    def _node_deleted(self, node: Obj) -> None:
+        self.cluster.delete_node(node["metadata"]["name"])
+
+    def _node_event(self, node: Obj, event: str) -> None:
+        info = self.cluster.nodes[node["metadata"]["name"]]
+        self.queue.move(event, self.ctx.now_us(), lambda pod: admits(pod.template, info))
+        self._wake()
+
+    # --- pods -----------------------------------------------------------------------------------------------
+
+    def _pod_added(self, pod: Obj) -> None:
+        if assigned(pod):
+            self._set_assigned(pod)
+        elif waits(pod, self._name):
+            self._set_waiting(None, pod)
+
+    def _pod_updated(self, old: Obj, new: Obj) -> None:
+        if assigned(new):
+            self._set_assigned(new)
+        elif waits(new, self._name):
+            self._set_waiting(old, new)
+        else:
+            self._pod_deleted(old)
+
+    def _pod_deleted(self, pod: Obj) -> None:
+        key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        self._leave_queue(key)
+        known = self.cluster.pods.get(key)
+        if known is not None:
+            self.cluster.remove_pod(key)
+            self.queue.move("AssignedPodDelete", self.ctx.now_us())
+            self._wake()
+
+    def _set_assigned(self, pod: Obj) -> None:
+        cluster = self.cluster
+        key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        known = cluster.pods.get(key)
+        info = cluster.templates.info(pod, known)
+        fresh = known is None or key in cluster.assumed
+        cluster.set_pod(info)
+        if fresh:
+            self._leave_queue(key)
+        event = "AssignedPodAdd" if fresh else "AssignedPodUpdate"
+        if self.queue.assigned_pod(info, event, cluster.namespaces, self.ctx.now_us()):
+            self._wake()
+
+    def _set_waiting(self, old: Obj | None, new: Obj) -> None:
+        cluster, queue = self.cluster, self.queue
+        key = f"{new['metadata']['namespace']}/{new['metadata']['name']}"
+        queued = queue.pods.get(key)
+        info = cluster.templates.info(new, queued.pod if queued is not None else None)
+        if queued is None:
+            queue.add(info, self.ctx.now_us())
+            cluster.nominate(info, info.nominated)
+        else:
+            before = queued.pod.nominated
+            queue.update(info, old is None or _changed(old, new), self.ctx.now_us())
+            # A nomination made here may not have come back with the status yet: keep it until it changes.
+            held = cluster.nominations.get(key, "")
+            cluster.nominate(info, info.nominated if info.nominated != before else held)
+        self._wake()
+
+    def _leave_queue(self, key: str) -> None:
+        queued = self.queue.pods.get(key)
+        if queued is not None:
+            self.queue.delete(key)
+            self.cluster.nominate(queued.pod, "")
+
+    # --- a cycle ----------------------------------------------------------------------------------------------
+
+    def _cycle(self, _: Any) -> None:
+        self._due = False
+        queued = self.queue.pop()
+        if queued is None:
+            return
+        if queued.pod.dying:
+            self.queue.delete(queued.pod.key)
+            text = f"skip schedule deleting pod: {queued.pod.key}"
+            self._events.event(queued.pod.obj, "Warning", ("FailedScheduling", "Scheduling"), text)
+        else:
+            self._try(queued)
+        self._wake()
+
+    def _draw(self, count: int) -> int:
+        return int(self._random() * count)
+
+    def _try(self, queued: QueuedPod) -> None:
+        pod, cycle = queued.pod, self.queue.cycle
+        answer = self.attempts.place(pod, self._budgets, self._draw)
+        kernel = self.ctx.kernel
+        if isinstance(answer, Placed):
+            kernel.cause = self.ctx.record(self._kind, (pod.key, answer.node, ""))
+            self._bind(queued, answer.node, cycle)
+            return
+        kernel.cause = self.ctx.record(self._kind, (pod.key, "", answer.message))
+        if answer.candidate is not None:
+            self._make_room(pod, answer.candidate)
+        self._fail(queued, answer, cycle)
+
+    def _budgets(self) -> list[Budget]:
+        budgets = []
+        for obj in self._budgets_informer.list():
+            status = obj.get("status") or {}
+            budgets.append(
+                Budget(
+                    obj["metadata"]["namespace"],
+                    from_label_selector(obj["spec"].get("selector")),
+                    status.get("disruptionsAllowed") or 0,
+                    frozenset(status.get("disruptedPods") or ()),
+                )
+            )
+        return budgets
+
+    def _bind(self, queued: QueuedPod, node: str, cycle: int) -> None:
+        pod = queued.pod
+        meta = pod.obj["metadata"]
+        self.cluster.nominate(pod, "")
+        self.cluster.assume(PodInfo(pod.obj, pod.template, node))
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": meta["namespace"], "name": meta["name"], "uid": pod.uid},
+            "target": {"kind": "Node", "name": node},
+        }
+
+        def bound(reply: Reply) -> None:
+            if reply.ok:
+                text = f"Successfully assigned {pod.key} to {node}"
+                self._events.event(pod.obj, "Normal", ("Scheduled", "Binding"), text)
+                return
+            if pod.key in self.cluster.assumed:
+                self.cluster.remove_pod(pod.key)
+            # As if the pod had been deleted from its node: others may use the room.
+            self.queue.move("AssignedPodDelete", self.ctx.now_us())
+            text = f'binding rejected: running Bind plugin "DefaultBinder": {reply.message}'
+            self._fail(queued, Failed(text, ERROR), cycle)
+            self._wake()
+
+        request = self._client.request(
+            "create", "pods", meta["namespace"], meta["name"], subresource="binding", body=body
+        )
+        self._client.call(request, bound)
+
+    def _make_room(self, pod: PodInfo, candidate: Candidate) -> None:
+        """Delete the victims, and let pods of lower priority no longer wait for that node."""
+        for victim in candidate.victims:
+            meta = victim.obj["metadata"]
+            self._client.call(
+                self._client.request("delete", "pods", meta["namespace"], meta["name"]),
+                self._preempted(victim, pod, candidate.node),
+            )
+        for other in list(self.cluster.nominated.get(candidate.node, {}).values()):
+            if other.template.priority < pod.template.priority:
+                self.cluster.nominate(other, "")
+                if other.nominated:
+                    self._patch_status(other.obj, {"nominatedNodeName": None})
+
+    def _preempted(self, victim: PodInfo, pod: PodInfo, node: str) -> Callable[[Reply], None]:
+        def deleted(reply: Reply) -> None:
+            if reply.ok:
+                text = f"Preempted by a pod on node {node}"
+                self._events.event(victim.obj, "Normal", ("Preempted", "Preempting"), text, pod.obj)
+
+        return deleted
+
+    # --- failure ------------------------------------------------------------------------------------------------
+
+    def _fail(self, queued: QueuedPod, failed: Failed, cycle: int) -> None:
+        """Queue the pod again and tell why it has no node."""
+        pod = queued.pod
+        latest = self._pods.get(pod.key)
+        if latest is None or not waits(latest, self._name) or self.queue.pods.get(pod.key) is not queued:
+            self._leave_queue(pod.key)
+            return
+        self.queue.put_back(queued, failed.plugins, cycle, self.ctx.now_us())
+        wanted = pod.nominated if failed.nominate is None else failed.nominate
+        self.cluster.nominate(pod, wanted)
+        self._events.event(pod.obj, "Warning", ("FailedScheduling", "Scheduling"), failed.message)
+        now = format_time(self.ctx.wall_us())
+        patch = condition_patch(pod.obj, failed.reason, failed.message, now)
+        if failed.nominate is not None and failed.nominate != pod.nominated:
+            patch = {**(patch or {}), "nominatedNodeName": failed.nominate or None}
+        if patch is not None:
+            self._patch_status(pod.obj, patch)
+
+    def _patch_status(self, pod: Obj, status: Obj) -> None:
+        meta = pod["metadata"]
+        request = self._client.request(
+            "patch",
+            "pods",
+            meta["namespace"],
+            meta["name"],
+            subresource="status",
+            body={"status": status},
+            content_type=PATCH_TYPES["strategic"],
+        )
+        self._client.call(request, _given_up)
+
+
+def _given_up(_: Reply) -> None:
+    """A status patch that fails is not repeated: the next try of the pod writes again."""
+
+
+def _changed(old: Obj, new: Obj) -> bool:
+    """Whether the pod differs in more than its status and bookkeeping."""
+    if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
+        return True
+    was, now = old["metadata"], new["metadata"]
+    return any(
+        was.get(field) != now.get(field)
+        for field in ("labels", "annotations", "deletionTimestamp", "finalizers", "ownerReferences")
+    )

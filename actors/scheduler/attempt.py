@@ -1,0 +1,133 @@
+"""One try to place one pod: find the nodes, choose one, or say why not and whom to preempt.
+
+Holds: the place in the node list where the next search starts; one `ClassState` per class of equal pods
+among those tried lately.  Nothing is sent and nothing waits here.
+
+Mirrors  kubernetes v1.25 pkg/scheduler/schedule_one.go: schedulePod, numFeasibleNodesToFind,
+         evaluateNominatedNode, and the decisions of handleSchedulingFailure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from actors.scheduler.classes import ClassState
+from actors.scheduler.cluster import Cluster
+from actors.scheduler.filters import AFFINITY_CONFLICT, Status
+from actors.scheduler.messages import NO_NODES, fit_error
+from actors.scheduler.pods import PodInfo, Template
+from actors.scheduler.preempt import Budget, Candidate, fits, preempt, waiting_for
+from actors.scheduler.signature import Signature
+
+FEASIBLE_MIN = 100  # minFeasibleNodesToFind
+PERCENT_MIN = 5  # minFeasibleNodesPercentageToFind
+STATES_MAX = 512  # classes kept up to date; the one used longest ago goes first
+
+UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
+Draw = Callable[[int], int]
+
+
+class Placed(NamedTuple):
+    node: str
+
+
+class Failed(NamedTuple):
+    """nominate: the node on which to wait for room, "" to wait for none any more, None to leave it as it is."""
+
+    message: str
+    reason: str
+    plugins: tuple[str, ...] = ()
+    candidate: Candidate | None = None
+    nominate: str | None = ""
+
+
+def nodes_wanted(count: int, percentage: int) -> int:
+    """How many feasible nodes are enough."""
+    if count < FEASIBLE_MIN or percentage >= 100:
+        return count
+    share = percentage or max(50 - count // 125, PERCENT_MIN)
+    return max(count * share // 100, FEASIBLE_MIN)
+
+
+class Attempts:
+    """Tries pods one after the other on a cluster."""
+
+    def __init__(self, cluster: Cluster, percentage: int) -> None:
+        self.cluster = cluster
+        self.start = 0
+        self._percentage = percentage
+        self._states: dict[Template, ClassState] = {}
+
+    def state(self, template: Template) -> ClassState:
+        """The class's state, up to date."""
+        state = self._states.pop(template, None)
+        if state is None:
+            state = ClassState(self.cluster, template)
+            if len(self._states) >= STATES_MAX:
+                del self._states[next(iter(self._states))]
+        else:
+            state.sync()
+        self._states[template] = state
+        return state
+
+    def place(self, pod: PodInfo, budgets: Callable[[], list[Budget]], draw: Draw) -> Placed | Failed:
+        """Try the pod.  budgets: asked for only when preemption is considered."""
+        cluster = self.cluster
+        everyone = cluster.list_nodes()
+        if not everyone:
+            return Failed(NO_NODES, UNSCHEDULABLE)
+        for name in pod.template.node_names or ():
+            if name not in cluster.position:
+                return Failed(f'nodeinfo not found for node name "{name}"', ERROR)
+        state = self.state(pod.template)
+        excluded = self._kept_for_others(state, pod)
+        if pod.template.node_names == ():
+            failures = {node.name: AFFINITY_CONFLICT for node in everyone}
+            return self._failed(state, pod, failures, budgets, draw)
+        if self._passes(state, pod.nominated, excluded):
+            return Placed(pod.nominated)
+        count = len(state.nodes)
+        found = state.choose(self.start, nodes_wanted(count, self._percentage), draw, excluded)
+        # Quirk: after a pod that names its nodes the index wraps at their number, as upstream.
+        self.start = (self.start + found.processed) % count
+        if found.node:
+            return Placed(found.node)
+        return self._failed(state, pod, state.failures(excluded), budgets, draw)
+
+    def _kept_for_others(self, state: ClassState, pod: PodInfo) -> dict[int, Status]:
+        """Nodes that would do, were it not for pods that wait for room there."""
+        excluded: dict[int, Status] = {}
+        for name in self.cluster.nominated:
+            position = state.position.get(name)
+            if position is None or not isinstance(state.rows[position], Signature):
+                continue
+            if waiting_for(self.cluster, pod, name):
+                status = fits(state, pod, state.nodes[position])
+                if status is not None:
+                    excluded[position] = status
+        return excluded
+
+    @staticmethod
+    def _passes(state: ClassState, name: str, excluded: dict[int, Status]) -> bool:
+        position = state.position.get(name) if name else None
+        if position is None or position in excluded:
+            return False
+        row = state.rows[position]
+        return isinstance(row, Signature) and state.across(row) is None
+
+    def _failed(
+        self,
+        state: ClassState,
+        pod: PodInfo,
+        failures: dict[str, Status],
+        budgets: Callable[[], list[Budget]],
+        draw: Draw,
+    ) -> Failed:
+        count = len(self.cluster.order)
+        plugins = tuple(dict.fromkeys(status.plugin for status in failures.values()))
+        outcome = preempt(state, pod, failures, budgets(), draw)
+        message = fit_error(count, failures.values(), outcome.message)
+        if outcome.candidate is not None:
+            return Failed(message, UNSCHEDULABLE, plugins, outcome.candidate, outcome.candidate.node)
+        return Failed(message, UNSCHEDULABLE, plugins, None, None if outcome.keep else "")

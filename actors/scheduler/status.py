@@ -1,0 +1,62 @@
+"""Small decisions about single objects: whose pod it is, what changed on a node, what status to write.
+
+Mirrors  kubernetes v1.25 pkg/scheduler/eventhandlers.go: assignedPod, responsibleForPod,
+         nodeSchedulingPropertiesChange; pkg/api/v1/pod: UpdatePodCondition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.machinery.api import Obj
+
+
+def _over(pod: Obj) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def assigned(pod: Obj) -> bool:
+    """A pod that takes room on a node."""
+    return bool(pod["spec"].get("nodeName")) and not _over(pod)
+
+
+def waits(pod: Obj, scheduler_name: str) -> bool:
+    """A pod that this scheduler has to find a node for."""
+    spec = pod["spec"]
+    return not spec.get("nodeName") and spec.get("schedulerName") == scheduler_name and not _over(pod)
+
+
+def node_event(old: Obj, new: Obj) -> str:
+    """The first kind of change that may make room for a pod; "" if none."""
+    was, now = old.get("spec") or {}, new.get("spec") or {}
+    if was.get("unschedulable") and not now.get("unschedulable"):
+        return "NodeSpecUnschedulableChange"
+    before, after = old.get("status") or {}, new.get("status") or {}
+    if before.get("allocatable") != after.get("allocatable"):
+        return "NodeAllocatableChange"
+    if old["metadata"].get("labels") != new["metadata"].get("labels"):
+        return "NodeLabelChange"
+    if was.get("taints") != now.get("taints"):
+        return "NodeTaintChange"
+    if before is not after and _conditions(before) != _conditions(after):
+        return "NodeConditionChange"
+    return ""
+
+
+def _conditions(status: Obj) -> dict[str, Any]:
+    return {c["type"]: c["status"] for c in status.get("conditions") or ()}
+
+
+def condition_patch(pod: Obj, reason: str, message: str, now: str) -> Obj | None:
+    """The patch of the status that makes PodScheduled False for this reason; None if it is so already."""
+    wanted = {"status": "False", "reason": reason, "message": message}
+    for have in (pod.get("status") or {}).get("conditions") or ():
+        if have["type"] == "PodScheduled":
+            changed = {key: value for key, value in wanted.items() if have.get(key) != value}
+            if not changed:
+                return None
+            if "status" in changed:
+                changed["lastTransitionTime"] = now
+            return {"conditions": [{"type": "PodScheduled", **changed}]}
+    made = {"type": "PodScheduled", **wanted, "lastProbeTime": None, "lastTransitionTime": now}
+    return {"conditions": [made]}
