@@ -41,6 +41,7 @@ class Env:
 
     connect: makes a client from (client name, QPS, burst)
     record_with: makes an event recorder from (client, component)
+    root_ca: the cluster's certificate authority as PEM text ("": none)
     """
 
     ctx: Context
@@ -50,6 +51,7 @@ class Env:
     options: ControllerManagerOptions
     connect: Callable[[str, float, int], Client]
     record_with: Callable[[Client, str], EventRecorder]
+    root_ca: str = ""
 
     def client(self, name: str, qps: float | None = None, burst: int | None = None) -> Client:
         """A new client with a token bucket of its own: each constructed client has one, as upstream."""
@@ -67,6 +69,14 @@ class Env:
         from sim.client import WorkQueue
 
         return WorkQueue(self.ctx, name)
+
+
+def is_terminating(reply: Reply) -> bool:
+    """Whether a create was refused because its namespace is being deleted."""
+    if reply.ok or reply.lost or not isinstance(reply.body, dict):
+        return False
+    causes = (reply.body.get("details") or {}).get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
 # --- workers ----------------------------------------------------------------------------------------------

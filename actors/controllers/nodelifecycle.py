@@ -1,0 +1,463 @@
+"""Node lifecycle: find nodes that went silent, tell their pods, taint them, at a rate that depends on the zone.
+
+Turns leases and node status into Ready=Unknown conditions, pods' Ready=False, NoSchedule taints (at once, by
+node event) and NoExecute taints (queued per zone); the taint manager turns the latter into evictions.
+
+Holds: one pass at a time, its writes one after another on a client of 20 requests a second; the next pass
+starts a period after this one ended, so that passes drift as upstream; a node that is well costs a pass two
+identity comparisons.
+
+Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go.
+Differs  a pod is queued for marking only when its node is known not to be ready, a node for tainting or
+         labelling only when there is something to write (upstream's workers find that out); the 0.1 s
+         tainting worker runs only at those of its ticks at which a queue has a node and a token; what is
+         known of a node's health goes when its object does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.nodelifecycle_decide import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    ConditionTaints,
+    Health,
+    condition_of,
+    has_taint,
+    label_fixes,
+    listen,
+    newer,
+    not_ready_pod,
+    opposite_taint,
+    silent_status,
+    taint_for,
+)
+from actors.controllers.nodelifecycle_taints import TaintWriter
+from actors.controllers.shell import Env, run_workers
+from actors.controllers.taint_manager import TaintManager
+from actors.controllers.zones import TaintQueue, Zone, decide_disruption, zone_key
+from sim.kernel import TIMED_OUT
+from sim.machinery.api import Obj
+from sim.units import MS, format_time, parse_time
+
+if TYPE_CHECKING:
+    from sim.kernel import Future
+
+CLIENT = "node-controller"
+COMPONENT = "node-controller"
+NODE_WORKERS = 8  # scheduler.UpdateWorkerSize
+POD_WORKERS = 4  # podUpdateWorkerSize
+HEALTH_TRIES = 5  # NodeHealthUpdateRetry
+HEALTH_PAUSE_US = 20 * MS  # retrySleepTime
+TICK_US = 100 * MS  # NodeEvictionPeriod
+# A 0.1 s timer loop of a real process comes round every 100.5 ms: facts/measured.md has taints 10.05 s apart
+# where tokens come each 10 s.
+TICK_LATE_US = 500
+NODE_INDEX = "spec.nodeName"
+
+
+@dataclass(frozen=True, slots=True)
+class PassCost:
+    """What a pass takes besides its requests.  240 quiet nodes: 10 ms (facts/measured-deaths.csv: passes in
+    which nothing is written are 5.010 s apart)."""
+
+    base_us: int = 1_000
+    node_us: int = 37
+
+
+async def start(env: Env) -> None:
+    await NodeLifecycle(env, PassCost()).run()
+
+
+class NodeLifecycle:
+    """The loop's state; `run` starts its tasks."""
+
+    def __init__(self, env: Env, cost: PassCost) -> None:
+        self._env = env
+        self._ctx = env.ctx
+        self._names = env.names
+        self._options = env.options
+        self._cost = cost
+        self._client = env.client(CLIENT)
+        self._recorder = env.recorder(COMPONENT, self._client)
+        self._order = self._ctx.stream("node-order")
+        self._writer = TaintWriter(self._ctx, self._client, self._ctx.stream("taint-backoff"))
+        self._nodes = env.informers["nodes"]
+        self._pods = env.informers["pods"]
+        self._leases = env.informers["leases"]
+        self._pods.add_index(NODE_INDEX, _node_of)
+        self._taint_manager = TaintManager(env, self._client, self._pods_of)
+        self._condition_taints = ConditionTaints(env.names)
+        self._agent = env.names.node_agent.capitalize()
+        self._zone_kind = self._ctx.kernel.kind("zone", "zone", "state")
+
+        self._health: dict[str, Health] = {}
+        self._list: list[Health] = []
+        self._members_changed = True
+        self._zones: dict[str, Zone] = {}
+        self._retry: dict[str, None] = {}  # nodes whose pods could not all be marked
+        self._owed_us = 0  # work of the running pass not yet slept
+        self._kick: Future | None = None
+        self._node_queue = env.queue("node_lifecycle_controller")
+        self._pod_queue = env.queue("node_lifecycle_controller_pods")
+
+    async def run(self) -> None:
+        self._nodes.on(add=self._node_added, update=self._node_updated, delete=self._node_deleted)
+        self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
+        await self._env.informers.start_and_sync()
+        run_workers(self._env, self._node_queue, self._sync_node, NODE_WORKERS)
+        run_workers(self._env, self._pod_queue, self._sync_pod, POD_WORKERS)
+        self._ctx.spawn(self._taint_forever, name="no-execute")
+        self._ctx.spawn(self._monitor_forever, name="node-monitor")
+
+    # --- informers ------------------------------------------------------------------------------------------
+
+    def _pods_of(self, node: str) -> list[Obj]:
+        return list(self._pods.by_index(NODE_INDEX, node))
+
+    def _node_added(self, node: Obj) -> None:
+        self._members_changed = True
+        self._taint_manager.node_changed(None, node)
+        self._consider(node)
+
+    def _node_updated(self, old: Obj, new: Obj) -> None:
+        self._taint_manager.node_changed(old, new)
+        self._consider(new)
+
+    def _node_deleted(self, node: Obj) -> None:
+        self._members_changed = True
+        self._taint_manager.node_changed(node, None)
+        self._retry.pop(node["metadata"]["name"], None)
+
+    def _consider(self, node: Obj) -> None:
+        """Queue a node whose NoSchedule taints or labels are not what they should be."""
+        added, removed = self._condition_taints.diff(node)
+        if added or removed or label_fixes(node["metadata"].get("labels") or {}, self._names):
+            self._node_queue.add(node["metadata"]["name"])
+
+    def _pod_added(self, pod: Obj) -> None:
+        self._taint_manager.pod_changed(None, pod)
+        self._pod_bound(pod)
+
+    def _pod_updated(self, old: Obj, new: Obj) -> None:
+        if old["spec"] is new["spec"]:
+            return
+        self._taint_manager.pod_changed(old, new)
+        if old["spec"].get("nodeName") != new["spec"].get("nodeName"):
+            self._pod_bound(new)
+
+    def _pod_deleted(self, pod: Obj) -> None:
+        self._taint_manager.pod_changed(pod, None)
+
+    def _pod_bound(self, pod: Obj) -> None:
+        health = self._health.get(pod["spec"].get("nodeName", ""))
+        if health is not None and health.ready is not None and health.ready["status"] != "True":
+            self._pod_queue.add(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+
+    # --- workers --------------------------------------------------------------------------------------------
+
+    async def _sync_node(self, name: str) -> str | None:
+        """NoSchedule taints and labels of one node.  Failures wait for the node's next event, as upstream."""
+        node = self._nodes.get(name)
+        if node is None:
+            return None
+        added, removed = self._condition_taints.diff(node)
+        if added or removed:
+            pairs = [(key, NO_SCHEDULE) for key in removed]
+            if not await self._writer.swap(node, [(key, NO_SCHEDULE) for key in added], pairs):
+                return None
+        fixes = label_fixes(node["metadata"].get("labels") or {}, self._names)
+        if fixes:
+            await self._client.patch("nodes", "", name, {"metadata": {"labels": fixes}})
+        return None
+
+    async def _sync_pod(self, key: str) -> str | None:
+        """Mark a pod that came to a node which is not ready."""
+        pod = self._pods.get(key)
+        if pod is None:
+            return None
+        name = pod["spec"].get("nodeName", "")
+        health = self._health.get(name)
+        if health is None or health.ready is None:
+            return None
+        if self._nodes.get(name) is None:
+            return f"node {name} not found"
+        if health.ready["status"] != "True" and not await self._mark_pods([pod]):
+            return "pod status not written"
+        return None
+
+    async def _mark_pods(self, pods: list[Obj]) -> bool:
+        """Ready=False and an event for each pod; False if a write failed."""
+        done = True
+        for pod in pods:
+            changed = not_ready_pod(pod, format_time(self._ctx.wall_us()))
+            if changed is None:
+                continue
+            reply = await self._client.update("pods", changed, subresource="status")
+            if reply.reason == "NotFound":
+                continue
+            done = done and reply.ok
+            self._recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
+        return done
+
+    # --- the monitor pass -----------------------------------------------------------------------------------
+
+    async def _monitor_forever(self) -> None:
+        while True:
+            await self._monitor_pass()
+            await self._ctx.sleep_us(self._options.node_monitor_period_us)
+
+    async def _pay(self) -> None:
+        """Let the time pass that the work since the last request took."""
+        owed, self._owed_us = self._owed_us, 0
+        if owed:
+            await self._ctx.sleep_us(owed)
+
+    async def _monitor_pass(self) -> None:
+        cost_us = self._cost.node_us
+        self._owed_us += self._cost.base_us
+        if self._members_changed:
+            await self._settle_members()
+        health_list = self._list
+        if health_list:  # upstream ranges over a map: a fixed arbitrary order from a random start
+            first = self._order.randrange(len(health_list))
+            health_list = health_list[first:] + health_list[:first]
+        grace_us = self._options.node_monitor_grace_period_us
+        nodes, leases = dict(self._nodes.objects), self._leases.objects  # leases are read live, nodes are not
+        now_us = self._ctx.now_us() + self._owed_us
+        for health in health_list:
+            self._owed_us += cost_us
+            now_us += cost_us
+            lease = leases.get(health.lease_key)
+            node = nodes.get(health.name)
+            if health.quiet and node is health.node:
+                if lease is not health.lease and lease is not None and newer(lease, health.lease):
+                    health.lease = lease
+                    health.probe_us = now_us
+                if now_us - health.probe_us <= grace_us:
+                    continue
+            if node is not None:
+                await self._look(health, node, lease)
+                leases = self._leases.objects
+                now_us = self._ctx.now_us() + self._owed_us
+        await self._pay()
+        await self._handle_disruption(list(nodes.values()))
+
+    async def _settle_members(self) -> None:
+        """Meet new nodes and part from those that are gone."""
+        self._members_changed = False
+        nodes = self._nodes.objects
+        added = [node for name, node in nodes.items() if name not in self._health]
+        gone = [health for name, health in self._health.items() if name not in nodes]
+        for node in added:
+            name = node["metadata"]["name"]
+            self._node_event(
+                node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller"
+            )
+            self._health[name] = health = Health(name, f"{self._names.lease_namespace}/{name}")
+            health.node = node
+            await self._mark_reachable(node)
+        for health in gone:
+            del self._health[health.name]
+            self._count(health, "", None)
+            zone = self._zones.get(health.zone)
+            if zone is not None:
+                zone.queue.remove(health.name)
+            if health.node is not None:
+                text = f"Node {health.name} event: Removing Node {health.name} from Controller"
+                self._node_event(health.node, "RemovingNode", text)
+        if added or gone:
+            self._list = list(self._health.values())
+            self._order.shuffle(self._list)
+
+    def _zone(self, key: str) -> Zone:
+        zone = self._zones.get(key)
+        if zone is None:
+            zone = self._zones[key] = Zone(TaintQueue(self._options.node_eviction_rate))
+        return zone
+
+    def _count(self, health: Health, key: str, ready: bool | None) -> None:
+        """Let a node stand in its zone's counts as ready, not ready or not at all."""
+        if health.counted is ready and health.zone == key:
+            return
+        if health.counted is not None:
+            zone = self._zones[health.zone]
+            zone.ready -= health.counted
+            zone.not_ready -= not health.counted
+        health.counted = ready
+        if ready is not None:
+            health.zone = key
+            zone = self._zone(key)
+            zone.ready += ready
+            zone.not_ready += not ready
+
+    async def _look(self, health: Health, node: Obj, lease: Obj | None) -> None:
+        """One node in full: its health, its taints, its pods."""
+        health.quiet = False
+        outcome = await self._update_health(health, node, lease)
+        if outcome is None:
+            self._count(health, health.zone, None)  # skipped this time
+            return
+        live, observed = outcome
+        ready = condition_of(live, "Ready")
+        labels = live["metadata"].get("labels") or {}
+        key = zone_key(labels, self._names)
+        excluded = self._names.label_node_exclude_disruption in labels
+        self._count(health, key, None if excluded else ready is not None and ready["status"] == "True")
+        if ready is None:
+            return
+        await self._set_eviction(live, observed, self._zone(key))
+        if ready["status"] != "True" and observed == "True":
+            name = health.name
+            self._node_event(live, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+            self._retry[name] = None
+        if health.name in self._retry and (ready["status"] != "True" or observed != "True"):
+            await self._pay()
+            if not await self._mark_pods(self._pods_of(health.name)):
+                return
+        self._retry.pop(health.name, None)
+        health.node = node
+        health.quiet = observed == ready["status"] == "True" and not self._taint_keys(node)
+
+    def _taint_keys(self, node: Obj) -> list[tuple[str, str]]:
+        """The NoExecute taints of ours that a node has."""
+        names = self._names
+        ours = ((names.taint_unreachable, NO_EXECUTE), (names.taint_not_ready, NO_EXECUTE))
+        return [pair for pair in ours if has_taint(node, *pair)]
+
+    async def _update_health(self, health: Health, node: Obj, lease: Obj | None) -> tuple[Obj, str] | None:
+        """Listen to a node and write Unknown if it is silent: the node then, and the Ready status before.
+
+        None: the writes failed, nothing more is done about the node in this pass.
+        """
+        for attempt in range(HEALTH_TRIES):
+            if attempt:
+                await self._ctx.sleep_us(HEALTH_PAUSE_US)
+            now_us = self._ctx.now_us() + self._owed_us
+            ready = condition_of(node, "Ready")
+            created_us = now_us if ready is not None else now_us - self._age_us(node)
+            listen(health, ready, lease, now_us, created_us)
+            options = self._options
+            grace_us = (
+                options.node_startup_grace_period_us
+                if ready is None
+                else options.node_monitor_grace_period_us
+            )
+            observed = "Unknown" if ready is None else ready["status"]
+            if now_us - health.probe_us <= grace_us:
+                return node, observed
+            silent = silent_status(node, format_time(self._ctx.wall_us() + self._owed_us), self._agent)
+            changed = condition_of(silent, "Ready")
+            if changed is ready:  # was Unknown already
+                return silent, observed
+            await self._pay()
+            reply = await self._client.update("nodes", silent, subresource="status")
+            if reply.ok:
+                health.ready, health.lease = changed, lease
+                return silent, observed
+            again = await self._client.get("nodes", "", health.name)
+            if not again.ok:
+                return None
+            node = again.obj
+        return None
+
+    def _age_us(self, node: Obj) -> int:
+        return self._ctx.wall_us() + self._owed_us - parse_time(node["metadata"]["creationTimestamp"])
+
+    async def _set_eviction(self, node: Obj, observed: str, zone: Zone) -> None:
+        """Queue, swap or lift the NoExecute taint by the Ready status before this pass's own write."""
+        name = node["metadata"]["name"]
+        taint = taint_for(observed, self._names)
+        if taint is None:
+            if observed == "True":
+                await self._mark_reachable(node)
+            return
+        opposite = opposite_taint(taint, self._names)
+        if has_taint(node, opposite, NO_EXECUTE):
+            await self._pay()
+            await self._writer.swap(node, [(taint, NO_EXECUTE)], [(opposite, NO_EXECUTE)])
+            return
+        if not has_taint(node, taint, NO_EXECUTE):
+            zone.queue.remove(name)
+        if zone.queue.add(name):
+            self._kick_tainting()
+
+    async def _mark_reachable(self, node: Obj) -> None:
+        """Take both NoExecute taints off and the node out of its queue."""
+        for pair in self._taint_keys(node):
+            await self._pay()
+            if not await self._writer.remove(node, [pair]):
+                return
+        zone = self._zones.get(zone_key(node["metadata"].get("labels") or {}, self._names))
+        if zone is not None:
+            zone.queue.remove(node["metadata"]["name"])
+
+    async def _handle_disruption(self, nodes: list[Obj]) -> None:
+        """Set the zones' states and rates by the counts of this pass."""
+        counted = {key: zone for key, zone in self._zones.items() if zone.size}
+        decision = decide_disruption(counted, self._options)
+        for key in [key for key in self._zones if key not in counted]:
+            del self._zones[key]
+        if decision.absolve:
+            for node in nodes:
+                await self._mark_reachable(node)
+        now_us = self._ctx.now_us()
+        if decision.fresh:
+            for health in self._list:
+                health.probe_us = now_us
+        for key, state in decision.states.items():
+            zone = self._zones[key]
+            if zone.queue.swap(decision.rates[key], now_us):
+                self._kick_tainting()
+            if zone.state is not state:
+                zone.state = state
+                self._ctx.record(self._zone_kind, (key, state.value))
+
+    # --- the tainting worker ----------------------------------------------------------------------------------
+
+    def _kick_tainting(self) -> None:
+        if self._kick is not None:
+            self._kick.set(None)
+
+    async def _taint_forever(self) -> None:
+        """Every 0.1 s, slidingly, taint what the queues give."""
+        base_us = self._ctx.now_us()
+        while True:
+            now_us = self._ctx.now_us()
+            dues = [due for zone in self._zones.values() if (due := zone.queue.due_us()) is not None]
+            self._kick = self._ctx.future("a node to taint")
+            if not dues:
+                await self._kick.wait()
+                continue
+            tick_us = TICK_US + TICK_LATE_US
+            ticks = max(0, -(-(max(now_us, min(dues)) - base_us) // tick_us))
+            wait_us = base_us + ticks * tick_us - now_us
+            if wait_us > 0 and await self._kick.wait_us(wait_us) is not TIMED_OUT:
+                continue
+            self._kick = None
+            for zone in list(self._zones.values()):
+                await self._taint_zone(zone)
+            base_us = self._ctx.now_us() + tick_us
+
+    async def _taint_zone(self, zone: Zone) -> None:
+        while (name := zone.queue.take(self._ctx.now_us())) is not None:
+            node = self._nodes.get(name)
+            ready = condition_of(node, "Ready") if node is not None else None
+            taint = taint_for(ready["status"], self._names) if ready is not None else None
+            if node is None or taint is None:
+                continue  # gone, or ready again: the token is spent
+            opposite = opposite_taint(taint, self._names)
+            if not await self._writer.swap(node, [(taint, NO_EXECUTE)], [(opposite, NO_EXECUTE)]):
+                zone.queue.put_back(name)
+
+    def _node_event(self, node: Obj, reason: str, message: str) -> None:
+        meta: dict[str, Any] = {"name": node["metadata"]["name"], "uid": node["metadata"]["uid"]}
+        ref = {"apiVersion": "v1", "kind": "Node", "metadata": meta}
+        self._recorder.event(ref, "Normal", reason, message)
+
+
+def _node_of(pod: Obj) -> str | None:
+    node: str | None = pod["spec"].get("nodeName")
+    return node

@@ -1,0 +1,242 @@
+"""Is a node alive, and which taints follow from what it says: decisions of the node lifecycle loop.
+
+Turns a node, its lease and what was known of both into a new `Health`, into the conditions to write when it has
+been silent for too long, and into taints to add and remove.
+
+Holds: the node's own clock is never believed: a heartbeat is a change seen, at the controller's own time;
+objects are changed by path copy.
+
+Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go (tryUpdateNodeHealth,
+         doNoScheduleTaintingPass), pkg/util/taints/taints.go, pkg/api/v1/pod/util.go (UpdatePodCondition).
+Differs  silence is measured on the monotonic clock also for a node that never reported (upstream: wall clock).
+Quirk:   a status heartbeat forgets the lease seen before, so that the next pass takes the same lease for a new
+         heartbeat: a node that dies right after a status write is found 5 s later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sim.ident import Names
+from sim.machinery.api import Obj
+
+NO_SCHEDULE = "NoSchedule"
+NO_EXECUTE = "NoExecute"
+_SILENT_TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")  # not NetworkUnavailable
+
+Taint = Mapping[str, Any]
+
+
+def condition_of(obj: Obj, kind: str) -> Obj | None:
+    for condition in obj.get("status", {}).get("conditions") or ():
+        if condition["type"] == kind:
+            found: Obj = condition
+            return found
+    return None
+
+
+# --- health -----------------------------------------------------------------------------------------------
+
+
+class Health:
+    """What is known of one node.
+
+    ready: its Ready condition when last heard of by status (None: never had one)
+    lease: the last lease that counted as a heartbeat (None: none, or forgotten)
+    probe_us: when it was last heard of, by the controller's clock
+    node, quiet: the object of the last full look, and whether only its lease need be looked at until it changes
+    zone, counted: the zone in whose counts it stands, as ready (True), not ready (False) or not at all (None)
+    """
+
+    __slots__ = (
+        "counted",
+        "known",
+        "lease",
+        "lease_key",
+        "name",
+        "node",
+        "probe_us",
+        "quiet",
+        "ready",
+        "zone",
+    )
+
+    def __init__(self, name: str, lease_key: str) -> None:
+        self.name = name
+        self.lease_key = lease_key
+        self.known = False
+        self.ready: Obj | None = None
+        self.lease: Obj | None = None
+        self.probe_us = 0
+        self.node: Obj | None = None
+        self.quiet = False
+        self.zone = ""
+        self.counted: bool | None = None
+
+
+def newer(lease: Obj, than: Obj | None) -> bool:
+    """Whether a lease was renewed after the one seen before, by the node's own stamps."""
+    if than is None:
+        return True
+    # six digits and "Z" always (MicroTime): text order is time order
+    return str(lease["spec"].get("renewTime") or "") > str(than["spec"].get("renewTime") or "")
+
+
+def listen(health: Health, ready: Obj | None, lease: Obj | None, now_us: int, created_us: int) -> None:
+    """Fold what a pass sees of a node into its health."""
+    saved, saved_lease = health.ready, health.lease
+    if not health.known:
+        health.known = True
+        health.ready = ready
+        health.probe_us = created_us if ready is None else now_us
+    elif (saved is None) is not (ready is None):
+        health.ready, health.lease, health.probe_us = ready, None, now_us
+    elif saved is not None and ready is not None and saved is not ready:
+        if saved.get("lastHeartbeatTime") != ready.get("lastHeartbeatTime"):
+            health.ready, health.lease, health.probe_us = ready, None, now_us
+    if lease is not None and newer(lease, saved_lease):
+        health.lease, health.probe_us = lease, now_us
+
+
+def silent_status(node: Obj, now: str, agent: str) -> Obj:
+    """The node with the conditions of one that stopped reporting; the same object if nothing changes."""
+    old = node.get("status", {}).get("conditions") or []
+    conditions = [_silenced(condition, now, agent) for condition in old]
+    have = {condition["type"] for condition in old}
+    for kind in _SILENT_TYPES:
+        if kind not in have:
+            conditions.append(
+                {
+                    "type": kind,
+                    "status": "Unknown",
+                    "lastHeartbeatTime": node["metadata"].get("creationTimestamp"),
+                    "lastTransitionTime": now,
+                    "reason": "NodeStatusNeverUpdated",
+                    "message": f"{agent} never posted node status.",
+                }
+            )
+    if len(conditions) == len(old) and all(a is b for a, b in zip(conditions, old, strict=True)):
+        return node
+    return {**node, "status": {**node.get("status", {}), "conditions": conditions}}
+
+
+def _silenced(condition: Obj, now: str, agent: str) -> Obj:
+    if condition["type"] not in _SILENT_TYPES or condition["status"] == "Unknown":
+        return condition
+    return {
+        **condition,
+        "status": "Unknown",
+        "lastTransitionTime": now,
+        "reason": "NodeStatusUnknown",
+        "message": f"{agent} stopped posting node status.",
+    }
+
+
+def not_ready_pod(pod: Obj, now: str) -> Obj | None:
+    """The pod with Ready False; None if there is nothing to change."""
+    conditions = pod.get("status", {}).get("conditions") or []
+    for index, condition in enumerate(conditions):
+        if condition["type"] == "Ready":
+            if condition["status"] == "False":
+                return None
+            changed = {**condition, "status": "False", "lastTransitionTime": now}
+            return {
+                **pod,
+                "status": {
+                    **pod["status"],
+                    "conditions": [*conditions[:index], changed, *conditions[index + 1 :]],
+                },
+            }
+    return None
+
+
+# --- taints -----------------------------------------------------------------------------------------------
+
+
+def has_taint(node: Obj, key: str, effect: str) -> bool:
+    for taint in node.get("spec", {}).get("taints") or ():
+        if taint["key"] == key and taint["effect"] == effect:
+            return True
+    return False
+
+
+def taint_for(status: str, names: Names) -> str | None:
+    """The taint key that a Ready status asks for."""
+    return {"False": names.taint_not_ready, "Unknown": names.taint_unreachable}.get(status)
+
+
+def opposite_taint(key: str, names: Names) -> str:
+    return names.taint_unreachable if key == names.taint_not_ready else names.taint_not_ready
+
+
+class ConditionTaints:
+    """Which NoSchedule taints a node's conditions and its cordon ask for."""
+
+    def __init__(self, names: Names) -> None:
+        self._cordon = names.taint_unschedulable
+        self._by_condition = {
+            ("Ready", "False"): names.taint_not_ready,
+            ("Ready", "Unknown"): names.taint_unreachable,
+            ("MemoryPressure", "True"): names.taint_memory_pressure,
+            ("DiskPressure", "True"): names.taint_disk_pressure,
+            ("PIDPressure", "True"): names.taint_pid_pressure,
+            ("NetworkUnavailable", "True"): names.taint_network_unavailable,
+        }
+        self._ours = frozenset((*self._by_condition.values(), self._cordon))
+
+    def diff(self, node: Obj) -> tuple[list[str], list[str]]:
+        """Keys of NoSchedule taints to add and to remove."""
+        wanted: dict[str, None] = {}
+        for condition in node.get("status", {}).get("conditions") or ():
+            key = self._by_condition.get((condition["type"], condition["status"]))
+            if key is not None:
+                wanted[key] = None
+        if node.get("spec", {}).get("unschedulable"):
+            wanted[self._cordon] = None
+        have = [
+            taint["key"]
+            for taint in node.get("spec", {}).get("taints") or ()
+            if taint["effect"] == NO_SCHEDULE and taint["key"] in self._ours
+        ]
+        return [key for key in wanted if key not in have], [key for key in have if key not in wanted]
+
+
+def with_taints(taints: Sequence[Taint], added: Sequence[Taint]) -> list[Taint] | None:
+    """The list with these set (one of the same key and effect is replaced); None if nothing changes."""
+    result = list(taints)
+    for taint in added:
+        for index, old in enumerate(result):
+            if old["key"] == taint["key"] and old["effect"] == taint["effect"]:
+                result[index] = taint
+                break
+        else:
+            result.append(taint)
+    return None if result == list(taints) else result
+
+
+def without_taints(taints: Sequence[Taint], removed: Sequence[tuple[str, str]]) -> list[Taint] | None:
+    """The list without those of these keys and effects; None if nothing changes."""
+    result = [taint for taint in taints if (taint["key"], taint["effect"]) not in removed]
+    return None if len(result) == len(taints) else result
+
+
+def taints_patch(node: Obj, taints: Sequence[Taint]) -> Obj:
+    """The patch that sets the taint list of exactly this revision of the node."""
+    return {
+        "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
+        "spec": {"taints": list(taints) or None},
+    }
+
+
+# --- labels -----------------------------------------------------------------------------------------------
+
+
+def label_fixes(labels: Mapping[str, str], names: Names) -> dict[str, str]:
+    """Beta labels of system and architecture that must follow the stable ones."""
+    pairs = ((names.label_os, names.label_beta_os), (names.label_arch, names.label_beta_arch))
+    return {
+        beta: labels[stable]
+        for stable, beta in pairs
+        if stable in labels and labels.get(beta) != labels[stable]
+    }

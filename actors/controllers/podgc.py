@@ -1,0 +1,118 @@
+"""Pod garbage collection: too many finished pods, pods of nodes that are gone, deleted pods never scheduled.
+
+Turns a look at the cache every 20 s into deletions with grace 0.
+
+Holds: a node must be missing for 40 s and then be missing at the API itself before its pods go; a pass costs in
+proportion to the pods it deletes and the nodes there are, not to the pods.
+
+Mirrors  kubernetes v1.25 pkg/controller/podgc/gc_controller.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from actors.controllers.shell import Env, in_parallel
+from sim.machinery.api import Obj
+from sim.units import MS, SECOND
+
+CLIENT = "pod-garbage-collector"
+PERIOD_US = 20 * SECOND  # gcCheckPeriod
+QUARANTINE_US = 40 * SECOND  # quarantineTime
+# What a pass takes besides requests: it settles the tie of two passes against the quarantine as upstream does.
+PASS_US = 1 * MS
+GROUP_INDEX = "podgc"
+NODE_INDEX = "spec.nodeName"
+_TERMINATED = "terminated"
+_UNSCHEDULED = "deleting unscheduled"
+_LIVE_PHASES = ("Pending", "Running", "Unknown", "")
+
+
+def group_of(pod: Obj) -> str | None:
+    """Which rule could concern a pod, besides that of absent nodes."""
+    if pod.get("status", {}).get("phase", "") not in _LIVE_PHASES:
+        return _TERMINATED
+    if "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName"):
+        return _UNSCHEDULED
+    return None
+
+
+def surplus(terminated: Sequence[Obj], threshold: int) -> list[Obj]:
+    """The oldest finished pods beyond the threshold (0 or less: none)."""
+    count = len(terminated) - threshold
+    if threshold <= 0 or count <= 0:
+        return []
+    ordered = sorted(
+        terminated, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"])
+    )
+    return ordered[:count]
+
+
+def quarantine(
+    waiting: Mapping[str, int], used: Collection[str], nodes: Collection[str], now_us: int
+) -> tuple[dict[str, int], list[str]]:
+    """Nodes that pods name and nobody knows: those that still wait (name to due time), those whose wait is over."""
+    still = dict(waiting)
+    for name in used:
+        if name and name not in nodes:
+            still.setdefault(name, now_us + QUARANTINE_US)
+    over = [name for name, due_us in still.items() if due_us <= now_us]
+    for name in over:
+        del still[name]
+    return still, [name for name in over if name not in nodes]
+
+
+async def start(env: Env) -> None:
+    collector = PodCollector(env)
+    await env.informers.start_and_sync()
+    env.ctx.spawn(collector.run, name="podgc")
+
+
+class PodCollector:
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._client = env.client(CLIENT)
+        self._pods = env.informers["pods"]
+        self._nodes = env.informers["nodes"]
+        self._pods.add_index(GROUP_INDEX, group_of)
+        self._pods.add_index(NODE_INDEX, lambda pod: pod["spec"].get("nodeName"))
+        self._waiting: dict[str, int] = {}
+
+    async def run(self) -> None:
+        while True:
+            await self._collect()
+            await self._env.ctx.sleep_us(PASS_US + PERIOD_US)
+
+    async def _collect(self) -> None:
+        threshold = self._env.options.terminated_pod_gc_threshold
+        await self._delete(surplus(self._group(_TERMINATED), threshold))
+        await self._delete_orphaned()
+        await self._delete(self._group(_UNSCHEDULED))
+
+    def _group(self, group: str) -> list[Obj]:
+        return list(self._pods.by_index(GROUP_INDEX, group))
+
+    async def _delete_orphaned(self) -> None:
+        nodes = self._nodes.objects
+        used = self._pods.index_values(NODE_INDEX)
+        self._waiting, missing = quarantine(self._waiting, used, nodes, self._env.ctx.now_us())
+        for name in missing:
+            reply = await self._client.get("nodes", "", name)
+            if reply.reason == "NotFound":
+                await self._delete(list(self._pods.by_index(NODE_INDEX, name)))
+
+    async def _delete(self, pods: Sequence[Obj]) -> None:
+        """All at once; what fails is found again by the next pass."""
+        requests = [
+            self._client.request(
+                "delete",
+                "pods",
+                pod["metadata"]["namespace"],
+                pod["metadata"]["name"],
+                body={"gracePeriodSeconds": 0},
+            )
+            for pod in pods
+        ]
+        await in_parallel(
+            self._env.ctx, len(requests), lambda index, done: self._client.call(requests[index], done)
+        )

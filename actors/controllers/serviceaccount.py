@@ -1,0 +1,49 @@
+"""Give every active namespace its default service account.
+
+Mirrors  kubernetes v1.25 pkg/controller/serviceaccount/serviceaccounts_controller.go.
+"""
+
+from __future__ import annotations
+
+from actors.controllers.shell import Env, is_terminating, run_workers
+from sim.machinery.api import Obj
+
+CLIENT = "service-account-controller"
+WORKERS = 1
+
+
+async def start(env: Env) -> None:
+    client = env.client(CLIENT)
+    namespaces, accounts = env.informers["namespaces"], env.informers["serviceaccounts"]
+    queue = env.queue("serviceaccount")
+    name = env.names.default_service_account
+
+    async def sync(key: str) -> str | None:
+        namespace = namespaces.get(key)
+        if namespace is None or not is_active(namespace) or accounts.get(f"{key}/{name}") is not None:
+            return None
+        account = {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": name, "namespace": key},
+        }
+        reply = await client.create("serviceaccounts", key, account)
+        if reply.ok or reply.reason == "AlreadyExists" or is_terminating(reply):
+            return None
+        return reply.message
+
+    def namespace_changed(namespace: Obj) -> None:
+        queue.add(namespace["metadata"]["name"])
+
+    def account_deleted(account: Obj) -> None:
+        if account["metadata"]["name"] == name:
+            queue.add(account["metadata"]["namespace"])
+
+    namespaces.on(add=namespace_changed, update=lambda _, new: namespace_changed(new))
+    accounts.on(delete=account_deleted)
+    await env.informers.start_and_sync()
+    run_workers(env, queue, sync, WORKERS)
+
+
+def is_active(namespace: Obj) -> bool:
+    return bool(namespace.get("status", {}).get("phase") == "Active")

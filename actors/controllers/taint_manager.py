@@ -1,0 +1,142 @@
+"""Evict pods from nodes with NoExecute taints, each when its tolerations run out.
+
+Turns changes of nodes' taints and of pods' places and tolerations into timers, and their end into DELETEs.
+
+Holds: at most one timer per pod; a pod deleted once is not deleted again until its object is gone; timers live
+in memory only, so that a new leader starts every one of them anew.
+
+Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/scheduler/taint_manager.go, timed_workers.go.
+Differs  changes are taken at the instant they are seen, without workers: upstream's eight never wait for
+         anything but each other; a second change at the very instant that armed a timer keeps the timer.
+Quirk:   a node object's removal leaves its pods' timers running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.shell import Env
+from actors.controllers.taint_manager_decide import Taint, no_execute_taints, stay_us
+from sim.machinery.api import Obj, Reply
+from sim.units import MS
+
+if TYPE_CHECKING:
+    from sim.client import Client
+    from sim.kernel import Timer
+
+DELETE_TRIES = 5  # retries, 10 ms apart
+DELETE_PAUSE_US = 10 * MS
+COMPONENT = "taint-controller"
+
+_SENT = None  # in `_work`: deleted already, or being deleted
+
+
+class TaintManager:
+    """Timers of pods on tainted nodes.  Hook `node_changed` and `pod_changed` to the informers."""
+
+    def __init__(self, env: Env, client: Client, pods_of: Callable[[str], list[Obj]]) -> None:
+        self._env = env
+        self._client = client
+        self._recorder = env.recorder(COMPONENT, client)
+        self._pods_of = pods_of
+        self._tainted: dict[str, list[Taint]] = {}
+        self._work: dict[str, Timer | None] = {}
+
+    # --- what the informers say ---------------------------------------------------------------------------
+
+    def node_changed(self, old: Obj | None, new: Obj | None) -> None:
+        before = old["spec"].get("taints") if old is not None else None
+        after = new["spec"].get("taints") if new is not None else None
+        if before is after and old is not None and new is not None:
+            return
+        node = new if new is not None else old
+        assert node is not None
+        name = node["metadata"]["name"]
+        if new is None:
+            self._tainted.pop(name, None)
+            return
+        taints = no_execute_taints(after or ())
+        if old is not None and no_execute_taints(before or ()) == taints:
+            return
+        if taints:
+            self._tainted[name] = taints
+            for pod in self._pods_of(name):
+                self._judge(pod, taints)
+        elif self._tainted.pop(name, None) is not None:
+            for pod in self._pods_of(name):
+                self._cancel(pod)
+
+    def pod_changed(self, old: Obj | None, new: Obj | None) -> None:
+        if new is None:
+            if self._work and old is not None:
+                self._cancel(old)
+            return
+        if not self._tainted:
+            return
+        spec = new["spec"]
+        taints = self._tainted.get(spec.get("nodeName", ""))
+        if taints is None or (old is not None and _same_stay(old["spec"], spec)):
+            return
+        self._judge(new, taints)
+
+    # --- timers ---------------------------------------------------------------------------------------------
+
+    def _judge(self, pod: Obj, taints: list[Taint]) -> None:
+        wait_us = stay_us(taints, pod["spec"].get("tolerations") or ())
+        key = _key(pod)
+        if wait_us is None:
+            self._cancel(pod)
+        elif wait_us == 0:
+            self._cancel(pod)
+            self._evict(pod)
+        elif key not in self._work:
+            # a timer that runs is kept, even if the new stay is shorter
+            self._work[key] = self._env.ctx.timer_us(wait_us, self._evict, pod)
+
+    def _cancel(self, pod: Obj) -> None:
+        key = _key(pod)
+        if key not in self._work:
+            return
+        timer = self._work.pop(key)
+        if timer is not None:
+            timer.cancel()
+            self._event(pod, "Cancelling deletion of Pod")
+
+    def _evict(self, pod: Obj) -> None:
+        self._work[_key(pod)] = _SENT
+        self._event(pod, "Marking for deletion Pod")
+        self._delete((pod, 1))
+
+    def _delete(self, job: tuple[Obj, int]) -> None:
+        pod, attempt = job
+
+        def on_reply(reply: Reply) -> None:
+            if reply.ok:
+                return
+            if attempt < DELETE_TRIES:
+                self._env.ctx.call_later_us(DELETE_PAUSE_US, self._delete, (pod, attempt + 1))
+            else:
+                self._work.pop(_key(pod), None)
+
+        meta = pod["metadata"]
+        self._client.call(self._client.request("delete", "pods", meta["namespace"], meta["name"]), on_reply)
+
+    def _event(self, pod: Obj, what: str) -> None:
+        meta = pod["metadata"]
+        ref: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"namespace": meta["namespace"], "name": meta["name"]},
+        }
+        self._recorder.event(ref, "Normal", "TaintManagerEviction", f"{what} {_key(pod)}")
+
+
+def _key(pod: Obj) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _same_stay(old: Obj, new: Obj) -> bool:
+    return old is new or (
+        old.get("nodeName") == new.get("nodeName") and old.get("tolerations") == new.get("tolerations")
+    )

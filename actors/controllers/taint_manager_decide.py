@@ -1,0 +1,47 @@
+"""How long a pod may stay on a node with NoExecute taints.
+
+Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/scheduler/taint_manager.go (getMinTolerationTime),
+         component-helpers scheduling/corev1/helpers.go (GetMatchingTolerations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sim.units import SECOND
+
+Toleration = Mapping[str, Any]
+Taint = Mapping[str, Any]
+
+
+def no_execute_taints(taints: Sequence[Taint]) -> list[Taint]:
+    return [taint for taint in taints if taint["effect"] == "NoExecute"]
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
+        return False
+    if toleration.get("key") and toleration["key"] != taint["key"]:
+        return False
+    operator = toleration.get("operator") or "Equal"
+    if operator == "Exists":
+        return True
+    return bool(operator == "Equal" and toleration.get("value", "") == taint.get("value", ""))
+
+
+def stay_us(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int | None:
+    """How long a pod with these tolerations may stay: 0 not at all, None for ever.
+
+    Of the tolerations that match a taint each, the shortest limit counts; one without a limit sets none.
+    """
+    shortest: int | None = None
+    for taint in taints:
+        match = next((toleration for toleration in tolerations if tolerates(toleration, taint)), None)
+        if match is None:
+            return 0
+        seconds = match.get("tolerationSeconds")
+        if seconds is not None:
+            limit = max(0, seconds) * SECOND
+            shortest = limit if shortest is None else min(shortest, limit)
+    return shortest
