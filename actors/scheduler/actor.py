@@ -26,7 +26,7 @@ from actors.scheduler.pods import PodInfo
 from actors.scheduler.preempt import Budget, Candidate
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
-from sim.client import Client, Informers, LeaderElector
+from sim.client import Client, ElectionOptions, Informers, LeaderElector
 from sim.client.client import PATCH_TYPES
 from sim.ident import Names
 from sim.kernel import Context, Kind
@@ -76,8 +76,17 @@ def scheduler_main(
             await scheduler.lead()
             return
         lease = (options.leader_elect_resource_namespace, options.leader_elect_resource_name)
-        elector = LeaderElector(ctx, client("leader-election"), lease, ctx.name, options)
+        election = ElectionOptions(
+            options.leader_elect_lease_duration_us,
+            options.leader_elect_renew_deadline_us,
+            options.leader_elect_retry_period_us,
+            release_on_cancel=True,
+        )
+        # Upstream's identity is the host's name and a fresh uuid for each process.
+        identity = f"{ctx.name}_{ctx.incarnation}"
+        elector = LeaderElector(ctx, client("leader-election"), lease, identity, election)
         await elector.run(scheduler.lead)
+        ctx.exit("leader election lost")
 
     return main
 
