@@ -126,7 +126,6 @@ class Correlator:
         combined = event["message"].startswith("(combined from similar events): ")
         group = (*_about(event), event["type"], event["reason"])
         key = group if combined else (*group, event["involvedObject"].get("fieldPath"), event["message"])
-        meta = stored["metadata"]
-        self._counted.put(
-            key, (stored.get("count", event["count"]), meta["name"], stored.get("firstTimestamp", ""))
-        )
+        count = int(stored.get("count", event["count"]))
+        first = str(stored.get("firstTimestamp") or event["firstTimestamp"])
+        self._counted.put(key, (count, str(stored["metadata"]["name"]), first))
