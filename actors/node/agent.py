@@ -49,15 +49,15 @@ DEFAULT_CIDR = "10.200.0.0/24"
 
 
 class Recorder(Protocol):
-    def event(self, obj: Obj, type_: str, reason: str, message: str) -> None: ...
+    def event(self, obj: Obj, event_type: str, reason: str, message: str) -> None: ...
 
 
 class Clients(Protocol):
-    """What the composition root gives an agent: its API clients and event recorder, made per incarnation."""
+    """What the composition root gives agents: API clients and event recorder, made per incarnation."""
 
-    def main(self, ctx: Context, qps: int, burst: int) -> Caller: ...
-    def heartbeat(self, ctx: Context) -> HeartbeatCaller: ...
-    def recorder(self, ctx: Context, component: str, host: str, qps: int, burst: int) -> Recorder: ...
+    def main(self, ctx: Context, node: str, qps: int, burst: int) -> Caller: ...
+    def heartbeat(self, ctx: Context, node: str) -> HeartbeatCaller: ...
+    def recorder(self, ctx: Context, node: str, qps: int, burst: int) -> Recorder: ...
 
 
 def node_agent_main(
@@ -90,13 +90,14 @@ class NodeAgent:
         self.spec = machine.spec
         self.options = options
         self.names = names
-        user = UserInfo(names.node_user(machine.spec.name), (names.group_nodes, names.group_authenticated))
-        self.api = Api(ctx, clients.main(ctx, options.api_qps or 5, options.api_burst or 10), user, names)
-        heartbeat = clients.heartbeat(ctx)
-        self.heartbeats = Api(ctx, heartbeat, user, names)
-        self._recorder = clients.recorder(
-            ctx, names.node_agent, machine.spec.name, options.event_qps or 5, options.event_burst or 10
+        name = machine.spec.name
+        user = UserInfo(names.node_user(name), (names.group_nodes, names.group_authenticated))
+        heartbeat = clients.heartbeat(ctx, name)
+        self.api = Api(
+            ctx, clients.main(ctx, name, options.api_qps or 5, options.api_burst or 10), user, names
         )
+        self.heartbeats = Api(ctx, heartbeat, user, names)
+        self._recorder = clients.recorder(ctx, name, options.event_qps or 5, options.event_burst or 10)
         self.host_ip = host_address(machine, options)
         self.dice = Dice(ctx.stream("agent").getrandbits(64))
         self._began_us = ctx.kernel.now_us
@@ -116,7 +117,6 @@ class NodeAgent:
         self._checking = False
         self.node_loop = NodeLoop(self)
         self.leases = Leases(ctx, (self.heartbeats, heartbeat), self.spec.name, options, self._node_uid)
-        name = machine.spec.name
         self._nodes = Source(
             ctx, self.api, "nodes", f"metadata.name={name}", self.dice, (self._nodes_set, self._node_event)
         )
@@ -206,9 +206,8 @@ class NodeAgent:
         elif reason == "Rebooted":
             type_, text = "Warning", f"Node {name} has been rebooted, boot id: {self.machine.boot_id}"
         # Quirk: node events carry the node's name as uid.
-        self._recorder.event(
-            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name}}, type_, reason, text
-        )
+        reference = {"kind": "Node", "name": name, "uid": name}
+        self._recorder.event(reference, type_, reason, text)
 
     def _nodes_set(self, nodes: list[Obj]) -> None:
         for node in nodes:
@@ -405,14 +404,12 @@ class NodeAgent:
     def event(self, pod: Obj, type_: str, reason: str, message: str, container: str = "") -> None:
         meta = pod["metadata"]
         reference = {
-            "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {
-                "namespace": meta["namespace"],
-                "name": meta["name"],
-                "uid": meta["uid"],
-                "resourceVersion": meta.get("resourceVersion", ""),
-            },
+            "namespace": meta["namespace"],
+            "name": meta["name"],
+            "uid": meta["uid"],
+            "apiVersion": "v1",
+            "resourceVersion": meta.get("resourceVersion", ""),
         }
         if container:
             init = any(c["name"] == container for c in pod["spec"].get("initContainers") or ())

@@ -6,7 +6,7 @@ Nothing here retries or remembers: replies go to the callback of the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from sim.ident import Names
@@ -126,11 +126,10 @@ class Api:
         options = {"resourceVersion": "0", "fieldSelector": field_selector}
         self._send(on_reply, "list", resource, options=options)
 
-    def watch(self, resource: str, field_selector: str, revision: str, on_reply: OnReply) -> None:
-        options: Mapping[str, str] = {
-            "watch": "1",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": revision,
-            "fieldSelector": field_selector,
-        }
+    def watch(
+        self, resource: str, field_selector: str, revision: str, bookmarks: bool, on_reply: OnReply
+    ) -> None:
+        options = {"watch": "1", "resourceVersion": revision, "fieldSelector": field_selector}
+        if bookmarks:
+            options["allowWatchBookmarks"] = "true"
         self._send(on_reply, "watch", resource, options=options)

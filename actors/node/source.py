@@ -6,6 +6,8 @@ Turns a watch on one resource and field selector into `on_set` (a whole set, aft
 Mirrors  client-go tools/cache/reflector.go: list from the cache, watch from its revision, back-off 0.8 s doubling
          to 30 s with jitter 1, reset after 2 min without a failure; a refused or throttled watch is opened again
          without a list (v1.25).
+Differs  no timeoutSeconds is sent, so a watch lasts as long as the server likes; the node's own watch asks for no
+         bookmarks: its status writes keep its revision fresh.
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ class Source:
         self._open()
 
     def _open(self, _: object = None) -> None:
-        self._api.watch(self._resource, self._selector, self._revision, self._opened)
+        bookmarks = self._resource == "pods"
+        self._api.watch(self._resource, self._selector, self._revision, bookmarks, self._opened)
 
     def _opened(self, reply: Reply) -> None:
         if reply.watch is None:

@@ -131,8 +131,8 @@ class FakeApi:
     def call(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
         self.kernel.call_later(DELAY_US, lambda _: on_reply(self._answer(request)))
 
-    def event(self, obj: Obj, type_: str, reason: str, message: str) -> None:
-        self.log.append((self.kernel.now_us, "event", obj["metadata"]["name"], (reason, message)))
+    def event(self, obj: Obj, event_type: str, reason: str, message: str) -> None:
+        self.log.append((self.kernel.now_us, "event", obj["name"], (reason, message)))
 
     def _answer(self, request: Request) -> Reply:
         if self.down:
@@ -232,13 +232,13 @@ class FakeClients:
     def __init__(self, api: FakeApi) -> None:
         self.api = api
 
-    def main(self, ctx: Context, qps: int, burst: int) -> FakeClient:
+    def main(self, ctx: Context, node: str, qps: int, burst: int) -> FakeClient:
         return FakeClient(self.api, ctx)
 
-    def heartbeat(self, ctx: Context) -> FakeClient:
+    def heartbeat(self, ctx: Context, node: str) -> FakeClient:
         return FakeClient(self.api, ctx)
 
-    def recorder(self, ctx: Context, component: str, host: str, qps: int, burst: int) -> FakeApi:
+    def recorder(self, ctx: Context, node: str, qps: int, burst: int) -> FakeApi:
         return self.api
 
 

@@ -1,0 +1,72 @@
+"""The API clients of one node agent.
+
+Turns a way to the API servers into the three clients an agent has: pods (rate limited), heartbeats (not limited,
+10 s time-out, with a lane), events (a rate of their own).
+
+Mirrors  cmd/kubelet/app/server.go: kubeClient, heartbeatClient, eventClient (v1.25).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sim.client.client import Client
+from sim.client.events import EventRecorder
+from sim.ident import Names
+from sim.kernel.actor import Context
+from sim.machinery.api import Obj, Transport, UserInfo
+from sim.machinery.scheme import Scheme
+from sim.units import SECOND
+
+HEARTBEAT_TIMEOUT_US = 10 * SECOND  # min(node status update frequency, lease duration)
+
+
+class NoNormal:
+    """A recorder that keeps warnings only: for clusters so large that each pod's start must not leave events."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+
+    def event(self, obj: Obj, event_type: str, reason: str, message: str) -> None:
+        if event_type != "Normal":
+            self._recorder.event(obj, event_type, reason, message)
+
+
+class NodeClients:
+    """`Clients` of the agent on real clients.  transports: of a process on the host that `ctx` is named after."""
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        names: Names,
+        transports: Callable[[Context], Sequence[Transport]],
+        *,
+        normal_events: bool = True,
+    ) -> None:
+        self._scheme = scheme
+        self._names = names
+        self._transports = transports
+        self._normal_events = normal_events
+        self._connections: tuple[Context, Sequence[Transport]] | None = None
+
+    def _client(self, ctx: Context, node: str, qps: float, burst: int, timeout_us: int = 0) -> Client:
+        # One connection to each server for all clients of an incarnation, as HTTP/2 shares them.
+        if self._connections is None or self._connections[0] is not ctx:
+            self._connections = ctx, self._transports(ctx)
+        names = self._names
+        user = UserInfo(names.node_user(node), (names.group_nodes, names.group_authenticated))
+        return Client(
+            ctx, self._scheme, self._connections[1], user,
+            qps=qps, burst=burst, agent=names.node_agent, timeout_us=timeout_us,
+        )  # fmt: skip
+
+    def main(self, ctx: Context, node: str, qps: int, burst: int) -> Client:
+        return self._client(ctx, node, qps, burst)
+
+    def heartbeat(self, ctx: Context, node: str) -> Client:
+        return self._client(ctx, node, 0, 0, HEARTBEAT_TIMEOUT_US)
+
+    def recorder(self, ctx: Context, node: str, qps: int, burst: int) -> EventRecorder | NoNormal:
+        client = self._client(ctx, node, qps, burst)
+        recorder = EventRecorder(ctx, client, self._names.node_agent, node)
+        return recorder if self._normal_events else NoNormal(recorder)
