@@ -359,7 +359,7 @@ class ChannelLane:
         server = channel.server
         if server is None or not channel.up:
             return None
-        if server is not self._server:
+        if server is not self._server or self._inner is None:
             offer: Callable[[Request, tuple[str, ...]], HotLane | None] | None = getattr(server, "lane", None)
             self._server = server
             self._inner = None if offer is None else offer(self._request, self._path)

@@ -126,6 +126,6 @@ class Correlator:
         combined = event["message"].startswith("(combined from similar events): ")
         group = (*_about(event), event["type"], event["reason"])
         key = group if combined else (*group, event["involvedObject"].get("fieldPath"), event["message"])
-        count = int(stored.get("count", event["count"]))
+        count = int(stored.get("count") or event["count"])
         first = str(stored.get("firstTimestamp") or event["firstTimestamp"])
         self._counted.put(key, (count, str(stored["metadata"]["name"]), first))

@@ -1,0 +1,257 @@
+"""Client, informers, queue and election against a small endpoint, on the virtual clock."""
+
+from collections.abc import Callable
+
+import trio
+
+from sim.client import Channel, Client, ElectionOptions, Informers, LeaderElector, WorkQueue
+from sim.ident import NAMES
+from sim.kernel import Kernel, Rule, Supervisor
+from sim.machinery.api import Reply, UserInfo, WatchEvent
+from sim.machinery.scheme import Scheme
+from sim.machinery.store import Item
+
+SCHEME = Scheme(NAMES["orch"])
+USER = UserInfo("tester")
+
+
+class FakeWatch:
+    def __init__(self) -> None:
+        self.queue: list[WatchEvent] = []
+        self.notify: Callable[[], None] = lambda: None
+        self.ended = False
+
+    def attach(self, notify: Callable[[], None]) -> None:
+        self.notify = notify
+
+    def take(self, limit: int = 1000) -> list[WatchEvent]:
+        events, self.queue = self.queue[:limit], self.queue[limit:]
+        return events
+
+    def stop(self) -> None:
+        self.ended = True
+
+
+class FakeServer:
+    """Objects by name of one resource at a time; every write is told to all watches."""
+
+    def __init__(self, name: str = "api") -> None:
+        self.name = name
+        self.rev = 10
+        self.items: dict[str, Item] = {}
+        self.watches: list[FakeWatch] = []
+        self.requests: list[str] = []
+
+    def put(self, name: str, **more: object) -> Item:
+        self.rev += 1
+        kind = "MODIFIED" if name in self.items else "ADDED"
+        meta = {"name": name, "resourceVersion": str(self.rev)}
+        item = self.items[name] = Item(f"/x//{name}", {"metadata": meta, **more}, self.rev, self.rev)
+        self.tell(WatchEvent(kind, item, self.rev))
+        return item
+
+    def tell(self, event: WatchEvent) -> None:
+        for watch in self.watches:
+            if not watch.ended:
+                watch.queue.append(event)
+                watch.notify()
+
+    def handle(self, request, respond) -> None:
+        self.requests.append(request.verb)
+        item = self.items.get(request.name or (request.body or {}).get("metadata", {}).get("name", ""))
+        if request.verb == "list":
+            respond(Reply(200, items=list(self.items.values()), revision=self.rev))
+        elif request.verb == "watch":
+            self.watches.append(FakeWatch())
+            respond(Reply(200, watch=self.watches[-1]))
+        elif request.verb == "get":
+            respond(Reply(200, item=item) if item else Reply(404, body={"reason": "NotFound"}))
+        else:
+            meta = request.body["metadata"]
+            if item and meta["resourceVersion"] != str(item.rev):
+                respond(Reply(409, body={"reason": "Conflict"}))
+            else:
+                respond(Reply(200, item=self.put(meta["name"], spec=request.body.get("spec"))))
+
+
+def actors(run_s: int, mains: dict, faults: Callable[[Kernel, Supervisor], None] | None = None) -> Kernel:
+    async def go() -> Kernel:
+        kernel = Kernel(seed=3)
+        async with trio.open_nursery() as nursery:
+            supervisor = Supervisor(kernel, nursery)
+            nursery.start_soon(kernel.run)
+            for name, main in mains.items():
+                supervisor.add(name, main)
+            if faults is not None:
+                faults(kernel, supervisor)
+            await kernel.run_until(run_s * 1_000_000)
+            kernel.stop()
+            nursery.cancel_scope.cancel()
+        return kernel
+
+    return trio.run(go)
+
+
+def client(ctx, servers, **more) -> Client:
+    channels = [Channel(ctx, ctx.name, servers, name) for name in more.pop("targets", ["api"])]
+    return Client(ctx, SCHEME, channels, USER, **more)
+
+
+def test_requests_beyond_the_burst_wait_for_tokens():
+    server, at = FakeServer(), []
+
+    async def main(ctx):
+        api = client(ctx, {"api": server}, qps=1, burst=2)
+        for _ in range(4):
+            await api.get("nodes", "", "a")
+            at.append(ctx.now_us() // 1_000_000)
+
+    actors(10, {"c": main})
+    assert at == [0, 0, 1, 2]
+
+
+def test_a_refused_request_goes_to_the_next_server_and_stays_there():
+    server, replies = FakeServer("b"), []
+
+    async def main(ctx):
+        api = client(ctx, {"b": server}, targets=["a", "b"])
+        replies.extend([(await api.list("nodes")).code, (await api.list("nodes")).code])
+
+    actors(2, {"c": main})
+    assert replies == [200, 200] and server.requests == ["list", "list"]
+
+
+def test_with_no_server_the_reply_says_refused():
+    replies = []
+
+    async def main(ctx):
+        replies.append((await client(ctx, {}).list("nodes")).reason)
+
+    actors(2, {"c": main})
+    assert replies == ["ConnectionRefused"]
+
+
+def test_a_cut_link_gives_a_timeout_when_the_client_has_one():
+    seen = []
+
+    async def main(ctx):
+        api = client(ctx, {"api": FakeServer()}, timeout_us=5_000_000)
+        ctx.kernel.network.impose(Rule("cut", None, None, cut=True))
+        seen.append(((await api.list("nodes")).reason, ctx.now_us()))
+
+    actors(60, {"c": main})
+    assert seen == [("Timeout", 5_000_000)]
+
+
+def views(lazy: bool) -> list:
+    server, seen = FakeServer(), []
+    server.put("a")
+
+    async def main(ctx):
+        informers = Informers(ctx, client(ctx, {"api": server}))
+        nodes = informers["nodes"]
+        if not lazy:
+            nodes.on(add=lambda obj: None)
+        await informers.start_and_sync()
+        first = nodes.get("a")
+        for step in range(40):
+            if step % 10 == 0:
+                server.put(f"n{step}")
+            await ctx.sleep_us(150)
+            seen.append((step, [obj["metadata"]["name"] for obj in nodes.list()]))
+        assert nodes.get("a") is first
+
+    actors(2, {"c": main})
+    return seen
+
+
+def test_a_lazy_informer_shows_at_every_instant_what_an_eager_one_shows():
+    assert views(lazy=True) == views(lazy=False)
+    assert len(views(lazy=True)[-1][1]) == 4
+
+
+def test_a_watch_across_a_cut_goes_on_after_a_short_one_and_lists_again_after_a_long_one():
+    server, names = FakeServer(), []
+
+    async def main(ctx):
+        informers = Informers(ctx, client(ctx, {"api": server}))
+        informers["nodes"].on(
+            add=lambda obj: names.append((obj["metadata"]["name"], ctx.now_us() // 1_000_000))
+        )
+        await informers.start_and_sync()
+        network = ctx.kernel.network
+        for name, cut_s in (("short", 21), ("long", 60)):
+            network.impose(Rule("cut", None, None, cut=True))
+            server.put(name)
+            await ctx.sleep_us(cut_s * 1_000_000)
+            network.lift("cut")
+            await ctx.sleep_us(40_000_000)
+
+    actors(300, {"c": main})
+    assert names[0] == ("short", 21)
+    assert names[1][0] == "long" and 120 <= names[1][1] <= 170
+    assert server.requests.count("list") >= 2
+
+
+def test_a_key_added_while_worked_on_comes_back_once_and_an_earlier_time_wins():
+    log = []
+
+    async def main(ctx):
+        queue = WorkQueue(ctx, "q")
+        queue.add_after_us("late", 9_000_000)
+        queue.add_after_us("late", 4_000_000)
+        queue.add("a")
+        queue.add("a")
+        key = await queue.get()
+        queue.add("a")
+        queue.add("a")
+        assert len(queue) == 0
+        queue.done(key)
+        for _ in range(2):
+            key = await queue.get()
+            log.append((key, ctx.now_us()))
+            queue.done(key)
+
+    actors(20, {"c": main})
+    assert log == [("a", 0), ("late", 4_000_000)]
+
+
+def elect(release: bool) -> tuple[list, FakeServer]:
+    server, led = FakeServer(), []
+
+    def candidate(options: ElectionOptions):
+        async def main(ctx):
+            elector = LeaderElector(ctx, client(ctx, {"api": server}), ("ns", "lock"), ctx.name, options)
+
+            async def lead():
+                led.append((ctx.name, ctx.now_us()))
+                if release and ctx.name == "a":
+                    await ctx.sleep_us(30_000_000)
+                    elector.stop()
+                await ctx.forever()
+
+            if ctx.name == "b":
+                await ctx.sleep_us(1_000_000)
+            await elector.run(lead)
+
+        return main
+
+    def faults(kernel, supervisor):
+        if not release:
+            kernel.call_at(30_000_000, lambda _: supervisor["a"].crash())
+
+    options = ElectionOptions(release_on_cancel=release)
+    actors(90, {"a": candidate(options), "b": candidate(options)}, faults)
+    return led, server
+
+
+def test_after_a_crash_the_standby_takes_over_within_the_bounds():
+    led, server = elect(release=False)
+    assert [name for name, _ in led] == ["a", "b"]
+    assert 13_000_000 <= led[1][1] - 30_000_000 <= 23_800_000
+    assert server.items["lock"].obj["spec"]["leaseTransitions"] == 1
+
+
+def test_after_a_release_the_standby_takes_over_at_its_next_poll():
+    led, _ = elect(release=True)
+    assert 0 <= led[1][1] - 30_000_000 <= 4_400_000
