@@ -91,10 +91,8 @@ class Correlator:
             return event, (*group, event["involvedObject"].get("fieldPath"), message)
         del messages[next(iter(messages))]
         now = format_time(now_us)
-        name = f"{event['involvedObject']['name']}.{now_us * 1000:x}"
         combined = {
             **event,
-            "metadata": {**event["metadata"], "name": name},
             "message": "(combined from similar events): " + message,
             "firstTimestamp": now,
             "lastTimestamp": now,

@@ -50,6 +50,8 @@ class EventRecorder:
         self._correlator = Correlator()
         self._queue: deque[tuple[Obj, int]] = deque()
         self._busy = False
+        self._random = ctx.stream(f"events/{component}")
+        self._last_ns = 0
         self.dropped = 0
 
     def event(self, obj: Obj, event_type: str, reason: str, message: str, field_path: str = "") -> None:
@@ -60,11 +62,13 @@ class EventRecorder:
         ref = reference(obj, field_path)
         wall_us = self._ctx.wall_us()
         now = format_time(wall_us)
+        # names carry nanoseconds, ours are drawn: events of one instant must not share a name
+        self._last_ns = max(wall_us * 1000 + int(self._random.random() * 1000), self._last_ns + 1)
         event: Obj = {
             "kind": "Event",
             "apiVersion": "v1",
             "metadata": {
-                "name": f"{ref['name']}.{wall_us * 1000:x}",
+                "name": f"{ref['name']}.{self._last_ns:x}",
                 "namespace": ref.get("namespace") or DEFAULT_NAMESPACE,
             },
             "involvedObject": ref,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import trio
 
-from sim.client import Channel, Client, ElectionOptions, Informers, LeaderElector, WorkQueue
+from sim.client import Channel, Client, ElectionOptions, EventRecorder, Informers, LeaderElector, WorkQueue
 from sim.ident import NAMES
 from sim.kernel import Kernel, Rule, Supervisor
 from sim.machinery.api import Reply, UserInfo, WatchEvent
@@ -256,3 +256,16 @@ def test_after_a_crash_the_standby_takes_over_within_the_bounds():
 def test_after_a_release_the_standby_takes_over_at_its_next_poll():
     led, _ = elect(release=True)
     assert 0 <= led[1][1] - 30_000_000 <= 4_400_000
+
+
+def test_two_events_of_one_object_at_one_instant_are_both_stored():
+    server = FakeServer()
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "d"}}
+
+    async def main(ctx):
+        recorder = EventRecorder(ctx, client(ctx, {"api": server}), "kubelet")
+        recorder.event(pod, "Normal", "Created", "Created container")
+        recorder.event(pod, "Normal", "Started", "Started container")
+
+    actors(2, {"c": main})
+    assert len(server.items) == 2
