@@ -5,7 +5,7 @@ starts, the instant of its end is known unless someone interferes, so a running 
 The agent reads these records; whoever interferes (`end_container`, `set_health`, `power_loss`) calls
 `changed`, by which a living agent learns that it should look again.
 
-Holds: all times are the kernel's microseconds; a container's `exit_us` only moves earlier, except before it
+Holds: a container's `ident` is its id as the API shows it; all times are the kernel's microseconds; a container's `exit_us` only moves earlier, except before it
 is stopped; at most two instances per container name are kept (newest last), as
 --maximum-dead-containers-per-container asks for.
 
@@ -24,6 +24,8 @@ from actors.node.profile import ContainerBehaviour, NodeSpec
 
 Obj = dict[str, Any]
 
+RUNTIME = "containerd"
+RUNTIME_VERSION = "1.6.8"  # of the time of v1.25
 SIGKILL_CODE = 137
 # containerd shows a container whose end it did not see as exit code 255, reason Unknown.
 LOST_CODE = 255
@@ -185,7 +187,8 @@ class Machine:
         """A new instance, running from now on (or failed at once, if its behaviour says so)."""
         old = pod.containers.get(name, ())
         attempt = old[-1].attempt + 1 if old else 0
-        ident = hashlib.sha256(f"{pod.uid}/{pod.attempt}/{name}/{attempt}".encode()).hexdigest()
+        digest = hashlib.sha256(f"{pod.uid}/{pod.attempt}/{name}/{attempt}".encode()).hexdigest()
+        ident = f"{RUNTIME}://{digest}"
         container = Container(ident, name, attempt, image, behaviour)
         container.started_us = now_us
         if behaviour.start_error:

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors.node.machine import Machine
-from actors.node.pod_status import RUNTIME, RUNTIME_VERSION
+from actors.node.machine import RUNTIME, RUNTIME_VERSION, Machine
 from actors.node.profile import NodeSpec
 from sim.ident import Names
 from sim.options.node_agent import NodeAgentOptions

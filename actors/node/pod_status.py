@@ -17,18 +17,17 @@ from functools import lru_cache
 from typing import Any
 
 from actors.node.machine import Container, PodRuntime
-from sim.units import format_time, quantity_milli, quantity_value
+from sim.units import SECOND, format_time, quantity_milli, quantity_value
 
 Obj = dict[str, Any]
 Reason = tuple[str, str]  # waiting reason and message of the last failed start
 
-RUNTIME = "containerd"
-RUNTIME_VERSION = "1.6.8"  # of the time of v1.25
 LOST_MESSAGE = (
     "The container could not be located when the pod was deleted.  The container used to be Running"
 )
 DEADLINE_REASON = "DeadlineExceeded"
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+NOTHING: Obj = {}
 TERMINAL = ("Succeeded", "Failed")
 
 
@@ -127,17 +126,27 @@ def memory_request(pod: Obj) -> int:
 # --- containers -------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1024)
+def _time(unix_s: int) -> str:
+    return format_time(unix_s * SECOND)
+
+
+@lru_cache(maxsize=1024)
+def _running(unix_s: int) -> Obj:
+    return {"running": {"startedAt": _time(unix_s)}}
+
+
 def _state(container: Container, view: View) -> Obj:
-    started = format_time(container.started_us + view.wall_us)
+    started_s = (container.started_us + view.wall_us) // SECOND
     if not container.exited(view.now_us):
-        return {"running": {"startedAt": started}}
+        return _running(started_s)
     assert container.exit_us is not None
     terminated = {
         "exitCode": container.exit_code,
         "reason": container.reason,
-        "startedAt": started,
-        "finishedAt": format_time(container.exit_us + view.wall_us),
-        "containerID": f"{RUNTIME}://{container.ident}",
+        "startedAt": _time(started_s),
+        "finishedAt": _time((container.exit_us + view.wall_us) // SECOND),
+        "containerID": container.ident,
     }
     if container.message:
         terminated["message"] = container.message
@@ -166,20 +175,20 @@ def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, old: Obj | 
     status: Obj = {"name": name, "ready": False, "restartCount": 0, "image": spec["image"], "imageID": ""}
     if newest is None:
         default = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
-        status["state"], status["lastState"] = _waiting(default, ""), {}
+        status["state"], status["lastState"] = _waiting(default, ""), NOTHING
         lost = _lost_state(old, newest)
         if lost is not None and old is not None:
             status["lastState"] = lost
             deleting = bool(pod["metadata"].get("deletionTimestamp"))
             status["restartCount"] = old.get("restartCount", 0) + (0 if deleting else 1)
         elif old is not None:
-            status["lastState"] = old.get("lastState") or {}
+            status["lastState"] = old.get("lastState") or NOTHING
             status["restartCount"] = old.get("restartCount", 0)
     else:
         status["state"] = _state(newest, view)
-        status["lastState"] = _state(instances[-2], view) if len(instances) > 1 else {}
+        status["lastState"] = _state(instances[-2], view) if len(instances) > 1 else NOTHING
         status["restartCount"] = newest.attempt
-        status["containerID"] = f"{RUNTIME}://{newest.ident}"
+        status["containerID"] = newest.ident
         status["imageID"] = image_id(newest.image)
         status["image"] = newest.image
     reason = view.reasons.get(name)
@@ -339,7 +348,7 @@ def conditions_of(verdicts: Sequence[tuple[str, str, str, str]], old: Sequence[O
 
 def past_deadline(pod: Obj, start_us: int | None, wall_now_us: int) -> bool:
     seconds = pod["spec"].get("activeDeadlineSeconds")
-    return seconds is not None and start_us is not None and wall_now_us - start_us >= seconds * 1_000_000
+    return seconds is not None and start_us is not None and wall_now_us - start_us >= seconds * SECOND
 
 
 def generate(pod: Obj, old: Obj, view: View) -> Obj:
@@ -355,7 +364,7 @@ def generate(pod: Obj, old: Obj, view: View) -> Obj:
     if len(app) > 1:
         app.sort(key=lambda s: str(s["name"]))
     phase, reason, message = _phase(pod, old, view, init, app)
-    now = format_time(view.now_us + view.wall_us)
+    now = _time((view.now_us + view.wall_us) // SECOND)
     conditions = conditions_of(_verdicts(pod, phase, init, app), old.get("conditions") or (), now)
     status: Obj = {
         "phase": phase,

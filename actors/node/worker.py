@@ -204,7 +204,7 @@ class Worker:
                 if newest is None:
                     continue
                 state = status["state"]
-                if not str(status.get("containerID", "")).endswith(newest.ident):
+                if status.get("containerID") != newest.ident:
                     return now_us
                 if newest.exited(now_us) and "running" in state:
                     return now_us
