@@ -39,9 +39,9 @@ from sim.units import format_time
 # millisecond from one pod to the next.
 CYCLE_US = 1_000
 OWNERS = {
-    "replicasets": "ReplicaSet",
-    "statefulsets": "StatefulSet",
-    "replicationcontrollers": "ReplicationController",
+    ("apps", "v1", "replicasets"): "ReplicaSet",
+    ("apps", "v1", "statefulsets"): "StatefulSet",
+    ("", "v1", "replicationcontrollers"): "ReplicationController",
 }
 Connect = Callable[[Context], Sequence[Transport]]
 
@@ -120,7 +120,8 @@ class Scheduler:
         self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
         informers["nodes"].on(add=self._node_added, update=self._node_updated, delete=self._node_deleted)
         for resource, kind in OWNERS.items():
-            self._watch_owner(resource, kind)
+            if self._client.scheme.find(*resource):
+                self._watch_owner(resource[2], kind)
 
         def namespace(obj: Obj) -> None:
             cluster.set_namespace(obj["metadata"]["name"], obj["metadata"].get("labels") or {})
@@ -209,7 +210,10 @@ class Scheduler:
             self._set_waiting(None, pod)
 
     def _pod_updated(self, old: Obj, new: Obj) -> None:
-        if assigned(new):
+        if old["metadata"].get("uid") != new["metadata"].get("uid"):
+            self._pod_deleted(old)  # its deletion was missed
+            self._pod_added(new)
+        elif assigned(new):
             self._set_assigned(new)
         elif waits(new, self._name):
             self._set_waiting(old, new)
@@ -362,8 +366,10 @@ class Scheduler:
     def _fail(self, queued: QueuedPod, failed: Failed, cycle: int) -> None:
         """Queue the pod again and tell why it has no node."""
         pod = queued.pod
+        if self.queue.pods.get(pod.key) is not queued:
+            return  # deleted meanwhile, perhaps made anew
         latest = self._pods.get(pod.key)
-        if latest is None or not waits(latest, self._name) or self.queue.pods.get(pod.key) is not queued:
+        if latest is None or not waits(latest, self._name):
             self._leave_queue(pod.key)
             return
         self.queue.put_back(queued, failed.plugins, cycle, self.ctx.now_us())

@@ -20,11 +20,8 @@ from sim.machinery.api import Obj, Reply
 from sim.units import MINUTE, format_micro_time
 
 FINISH_US = 6 * MINUTE  # finishTime
+WAITING_MAX = 1_000  # maxQueuedEvents; what comes beyond is dropped and counted
 SERIES_MAX = 4_096  # events remembered; the oldest is forgotten first, its repeat then makes a new object
-
-
-def _ignore(_: Reply) -> None:
-    """An event that cannot be written is given up."""
 
 
 class EventSeries:
@@ -39,6 +36,8 @@ class EventSeries:
         self._resource = f"events.{names.group('events')}"
         self._recent: dict[tuple[str, ...], tuple[int, str, int]] = {}  # last seen, name, count
         self._made = 0
+        self._waiting = 0
+        self.dropped = 0
 
     def event(
         self, pod: Obj, kind: str, what: tuple[str, str], text: str, related: Obj | None = None
@@ -77,10 +76,18 @@ class EventSeries:
         self._send("create", meta["namespace"], "", body)
 
     def _send(self, verb: str, namespace: str, name: str, body: Obj) -> None:
+        if self._waiting >= WAITING_MAX:
+            self.dropped += 1
+            return
+        self._waiting += 1
         more = {"content_type": PATCH_TYPES["strategic"]} if verb == "patch" else {}
         self._client.call(
-            self._client.request(verb, self._resource, namespace, name, body=body, **more), _ignore
+            self._client.request(verb, self._resource, namespace, name, body=body, **more), self._written
         )
+
+    def _written(self, _: Reply) -> None:
+        """An event that could not be written is given up."""
+        self._waiting -= 1
 
 
 def _reference(pod: Obj) -> Obj:

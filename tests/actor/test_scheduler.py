@@ -1,0 +1,258 @@
+"""The scheduler against a real API server and store on the virtual clock."""
+
+from contextlib import asynccontextmanager
+
+import trio
+
+from actors.apiserver.server import ApiServer, ApiServerOptions
+from actors.scheduler.actor import scheduler_main
+from actors.storage import Storage
+from sim.client import Channel
+from sim.ident import NAMES
+from sim.kernel import Kernel, Supervisor
+from sim.machinery.api import Request, UserInfo
+from sim.machinery.scheme import Scheme
+from sim.options.scheduler import parse_scheduler
+from sim.units import SECOND
+
+N = NAMES["orch"]
+ADMIN = UserInfo("admin", (N.group_masters,))
+LIVE = ("Ready", "MemoryPressure")
+
+
+class Rig:
+    """A control plane without controllers or nodes; the test speaks to its API server between two instants."""
+
+    def __init__(self, nursery, **flags):
+        self.kernel = Kernel(seed=3)
+        self.scheme = Scheme(N)
+        self.supervisor = Supervisor(self.kernel, nursery)
+        self.storage = Storage(self.kernel)
+        options = ApiServerOptions(disabled_admission=("ServiceAccount",))
+        self.server = ApiServer("api-0", self.kernel, self.storage, self.scheme, options)
+        self.supervisor.add("storage", self.storage.main)
+        self.supervisor.add("api-0", self.server.main)
+        self.flags = flags
+        nursery.start_soon(self.kernel.run)
+
+    def add_scheduler(self, name):
+        def connect(ctx):
+            return [Channel(ctx, name, {"api-0": self.server}, "api-0")]
+
+        options = parse_scheduler(self.flags, names=N)
+        return self.supervisor.add(name, scheduler_main(options, self.scheme, N, connect))
+
+    async def run_s(self, seconds):
+        await self.kernel.run_until(self.kernel.now_us + int(seconds * SECOND))
+
+    async def ask(self, verb, resource, namespace="", name="", **more):
+        known = self.scheme.resource(resource)
+        replies = []
+        request = Request(
+            verb=verb,
+            resource=known.plural,
+            group=known.group,
+            version=known.version,
+            namespace=namespace,
+            name=name,
+            user=ADMIN,
+            **more,
+        )
+        self.kernel.call_later(0, lambda _: self.server.handle(request, replies.append))
+        while not replies:
+            await self.run_s(0.001)
+        return replies[0]
+
+    async def create(self, resource, obj, namespace=""):
+        reply = await self.ask("create", resource, namespace, body=obj)
+        assert reply.ok, reply.message
+        return reply.obj
+
+    async def node(self, name, cpu="4", **labels):
+        allocatable = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+        obj = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {N.label_hostname: name, **labels}},
+            "status": {"allocatable": allocatable, "capacity": allocatable},
+        }
+        await self.create("nodes", obj)
+        # Admission taints a node until a controller has seen it; there is none here.
+        await self.ask(
+            "patch",
+            "nodes",
+            "",
+            name,
+            body={"spec": {"taints": None}},
+            content_type=N.media_merge_patch,
+        )
+
+    async def pod(self, name, cpu="1", **spec):
+        requests = {"requests": {"cpu": cpu}}
+        container = {"name": "c", "image": "i:1", "resources": requests}
+        obj = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", **spec.pop("metadata", {})},
+            "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
+        }
+        return await self.create("pods", obj, "default")
+
+    async def get(self, name):
+        return (await self.ask("get", "pods", "default", name)).obj
+
+    async def node_of(self, name):
+        return (await self.get(name))["spec"].get("nodeName")
+
+    async def events(self, reason):
+        reply = await self.ask("list", f"events.{N.group('events')}", "default")
+        return [item.obj for item in reply.items if item.obj["reason"] == reason]
+
+    async def lease(self):
+        return (await self.ask("get", "leases", N.system_namespace, N.lease_scheduler)).obj
+
+
+@asynccontextmanager
+async def a_rig(*schedulers, **flags):
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, **flags)
+        for name in schedulers or ("scheduler-0",):
+            rig.add_scheduler(name)
+        await rig.run_s(1)
+        yield rig
+        rig.kernel.stop()
+        nursery.cancel_scope.cancel()
+
+
+def condition_of(pod):
+    return next(c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled")
+
+
+async def test_a_pod_is_bound_and_an_event_tells_where():
+    async with a_rig() as rig:
+        await rig.node("n1")
+        await rig.pod("web")
+        await rig.run_s(1)
+        assert await rig.node_of("web") == "n1"
+        event = (await rig.events("Scheduled"))[0]
+        assert (event["action"], event["type"]) == ("Binding", "Normal")
+        text = event.get("note") or event.get("message")
+        assert text == "Successfully assigned default/web to n1"
+
+
+async def test_a_pod_that_fits_nowhere_says_why_in_its_condition_and_an_event():
+    async with a_rig() as rig:
+        await rig.node("n1")
+        await rig.node("n2", cpu="2", disk="ssd")
+        await rig.pod("big", cpu="3", nodeSelector={"disk": "ssd"})
+        await rig.run_s(1)
+        condition = condition_of(await rig.get("big"))
+        assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+        assert condition["message"] == (
+            "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector. "
+            "preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, "
+            "1 Preemption is not helpful for scheduling."
+        )
+        assert len(await rig.events("FailedScheduling")) == 1
+
+
+async def test_without_any_event_the_next_try_comes_after_five_minutes():
+    async with a_rig() as rig:
+        tries = []
+        kind = rig.kernel.kind("schedule", "pod", "node", "message")
+        kind.listeners.append(lambda _, at_us, __, ___: tries.append(at_us))
+        await rig.node("n1")
+        await rig.pod("big", cpu="5")
+        await rig.run_s(340)
+        assert len(tries) == 2
+        assert 300 * SECOND < tries[1] - tries[0] <= 331 * SECOND
+
+
+async def test_a_new_node_lets_a_waiting_pod_be_scheduled_at_once():
+    async with a_rig() as rig:
+        await rig.node("n1")
+        await rig.pod("big", cpu="5")
+        await rig.run_s(20)
+        assert await rig.node_of("big") is None
+        await rig.node("n2", cpu="8")
+        await rig.run_s(1.5)
+        assert await rig.node_of("big") == "n2"
+
+
+async def test_a_pod_of_higher_priority_takes_the_place_of_a_lower_one():
+    async with a_rig() as rig:
+        await rig.create(
+            "priorityclasses",
+            {
+                "apiVersion": N.api_version("scheduling", "v1"),
+                "kind": "PriorityClass",
+                "metadata": {"name": "high"},
+                "value": 1000,
+            },
+        )
+        await rig.node("n1", cpu="2")
+        await rig.pod("low", cpu="1500m", metadata={"finalizers": ["x.io/hold"]})
+        await rig.run_s(1)
+        await rig.pod("high", cpu="1500m", priorityClassName="high")
+        await rig.run_s(2)
+        high, low = await rig.get("high"), await rig.get("low")
+        assert high["status"]["nominatedNodeName"] == "n1"
+        assert condition_of(high)["message"] == "0/1 nodes are available: 1 Insufficient cpu."
+        assert "deletionTimestamp" in low["metadata"]
+        assert len(await rig.events("Preempted")) == 1
+        await rig.ask(
+            "patch",
+            "pods",
+            "default",
+            "low",
+            body={"metadata": {"finalizers": None}},
+            content_type=N.media_merge_patch,
+        )
+        await rig.run_s(12)
+        assert await rig.node_of("high") == "n1"
+
+
+async def test_bindings_are_limited_to_the_clients_rate():
+    async with a_rig() as rig:
+        for index in range(4):
+            await rig.node(f"n{index}", cpu="64")
+        for index in range(250):
+            await rig.pod(f"p{index}", cpu="10m")
+        began_us = rig.kernel.now_us
+        bound = 0
+        while bound < 250:
+            await rig.run_s(0.5)
+            reply = await rig.ask("list", "pods", "default")
+            bound = sum(bool(item.obj["spec"].get("nodeName")) for item in reply.items)
+        # 100 at once, the rest at 50 a second, counted from the first pod
+        assert rig.kernel.now_us > 3 * SECOND
+        assert rig.kernel.now_us - began_us < 5 * SECOND
+
+
+async def test_a_standby_takes_over_when_the_leader_dies():
+    async with a_rig("scheduler-0", "scheduler-1") as rig:
+        await rig.node("n1")
+        leader = (await rig.lease())["spec"]["holderIdentity"].partition("_")[0]
+        rig.supervisor[leader].crash("test")
+        await rig.pod("web")
+        await rig.run_s(12)
+        assert await rig.node_of("web") is None
+        await rig.run_s(12)
+        assert await rig.node_of("web") == "n1"
+
+
+async def test_a_pod_bound_by_another_is_left_where_it_is():
+    async with a_rig() as rig:
+        await rig.pod("web")
+        await rig.run_s(1)
+        assert condition_of(await rig.get("web"))["message"] == "no nodes available to schedule pods"
+        await rig.node("n1")
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": "web", "namespace": "default"},
+            "target": {"kind": "Node", "name": "elsewhere"},
+        }
+        await rig.ask("create", "pods", "default", "web", subresource="binding", body=body)
+        await rig.run_s(20)
+        assert await rig.node_of("web") == "elsewhere"
