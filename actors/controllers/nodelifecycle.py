@@ -17,7 +17,7 @@ Differs  a pod is queued for marking only when its node is known not to be ready
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actors.controllers.nodelifecycle_decide import (
     NO_EXECUTE,
@@ -35,7 +35,7 @@ from actors.controllers.nodelifecycle_decide import (
     taint_for,
 )
 from actors.controllers.nodelifecycle_taints import TaintWriter
-from actors.controllers.shell import Env, run_workers
+from actors.controllers.shell import NODE_INDEX, Env, index_by_node, run_workers
 from actors.controllers.taint_manager import TaintManager
 from actors.controllers.zones import TaintQueue, Zone, decide_disruption, zone_key
 from sim.kernel import TIMED_OUT
@@ -55,7 +55,6 @@ TICK_US = 100 * MS  # NodeEvictionPeriod
 # A 0.1 s timer loop of a real process comes round every 100.5 ms: facts/measured.md has taints 10.05 s apart
 # where tokens come each 10 s.
 TICK_LATE_US = 500
-NODE_INDEX = "spec.nodeName"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class NodeLifecycle:
         self._nodes = env.informers["nodes"]
         self._pods = env.informers["pods"]
         self._leases = env.informers["leases"]
-        self._pods.add_index(NODE_INDEX, _node_of)
+        index_by_node(self._pods)
         self._taint_manager = TaintManager(env, self._client, self._pods_of)
         self._condition_taints = ConditionTaints(env.names)
         self._agent = env.names.node_agent.capitalize()
@@ -115,7 +114,7 @@ class NodeLifecycle:
     # --- informers ------------------------------------------------------------------------------------------
 
     def _pods_of(self, node: str) -> list[Obj]:
-        return list(self._pods.by_index(NODE_INDEX, node))
+        return self._pods.by_index(NODE_INDEX, node)
 
     def _node_added(self, node: Obj) -> None:
         self._members_changed = True
@@ -453,11 +452,6 @@ class NodeLifecycle:
                 zone.queue.put_back(name)
 
     def _node_event(self, node: Obj, reason: str, message: str) -> None:
-        meta: dict[str, Any] = {"name": node["metadata"]["name"], "uid": node["metadata"]["uid"]}
-        ref = {"apiVersion": "v1", "kind": "Node", "metadata": meta}
+        meta = node["metadata"]
+        ref = {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]}
         self._recorder.event(ref, "Normal", reason, message)
-
-
-def _node_of(pod: Obj) -> str | None:
-    node: str | None = pod["spec"].get("nodeName")
-    return node

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from actors.controllers.shell import Env, in_parallel
+from actors.controllers.shell import NODE_INDEX, Env, in_parallel, index_by_node
 from sim.machinery.api import Obj
 from sim.units import MS, SECOND
 
@@ -22,19 +22,18 @@ QUARANTINE_US = 40 * SECOND  # quarantineTime
 # What a pass takes besides requests: it settles the tie of two passes against the quarantine as upstream does.
 PASS_US = 1 * MS
 GROUP_INDEX = "podgc"
-NODE_INDEX = "spec.nodeName"
 _TERMINATED = "terminated"
 _UNSCHEDULED = "deleting unscheduled"
 _LIVE_PHASES = ("Pending", "Running", "Unknown", "")
 
 
-def group_of(pod: Obj) -> str | None:
-    """Which rule could concern a pod, besides that of absent nodes."""
+def groups_of(pod: Obj) -> tuple[str, ...]:
+    """Which rules could concern a pod, besides that of absent nodes."""
     if pod.get("status", {}).get("phase", "") not in _LIVE_PHASES:
-        return _TERMINATED
+        return (_TERMINATED,)
     if "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName"):
-        return _UNSCHEDULED
-    return None
+        return (_UNSCHEDULED,)
+    return ()
 
 
 def surplus(terminated: Sequence[Obj], threshold: int) -> list[Obj]:
@@ -74,9 +73,25 @@ class PodCollector:
         self._client = env.client(CLIENT)
         self._pods = env.informers["pods"]
         self._nodes = env.informers["nodes"]
-        self._pods.add_index(GROUP_INDEX, group_of)
-        self._pods.add_index(NODE_INDEX, lambda pod: pod["spec"].get("nodeName"))
+        self._pods.add_index(GROUP_INDEX, groups_of)
+        index_by_node(self._pods)
+        self._used: dict[str, int] = {}  # pods per node
         self._waiting: dict[str, int] = {}
+        self._pods.on(
+            add=lambda pod: self._use(pod, 1), update=self._moved, delete=lambda pod: self._use(pod, -1)
+        )
+
+    def _use(self, pod: Obj, change: int) -> None:
+        name = pod["spec"].get("nodeName")
+        if name:
+            self._used[name] = count = self._used.get(name, 0) + change
+            if not count:
+                del self._used[name]
+
+    def _moved(self, old: Obj, new: Obj) -> None:
+        if old["spec"] is not new["spec"] and old["spec"].get("nodeName") != new["spec"].get("nodeName"):
+            self._use(old, -1)
+            self._use(new, 1)
 
     async def run(self) -> None:
         while True:
@@ -90,16 +105,15 @@ class PodCollector:
         await self._delete(self._group(_UNSCHEDULED))
 
     def _group(self, group: str) -> list[Obj]:
-        return list(self._pods.by_index(GROUP_INDEX, group))
+        return self._pods.by_index(GROUP_INDEX, group)
 
     async def _delete_orphaned(self) -> None:
         nodes = self._nodes.objects
-        used = self._pods.index_values(NODE_INDEX)
-        self._waiting, missing = quarantine(self._waiting, used, nodes, self._env.ctx.now_us())
+        self._waiting, missing = quarantine(self._waiting, self._used, nodes, self._env.ctx.now_us())
         for name in missing:
             reply = await self._client.get("nodes", "", name)
             if reply.reason == "NotFound":
-                await self._delete(list(self._pods.by_index(NODE_INDEX, name)))
+                await self._delete(self._pods.by_index(NODE_INDEX, name))
 
     async def _delete(self, pods: Sequence[Obj]) -> None:
         """All at once; what fails is found again by the next pass."""

@@ -22,13 +22,14 @@ from sim.machinery.api import Obj, Reply
 from sim.units import MINUTE
 
 if TYPE_CHECKING:
-    from sim.client import Client, EventRecorder, Informers, WorkQueue
+    from sim.client import Client, EventRecorder, Informer, Informers, WorkQueue
     from sim.ident import Names
     from sim.kernel import Context
     from sim.machinery.scheme import Scheme
     from sim.options.controller_manager import ControllerManagerOptions
 
 EXPECTATION_TTL_US = 5 * MINUTE  # ExpectationsTimeout
+NODE_INDEX = "spec.nodeName"  # of the pod informer: pods by the node they are bound to
 SLOW_START_INITIAL = 1  # SlowStartInitialBatchSize
 
 Sync = Callable[[Any], Awaitable[str | None]]
@@ -77,6 +78,15 @@ def is_terminating(reply: Reply) -> bool:
         return False
     causes = (reply.body.get("details") or {}).get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
+def index_by_node(pods: Informer) -> None:
+    pods.add_index(NODE_INDEX, _node_values)
+
+
+def _node_values(pod: Obj) -> tuple[str, ...]:
+    node = pod["spec"].get("nodeName")
+    return (node,) if node else ()
 
 
 # --- workers ----------------------------------------------------------------------------------------------
@@ -206,13 +216,15 @@ async def slow_start(
     batch = min(count, SLOW_START_INITIAL)
     while batch:
         first = len(replies)
-        replies += await in_parallel(
-            ctx, batch, lambda index, on_reply, first=first: send(first + index, on_reply)
-        )
+        replies += await in_parallel(ctx, batch, _from(first, send))
         if any(failed(reply) if failed is not None else not reply.ok for reply in replies[first:]):
             break
         batch = min(2 * batch, count - len(replies))
     return replies
+
+
+def _from(first: int, send: Send) -> Send:
+    return lambda index, on_reply: send(first + index, on_reply)
 
 
 # --- controller references --------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ Quirk:   a node object's removal leaves its pods' timers running.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actors.controllers.shell import Env
 from actors.controllers.taint_manager_decide import Taint, no_execute_taints, stay_us
@@ -124,11 +124,7 @@ class TaintManager:
 
     def _event(self, pod: Obj, what: str) -> None:
         meta = pod["metadata"]
-        ref: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"namespace": meta["namespace"], "name": meta["name"]},
-        }
+        ref = {"apiVersion": "v1", "kind": "Pod", "namespace": meta["namespace"], "name": meta["name"]}
         self._recorder.event(ref, "Normal", "TaintManagerEviction", f"{what} {_key(pod)}")
 
 

@@ -1,0 +1,361 @@
+"""Garbage collection by owner references: what nobody owns any more goes; foreground and orphan deletion.
+
+Turns changes of objects into checks of their owners at the API and into DELETEs, and finishes deletions that
+wait for dependents (foreground) or let them go (orphan).
+
+Holds: nothing is deleted before its owner was found absent at the API itself, and only under its own uid; an
+object without owners costs an event two look-ups.
+
+Mirrors  kubernetes v1.25 pkg/controller/garbagecollector/{garbagecollector,graph_builder}.go.
+Differs  the graph is the informers with an index by owner, no copy of it; an owner of an unknown kind is taken
+         to exist without trying again; leases have no handlers (an event for each renewal would be the
+         largest cost of all): they are looked through every 30 s and when a kind that owns some loses one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.garbagecollector_decide import (
+    AbsentOwners,
+    OwnerState,
+    Ref,
+    blocks,
+    decide,
+    disown_patch,
+    finalizer_patch,
+    is_deleting_dependents,
+    starts_deletion_with,
+    unblock_patch,
+    unblocked,
+)
+from actors.controllers.shell import Env, run_workers
+from sim.machinery.api import Obj, Reply
+from sim.machinery.objects import key_of, split_key
+from sim.machinery.scheme import Resource
+from sim.units import MS, SECOND
+
+if TYPE_CHECKING:
+    from sim.client import Informer
+
+CLIENT = "generic-garbage-collector"
+COMPONENT = "garbage-collector-controller"
+METADATA_QPS_FACTOR = 2  # startGarbageCollectorController doubles the rate of the metadata client
+SWEEP_US = 30 * SECOND  # discovery sync period
+CONFLICT_TRIES = 5  # retry.DefaultBackoff: 5 steps from 10 ms
+CONFLICT_PAUSE_US = 10 * MS
+OWNER_INDEX = "owner"
+_QUIET = ("leases",)  # renewed all the time, deleted hardly ever
+_VERBS = ("delete", "list", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An object by identity.  virtual: known from a reference only."""
+
+    api_version: str
+    kind: str
+    key: str
+    uid: str
+    virtual: bool = False
+
+
+async def start(env: Env) -> None:
+    await GarbageCollector(env).run()
+
+
+class GarbageCollector:
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._names = env.names
+        self._client = env.client(CLIENT, env.options.api_qps * METADATA_QPS_FACTOR)
+        self._recorder = env.recorder(COMPONENT, env.client(CLIENT))
+        self._delete_queue = env.queue("garbage_collector_attempt_to_delete")
+        self._orphan_queue = env.queue("garbage_collector_attempt_to_orphan")
+        self._absent = AbsentOwners()
+        self._informers: dict[tuple[str, str], Informer] = {}
+        self._resources: dict[tuple[str, str], Resource] = {}
+        # Which informers hold dependents of a kind: learned, so that a pod's end asks none of them.
+        self._below: dict[str, dict[tuple[str, str], None]] = {}
+        self._owners_of_quiet: dict[str, None] = {}
+        for resource in env.scheme.resources:
+            shared = env.scheme.resource(resource.plural) is resource
+            if shared and resource.plural != "events" and all(verb in resource.verbs for verb in _VERBS):
+                ident = (resource.api_version, resource.kind)
+                self._informers[ident] = env.informers[resource.plural]
+                self._resources[ident] = resource
+
+    async def run(self) -> None:
+        for ident, informer in self._informers.items():
+            if self._resources[ident].plural not in _QUIET:
+                self._follow(ident, informer)
+        await self._env.informers.start_and_sync()
+        workers = self._env.options.concurrent_gc_syncs
+        run_workers(self._env, self._delete_queue, self._sync, workers)
+        run_workers(self._env, self._orphan_queue, self._orphan, workers)
+        self._sweep_forever(None)
+
+    def _follow(self, ident: tuple[str, str], informer: Informer) -> None:
+        informer.add_index(OWNER_INDEX, _owner_uids)
+
+        def added(obj: Obj) -> None:
+            meta = obj["metadata"]
+            refs = meta.get("ownerReferences")
+            if refs:
+                self._meet_owners(ident, obj, refs)
+            if "deletionTimestamp" in meta:
+                self._deletion_starts(ident, None, obj)
+
+        def updated(old: Obj, new: Obj) -> None:
+            before, after = old["metadata"], new["metadata"]
+            had, has = before.get("ownerReferences") or (), after.get("ownerReferences") or ()
+            if had is not has and had != has:
+                known = [ref["uid"] for ref in had]
+                self._meet_owners(ident, new, [ref for ref in has if ref["uid"] not in known])
+                for ref in unblocked(had, has):
+                    self._queue_if_waiting(ref, new)
+                self._delete_queue.add(_item(ident, new))
+            if "deletionTimestamp" in after:
+                self._deletion_starts(ident, old, new)
+
+        def deleted(obj: Obj) -> None:
+            meta = obj["metadata"]
+            self._absent.add(_coordinates(ident, meta["name"], meta["uid"], meta.get("namespace", "")))
+            for dependent_of, dependent in self._dependents(ident[1], meta["uid"]):
+                self._delete_queue.add(_item(dependent_of, dependent))
+            for ref in meta.get("ownerReferences") or ():
+                self._queue_if_waiting(ref, obj)
+            if ident[1] in self._owners_of_quiet:
+                self._sweep()
+
+        informer.on(added, updated, deleted)
+
+    # --- the graph ------------------------------------------------------------------------------------------
+
+    def _dependents(self, kind: str, uid: str) -> list[tuple[tuple[str, str], Obj]]:
+        return [
+            (ident, dependent)
+            for ident in self._below.get(kind, ())
+            for dependent in self._informers[ident].by_index(OWNER_INDEX, uid)
+        ]
+
+    def _owner(self, ref: Ref, dependent: Obj) -> Obj | None:
+        """The owner as the cache has it, under the reference's uid."""
+        ident = (ref["apiVersion"], ref["kind"])
+        resource = self._resources.get(ident)
+        if resource is None:
+            return None
+        found = self._informers[ident].get(_owner_key(resource, ref["name"], dependent))
+        return found if found is not None and found["metadata"]["uid"] == ref["uid"] else None
+
+    def _meet_owners(self, ident: tuple[str, str], obj: Obj, refs: Any) -> None:
+        """Learn of an object's owners; look one up at the API that the cache does not know."""
+        for ref in refs:
+            self._below.setdefault(ref["kind"], {})[ident] = None
+            owner_ident = (ref["apiVersion"], ref["kind"])
+            resource = self._resources.get(owner_ident)
+            if resource is None or self._owner(ref, obj) is not None:
+                continue
+            if resource.namespaced and "namespace" not in obj["metadata"]:
+                self._report_namespace(ident, obj, ref)
+                continue
+            key = _owner_key(resource, ref["name"], obj)
+            self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
+
+    def _report_namespace(self, ident: tuple[str, str], obj: Obj, ref: Ref) -> None:
+        """Tell of a cluster-wide object with an owner that lives in a namespace: it is never collected."""
+        owners = self._informers[ref["apiVersion"], ref["kind"]].objects
+        if not any(owner["metadata"]["uid"] == ref["uid"] for owner in owners.values()):
+            return
+        meta = obj["metadata"]
+        about = {"apiVersion": ident[0], "kind": ident[1], "name": meta["name"], "uid": meta["uid"]}
+        owner = f"{ref['apiVersion']}/{ref['kind']}, namespace: , name: {ref['name']}, uid: {ref['uid']}"
+        text = f'ownerRef [{owner}] does not exist in namespace ""'
+        self._recorder.event(about, "Warning", "OwnerRefInvalidNamespace", text)
+
+    def _queue_if_waiting(self, ref: Ref, dependent: Obj) -> None:
+        owner = self._owner(ref, dependent)
+        if owner is not None and is_deleting_dependents(owner, self._names):
+            self._delete_queue.add(_item((ref["apiVersion"], ref["kind"]), owner))
+
+    def _deletion_starts(self, ident: tuple[str, str], old: Obj | None, new: Obj) -> None:
+        if starts_deletion_with(old, new, self._names.finalizer_orphan):
+            self._orphan_queue.add(_item(ident, new))
+        elif starts_deletion_with(old, new, self._names.finalizer_foreground):
+            for dependent_of, dependent in self._dependents(ident[1], new["metadata"]["uid"]):
+                self._delete_queue.add(_item(dependent_of, dependent))
+            self._delete_queue.add(_item(ident, new))
+
+    def _sweep_forever(self, _: object) -> None:
+        self._sweep()
+        self._env.ctx.call_later_us(SWEEP_US, self._sweep_forever)
+
+    def _sweep(self) -> None:
+        """Check the owners of what has no handlers."""
+        for ident, informer in self._informers.items():
+            if self._resources[ident].plural not in _QUIET:
+                continue
+            for obj in informer.objects.values():
+                for ref in obj["metadata"].get("ownerReferences") or ():
+                    self._owners_of_quiet[ref["kind"]] = None
+                    if self._owner(ref, obj) is None:
+                        self._delete_queue.add(_item(ident, obj))
+
+    # --- checks -----------------------------------------------------------------------------------------------
+
+    async def _sync(self, item: Item) -> str | None:
+        ident = (item.api_version, item.kind)
+        resource, informer = self._resources[ident], self._informers[ident]
+        cached = informer.get(item.key)
+        if cached is not None and cached["metadata"]["uid"] != item.uid:
+            cached = None
+        if item.virtual:
+            return None if cached is not None else await self._check_virtual(item, resource)
+        if cached is None:
+            return None
+        foreground = is_deleting_dependents(cached, self._names)
+        if "deletionTimestamp" in cached["metadata"] and not foreground:
+            return None
+        live = await self._get(resource, item.key)
+        if not live.ok or live.obj["metadata"]["uid"] != item.uid:
+            return None if live.ok or live.reason == "NotFound" else live.message
+        if foreground:
+            return await self._wait_for_dependents(item, resource)
+        return await self._check_owners(item, resource, live.obj)
+
+    async def _check_virtual(self, item: Item, resource: Resource) -> str | None:
+        """Is an owner that nobody has seen really absent?  Then its dependents are checked."""
+        namespace, name = split_key(item.key)
+        coordinates = _coordinates((item.api_version, item.kind), name, item.uid, namespace)
+        if coordinates not in self._absent:
+            live = await self._get(resource, item.key)
+            if live.ok and live.obj["metadata"]["uid"] == item.uid:
+                return "owner not observed yet"
+            if not live.ok and live.reason != "NotFound":
+                return live.message
+            self._absent.add(coordinates)
+        for ident, dependent in self._dependents(item.kind, item.uid):
+            self._delete_queue.add(_item(ident, dependent))
+        return None
+
+    async def _check_owners(self, item: Item, resource: Resource, live: Obj) -> str | None:
+        owners: list[tuple[Ref, OwnerState]] = []
+        for ref in live["metadata"].get("ownerReferences") or ():
+            state, error = await self._state_of(ref, live)
+            if error:
+                return error
+            if state is None:
+                return None  # an owner in a namespace cannot own this: left alone for good
+            owners.append((ref, state))
+        if not owners:
+            return None
+        below = [dependent for _, dependent in self._dependents(item.kind, item.uid)]
+        verdict = decide(live, owners, below, self._names)
+        namespace, name = split_key(item.key)
+        if verdict.disown:
+            patch = disown_patch(item.uid, verdict.disown)
+            reply = await self._client.patch(resource, namespace, name, patch)
+            return None if reply.ok or reply.reason == "NotFound" else reply.message
+        if verdict.unblock:
+            reply = await self._client.patch(resource, namespace, name, unblock_patch(live))
+            if not reply.ok:
+                return reply.message
+        if verdict.policy:
+            reply = await self._client.delete(resource, namespace, name, uid=item.uid, policy=verdict.policy)
+            return None if reply.ok or reply.reason == "NotFound" else reply.message
+        return None
+
+    async def _state_of(self, ref: Ref, dependent: Obj) -> tuple[OwnerState | None, str]:
+        """Whether an owner exists, at the API itself; None: it cannot own the dependent."""
+        ident = (ref["apiVersion"], ref["kind"])
+        resource = self._resources.get(ident)
+        if resource is None:
+            return OwnerState.SOLID, ""
+        namespace = dependent["metadata"].get("namespace", "") if resource.namespaced else ""
+        coordinates = _coordinates(ident, ref["name"], ref["uid"], namespace)
+        if coordinates in self._absent:
+            return OwnerState.DANGLING, ""
+        if resource.namespaced and not namespace:
+            return None, ""
+        live = await self._get(resource, _owner_key(resource, ref["name"], dependent))
+        if not live.ok and live.reason != "NotFound":
+            return None, live.message
+        if not live.ok or live.obj["metadata"]["uid"] != ref["uid"]:
+            self._absent.add(coordinates)
+            return OwnerState.DANGLING, ""
+        return OwnerState.WAITING if is_deleting_dependents(live.obj, self._names) else OwnerState.SOLID, ""
+
+    async def _wait_for_dependents(self, item: Item, resource: Resource) -> str | None:
+        blocking = [
+            (ident, dependent)
+            for ident, dependent in self._dependents(item.kind, item.uid)
+            if blocks(dependent, item.uid)
+        ]
+        if not blocking:
+            return await self._drop_finalizer(item, resource, self._names.finalizer_foreground)
+        for ident, dependent in blocking:
+            if not is_deleting_dependents(dependent, self._names):
+                self._delete_queue.add(_item(ident, dependent))
+        return None
+
+    async def _orphan(self, item: Item) -> str | None:
+        """Take an owner out of all its dependents, then let it go."""
+        below = self._dependents(item.kind, item.uid)
+
+        async def let_go(ident: tuple[str, str], dependent: Obj) -> Reply:
+            meta = dependent["metadata"]
+            patch = disown_patch(meta["uid"], [item.uid])
+            namespace = meta.get("namespace", "")
+            return await self._client.patch(self._resources[ident], namespace, meta["name"], patch)
+
+        replies = await self._env.ctx.gather(
+            *(lambda ident=ident, dependent=dependent: let_go(ident, dependent) for ident, dependent in below)
+        )
+        for reply in replies:
+            if not reply.ok and reply.reason != "NotFound":
+                return str(reply.message)
+        resource = self._resources[item.api_version, item.kind]
+        return await self._drop_finalizer(item, resource, self._names.finalizer_orphan)
+
+    async def _drop_finalizer(self, item: Item, resource: Resource, finalizer: str) -> str | None:
+        namespace, name = split_key(item.key)
+        error = ""
+        for attempt in range(CONFLICT_TRIES):
+            if attempt:
+                await self._env.ctx.sleep_us(CONFLICT_PAUSE_US)
+            live = await self._get(resource, item.key)
+            if not live.ok:
+                return None if live.reason == "NotFound" else live.message
+            patch = finalizer_patch(live.obj, finalizer)
+            if patch is None or live.obj["metadata"]["uid"] != item.uid:
+                return None
+            reply = await self._client.patch(resource, namespace, name, patch, kind="merge")
+            if reply.ok or reply.reason == "NotFound":
+                return None
+            error = reply.message
+            if reply.reason != "Conflict":
+                break
+        return error
+
+    async def _get(self, resource: Resource, key: str) -> Reply:
+        namespace, name = split_key(key)
+        return await self._client.get(resource, namespace, name)
+
+
+def _item(ident: tuple[str, str], obj: Obj) -> Item:
+    return Item(*ident, key_of(obj), obj["metadata"]["uid"])
+
+
+def _owner_uids(obj: Obj) -> tuple[str, ...]:
+    refs = obj["metadata"].get("ownerReferences")
+    return tuple(ref["uid"] for ref in refs) if refs else ()
+
+
+def _owner_key(resource: Resource, name: str, dependent: Obj) -> str:
+    namespace = dependent["metadata"].get("namespace", "") if resource.namespaced else ""
+    return f"{namespace}/{name}" if namespace else name
+
+
+def _coordinates(ident: tuple[str, str], name: str, uid: str, namespace: str) -> tuple[str, ...]:
+    return (*ident, name, uid, namespace)

@@ -1,0 +1,137 @@
+"""The controller manager: a process that runs the control loops while it holds the leader's lease.
+
+Turns options, a way to the API servers and the table of loops into the main function of an actor.
+
+Holds: no loop starts before this process leads; a process that lost its lease exits at once, with nothing
+finished or released; a restarted process remembers nothing.
+
+Mirrors  kubernetes v1.25 cmd/kube-controller-manager/app/controllermanager.go (Run, StartControllers).
+Differs  the API is not probed by /healthz and discovery before the loops start: informers retry anyway;
+         a token for each loop's service account is not requested, its user is taken as given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from actors.controllers.shell import Env
+from actors.controllers.table import LOOPS, Start
+from sim.client import Client, ElectionOptions, EventRecorder, Informers, LeaderElector
+from sim.ident import Names
+from sim.kernel import Context
+from sim.machinery.api import Transport, UserInfo
+from sim.machinery.scheme import Scheme
+from sim.options.controller_manager import ControllerManagerOptions
+
+VERSION = "v1.25.16"
+Connect = Callable[[Context], Sequence[Transport]]
+
+
+def controller_manager_main(
+    scheme: Scheme,
+    connect: Connect,
+    options: ControllerManagerOptions,
+    *,
+    loops: Mapping[str, Start] = LOOPS,
+    root_ca: str = "",
+) -> Callable[[Context], Awaitable[None]]:
+    """The main function of a controller manager process.
+
+    connect: the transports to the API servers, for a new incarnation
+    loops: by upstream's name; those that `--controllers` switches off are not started
+    """
+
+    async def main(ctx: Context) -> None:
+        manager = Manager(ctx, scheme, connect(ctx), options)
+        await manager.run(loops, root_ca)
+
+    return main
+
+
+class Manager:
+    """One incarnation of the process."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        scheme: Scheme,
+        transports: Sequence[Transport],
+        options: ControllerManagerOptions,
+    ) -> None:
+        self._ctx = ctx
+        self._scheme = scheme
+        self._names: Names = scheme.names
+        self._transports = transports
+        self._options = options
+
+    def client(self, name: str, qps: float, burst: int) -> Client:
+        """A client of its own token bucket, under the identity the options ask for."""
+        names = self._names
+        if self._options.use_service_account_credentials:
+            namespace = names.system_namespace
+            user = UserInfo(
+                names.service_account_user(namespace, name), names.service_account_groups(namespace)
+            )
+        else:
+            user = UserInfo(names.user_controller_manager, (names.group_authenticated,))
+        agent = f"{names.component('controller-manager')}/{VERSION} {name}"
+        return Client(self._ctx, self._scheme, self._transports, user, qps=qps, burst=burst, agent=agent)
+
+    async def run(self, loops: Mapping[str, Start], root_ca: str) -> None:
+        options, ctx = self._options, self._ctx
+
+        async def lead() -> None:
+            await self._lead(loops, root_ca)
+
+        if not options.leader_elect:
+            await lead()
+            await ctx.forever()
+        client = self.client("leader-election", options.api_qps, options.api_burst)
+        lease = (options.leader_elect_resource_namespace, options.leader_elect_resource_name)
+        periods = ElectionOptions(
+            options.leader_elect_lease_duration_us,
+            options.leader_elect_renew_deadline_us,
+            options.leader_elect_retry_period_us,
+        )
+        elector = LeaderElector(ctx, client, lease, identity(ctx.name, ctx.stream("identity")), periods)
+        await elector.run(lead)
+        ctx.exit("leaderelection lost")
+
+    async def _lead(self, loops: Mapping[str, Start], root_ca: str) -> None:
+        options, ctx = self._options, self._ctx
+        order = ctx.stream("start-order")
+        resync_us = options.min_resync_period_us
+        informers = Informers(
+            ctx,
+            self.client("shared-informers", options.api_qps, options.api_burst),
+            int(resync_us * (1 + order.random())),
+        )
+
+        def record_with(client: Client, component: str) -> EventRecorder:
+            return EventRecorder(ctx, client, component)
+
+        env = Env(ctx, self._scheme, self._names, informers, options, self.client, record_with, root_ca)
+        for name in start_order(loops, options, order):
+            ctx.spawn(loops[name], env, name=name)
+            if options.controller_start_interval_us:
+                await ctx.sleep_us(int(options.controller_start_interval_us * (1 + order.random())))
+        await ctx.forever()
+
+
+def start_order(loops: Mapping[str, Any], options: ControllerManagerOptions, order: Random) -> list[str]:
+    """The loops that run, in the random order in which they start."""
+    names = sorted(
+        name
+        for name in loops
+        if options.runs(name) and (name != "garbagecollector" or options.enable_garbage_collector)
+    )
+    order.shuffle(names)
+    return names
+
+
+def identity(host: str, draw: Random) -> str:
+    """Who holds the lease: host_uuid, new for each incarnation."""
+    return f"{host}_{UUID(int=draw.getrandbits(128), version=4)}"

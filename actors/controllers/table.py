@@ -1,0 +1,44 @@
+"""The control loops of this program, by upstream's `--controllers` name.
+
+Mirrors  kubernetes v1.25 cmd/kube-controller-manager/app/controllermanager.go (NewControllerInitializers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+
+from actors.controllers import (
+    daemonset,
+    deployment,
+    disruption,
+    endpoint,
+    garbagecollector,
+    namespace,
+    nodelifecycle,
+    podgc,
+    replicaset,
+    root_ca_cert_publisher,
+    serviceaccount,
+    statefulset,
+)
+from actors.controllers.shell import Env
+
+Start = Callable[[Env], Awaitable[None]]
+
+LOOPS: Mapping[str, Start] = MappingProxyType(
+    {
+        "daemonset": daemonset.start,
+        "deployment": deployment.start,
+        "disruption": disruption.start,
+        "endpoint": endpoint.start,
+        "garbagecollector": garbagecollector.start,
+        "namespace": namespace.start,
+        "nodelifecycle": nodelifecycle.start,
+        "podgc": podgc.start,
+        "replicaset": replicaset.start,
+        "root-ca-cert-publisher": root_ca_cert_publisher.start,
+        "serviceaccount": serviceaccount.start,
+        "statefulset": statefulset.start,
+    }
+)
