@@ -61,10 +61,20 @@ class Storage:
         self.extra_us = 0  # fault: a slow disk
         self.quorum = True  # fault: False loses it
         self._ctx: Context | None = None
+        self.writer = ("", "")  # user and verb of the request whose operations are being applied
         self._random: Random = kernel.stream(f"{name}/latency")
+        self._kind = kernel.kind("write", "user", "verb", "key", "rev")
+        self.store.note = self._note
 
     def main(self, ctx: Context) -> None:
         self._ctx = ctx
+
+    def _note(self, key: str, rev: int, cause: int) -> int:
+        """Record a write; what it leads to from here on is caused by that record."""
+        kernel = self.kernel
+        user, verb = self.writer
+        kernel.cause = ident = kernel.trace.add(self._kind, kernel.now_us, cause, (user, verb, key, rev))
+        return ident
 
     @property
     def prompt(self) -> bool:
@@ -78,9 +88,9 @@ class Storage:
             return WRITE_LOW_US + int((WRITE_HIGH_US - WRITE_LOW_US) * self._random.random())
         return READ_LOW_US + int((READ_HIGH_US - READ_LOW_US) * self._random.random())
 
-    def submit(self, op: Op, on_answer: Callable[[Answer], None]) -> None:
-        """Apply one operation in whatever state this process is."""
-        pending = _Pending(self, op, on_answer)
+    def submit(self, op: Op, writer: tuple[str, str], on_answer: Callable[[Answer], None]) -> None:
+        """Apply one operation of `writer`'s request in whatever state this process is."""
+        pending = _Pending(self, op, writer, on_answer)
         self.kernel.call_later(REQUEST_TIMEOUT_US, pending.give_up)
         self.kernel.call_later(self.latency_us(1) + self.extra_us, pending.arrive)
 
@@ -92,11 +102,14 @@ class Storage:
 class _Pending:
     """One submitted operation on its way to an answer."""
 
-    __slots__ = ("_on_answer", "_op", "_storage")
+    __slots__ = ("_on_answer", "_op", "_storage", "_writer")
 
-    def __init__(self, storage: Storage, op: Op, on_answer: Callable[[Answer], None]) -> None:
+    def __init__(
+        self, storage: Storage, op: Op, writer: tuple[str, str], on_answer: Callable[[Answer], None]
+    ) -> None:
         self._storage = storage
         self._op = op
+        self._writer = writer
         self._on_answer: Callable[[Answer], None] | None = on_answer
 
     def arrive(self, _: object) -> None:
@@ -105,6 +118,7 @@ class _Pending:
             ctx.run(self._apply)
 
     def _apply(self, _: object) -> None:
+        self._storage.writer = self._writer
         answer = self._storage.store.apply(self._op)
         self._answer(answer)
 

@@ -102,6 +102,8 @@ class MemoryStore:
         self._floor = 0
         self._subscribers: list[tuple[str, Subscriber]] = []
         self._before_compact: list[Callable[[int], None]] = []
+        # Asked as a write commits, with (key, revision, cause): answers the trace record it is known by.
+        self.note: Callable[[str, int, int], int] | None = None
 
     @property
     def revision(self) -> int:
@@ -137,6 +139,8 @@ class MemoryStore:
         else:
             item = Item(key, obj, rev, prev.created, managed)
         items[key] = item
+        if self.note is not None:
+            cause = self.note(key, rev, cause)
         self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
         return item
 
@@ -152,6 +156,8 @@ class MemoryStore:
         bucket.drop_key(key)
         metadata = {**prev.obj["metadata"], "resourceVersion": str(rev)}
         item = Item(key, {**prev.obj, "metadata": metadata}, rev, prev.created, prev.managed)
+        if self.note is not None:
+            cause = self.note(key, rev, cause)
         self._commit(bucket, Change(rev, item, prev, True, self._now_us(), cause))
         return item
 

@@ -295,7 +295,7 @@ def patch(call: Call) -> Steps:
     def change(item: Item) -> Obj:
         try:
             if kind == names.media_json_patch:
-                out = json_patch(item.obj, body)
+                out: Obj = json_patch(item.obj, body)
             elif kind == names.media_merge_patch:
                 out = merge_patch(item.obj, body)
             else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sim.machinery.api import Obj, Reply
 from sim.machinery.patch import PatchError, json_patch, merge_patch
-from sim.machinery.selectors import from_selector
+from sim.machinery.selectors import format_selector
 from sim.machinery.status import invalid, not_found
 from sim.machinery.store import Get, Item
 from sim.machinery.verbs import registry_key, update_object
@@ -26,7 +26,7 @@ def scale_of(obj: Obj) -> Obj:
     metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     replicas = spec.get("replicas", 0)
-    selector = str(from_selector(spec["selector"])) if spec.get("selector") else ""
+    selector = format_selector(spec["selector"]) if spec.get("selector") else ""
     shown: Obj = {"replicas": status.get("replicas", 0)}
     if selector:
         shown["selector"] = selector

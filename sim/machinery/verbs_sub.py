@@ -12,7 +12,7 @@ Differs  a conflict over a budget is tried again at once, not 20 times 0.5 s apa
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from sim.machinery.api import Obj, Reply
 from sim.machinery.selectors import from_selector
@@ -267,7 +267,7 @@ def read_log(call: Call) -> Steps:
     return call.registry.log(call, item)
 
 
-SUBRESOURCES = {
+SUBRESOURCES: dict[tuple[str, str, str], Callable[[Call], Steps]] = {
     ("create", "pods", "binding"): bind,
     ("create", "bindings", ""): bind,
     ("create", "pods", "eviction"): evict,
@@ -278,15 +278,18 @@ SUBRESOURCES = {
     ("patch", "pods", "ephemeralcontainers"): write_ephemeral,
 }
 
+STATUS: dict[str, Callable[[Call], Steps]] = {"get": get, "update": update, "patch": patch}
+SCALE: dict[str, Callable[[Call], Steps]] = {"get": get_scale, "update": write_scale, "patch": write_scale}
 
-def verb_of(call: Call) -> object:
+
+def verb_of(call: Call) -> Callable[[Call], Steps] | None:
     """The generator function of a subresource request; None if this server has none."""
     request = call.request
     special = SUBRESOURCES.get((request.verb, request.resource, request.subresource))
     if special is not None:
         return special
     if request.subresource == "status":
-        return {"get": get, "update": update, "patch": patch}.get(request.verb)
+        return STATUS.get(request.verb)
     if request.subresource == "scale":
-        return {"get": get_scale, "update": write_scale, "patch": write_scale}.get(request.verb)
+        return SCALE.get(request.verb)
     return None

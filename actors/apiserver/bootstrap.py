@@ -1,0 +1,88 @@
+"""Objects an API server makes when they are missing: namespaces, its own service, priority classes.
+
+Mirrors  kubernetes v1.25 pkg/controlplane/controller.go (bootstrap-controller),
+         pkg/registry/scheduling/rest/storage_scheduling.go.
+Differs  they are there before the first request is served, not within its first seconds; the service's Endpoints
+         carry no address of the server (nothing in a simulation dials it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+
+from actors.storage import MemoryStore
+from sim.machinery.api import Obj
+from sim.machinery.names_gen import new_uid
+from sim.machinery.strategies import for_create
+from sim.machinery.verbs_call import Registry
+from sim.units import format_time
+
+# pkg/apis/scheduling/types.go: SystemCriticalPriority and one thousand above it.
+CLUSTER_CRITICAL, NODE_CRITICAL = 2_000_000_000, 2_000_001_000
+API_PORT = 6443
+
+
+def wanted(registry: Registry) -> Iterator[tuple[str, str, Obj]]:
+    """(resource, namespace, object) in the order they are made."""
+    names = registry.names
+    for namespace in (
+        names.system_namespace,
+        names.public_namespace,
+        names.lease_namespace,
+        names.default_namespace,
+    ):
+        yield "namespaces", "", {"metadata": {"name": namespace}}
+    for name, value, text in (
+        (
+            names.priority_class_node_critical,
+            NODE_CRITICAL,
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
+        (
+            names.priority_class_cluster_critical,
+            CLUSTER_CRITICAL,
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        ),
+    ):
+        yield (
+            "priorityclasses",
+            "",
+            {
+                "metadata": {"name": name},
+                "value": value,
+                "description": text,
+                "preemptionPolicy": "PreemptLowerPriority",
+            },
+        )
+    address = str(IPv4Network(registry.service_cidr)[1])
+    spec = {
+        "type": "ClusterIP",
+        "clusterIP": address,
+        "clusterIPs": [address],
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "internalTrafficPolicy": "Cluster",
+        "sessionAffinity": "None",
+        "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": API_PORT}],
+    }
+    labels = {"component": "apiserver", "provider": names.product}
+    service = {"metadata": {"name": names.apiserver_service, "labels": labels}, "spec": spec}
+    yield "services", names.default_namespace, service
+
+
+def bootstrap(registry: Registry, store: MemoryStore) -> None:
+    """Put what is missing."""
+    for plural, namespace, obj in wanted(registry):
+        resource = registry.scheme.resource(plural)
+        key = registry.scheme.key(resource, namespace, obj["metadata"]["name"])
+        if store.get(key) is not None:
+            continue
+        metadata = {
+            **obj["metadata"],
+            **({"namespace": namespace} if namespace else {}),
+            "uid": new_uid(registry.bits),
+            "creationTimestamp": format_time(registry.wall_us()),
+        }
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj, "metadata": metadata}
+        store.put(key, for_create(plural, whole, registry.names), 0)

@@ -1,0 +1,133 @@
+"""A replica's watch caches, and how requests are answered from them.
+
+Turns list and watch options into a page, a watch, or a wait for a revision that has not arrived yet.
+
+Holds: a wait ends once, by the revision's arrival or after `FRESH_WAIT_US`; one cache per stored resource.
+
+Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher (waitUntilFreshAndBlock), pkg/endpoints/handlers/{get,watch}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from actors.storage import MemoryStore
+from sim.kernel import Context
+from sim.machinery import status
+from sim.machinery.api import Obj
+from sim.machinery.scheme import Resource
+from sim.machinery.store import Change
+from sim.machinery.watchcache import CacheWatch, FailedWatch, Horizon, TooOld, WatchCache
+from sim.units import SECOND
+
+FRESH_WAIT_US = 3 * SECOND  # watch_cache.go: blockTimeout
+# Default watch time-out: uniform between --min-request-timeout and twice that.
+MIN_WATCH_US = 1800 * SECOND
+UNCACHED = ("events",)  # the only kind upstream serves without a watch cache
+
+
+class ContextTimers:
+    """Virtual time as the caches want it."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._kernel = ctx.kernel
+        self._random: Random = ctx.stream("watch")
+        self.call_at = ctx.kernel.call_at
+
+    def now_us(self) -> int:
+        return self._kernel.now_us
+
+    def uniform_us(self, low_us: int, high_us: int) -> int:
+        return low_us + int((high_us - low_us) * self._random.random())
+
+
+def node_of(pod: Obj) -> str:
+    """The value pods' watches are indexed by."""
+    return str((pod.get("spec") or {}).get("nodeName", ""))
+
+
+class Caches:
+    """All watch caches of one incarnation of one replica."""
+
+    def __init__(self, ctx: Context, store: MemoryStore, lag_us: int) -> None:
+        self.timers = ContextTimers(ctx)
+        self.horizon = Horizon(self.timers, lag_us, store.revision)
+        self._store = store
+        self._caches: dict[str, WatchCache] = {}
+
+    def of(self, resource: Resource) -> WatchCache:
+        cache = self._caches.get(resource.prefix)
+        if cache is None:
+            index = node_of if resource.plural == "pods" else None
+            direct = resource.plural in UNCACHED
+            cache = self._caches[resource.prefix] = WatchCache(
+                self._store, resource.prefix, self.horizon, index, direct
+            )
+        return cache
+
+    def before_compact(self, rev: int) -> None:
+        for cache in self._caches.values():
+            cache.before_compact()
+
+    def cut(self) -> None:
+        """The replica has died: every watch ends."""
+        for cache in self._caches.values():
+            cache.cut()
+
+    # --- watches ------------------------------------------------------------------------------------------
+
+    def deadline_us(self, timeout_s: int) -> int:
+        now_us = self.timers.now_us()
+        if timeout_s:
+            return now_us + timeout_s * SECOND
+        return now_us + self.timers.uniform_us(MIN_WATCH_US, 2 * MIN_WATCH_US)
+
+    def open(self, cache: WatchCache, watch: CacheWatch, rev: int) -> CacheWatch | FailedWatch:
+        too_old = cache.open(watch, rev)
+        if isinstance(too_old, TooOld):
+            if cache.direct:
+                return FailedWatch(status.compacted("watch"))
+            return FailedWatch(status.too_old(too_old.asked, too_old.oldest))
+        return watch
+
+    # --- waiting ------------------------------------------------------------------------------------------
+
+    def when_fresh(self, cache: WatchCache, rev: int, then: Callable[[bool], None]) -> None:
+        """Call `then(True)` when the cache shows `rev`, `then(False)` if it does not in time."""
+        if cache.revision() >= rev:
+            then(True)
+        else:
+            _Wait(self, cache, rev, then)
+
+
+class _Wait:
+    """One request waiting for a cache to reach a revision."""
+
+    def __init__(self, caches: Caches, cache: WatchCache, rev: int, then: Callable[[bool], None]) -> None:
+        self._caches = caches
+        self._cache = cache
+        self._rev = rev
+        self._then: Callable[[bool], None] | None = then
+        timers = caches.timers
+        self._cancel = cache.feed.subscribe(cache.prefix, self._on_change)
+        timers.call_at(timers.now_us() + FRESH_WAIT_US, self._settle)
+        newest = cache.feed.events(rev - 1, cache.prefix, 1) if rev <= cache.feed.revision else []
+        if isinstance(newest, list):
+            for change in newest:
+                self._on_change(change)
+
+    def _on_change(self, change: Change) -> None:
+        if change.rev >= self._rev:
+            self._caches.timers.call_at(self._cache.horizon.due_us(change.at_us), self._check)
+
+    def _check(self, _: Any) -> None:
+        if self._cache.revision() >= self._rev:
+            self._settle(None)
+
+    def _settle(self, _: Any) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            self._cancel()
+            then(self._cache.revision() >= self._rev)

@@ -1,0 +1,128 @@
+"""What an object passes on its way through a replica: decoding, defaults, admission, validation.
+
+Turns the pure parts of the API machinery into the `Rules` the verbs run on.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/create.go (decode), pkg/admission.
+Differs  admission reads the store as it is now; upstream's plugins read informers that may lag by milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from actors.storage import MemoryStore
+from sim.machinery.admission import Attributes, Chain, Denial
+from sim.machinery.api import Json, Obj
+from sim.machinery.defaults import apply_defaults
+from sim.machinery.names_gen import generated_name
+from sim.machinery.scheme import Scheme
+from sim.machinery.store import Range
+from sim.machinery.verbs_call import Call, Refusal, Rules, bad_request
+
+OPERATIONS = {"create": "create", "update": "update", "patch": "update", "delete": "delete"}
+
+
+class StoreView:
+    """The cluster as admission plugins read it."""
+
+    def __init__(self, store: MemoryStore, scheme: Scheme) -> None:
+        self._store = store
+        self._scheme = scheme
+
+    def get(self, resource: str, namespace: str, name: str) -> Obj | None:
+        item = self._store.get(self._scheme.key(resource, namespace, name))
+        return None if item is None else item.obj
+
+    def list(self, resource: str, namespace: str = "") -> Iterable[Obj]:
+        page = self._store.range(Range(self._scheme.prefix(resource, namespace)))
+        return [item.obj for item in getattr(page, "items", ())]
+
+
+class Machinery:
+    """The rules of one replica.  `disabled`: --disable-admission-plugins."""
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        store: MemoryStore,
+        bits: Callable[[int], int],
+        disabled: tuple[str, ...] = (),
+    ) -> None:
+        self._view = StoreView(store, scheme)
+        self._chain = Chain(scheme.names, lambda: generated_name("", bits), disabled)
+
+    def rules(self) -> Rules:
+        return Rules(
+            decode=decode,
+            defaults=apply_defaults,
+            admit=self._admit,
+            valid=_valid,
+            check=self._check,
+        )
+
+    def _attributes(self, call: Call, operation: str, old: Obj | None) -> Attributes:
+        request = call.request
+        return Attributes(
+            operation=operation,
+            resource=call.resource,
+            subresource=request.subresource,
+            namespace=request.namespace,
+            name=request.name,
+            old=old,
+        )
+
+    def _admit(self, call: Call, obj: Obj, old: Obj | None) -> Obj:
+        attributes = self._attributes(call, "create" if old is None else "update", old)
+        result = self._chain.mutate(attributes, obj, self._view)
+        if isinstance(result, Denial):
+            raise _refusal(result)
+        return result
+
+    def _check(self, call: Call, obj: Obj | None, old: Obj | None) -> None:
+        if obj is None:  # a deletion: its plugins say no in their first pass
+            result = self._chain.mutate(self._attributes(call, "delete", None), {}, self._view)
+            if isinstance(result, Denial):
+                raise _refusal(result)
+            return
+        attributes = self._attributes(call, "create" if old is None else "update", old)
+        denial = self._chain.validate(attributes, obj, self._view)
+        if denial is not None:
+            raise _refusal(denial)
+
+
+def _refusal(denial: Denial) -> Refusal:
+    return Refusal(denial.code, denial.reason, denial.message, denial.details)
+
+
+def _valid(call: Call, obj: Obj, old: Obj | None) -> None:
+    return None
+
+
+def decode(call: Call) -> Obj:
+    """The body of a POST or PUT as an object of the resource's kind."""
+    body: Json = call.request.body
+    if isinstance(body, bytes | bytearray):
+        try:
+            body = msgspec.json.decode(body)
+        except msgspec.DecodeError as error:
+            raise bad_request(
+                f"the object provided is unrecognized (must be of type {call.resource.kind}): {error}"
+            ) from None
+    resource = call.resource
+    if not isinstance(body, dict):
+        raise bad_request(f"the object provided is unrecognized (must be of type {resource.kind})")
+    version, kind = body.get("apiVersion"), body.get("kind")
+    if version == resource.api_version and kind == resource.kind:
+        return body
+    if version and version != resource.api_version:
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+        )
+    if kind and kind != resource.kind:
+        raise bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"converting ({resource.version}.{kind}) to ({resource.short_group or 'core'}.{resource.kind}): unknown conversion"
+        )
+    return {**body, "apiVersion": resource.api_version, "kind": resource.kind}

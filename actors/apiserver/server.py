@@ -1,0 +1,508 @@
+"""One API server replica: a request comes in, a reply or a watch goes out.
+
+Turns a `Request` into a run of its verb on the storage and its `Reply` into a callback after the storage's
+latency.  While the storage is healthy a request runs straight through at the instant it arrives; otherwise it
+goes on operation by operation, as answers come.
+
+Order of refusals: too many requests, unknown resource, authorization, then the verb's own (admission, validation,
+store).
+
+Holds: `respond` is called exactly once per request; a crash answers every request in flight with ConnectionReset and
+ends every watch; what was committed stays committed.
+
+Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain), pkg/endpoints/handlers.
+Differs  authentication is the transport's business; reads and writes beyond the in-flight limits are refused at
+         once (priority and fairness is not here yet).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from actors.apiserver.bootstrap import bootstrap
+from actors.apiserver.caches import Caches
+from actors.apiserver.lane import Lane, offer_lane
+from actors.apiserver.rules import Machinery
+from actors.storage import Storage
+from sim.kernel import Context, Kernel, State
+from sim.machinery import selectors, status, verbs, verbs_delete, verbs_list, verbs_sub
+from sim.machinery.api import Obj, Reply, Request, UserInfo
+from sim.machinery.scheme import Scheme
+from sim.machinery.store import Answer, Page
+from sim.machinery.verbs_call import (
+    Call,
+    Refusal,
+    Registry,
+    Steps,
+    bad_request,
+    is_true,
+    method_not_allowed,
+    no_such_resource,
+)
+from sim.machinery.watchcache import CacheWatch, WatchCache
+from sim.units import SECOND
+
+REQUEST_TIMEOUT_US = 60 * SECOND  # --request-timeout
+PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
+READS = ("get", "list", "watch")
+LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServerOptions:
+    """Flags of a replica that this module goes by."""
+
+    max_requests_inflight: int = 400
+    max_mutating_requests_inflight: int = 200
+    compaction_interval_us: int = 300 * SECOND
+    service_cidr: str = "10.0.0.0/24"
+    disabled_admission: tuple[str, ...] = ()
+    cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link
+
+
+class Authorizer(Protocol):
+    """Says why a request is not allowed; "" if it is."""
+
+    def refuse(self, user: UserInfo, request: Request) -> str | None: ...
+
+
+class AllowAll:
+    """No authorization: --authorization-mode=AlwaysAllow."""
+
+    def refuse(self, user: UserInfo, request: Request) -> str | None:
+        return None
+
+
+class _Flight:
+    """One request being served."""
+
+    __slots__ = ("call", "mutating", "request", "respond", "server", "steps")
+
+    def __init__(self, server: ApiServer, request: Request, respond: Callable[[Reply], None]) -> None:
+        self.server = server
+        self.request = request
+        self.respond: Callable[[Reply], None] | None = respond
+        self.mutating = request.verb not in READS
+        self.steps: Steps | None = None
+        self.call: Call | None = None
+
+
+class ApiServer:
+    """An `Endpoint`.  `main` is its actor; the object outlives its incarnations."""
+
+    def __init__(
+        self,
+        name: str,
+        kernel: Kernel,
+        storage: Storage,
+        scheme: Scheme,
+        options: ApiServerOptions | None = None,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        self.name = name
+        self.kernel = kernel
+        self.storage = storage
+        self.scheme = scheme
+        self.options = options or ApiServerOptions()
+        self.authorizer: Authorizer = authorizer or AllowAll()
+        self.log: Callable[[Call, Any], Reply] | None = None  # pods/log, given by who knows the nodes
+        self.ctx: Context | None = None
+        self.caches: Caches | None = None
+        self.registry: Registry | None = None
+        self.lanes: dict[str, Lane] = {}  # by key of the object
+        self._flights: dict[int, _Flight] = {}
+        self._flown = 0
+        self._reading = self._writing = 0
+
+    # --- life ---------------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        return self.ctx is not None
+
+    @property
+    def busy(self) -> bool:
+        """True when a write would be refused for now."""
+        return self._writing >= self.options.max_mutating_requests_inflight
+
+    def main(self, ctx: Context) -> None:
+        """Start an incarnation: empty caches from the store's present revision on."""
+        store = self.storage.store
+        self.ctx = ctx
+        bits = ctx.stream("objects").getrandbits
+        rules = Machinery(self.scheme, store, bits, self.options.disabled_admission).rules()
+        self.registry = Registry(self.scheme, rules, bits, ctx.wall_us, self.options.service_cidr, self.log)
+        self.storage.writer = (self.scheme.names.user_apiserver, "create")
+        bootstrap(self.registry, store)
+        self.caches = caches = Caches(ctx, store, self.options.cache_lag_us)
+        unhook = store.before_compact(caches.before_compact)
+        ctx.on_stop(lambda: self._stop(unhook))
+        _Compactor(self, ctx)
+        ctx.call_later_us(PROGRESS_US, self._progress, ctx)
+
+    def _stop(self, unhook: Callable[[], None]) -> None:
+        unhook()
+        caches, self.caches = self.caches, None
+        self.ctx = self.registry = None
+        self.lanes = {}
+        flights, self._flights = self._flights, {}
+        self._reading = self._writing = 0
+        if caches is not None:
+            caches.cut()
+        for flight in flights.values():
+            respond, flight.respond = flight.respond, None
+            if respond is not None:
+                respond(Reply(0, lost=LOST_RESET))
+
+    def _progress(self, ctx: Context) -> None:
+        if self.caches is not None:
+            self.caches.horizon.progress_rev = self.storage.store.revision
+            ctx.call_later_us(PROGRESS_US, self._progress, ctx)
+
+    # --- requests -----------------------------------------------------------------------------------------
+
+    def handle(self, request: Request, respond: Callable[[Reply], None]) -> None:
+        ctx = self.ctx
+        if ctx is None:
+            respond(Reply(0, lost=LOST_REFUSED))
+            return
+        flight = _Flight(self, request, respond)
+        self._flown = number = self._flown + 1
+        self._flights[number] = flight
+        if ctx.state is State.RUNNING:
+            self._serve(number)
+        else:
+            ctx.run(self._serve, number)
+
+    def lane(self, request: Request, path: tuple[str, ...]) -> Lane | None:
+        """A hot lane for one field of one object; None if this request cannot have one."""
+        return offer_lane(self, request, path)
+
+    def _serve(self, number: int) -> None:
+        flight = self._flights[number]
+        if flight.mutating:
+            self._writing += 1
+        else:
+            self._reading += 1
+        if (
+            self._writing > self.options.max_mutating_requests_inflight
+            or self._reading > self.options.max_requests_inflight
+        ):
+            text = "Too many requests, please try again later."
+            self._answer(number, Reply(429, body=text, headers={"Retry-After": "1"}), 0)
+            return
+        request = flight.request
+        kernel = self.kernel
+        if request.cause:
+            kernel.cause = request.cause
+        elif kernel.cause:
+            request.cause = kernel.cause
+        try:
+            call = flight.call = self._call(request)
+            if request.verb == "watch":
+                self._answer(number, self._watch(call), self.storage.latency_us(0))
+                return
+            steps = flight.steps = self._steps(number, call)
+        except Refusal as refusal:
+            self._answer(number, refusal.reply(), 0)
+            return
+        if steps is not None:
+            self._run(number, steps)
+
+    def _run(self, number: int, steps: Steps) -> None:
+        flight = self._flights[number]
+        storage = self.storage
+        if not storage.prompt:
+            self.kernel.call_later(REQUEST_TIMEOUT_US, self._time_out, number)
+            self._advance(number, None)
+            return
+        storage.writer = (flight.request.user.name, flight.request.verb)
+        apply = storage.store.apply
+        try:
+            op = next(steps)
+            while True:
+                op = steps.send(apply(op))
+        except StopIteration as stop:
+            reply: Reply = stop.value
+        except Refusal as refusal:
+            reply = refusal.reply(tuple(flight.call.warnings) if flight.call else ())
+        if self.lanes and flight.mutating:
+            self._tell_lane(flight.request, reply)
+        self._answer(number, reply, storage.latency_us(flight.mutating))
+
+    def _tell_lane(self, request: Request, reply: Reply) -> None:
+        item = reply.item
+        if item is not None and item.key in self.lanes and self.storage.store.get(item.key) is item:
+            self.lanes[item.key].wrote(request, item)
+
+    def _advance(self, number: int, answer: Answer) -> None:
+        """One operation further, on a storage that takes its time."""
+        flight = self._flights.get(number)
+        if flight is None or flight.steps is None:
+            return
+        try:
+            op = flight.steps.send(answer)
+        except StopIteration as stop:
+            self._answer(number, stop.value, 0)
+            return
+        except Refusal as refusal:
+            self._answer(number, refusal.reply(), 0)
+            return
+        writer = (flight.request.user.name, flight.request.verb)
+        self.storage.submit(op, writer, lambda result: self._resume(number, result))
+
+    def _resume(self, number: int, answer: Answer) -> None:
+        ctx = self.ctx
+        if ctx is not None and number in self._flights:
+            ctx.run(lambda result: self._advance(number, result), answer)
+
+    def _time_out(self, number: int) -> None:
+        if number in self._flights:
+            text = "request did not complete within requested timeout - context deadline exceeded"
+            self._answer(number, Refusal.of(status.timeout(text)).reply(), 0)
+
+    def _answer(self, number: int, reply: Reply, delay_us: int) -> None:
+        if number not in self._flights:
+            return
+        if delay_us:
+            self.kernel.call_later(delay_us, self._deliver, (number, reply))
+        else:
+            self._deliver((number, reply))
+
+    def _deliver(self, answered: tuple[int, Reply]) -> None:
+        if answered[0] not in self._flights:
+            return
+        ctx = self.ctx
+        if ctx is not None and ctx.state is not State.RUNNING:
+            ctx.run(self._send, answered)
+        else:
+            self._send(answered)
+
+    def _send(self, answered: tuple[int, Reply]) -> None:
+        number, reply = answered
+        flight = self._flights.pop(number, None)
+        if flight is None or flight.respond is None:
+            return
+        if flight.mutating:
+            self._writing -= 1
+        else:
+            self._reading -= 1
+        flight.respond(reply)
+
+    # --- verbs --------------------------------------------------------------------------------------------
+
+    def _call(self, request: Request) -> Call:
+        """Resource, rights and options of a request."""
+        registry = self.registry
+        assert registry is not None
+        resource = self.scheme.find(request.group, request.version, request.resource)
+        if resource is None:
+            raise no_such_resource()
+        if request.subresource:
+            sub = resource.subresource(request.subresource)
+            if sub is None:
+                raise no_such_resource()
+        why = self.authorizer.refuse(request.user, request)
+        if why is not None:
+            raise Refusal.of(status.forbidden(resource, request.name, why, subresource=request.subresource))
+        options = request.options
+        if resource.plural == "bindings":
+            resource = self.scheme.resource("pods")
+        call = Call(request, resource, registry, options=options, subresource=request.subresource)
+        if options and "dryRun" in options and request.verb not in READS:
+            if options["dryRun"] != "All":
+                raise _bad_dry_run(self.scheme, request)
+            call.dry_run = True
+        return call
+
+    def _steps(self, number: int, call: Call) -> Steps | None:
+        """The run of a request; None if it goes on by itself later."""
+        request = call.request
+        verb = request.verb
+        if request.subresource or request.resource == "bindings":
+            special = verbs_sub.verb_of(call)
+            if special is None:
+                raise method_not_allowed()
+            return special(call)
+        if verb == "get":
+            return self._get(number, call)
+        if verb == "list":
+            return self._list(number, call)
+        if verb == "deletecollection":
+            return self._delete_collection(call)
+        plain = {
+            "create": verbs.create,
+            "update": verbs.update,
+            "patch": verbs.patch,
+            "delete": verbs_delete.delete,
+        }
+        if verb not in plain:
+            raise method_not_allowed()
+        return plain[verb](call)
+
+    def _get(self, number: int, call: Call) -> Steps | None:
+        text = call.options.get("resourceVersion", "") if call.options else ""
+        if not text:
+            return verbs.get(call)
+        cache = self._cache(call)
+        rev = verbs_list.parse_list_revision(text, cache.direct)
+        if cache.direct:
+            return verbs.get(call)
+
+        def answer(fresh: bool) -> None:
+            if not fresh:
+                self._answer(number, _too_new(rev, cache), 0)
+                return
+            item = cache.get(call.key)
+            reply = call.not_found().reply() if item is None else Reply(200, item=item)
+            self._answer(number, reply, self.storage.latency_us(0))
+
+        assert self.caches is not None
+        self.caches.when_fresh(cache, rev, answer)
+        return None
+
+    def _list(self, number: int, call: Call) -> Steps | None:
+        options = call.options
+        matches = self._selection(call).matches
+        verbs_list.check_match(options, self.scheme.names.group("meta"))
+        cache = self._cache(call)
+        plan = verbs_list.plan_list(options, cache.direct)
+        if not plan.cached:
+            return verbs_list.list_stored(call, plan, matches)
+        prefix = self.scheme.prefix(call.resource, call.request.namespace)
+
+        def answer(fresh: bool) -> None:
+            if not fresh:
+                self._answer(number, _too_new(plan.rev, cache), 0)
+                return
+            reply = verbs_list.page_reply(cache.page(prefix), plan, matches, prefix)
+            self._answer(number, reply, self.storage.latency_us(0))
+
+        assert self.caches is not None
+        self.caches.when_fresh(cache, plan.rev, answer)
+        return None
+
+    def _delete_collection(self, call: Call) -> Steps:
+        matches = self._selection(call).matches
+        options = call.options
+        verbs_list.check_match(options, self.scheme.names.group("meta"))
+        plan = verbs_list.plan_list({k: v for k, v in options.items() if k != "resourceVersion"}, True)
+        listed = yield from verbs_list.list_stored(call, plan, matches)
+        assert listed.items is not None
+        return (yield from verbs_delete.delete_collection(call, Page(listed.items, listed.revision)))
+
+    def _watch(self, call: Call) -> Reply:
+        caches = self.caches
+        assert caches is not None
+        request, options = call.request, call.options
+        selection = self._selection(call)
+        verbs_list.check_match(options, self.scheme.names.group("meta"), watching=True)
+        rev = verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
+        timeout = options.get("timeoutSeconds", "")
+        if timeout and not timeout.isdecimal():
+            raise bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax')
+        cache = self._cache(call)
+        watch = CacheWatch(
+            cache,
+            self.scheme.prefix(call.resource, request.namespace),
+            selection.matches,
+            key=selection.key,
+            value=selection.node,
+            deadline_us=caches.deadline_us(int(timeout or 0)),
+            bookmarks=is_true(options, "allowWatchBookmarks"),
+        )
+        return Reply(200, watch=caches.open(cache, watch, rev))
+
+    def _cache(self, call: Call) -> WatchCache:
+        assert self.caches is not None
+        return self.caches.of(call.resource)
+
+    def _selection(self, call: Call) -> Selection:
+        return select(self.scheme, call)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a list or watch wants.  key: of the one object it can match; node: of the one node (pods)."""
+
+    matches: Callable[[Obj], bool] | None = None
+    key: str = ""
+    node: str = ""
+
+
+EVERYTHING = Selection()
+
+
+def select(scheme: Scheme, call: Call) -> Selection:
+    """Label and field selector of a request as one predicate."""
+    options, request = call.options, call.request
+    label_text, field_text = options.get("labelSelector", ""), options.get("fieldSelector", "")
+    if request.name:  # a watch of one object by its path
+        field_text = f"metadata.name={request.name}"
+    if not label_text and not field_text:
+        return EVERYTHING
+    try:
+        labels = selectors.parse_labels(label_text)
+        fields = selectors.parse_fields(call.resource, field_text)
+    except selectors.SelectorError as error:
+        raise bad_request(str(error)) from None
+    name = fields.exact("metadata.name") or ""
+    namespace = request.namespace or fields.exact("metadata.namespace") or ""
+    key = (
+        scheme.key(call.resource, namespace, name)
+        if name and (namespace or not call.resource.namespaced)
+        else ""
+    )
+    node = (fields.exact("spec.nodeName") or "") if call.resource.plural == "pods" else ""
+    if labels.empty:
+        return Selection(fields.matches, key, node)
+    if fields.empty:
+        return Selection(lambda obj: labels.matches(obj["metadata"].get("labels")), key, node)
+    return Selection(
+        lambda obj: labels.matches(obj["metadata"].get("labels")) and fields.matches(obj), key, node
+    )
+
+
+def _too_new(rev: int, cache: WatchCache) -> Reply:
+    return Refusal.of(status.revision_too_large(rev, cache.revision())).reply()
+
+
+def _bad_dry_run(scheme: Scheme, request: Request) -> Refusal:
+    kinds = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
+    kind = kinds.get(request.verb, "DeleteOptions")
+    value = request.options["dryRun"]
+    cause = _Unsupported("dryRun", f'Unsupported value: []string{{"{value}"}}: supported values: "All"')
+    return Refusal.of(status.invalid(scheme.names.group("meta"), kind, "", [cause]))
+
+
+class _Unsupported:
+    reason = "FieldValueNotSupported"
+
+    def __init__(self, field: str, message: str) -> None:
+        self.field = field
+        self.message = message
+
+
+class _Compactor:
+    """Every interval, compacts to the revision noted one interval before, if no other replica did."""
+
+    def __init__(self, server: ApiServer, ctx: Context) -> None:
+        self._server = server
+        self._ctx = ctx
+        self._version = server.storage.compaction.version
+        self._rev = 0
+        self._again()
+
+    def _again(self) -> None:
+        self._ctx.call_later_us(self._server.options.compaction_interval_us, self._round)
+
+    def _round(self, _: Any) -> None:
+        storage = self._server.storage
+        if storage.prompt:
+            if storage.compaction.settle(self._version) and self._rev:
+                storage.compact(self._rev)
+            self._version = storage.compaction.version
+            self._rev = storage.store.revision
+        self._again()

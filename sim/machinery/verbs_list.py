@@ -1,0 +1,194 @@
+"""Lists: which revision a list is answered at, from where, in what pages.
+
+Turns list options into a `ListPlan` by upstream's tables, and a plan that the store answers into pages; continue
+tokens carry the revision and the key to go on from.
+
+Holds: all pages of one list show one revision; a token older than history is refused with a token that goes on
+inconsistently.
+
+Mirrors  kubernetes v1.25 apiserver pkg/storage/{cacher/cacher.go (List), etcd3/store.go (GetList), continue.go},
+         apimachinery pkg/apis/meta/internalversion/validation.
+Differs  a selector filters one range of the store instead of growing chunks; `resourceVersion=0` lists come in key
+         order, not in random order.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as BadBase64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sim.machinery import status
+from sim.machinery.api import Obj, Reply
+from sim.machinery.store import Compacted, FutureRevision, Item, Page, Range, Unavailable
+from sim.machinery.verbs_call import Call, Refusal, Steps, bad_request, internal, unavailable
+
+INT64_MAX = (1 << 63) - 1
+TOKEN_VERSION = "meta.k8s.io/v1"
+INCONSISTENT = -1  # revision in a token that goes on at whatever is there
+Matches = Callable[[Obj], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ListPlan:
+    """cached: answer from the watch cache, at `rev` or newer; otherwise from the store at `rev` (0: now).
+
+    newer: the store may answer anything from `rev` on (NotOlderThan with a limit)
+    start: key to go on from, relative to the prefix
+    """
+
+    cached: bool
+    rev: int = 0
+    limit: int = 0
+    start: str = ""
+    newer: bool = False
+    continued: bool = False
+
+
+class _Cause:
+    field = "resourceVersionMatch"
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        self.message = message
+
+
+def check_match(options: Mapping[str, str], group: str, watching: bool = False) -> None:
+    """resourceVersionMatch against the other options: 422 of the options object."""
+    match, rev = options.get("resourceVersionMatch", ""), options.get("resourceVersion", "")
+    if not match:
+        return
+    causes = []
+    texts = []
+    if watching:
+        texts.append("resourceVersionMatch is forbidden for watch")
+    elif not rev:
+        texts.append("resourceVersionMatch is forbidden unless resourceVersion is provided")
+    if options.get("continue"):
+        texts.append("resourceVersionMatch is forbidden when continue is provided")
+    causes = [_Cause("FieldValueForbidden", f"Forbidden: {text}") for text in texts]
+    if match not in ("Exact", "NotOlderThan"):
+        text = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        causes.append(_Cause("FieldValueNotSupported", text))
+    if match == "Exact" and rev == "0":
+        text = 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        causes.append(_Cause("FieldValueForbidden", text))
+    if causes:
+        raise Refusal.of(status.invalid(group, "ListOptions", "", causes))
+
+
+def parse_limit(options: Mapping[str, str]) -> int:
+    text = options.get("limit")
+    if text is None:
+        return 0
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdecimal()):
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    if int(text) > INT64_MAX:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return max(0, int(text))
+
+
+def parse_list_revision(text: str, stored: bool) -> int:
+    """Garbage is 400 where the store answers, a bare 500 of upstream where the cache does."""
+    if not text:
+        return 0
+    if not text.isdecimal():
+        message = (
+            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+        raise bad_request(f"invalid resource version: {message}") if stored else internal(message)
+    return int(text)
+
+
+def plan_list(options: Mapping[str, str], direct: bool) -> ListPlan:
+    """Where a list is served from.  direct: this resource has no watch cache."""
+    limit = parse_limit(options)
+    text, match, token = (options.get(k, "") for k in ("resourceVersion", "resourceVersionMatch", "continue"))
+    from_store = direct or not text or bool(token) or match == "Exact" or (limit > 0 and text != "0")
+    rev = parse_list_revision(text, from_store)
+    if token:
+        if rev:
+            raise bad_request("specifying resource version is not allowed when using continue")
+        token_rev, start = decode_token(token)
+        return ListPlan(False, max(token_rev, 0), limit, start, continued=token_rev != INCONSISTENT)
+    if not from_store:
+        return ListPlan(True, rev)
+    if direct and not match and not limit and rev:
+        return ListPlan(False, rev, newer=True)
+    return ListPlan(False, rev, limit, newer=match == "NotOlderThan")
+
+
+def encode_token(rev: int, start: str) -> str:
+    data = json.dumps({"v": TOKEN_VERSION, "rv": rev, "start": start}, separators=(",", ":"))
+    return urlsafe_b64encode(data.encode()).decode().rstrip("=")
+
+
+def decode_token(token: str) -> tuple[int, str]:
+    """Revision and relative key of a continue token."""
+    try:
+        data = json.loads(urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    except (ValueError, BadBase64):
+        raise bad_request(
+            f"continue key is not valid: illegal base64 data at input byte {len(token) // 4 * 4}"
+        ) from None
+    if not isinstance(data, dict) or data.get("v") != TOKEN_VERSION:
+        raise bad_request("continue key is not valid: server does not recognize this encoded version")
+    if not data.get("rv"):
+        raise bad_request(
+            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+        )
+    start = data.get("start", "")
+    if not start or ".." in start.split("/"):
+        raise bad_request("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")
+    return int(data["rv"]), start
+
+
+def list_stored(call: Call, plan: ListPlan, matches: Matches | None) -> Steps:
+    """A list answered by the store."""
+    prefix = call.registry.scheme.prefix(call.resource, call.request.namespace)
+    start = prefix + plan.start if plan.start else ""
+    rev = 0 if plan.newer else plan.rev
+    answer = yield Range(prefix, start, plan.limit if matches is None else 0, rev)
+    if isinstance(answer, Unavailable):
+        unavailable(answer)
+    if isinstance(answer, Compacted):
+        if plan.continued:
+            more = encode_token(INCONSISTENT, plan.start)
+            raise Refusal.of(status.continue_expired(more))
+        raise Refusal.of(status.compacted("list"))
+    if isinstance(answer, FutureRevision):
+        raise internal("etcdserver: mvcc: required revision is a future revision")
+    assert isinstance(answer, Page)
+    if plan.newer and answer.rev < plan.rev:
+        raise Refusal.of(status.revision_too_large(plan.rev, answer.rev, 0))
+    return page_reply(answer, plan, matches, prefix)
+
+
+def page_reply(page: Page, plan: ListPlan, matches: Matches | None, prefix: str) -> Reply:
+    """A page as a reply; with a selector the limit counts what matches."""
+    items, more = page.items, page.more
+    remaining: int | None = page.remaining if more else None
+    if matches is not None:
+        items, more = _matching(page.items, matches, plan.limit)
+        remaining = None
+    if not more:
+        return Reply(200, items=items, revision=page.rev)
+    token = encode_token(page.rev, items[-1].key[len(prefix) :] + "\0")
+    return Reply(200, items=items, revision=page.rev, more=token, remaining=remaining)
+
+
+def _matching(items: list[Item], matches: Matches, limit: int) -> tuple[list[Item], bool]:
+    """Up to `limit` matching items, and whether keys are left behind the last of them."""
+    if not limit:
+        return [item for item in items if matches(item.obj)], False
+    out: list[Item] = []
+    for index, item in enumerate(items):
+        if matches(item.obj):
+            out.append(item)
+            if len(out) == limit:
+                # Quirk: a page that fills exactly goes on, though nothing behind may match.
+                return out, index + 1 < len(items)
+    return out, False

@@ -1,0 +1,228 @@
+"""The verbs through a real server on the virtual clock (timing cases 50 to 54)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.actor.apiserver.cluster import Plane, lease, plane
+
+POD: dict[str, Any] = {
+    "metadata": {"name": "p", "labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False},
+}
+
+
+async def make_account(p: Plane) -> None:
+    made = await p.ask("create", "serviceaccounts", body={"metadata": {"name": "default"}})
+    assert made.code == 201, made
+
+
+async def bound_pod(p: Plane, name: str, ready: bool = True) -> None:
+    made = await p.ask("create", "pods", body={**POD, "metadata": {**POD["metadata"], "name": name}})
+    assert made.code == 201, made
+    target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n1"}}
+    assert (await p.ask("create", "pods", name=name, subresource="binding", body=target)).code == 201
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": str(ready)}]}
+    patch = await p.ask(
+        "patch",
+        "pods",
+        name=name,
+        subresource="status",
+        body={"status": status},
+        content_type="application/strategic-merge-patch+json",
+    )
+    assert patch.code == 200, patch
+
+
+async def test_a_created_object_has_uid_time_and_revision_and_can_be_read() -> None:
+    async with plane() as p:
+        made = await p.ask("create", "leases", body=lease("a"))
+        assert made.code == 201
+        metadata = made.obj["metadata"]
+        assert metadata["namespace"] == "default" and len(metadata["uid"]) == 36
+        assert metadata["creationTimestamp"] == "2026-01-01T00:00:00Z"
+        again = await p.ask("get", "leases", name="a")
+        assert again.item is made.item
+        assert again.item is not None and again.item.managed[0].manager == "test"
+        taken = await p.ask("create", "leases", body=lease("a"))
+        assert (taken.code, taken.reason) == (409, "AlreadyExists")
+        assert taken.message.endswith('"a" already exists')
+
+
+async def test_the_second_put_of_one_revision_conflicts_and_an_equal_put_writes_nothing() -> None:
+    async with plane() as p:
+        made = await p.ask("create", "leases", body=lease("a"))
+        first = {**made.obj, "spec": {"holderIdentity": "one"}}
+        done = await p.ask("update", "leases", name="a", body=first)
+        assert done.code == 200 and done.obj["spec"] == {"holderIdentity": "one"}
+        late = await p.ask("update", "leases", name="a", body={**made.obj, "spec": {"holderIdentity": "two"}})
+        assert (late.code, late.reason) == (409, "Conflict")
+        before = p.storage.store.revision
+        same = await p.ask("update", "leases", name="a", body=done.obj)
+        assert same.code == 200 and same.item is done.item and p.storage.store.revision == before
+
+
+async def test_a_lease_needs_a_revision_to_be_updated_and_a_config_map_does_not() -> None:
+    async with plane() as p:
+        await p.ask("create", "leases", body=lease("a"))
+        refused = await p.ask("update", "leases", name="a", body=lease("a", holderIdentity="x"))
+        assert refused.code == 422 and "must be specified for an update" in refused.message
+        body = {"metadata": {"name": "m"}, "data": {"k": "1"}}
+        await p.ask("create", "configmaps", body=body)
+        done = await p.ask("update", "configmaps", name="m", body={**body, "data": {"k": "2"}})
+        assert done.code == 200 and done.obj["data"] == {"k": "2"}
+        assert done.obj["metadata"]["uid"]
+
+
+async def test_a_finalizer_keeps_a_deleted_object_until_it_is_removed() -> None:
+    async with plane() as p:
+        body = {"metadata": {"name": "m", "finalizers": ["example.com/f"]}}
+        await p.ask("create", "configmaps", body=body)
+        marked = await p.ask("delete", "configmaps", name="m")
+        assert marked.code == 200 and marked.obj["metadata"]["deletionTimestamp"]
+        grow = {"metadata": {"finalizers": ["example.com/f", "example.com/g"]}}
+        merge = "application/merge-patch+json"
+        refused = await p.ask("patch", "configmaps", name="m", body=grow, content_type=merge)
+        assert refused.code == 422 and "no new finalizers can be added" in refused.message
+        before = p.storage.store.revision
+        gone = await p.ask(
+            "patch", "configmaps", name="m", body={"metadata": {"finalizers": None}}, content_type=merge
+        )
+        assert gone.code == 200 and p.storage.store.revision == before + 1
+        assert (await p.ask("get", "configmaps", name="m")).code == 404
+
+
+async def test_a_pod_on_a_node_is_deleted_gracefully_and_its_grace_only_shrinks() -> None:
+    async with plane() as p:
+        await make_account(p)
+        await bound_pod(p, "a")
+        marked = await p.ask("delete", "pods", name="a")
+        assert marked.obj["metadata"]["deletionGracePeriodSeconds"] == 30
+        for grace, left in ((60, 30), (10, 10), (20, 10)):
+            reply = await p.ask("delete", "pods", name="a", options={"gracePeriodSeconds": grace})
+            assert reply.obj["metadata"]["deletionGracePeriodSeconds"] == left
+        done = await p.ask("delete", "pods", name="a", body={"gracePeriodSeconds": 0})
+        assert done.code == 200
+        assert (await p.ask("get", "pods", name="a")).code == 404
+
+
+async def test_an_unscheduled_pod_is_deleted_at_once() -> None:
+    async with plane() as p:
+        await make_account(p)
+        made = await p.ask("create", "pods", body=POD)
+        assert made.obj["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+        assert (await p.ask("delete", "pods", name="p")).code == 200
+        assert (await p.ask("get", "pods", name="p")).code == 404
+
+
+async def test_a_pod_is_bound_once() -> None:
+    async with plane() as p:
+        await make_account(p)
+        await bound_pod(p, "a")
+        pod = (await p.ask("get", "pods", name="a")).obj
+        assert pod["spec"]["nodeName"] == "n1"
+        types = {c["type"]: c["status"] for c in pod["status"]["conditions"]}
+        assert types == {"PodScheduled": "True", "Ready": "True"}
+        target = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n2"}}
+        again = await p.ask("create", "pods", name="a", subresource="binding", body=target)
+        assert again.code == 409 and 'already assigned to node "n1"' in again.message
+
+
+async def budget(p: Plane, allowed: int, healthy: int, name: str = "b") -> None:
+    body = {
+        "metadata": {"name": name},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    made = await p.ask("create", "poddisruptionbudgets", body=body)
+    assert made.code == 201, made
+    status = {
+        "observedGeneration": 1,
+        "disruptionsAllowed": allowed,
+        "currentHealthy": healthy,
+        "desiredHealthy": 2,
+        "expectedPods": 3,
+    }
+    done = await p.ask(
+        "update", "poddisruptionbudgets", name=name, subresource="status", body={**made.obj, "status": status}
+    )
+    assert done.code == 200, done
+
+
+async def evict(p: Plane, name: str) -> Any:
+    return await p.ask("create", "pods", name=name, subresource="eviction", body={"metadata": {"name": name}})
+
+
+async def test_an_eviction_spends_the_budget_and_is_refused_when_it_is_spent() -> None:
+    async with plane() as p:
+        await make_account(p)
+        for name in ("a", "b", "c"):
+            await bound_pod(p, name)
+        await budget(p, 1, 3)
+        assert (await evict(p, "a")).code == 201
+        status = (await p.ask("get", "poddisruptionbudgets", name="b")).obj["status"]
+        assert status["disruptionsAllowed"] == 0 and list(status["disruptedPods"]) == ["a"]
+        refused = await evict(p, "b")
+        assert (refused.code, refused.reason, refused.headers) == (429, "TooManyRequests", {})
+        assert refused.body["details"]["causes"][0]["reason"] == "DisruptionBudget"
+        await bound_pod(p, "d", ready=False)
+        assert (await evict(p, "d")).code == 201
+        await budget(p, 1, 3, "second")
+        assert (await evict(p, "c")).code == 500
+
+
+async def test_generation_counts_spec_changes_and_scale_writes_but_not_status() -> None:
+    async with plane() as p:
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+        made = await p.ask("create", "replicasets", body={"metadata": {"name": "r"}, "spec": spec})
+        assert made.code == 201 and made.obj["metadata"]["generation"] == 1
+        status = {**made.obj, "status": {"replicas": 1}, "spec": {**spec, "replicas": 9}}
+        done = await p.ask("update", "replicasets", name="r", subresource="status", body=status)
+        assert done.obj["metadata"]["generation"] == 1 and done.obj["spec"]["replicas"] == 1
+        scale = (await p.ask("get", "replicasets", name="r", subresource="scale")).body
+        assert (scale["spec"], scale["status"]) == ({"replicas": 1}, {"replicas": 1, "selector": "a=b"})
+        scaled = await p.ask(
+            "update", "replicasets", name="r", subresource="scale", body={**scale, "spec": {"replicas": 4}}
+        )
+        assert scaled.body["spec"] == {"replicas": 4}
+        now = (await p.ask("get", "replicasets", name="r")).obj
+        assert (now["metadata"]["generation"], now["spec"]["replicas"]) == (2, 4)
+
+
+async def test_services_get_addresses_of_their_own() -> None:
+    async with plane() as p:
+        seen = {"10.0.0.1"}
+        for n in range(5):
+            body = {"metadata": {"name": f"s{n}"}, "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}}
+            made = await p.ask("create", "services", body=body)
+            assert made.code == 201, made
+            assert made.obj["spec"]["clusterIPs"] == [made.obj["spec"]["clusterIP"]]
+            seen.add(made.obj["spec"]["clusterIP"])
+        assert len(seen) == 6
+        taken = {"metadata": {"name": "t"}, "spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 80}]}}
+        refused = await p.ask("create", "services", body=taken)
+        assert refused.code == 422 and "provided IP is already allocated" in refused.message
+
+
+async def test_a_dry_run_answers_and_stores_nothing() -> None:
+    async with plane() as p:
+        before = p.storage.store.revision
+        made = await p.ask("create", "leases", body=lease("a"), options={"dryRun": "All"})
+        assert made.code == 201 and "resourceVersion" not in made.obj["metadata"]
+        assert p.storage.store.revision == before
+        bad = await p.ask("create", "leases", body=lease("a"), options={"dryRun": ""})
+        assert bad.code == 422
+
+
+async def test_generated_names_differ_and_deletecollection_takes_what_matches() -> None:
+    async with plane() as p:
+        names = []
+        for n in range(4):
+            body = {"metadata": {"generateName": "x-", "labels": {"half": str(n % 2)}}}
+            names.append((await p.ask("create", "configmaps", body=body)).obj["metadata"]["name"])
+        assert len(set(names)) == 4 and all(name.startswith("x-") and len(name) == 7 for name in names)
+        gone = await p.ask("deletecollection", "configmaps", options={"labelSelector": "half=1"})
+        assert gone.items is not None and len(gone.items) == 2
+        left = await p.ask("list", "configmaps")
+        assert left.items is not None
+        assert [i.obj["metadata"]["labels"]["half"] for i in left.items] == ["0", "0"]
