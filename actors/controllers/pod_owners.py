@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from actors.controllers.shell import Expectations, controller_ref, in_parallel, slow_start
-from sim.machinery.api import Obj, Reply, Request
+from sim.machinery.api import Obj, Reply
 from sim.machinery.selectors import from_selector
 from sim.units import SECOND, parse_time
 
@@ -231,8 +231,9 @@ class PodEvents:
 
     def updated(self, old: Obj, new: Obj) -> None:
         ref = controller_of(new)
-        if ref is not None and ref["kind"] != self._kind and old["metadata"] is new["metadata"]:
-            return
+        if ref is not None and ref["kind"] != self._kind:
+            if old["metadata"].get("ownerReferences") == new["metadata"].get("ownerReferences"):
+                return
         if not pod_changed(old, new):
             return
         if is_deleting(new):
@@ -291,24 +292,6 @@ def created_or_terminating(reply: Reply) -> bool:
     return reply.ok or is_terminating_refusal(reply)
 
 
-def send_create(client: Client, group: str, version: str, resource: str, obj: Obj) -> Callable[[Any], None]:
-    request = Request(
-        verb="create",
-        group=group,
-        version=version,
-        resource=resource,
-        namespace=obj["metadata"].get("namespace", ""),
-        body=obj,
-        user=client.user,
-    )
-    return lambda on_reply: client.call(request, on_reply)
-
-
-def send_delete(client: Client, resource: str, namespace: str, name: str) -> Callable[[Any], None]:
-    request = Request(verb="delete", resource=resource, namespace=namespace, name=name, user=client.user)
-    return lambda on_reply: client.call(request, on_reply)
-
-
 @dataclass(slots=True)
 class PodControl:
     """Creates and deletes pods of owners, with the owner's events and its expectations."""
@@ -325,9 +308,7 @@ class PodControl:
 
         def send(index: int, on_reply: Callable[[Reply], None]) -> None:
             pod = pods(index)
-            request = Request(
-                verb="create", resource="pods", namespace=namespace, body=pod, user=self.client.user
-            )
+            request = self.client.request("create", "pods", namespace, body=pod)
 
             def settled(reply: Reply) -> None:
                 if reply.ok:
@@ -374,7 +355,7 @@ class PodControl:
                         )
                 on_reply(reply)
 
-            send_delete(self.client, "pods", meta["namespace"], meta["name"])(settled)
+            self.client.call(self.client.request("delete", "pods", meta["namespace"], meta["name"]), settled)
 
         replies = await in_parallel(self.env.ctx, len(pods), send)
         return next((r.message for r in replies if not r.ok and r.reason != "NotFound"), None)

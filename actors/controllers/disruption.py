@@ -1,0 +1,282 @@
+"""Disruption loop: how many pods of a PodDisruptionBudget may be evicted now.
+
+Turns a budget, its pods and the scales of their controllers into the budget's status; evictions are granted by
+the API server from that status.
+
+Holds: nothing is allowed where the count of expected pods is not known (fail safe); a pod whose eviction was
+granted counts as gone for 120 s.
+
+Mirrors  kubernetes v1.25 pkg/controller/disruption/disruption.go.
+Differs  the recheck queue is the budget's own delayed add; a pod update that changes neither labels, readiness,
+         phase, owner nor deletion queues nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.controllers.pod_owners import (
+    NAMESPACE_INDEX,
+    controller_of,
+    index_by_namespace,
+    int_or_percent,
+    is_deleting,
+    is_ready,
+    key_of,
+    pod_changed,
+)
+from actors.controllers.shell import Env, run_workers
+from sim.machinery.api import Obj
+from sim.machinery.selectors import from_selector
+from sim.units import SECOND, format_time, parse_time
+
+RESOURCE = "poddisruptionbudgets"
+DELETION_TIMEOUT_US = 2 * 60 * SECOND  # disruption.go: DeletionTimeout
+ALLOWED = "DisruptionAllowed"
+
+
+async def start(env: Env) -> None:
+    loop = DisruptionLoop(env)
+    await env.informers.start_and_sync()
+    run_workers(env, loop.queue, loop.sync, 1)
+
+
+# --- pure decisions ---------------------------------------------------------------------------------------
+
+
+def needs_scale(budget: Obj) -> bool:
+    """Whether expected pods are counted by the scale of their controllers and not by the pods themselves."""
+    spec = budget["spec"]
+    if spec.get("maxUnavailable") is not None:
+        return True
+    return isinstance(spec.get("minAvailable"), str)
+
+
+def desired_healthy(budget: Obj, expected: int) -> int:
+    """Pods that must stay healthy; both kinds of percentages round up."""
+    spec = budget["spec"]
+    if spec.get("maxUnavailable") is not None:
+        return max(0, expected - int_or_percent(spec["maxUnavailable"], expected, True))
+    return int_or_percent(spec.get("minAvailable", 0), expected, True)
+
+
+def disrupted_pods(
+    budget: Obj, pods: Sequence[Obj], wall_us: int
+) -> tuple[dict[str, str], list[Obj], int | None]:
+    """(evictions still awaited, pods that should be gone by now, when to look again)."""
+    granted = budget.get("status", {}).get("disruptedPods") or {}
+    kept: dict[str, str] = {}
+    late: list[Obj] = []
+    recheck_us: int | None = None
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        if is_deleting(pod) or name not in granted:
+            continue
+        expires_us = parse_time(granted[name]) + DELETION_TIMEOUT_US
+        if expires_us < wall_us:
+            late.append(pod)
+        else:
+            kept[name] = granted[name]
+            recheck_us = expires_us if recheck_us is None else min(recheck_us, expires_us)
+    return kept, late, recheck_us
+
+
+def count_healthy(pods: Sequence[Obj], disrupted: dict[str, str]) -> int:
+    return sum(
+        1
+        for pod in pods
+        if not is_deleting(pod) and pod["metadata"]["name"] not in disrupted and is_ready(pod)
+    )
+
+
+def next_status(budget: Obj, healthy: int, expected: int, disrupted: dict[str, str], wall_us: int) -> Obj:
+    """The whole status (Quirk: the condition is made anew, so its transition time is that of the write)."""
+    desired = desired_healthy(budget, expected)
+    allowed = max(0, healthy - desired) if expected > 0 else 0
+    generation = budget["metadata"].get("generation", 0)
+    condition = {
+        "type": ALLOWED,
+        "status": "True" if allowed else "False",
+        "observedGeneration": generation,
+        "lastTransitionTime": format_time(wall_us),
+        "reason": "SufficientPods" if allowed else "InsufficientPods",
+        "message": "",
+    }
+    status: Obj = {
+        "observedGeneration": generation,
+        "disruptionsAllowed": allowed,
+        "currentHealthy": healthy,
+        "desiredHealthy": desired,
+        "expectedPods": expected,
+        "conditions": [condition],
+    }
+    if disrupted:
+        status["disruptedPods"] = disrupted
+    return status
+
+
+def is_up_to_date(budget: Obj, status: Obj) -> bool:
+    stored = budget.get("status") or {}
+    had = next((c for c in stored.get("conditions") or () if c["type"] == ALLOWED), None)
+    if had is None or any(had.get(k) != status["conditions"][0][k] for k in ("status", "observedGeneration")):
+        return False
+    return {**stored, "conditions": None} == {**status, "conditions": None}
+
+
+def failed_status(budget: Obj, message: str, wall_us: int) -> Obj:
+    stored = budget.get("status") or {}
+    conditions = list(stored.get("conditions") or ())
+    had = next((c for c in conditions if c["type"] == ALLOWED), None)
+    made = {
+        "type": ALLOWED,
+        "status": "False",
+        "observedGeneration": stored.get("observedGeneration", 0),
+        "lastTransitionTime": had["lastTransitionTime"]
+        if had is not None and had["status"] == "False"
+        else format_time(wall_us),
+        "reason": "SyncFailed",
+        "message": message,
+    }
+    return {
+        **stored,
+        "disruptionsAllowed": 0,
+        "conditions": [*(c for c in conditions if c["type"] != ALLOWED), made],
+    }
+
+
+# --- shell ------------------------------------------------------------------------------------------------
+
+
+class _Failed(Exception):
+    """The expected count is not known."""
+
+
+class DisruptionLoop:
+    def __init__(self, env: Env) -> None:
+        self.env = env
+        self.client = env.client("disruption-controller")
+        self.recorder = env.recorder("controllermanager", self.client)
+        self.queue = env.queue("disruption")
+        self.budgets = env.informers[RESOURCE]
+        self.pods = env.informers["pods"]
+        self.controllers = {
+            "ReplicationController": env.informers["replicationcontrollers"],
+            "ReplicaSet": env.informers["replicasets"],
+            "Deployment": env.informers["deployments"],
+            "StatefulSet": env.informers["statefulsets"],
+        }
+        index_by_namespace(self.budgets)
+        index_by_namespace(self.pods)
+        self.budgets.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
+        self.pods.on(add=self._pod_changed, update=self._pod_updated, delete=self._pod_changed)
+
+    def _changed(self, budget: Obj) -> None:
+        self.queue.add(key_of(budget))
+
+    def _pod_updated(self, old: Obj, new: Obj) -> None:
+        if self.budgets.objects and pod_changed(old, new):
+            self._pod_changed(new)
+
+    def _pod_changed(self, pod: Obj) -> None:
+        """One budget per pod is told (Quirk: of several the first, with an event on the pod)."""
+        budgets = self.budgets.by_index(NAMESPACE_INDEX, pod["metadata"]["namespace"])
+        if not budgets:
+            return
+        labels = pod["metadata"].get("labels") or {}
+        matching = [b for b in budgets if from_selector(b["spec"].get("selector")).matches(labels)]
+        if not matching:
+            return
+        if len(matching) > 1:
+            meta, chosen = pod["metadata"], matching[0]["metadata"]["name"]
+            text = (
+                f'Pod "{meta["namespace"]}"/"{meta["name"]}" matches multiple PodDisruptionBudgets.  '
+                f'Chose "{chosen}" arbitrarily.'
+            )
+            self.recorder.event(pod, "Warning", "MultiplePodDisruptionBudgets", text)
+        self.queue.add(key_of(matching[0]))
+
+    async def sync(self, key: str) -> str | None:
+        budget = self.budgets.get(key)
+        if budget is None:
+            return None
+        wall_us = self.env.ctx.wall_us()
+        selector = from_selector(budget["spec"].get("selector"))
+        pods = [
+            pod
+            for pod in self.pods.by_index(NAMESPACE_INDEX, budget["metadata"]["namespace"])
+            if selector.matches(pod["metadata"].get("labels") or {})
+        ]
+        if not pods:
+            self.recorder.event(budget, "Normal", "NoPods", "No matching pods found")
+        try:
+            expected = await self._expected(pods) if needs_scale(budget) else len(pods)
+        except _Failed as failed:
+            text = f"Failed to calculate the number of expected pods: {failed}"
+            self.recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
+            return await self._fail_safe(budget, str(failed))
+        if "minAvailable" not in budget["spec"] and not needs_scale(budget):
+            expected = 0
+        disrupted, late, recheck_us = disrupted_pods(budget, pods, wall_us)
+        namespace = budget["metadata"]["namespace"]
+        for pod in late:
+            # Quirk: upstream fills in the namespace twice
+            text = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
+            self.recorder.event(pod, "Warning", "NotDeleted", text)
+        status = next_status(budget, count_healthy(pods, disrupted), expected, disrupted, wall_us)
+        if not is_up_to_date(budget, status):
+            reply = await self.client.update(RESOURCE, {**budget, "status": status}, subresource="status")
+            if reply.reason in ("Conflict", "NotFound"):
+                return reply.message
+            if not reply.ok:
+                return await self._fail_safe(budget, reply.message)
+        if recheck_us is not None:
+            self.queue.add_after_us(key, recheck_us - wall_us)
+        return None
+
+    async def _fail_safe(self, budget: Obj, message: str) -> str | None:
+        status = failed_status(budget, message, self.env.ctx.wall_us())
+        reply = await self.client.update(RESOURCE, {**budget, "status": status}, subresource="status")
+        return None if reply.ok else reply.message
+
+    async def _expected(self, pods: Sequence[Obj]) -> int:
+        """Sum of the scales of the pods' distinct controllers; pods without one are skipped."""
+        scales: dict[str, int] = {}
+        for pod in pods:
+            ref = controller_of(pod)
+            if ref is None or ref["uid"] in scales:
+                continue
+            found = await self._scale(ref, pod["metadata"]["namespace"])
+            if found is None:
+                raise _Failed(f'found no controllers for pod "{pod["metadata"]["name"]}"')
+            uid, scale = found
+            scales[ref["uid"]] = 0  # this reference is settled
+            scales[uid] = scale
+        return sum(scales.values())
+
+    def _cached(self, ref: Obj, namespace: str) -> Obj | None:
+        informer = self.controllers.get(ref["kind"])
+        found = informer.get(f"{namespace}/{ref['name']}") if informer is not None else None
+        return found if found is not None and found["metadata"]["uid"] == ref["uid"] else None
+
+    async def _scale(self, ref: Obj, namespace: str) -> tuple[str, int] | None:
+        found = self._cached(ref, namespace)
+        if found is not None and ref["kind"] == "ReplicaSet":
+            above = controller_of(found)
+            if above is not None and above["kind"] == "Deployment":
+                found = self._cached(above, namespace)
+        if found is not None:
+            return found["metadata"]["uid"], int(found["spec"].get("replicas", 1))
+        resource = self.env.scheme.by_kind(ref["apiVersion"], ref["kind"])
+        if resource is None:
+            raise _Failed(f'no matches for kind "{ref["kind"]}" in version "{ref["apiVersion"]}"')
+        request = self.client.request("get", resource, namespace, ref["name"], subresource="scale")
+        reply = await self.client.ask(request)
+        if reply.ok:
+            scale = reply.obj
+            uid = scale["metadata"].get("uid", "")
+            return (uid, int(scale["spec"].get("replicas", 0))) if uid == ref["uid"] else None
+        if reply.reason != "NotFound":
+            raise _Failed(reply.message)
+        if resource.subresource("scale") is not None:
+            return None
+        raise _Failed(f"{resource.group_resource} does not implement the scale subresource")

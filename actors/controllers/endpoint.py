@@ -1,0 +1,233 @@
+"""Endpoints loop: the ready and not ready addresses of a Service's pods, in one object.
+
+Turns a Service and the pods it selects into subsets of addresses with equal ports.
+
+Holds: at most 1000 addresses are written; nothing is written where nothing differs (but a truncated object is
+compared untruncated, so it is written at every sync, as upstream).
+
+Mirrors  kubernetes v1.25 pkg/controller/endpoint/endpoints_controller.go, pkg/api/v1/endpoints/util.go.
+Differs  ports and subsets are in the order of the Service's ports (upstream: by an internal hash).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from actors.controllers.endpoint_pods import (
+    ServicePods,
+    TriggerTimes,
+    belongs,
+    find_port,
+    host_name,
+    is_headless,
+    is_ipv6,
+    pod_ips,
+    publishes_unready,
+    target_ref,
+)
+from actors.controllers.pod_owners import is_ready, key_of
+from actors.controllers.shell import Env, run_workers
+from sim.machinery.api import Obj
+
+if TYPE_CHECKING:
+    from sim.ident import Names
+
+RESOURCE = "endpoints"
+MAX_RETRIES = 15  # endpoints_controller.go: maxRetries
+MAX_CAPACITY = 1000  # endpoints_controller.go: maxCapacity
+TRUNCATED = "truncated"
+
+
+async def start(env: Env) -> None:
+    loop = EndpointLoop(env)
+    await env.informers.start_and_sync()
+    loop.queue_all()
+    run_workers(env, loop.queue, loop.sync, env.options.concurrent_endpoint_syncs, MAX_RETRIES)
+
+
+# --- pure decisions ---------------------------------------------------------------------------------------
+
+
+def address_of(pod: Obj, service: Obj) -> Obj | None:
+    """The pod's address in the Service's first family; None if it has none there."""
+    spec = service["spec"]
+    ips = pod_ips(pod)
+    families = spec.get("ipFamilies") or ()
+    cluster_ip = spec.get("clusterIP", "")
+    if families:
+        wants_v6 = families[0] == "IPv6"
+    else:
+        wants_v6 = is_ipv6(cluster_ip if cluster_ip not in ("", "None") else ips[0])
+    ip = next((ip for ip in ips if is_ipv6(ip) == wants_v6), None)
+    if ip is None:
+        return None
+    address: Obj = {"ip": ip}
+    hostname = host_name(pod, service)
+    if hostname:
+        address["hostname"] = hostname
+    if pod["spec"].get("nodeName"):
+        address["nodeName"] = pod["spec"]["nodeName"]
+    address["targetRef"] = target_ref(pod)
+    return address
+
+
+def ports_of(pod: Obj, service: Obj) -> list[Obj]:
+    ports = []
+    for port in service["spec"].get("ports") or ():
+        number = find_port(pod, port)
+        if number is not None:
+            made = {"name": port.get("name"), "port": number, "protocol": port.get("protocol", "TCP")}
+            made["appProtocol"] = port.get("appProtocol")
+            ports.append({k: v for k, v in made.items() if v})
+    return ports
+
+
+def subsets_of(service: Obj, pods: Sequence[Obj]) -> list[Obj]:
+    """Addresses grouped by equal ports; within a group by address."""
+    unready = publishes_unready(service)
+    groups: dict[str, tuple[list[Obj], list[Obj], list[Obj]]] = {}
+    for pod in pods:
+        if not belongs(pod, unready):
+            continue
+        address = address_of(pod, service)
+        if address is None:
+            continue
+        ports = ports_of(pod, service)
+        if not ports and not (is_headless(service) and not service["spec"].get("ports")):
+            continue
+        _, ready, not_ready = groups.setdefault(repr(ports), (ports, [], []))
+        (ready if unready or is_ready(pod) else not_ready).append(address)
+    subsets = []
+    for ports, ready, not_ready in groups.values():
+        subset: Obj = {}
+        for name, addresses in (("addresses", ready), ("notReadyAddresses", not_ready)):
+            if addresses:
+                subset[name] = sorted(addresses, key=lambda a: (a["ip"], a["targetRef"]["uid"]))
+        if ports:
+            subset["ports"] = ports
+        subsets.append(subset)
+    return subsets
+
+
+def address_count(subsets: Sequence[Obj], *fields: str) -> int:
+    return sum(len(subset.get(field) or ()) for subset in subsets for field in fields)
+
+
+def truncate(subsets: list[Obj]) -> tuple[list[Obj], bool]:
+    """At most 1000 addresses, ready ones first, each subset its share rounded up."""
+    if address_count(subsets, "addresses", "notReadyAddresses") <= MAX_CAPACITY:
+        return subsets, False
+    ready = address_count(subsets, "addresses")
+    left = [dict(subset) for subset in subsets]
+    if ready >= MAX_CAPACITY:
+        for subset in left:
+            subset.pop("notReadyAddresses", None)
+        _share(left, "addresses", MAX_CAPACITY)
+    else:
+        _share(left, "notReadyAddresses", MAX_CAPACITY - ready)
+    return [subset for subset in left if subset.get("addresses") or subset.get("notReadyAddresses")], True
+
+
+def _share(subsets: Sequence[Obj], field: str, room: int) -> None:
+    total, left = address_count(subsets, field), room
+    for subset in subsets:
+        addresses = subset.get(field) or []
+        kept = min(-(-len(addresses) * room // total), left)
+        left -= kept
+        if kept:
+            subset[field] = addresses[:kept]
+        else:
+            subset.pop(field, None)
+
+
+def is_up_to_date(stored: Obj, service: Obj, subsets: list[Obj], names: Names) -> bool:
+    meta = stored["metadata"]
+    labels = {k: v for k, v in (meta.get("labels") or {}).items() if k != names.label_headless}
+    if labels != (service["metadata"].get("labels") or {}) or (stored.get("subsets") or []) != subsets:
+        return False
+    over = address_count(stored.get("subsets") or (), "addresses", "notReadyAddresses") > MAX_CAPACITY
+    return bool(((meta.get("annotations") or {}).get(names.annotation_over_capacity) == TRUNCATED) == over)
+
+
+def wanted_endpoints(
+    stored: Obj | None, service: Obj, subsets: list[Obj], trigger: str | None, names: Names
+) -> Obj:
+    """The object to write."""
+    meta = dict(stored["metadata"]) if stored is not None else {}
+    meta["name"], meta["namespace"] = service["metadata"]["name"], service["metadata"]["namespace"]
+    labels = dict(service["metadata"].get("labels") or {})
+    labels.pop(names.label_headless, None)
+    if is_headless(service):
+        labels[names.label_headless] = ""
+    annotations = dict(meta.get("annotations") or {})
+    annotations.pop(names.annotation_last_change_trigger_time, None)
+    if trigger is not None:
+        annotations[names.annotation_last_change_trigger_time] = trigger
+    subsets, truncated = truncate(subsets)
+    annotations.pop(names.annotation_over_capacity, None)
+    if truncated:
+        annotations[names.annotation_over_capacity] = TRUNCATED
+    for part, values in (("labels", labels), ("annotations", annotations)):
+        meta.pop(part, None)
+        if values:
+            meta[part] = values
+    made: Obj = {"apiVersion": "v1", "kind": "Endpoints", "metadata": meta}
+    if subsets:
+        made["subsets"] = subsets
+    return made
+
+
+# --- shell ------------------------------------------------------------------------------------------------
+
+
+class EndpointLoop:
+    def __init__(self, env: Env) -> None:
+        self.env = env
+        self.names = env.names
+        self.client = env.client("endpoint-controller")
+        self.recorder = env.recorder("endpoint-controller", self.client)
+        self.queue = env.queue("endpoint")
+        self.services = env.informers["services"]
+        self.endpoints = env.informers[RESOURCE]
+        self.triggers = TriggerTimes()
+        batch_us = env.options.endpoint_updates_batch_period_us
+        self.watcher = ServicePods(self.services, env.informers["pods"], self.queue, batch_us)
+        self.services.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
+        self.endpoints.on(delete=self._changed)
+
+    def _changed(self, obj: Obj) -> None:
+        self.queue.add(key_of(obj))
+
+    def queue_all(self) -> None:
+        """Endpoints whose Service vanished while nobody looked are found once, at the start."""
+        for obj in self.endpoints.list():
+            if self.names.annotation_leader not in (obj["metadata"].get("annotations") or {}):
+                self.queue.add(key_of(obj))
+
+    async def sync(self, key: str) -> str | None:
+        namespace, _, name = key.partition("/")
+        service = self.services.get(key)
+        if service is None:
+            self.triggers.forget(key)
+            reply = await self.client.delete(RESOURCE, namespace, name)
+            return None if reply.ok or reply.reason == "NotFound" else reply.message
+        if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
+            return None
+        pods = self.watcher.pods_of(service)
+        trigger = self.triggers.compute(service, pods)
+        subsets = subsets_of(service, pods)
+        stored = self.endpoints.get(key)
+        if stored is not None and is_up_to_date(stored, service, subsets, self.names):
+            return None
+        wanted = wanted_endpoints(stored, service, subsets, trigger, self.names)
+        if stored is None:
+            reply = await self.client.create(RESOURCE, namespace, wanted)
+            what = ("FailedToCreateEndpoint", f"Failed to create endpoint for service {namespace}/{name}")
+        else:
+            reply = await self.client.update(RESOURCE, wanted)
+            what = ("FailedToUpdateEndpoint", f"Failed to update endpoint {namespace}/{name}")
+        if reply.ok:
+            return None
+        self.recorder.event(wanted, "Warning", what[0], f"{what[1]}: {reply.message}")
+        return reply.message

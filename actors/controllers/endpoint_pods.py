@@ -1,0 +1,205 @@
+"""What both endpoint loops share: which Services a pod event concerns, ports, addresses, trigger times.
+
+Turns pod events into keys of Services (`ServicePods`), a Service's ports into a pod's, and what changed since
+the last sync into `last-change-trigger-time` (`TriggerTimes`).
+
+Holds: a pod event in a cluster of many Services costs one look-up per label of the pod; the order of pods is
+that of their keys.
+
+Mirrors  kubernetes v1.25 pkg/controller/util/endpoint/{controller_utils.go,trigger_time_tracker.go},
+         pkg/controller/endpoint/endpoints_controller.go (addresses), pkg/api/v1/pod/util.go (FindPort).
+Differs  Services are found by an index on one pair of their selector; upstream caches selectors and tries all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from actors.controllers.pod_owners import condition_of, index_by_namespace, is_deleting, is_ready, key_of
+from sim.machinery.api import Obj
+from sim.units import format_time, parse_time
+
+if TYPE_CHECKING:
+    from sim.client import Informer, WorkQueue
+
+SELECTOR_INDEX = "selector-pair"
+LABEL_INDEX = "label-pair"
+
+
+def selector_values(service: Obj) -> tuple[str, ...]:
+    """One pair of the selector, with the namespace; none for a Service without selector."""
+    selector = service["spec"].get("selector")
+    if not selector:
+        return ()
+    key = min(selector)
+    return (f"{service['metadata']['namespace']}/{key}={selector[key]}",)
+
+
+def label_values(pod: Obj) -> tuple[str, ...]:
+    meta = pod["metadata"]
+    namespace = meta["namespace"]
+    return tuple(f"{namespace}/{k}={v}" for k, v in (meta.get("labels") or {}).items())
+
+
+def _matches(selector: dict[str, str], labels: dict[str, str]) -> bool:
+    return all(labels.get(k) == v for k, v in selector.items())
+
+
+def endpoint_changed(old: Obj, new: Obj) -> tuple[bool, bool]:
+    """(what an endpoint shows changed, labels or host names changed)."""
+    before, after = old["metadata"], new["metadata"]
+    labels = before.get("labels") != after.get("labels") or any(
+        old["spec"].get(part) != new["spec"].get(part) for part in ("hostname", "subdomain")
+    )
+    if is_deleting(new) or is_deleting(old):
+        # Quirk: upstream compares the two timestamps by pointer, so any update of a deleting pod counts
+        return True, labels
+    was, now = old.get("status", {}), new.get("status", {})
+    if was is now:
+        return False, labels
+    changed = was.get("podIPs") != now.get("podIPs") or is_ready(old) != is_ready(new)
+    return changed, labels
+
+
+class ServicePods:
+    """Pod handlers of a loop over Services."""
+
+    def __init__(self, services: Informer, pods: Informer, queue: WorkQueue[str], batch_us: int) -> None:
+        self._services = services
+        self._pods = pods
+        self._queue = queue
+        self._batch_us = batch_us
+        index_by_namespace(services)
+        services.add_index(SELECTOR_INDEX, selector_values)
+        pods.add_index(LABEL_INDEX, label_values)
+        pods.on(add=self._changed, update=self._updated, delete=self._changed)
+
+    def services_of(self, pod: Obj) -> list[str]:
+        labels = pod["metadata"].get("labels")
+        if not labels:
+            return []
+        namespace = pod["metadata"]["namespace"]
+        return [
+            key_of(service)
+            for k, v in labels.items()
+            for service in self._services.by_index(SELECTOR_INDEX, f"{namespace}/{k}={v}")
+            if _matches(service["spec"]["selector"], labels)
+        ]
+
+    def pods_of(self, service: Obj) -> list[Obj]:
+        """The pods a Service selects, by key."""
+        selector = service["spec"]["selector"]
+        found = self._pods.by_index(LABEL_INDEX, selector_values(service)[0])
+        selected = [pod for pod in found if _matches(selector, pod["metadata"].get("labels") or {})]
+        return sorted(selected, key=key_of)
+
+    def _queue_all(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            if self._batch_us:
+                self._queue.add_after_us(key, self._batch_us)
+            else:
+                self._queue.add(key)
+
+    def _changed(self, pod: Obj) -> None:
+        self._queue_all(self.services_of(pod))
+
+    def _updated(self, old: Obj, new: Obj) -> None:
+        changed, relabelled = endpoint_changed(old, new)
+        if not changed and not relabelled:
+            return
+        keys = self.services_of(new)
+        if relabelled:
+            before = self.services_of(old)
+            if changed:
+                keys += [key for key in before if key not in keys]
+            elif old["metadata"].get("labels") != new["metadata"].get("labels"):
+                keys = [k for k in before if k not in keys] + [k for k in keys if k not in before]
+        self._queue_all(keys)
+
+
+# --- one pod ------------------------------------------------------------------------------------------------
+
+
+def belongs(pod: Obj, with_terminating: bool) -> bool:
+    """Whether a selected pod is an endpoint at all: it has an address, and is neither finished nor going."""
+    status = pod.get("status", {})
+    if status.get("phase") in ("Succeeded", "Failed") or not (status.get("podIP") or status.get("podIPs")):
+        return False
+    return with_terminating or not is_deleting(pod)
+
+
+def pod_ips(pod: Obj) -> list[str]:
+    status = pod.get("status", {})
+    ips = [entry["ip"] for entry in status.get("podIPs") or ()]
+    return ips or [status["podIP"]]
+
+
+def is_ipv6(ip: str) -> bool:
+    return ":" in ip
+
+
+def publishes_unready(service: Obj) -> bool:
+    return bool(service["spec"].get("publishNotReadyAddresses"))
+
+
+def is_headless(service: Obj) -> bool:
+    """No cluster IP: "None", or none given."""
+    return service["spec"].get("clusterIP", "") in ("", "None")
+
+
+def find_port(pod: Obj, port: Obj) -> int | None:
+    """The number of a Service port in this pod; None where a named target is not there."""
+    target = port.get("targetPort", port["port"])
+    if isinstance(target, int):
+        return target or int(port["port"])
+    for container in pod["spec"].get("containers") or ():
+        for entry in container.get("ports") or ():
+            if entry.get("name") == target and entry.get("protocol", "TCP") == port.get("protocol", "TCP"):
+                return int(entry["containerPort"])
+    return None
+
+
+def host_name(pod: Obj, service: Obj) -> str:
+    spec = pod["spec"]
+    if spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"]:
+        return str(spec["hostname"])
+    return ""
+
+
+def target_ref(pod: Obj) -> Obj:
+    meta = pod["metadata"]
+    return {"kind": "Pod", "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
+
+
+# --- trigger times ------------------------------------------------------------------------------------------
+
+
+class TriggerTimes:
+    """Since when what a sync is about to write is true, per Service."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, dict[str, int]]] = {}
+
+    def forget(self, key: str) -> None:
+        self._known.pop(key, None)
+
+    def compute(self, service: Obj, pods: Sequence[Obj]) -> str | None:
+        """The earliest change not told yet; a Service seen first tells its creation."""
+        key = key_of(service)
+        created = service["metadata"].get("creationTimestamp")
+        service_us = parse_time(created) if created else 0
+        times: dict[str, int] = {}
+        for pod in pods:
+            condition = condition_of(pod, "Ready")
+            if condition is not None and condition.get("lastTransitionTime"):
+                times[pod["metadata"]["name"]] = parse_time(condition["lastTransitionTime"])
+        known = self._known.get(key)
+        self._known[key] = (service_us, times)
+        if known is None:
+            return format_time(service_us)
+        before_us, before = known
+        fresh = [us for name, us in times.items() if us > before.get(name, 0)]
+        if service_us > before_us:
+            fresh.append(service_us)
+        return format_time(min(fresh)) if fresh else None
