@@ -443,7 +443,7 @@ class ClassState:
         if not total:
             return Found("", 0, count)
         if total <= wanted:
-            members = [(signature, at, [(0, len(at))]) for signature, at in lists]
+            members = [Member(signature, at, [(0, len(at))], len(at)) for signature, at in lists]
             return Found(self._best(members, total, draw), total, count)
         start %= count
         if total == len(self.feasible):
@@ -455,8 +455,9 @@ class ClassState:
         members = []
         for signature, at in lists:
             cuts = [(bisect_left(at, low), bisect_left(at, high)) for low, high in spans]
-            if any(low < high for low, high in cuts):
-                members.append((signature, at, cuts))
+            here = sum([high - low for low, high in cuts])
+            if here:
+                members.append(Member(signature, at, cuts, here))
         return Found(self._best(members, wanted, draw), wanted, (last - start) % count + 1)
 
     def _passing(self, excluded: Mapping[int, Status]) -> tuple[list[tuple[Signature, list[int]]], int]:
@@ -477,10 +478,9 @@ class ClassState:
         scores = self.totals(members)
         best = max(scores)
         tied = [member for member, score in zip(members, scores, strict=True) if score == best]
-        counts = [sum(high - low for low, high in cuts) for _, _, cuts in tied]
-        among = sum(counts)
+        among = sum([member.size for member in tied])
         left = draw(among) if among > 1 else 0
-        for _, at, cuts in tied:
+        for _, at, cuts, _ in tied:
             for low, high in cuts:
                 if left < high - low:
                     return self.nodes[at[low + left]].name
@@ -492,12 +492,13 @@ class ClassState:
 
         Scores that are the same for every node (a plugin that has nothing to say) are left out.
         """
-        taints = max(m[0].taints for m in members)
-        weights = max(m[0].weight for m in members)
+        taints = max([m.signature.taints for m in members])
+        weights = max([m.signature.weight for m in members])
         spread = self._spread_scores(members) if self.soft else None
         pods = self._pod_scores(members) if self.preferred or self.borne_score else None
         result = []
-        for index, (signature, _, _) in enumerate(members):
+        for index, member in enumerate(members):
+            signature = member.signature
             total = signature.base
             if taints:
                 total += TAINT_WEIGHT * (100 - 100 * signature.taints // taints)
@@ -511,30 +512,30 @@ class ClassState:
         return result
 
     def _spread_scores(self, members: list[Member]) -> list[int]:
-        whole = self.template.own_spread  # nodes that lack a key count for nothing
-        counted = []
-        hosts = 0
-        domains: list[dict[str | None, None]] = [{} for _ in self.soft]
-        for signature, _, cuts in members:
-            lacking = whole and any(self._at(t, signature, NO_SHIFT) is None for t in self.soft_tallies)
-            counted.append(not lacking)
-            if not lacking:
-                hosts += sum(high - low for low, high in cuts)
-                for index, tally in enumerate(self.soft_tallies):
-                    if not tally.host:
-                        domains[index][signature.values[tally.slot]] = None
-        weights = [
-            math.log((hosts if tally.host else len(domains[index])) + 2)
-            for index, tally in enumerate(self.soft_tallies)
-        ]
-        raw = []
-        for signature, _, _ in members:
-            score = 0.0
-            for index, tally in enumerate(self.soft_tallies):
-                count = self._at(tally, signature, NO_SHIFT)
-                if count is not None:
-                    score += count * weights[index] + (self.soft[index].max_skew - 1)
-            raw.append(math.floor(score + 0.5))
+        tallies = self.soft_tallies
+        counted = [True] * len(members)
+        if self.template.own_spread:  # nodes that lack a key count for nothing
+            counted = [
+                all(self._at(t, member.signature, NO_SHIFT) is not None for t in tallies)
+                for member in members
+            ]
+        kept = [member for member, counts in zip(members, counted, strict=True) if counts]
+        sums = [0.0] * len(members)
+        for constraint, tally in zip(self.soft, tallies, strict=True):
+            slot, extra = tally.slot, constraint.max_skew - 1
+            if tally.host:
+                weight = math.log(sum([member.size for member in kept]) + 2)
+                for index, member in enumerate(members):
+                    count = member.signature.local[slot]
+                    if count >= 0:
+                        sums[index] += count * weight + extra
+            else:
+                weight = math.log(len({member.signature.values[slot] for member in kept}) + 2)
+                for index, member in enumerate(members):
+                    value = member.signature.values[slot]
+                    if value is not None:
+                        sums[index] += tally.counts.get(value, 0) * weight + extra
+        raw = [math.floor(score + 0.5) for score in sums]
         real = [score for score, counts in zip(raw, counted, strict=True) if counts]
         least, most = min(real, default=0), max(real, default=0)
         return [
@@ -544,7 +545,7 @@ class ClassState:
 
     def _pod_scores(self, members: list[Member]) -> list[int]:
         raw = []
-        for signature, _, _ in members:
+        for signature, _, _, _ in members:
             score = sum(w * (self._at(t, signature, NO_SHIFT) or 0) for w, t in self.preferred)
             score += sum(self._borne_at(entry, signature) for entry in self.borne_score)
             raw.append(score)

@@ -81,4 +81,10 @@ class Found(NamedTuple):
     processed: int
 
 
-Member = tuple[Signature, list[int], list[tuple[int, int]]]
+class Member(NamedTuple):
+    """A signature's feasible nodes among those looked at: `at[low:high]` for each of the cuts."""
+
+    signature: Signature
+    at: list[int]
+    cuts: list[tuple[int, int]]
+    size: int

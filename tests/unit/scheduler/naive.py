@@ -2,7 +2,6 @@
 
 import math
 
-from actors.scheduler.filters import Status
 from actors.scheduler.match import from_label_selector, holds, node_term
 from sim.ident import NAMES
 from sim.units import quantity_milli, quantity_value
@@ -294,7 +293,3 @@ class Naive:
         raw = [sum(values.get(pair, 0) for pair in labels(n).items()) for n in found]
         width = max(raw) - min(raw)
         return [int(100 * ((r - min(raw)) / width)) if width else 0 for r in raw]
-
-
-def plugin_of(status: Status) -> str:
-    return status.plugin

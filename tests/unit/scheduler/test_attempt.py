@@ -1,0 +1,226 @@
+import pytest
+
+from actors.scheduler.attempt import Attempts, Failed, Placed
+from actors.scheduler.cluster import Cluster
+from actors.scheduler.messages import fit_error, note
+from actors.scheduler.pods import image_name
+from actors.scheduler.preempt import Budget
+from sim.ident import NAMES
+
+N = NAMES["orch"]
+
+
+class World:
+    def __init__(self):
+        self.cluster = Cluster(N)
+        self.attempts = Attempts(self.cluster, 0)
+        self.made = 0
+
+    def node(self, name, cpu="2", taints=(), **labels):
+        self.cluster.set_node(
+            {
+                "metadata": {"name": name, "labels": {N.label_hostname: name, **labels}},
+                "spec": {"taints": list(taints)},
+                "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}},
+            }
+        )
+
+    def pod(self, cpu="1", priority=0, app="a", start="2026-01-01T00:00:00Z", ports=(), **spec):
+        self.made += 1
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+        container["ports"] = [{"hostPort": port} for port in ports]
+        nominated = spec.pop("nominated", "")
+        status = {"startTime": start, "nominatedNodeName": nominated}
+        return {
+            "metadata": {"namespace": "default", "name": f"p{self.made}", "labels": {"app": app}},
+            "spec": {"containers": [container], "priority": priority, **spec},
+            "status": status,
+        }
+
+    def put(self, node, **shape):
+        pod = self.pod(nodeName=node, **shape)
+        self.cluster.set_pod(self.cluster.templates.info(pod))
+        return f"default/{pod['metadata']['name']}"
+
+    def place(self, budgets=(), **shape):
+        self.info = self.cluster.templates.info(self.pod(**shape))
+        return self.attempts.place(self.info, lambda: list(budgets), lambda count: 0)
+
+
+def victims(answer):
+    return answer.candidate.node, [victim.key for victim in answer.candidate.victims]
+
+
+def names_node(name):
+    field = {"key": "metadata.name", "operator": "In", "values": [name]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def test_without_nodes_the_message_says_so():
+    assert World().place().message == "no nodes available to schedule pods"
+
+
+def test_a_pod_that_names_an_unknown_node_is_a_scheduler_error():
+    world = World()
+    world.node("a")
+    answer = world.place(affinity=names_node("b"))
+    assert (answer.reason, answer.message) == ("SchedulerError", 'nodeinfo not found for node name "b"')
+
+
+def test_only_the_node_that_a_pod_names_is_looked_at():
+    world = World()
+    world.node("a")
+    world.node("b")
+    assert world.place(affinity=names_node("b")) == Placed("b")
+    assert world.place(cpu="3", affinity=names_node("b")).message == (
+        "0/2 nodes are available: 1 Insufficient cpu. "
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )
+
+
+def test_affinity_terms_that_contradict_each_other_refuse_all_nodes():
+    world = World()
+    world.node("a")
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("a", "b")]
+    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    assert world.place(affinity=affinity).message == (
+        "0/1 nodes are available: 1 pod affinity terms conflict. "
+        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
+
+
+def test_reasons_are_sorted_as_text_and_a_node_gives_each_of_its_own():
+    world = World()
+    world.node("a", cpu="1")
+    world.node("b", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
+    for name in "cdefghijklm":
+        world.node(name, cpu="1")
+    assert world.place(cpu="4", preemptionPolicy="Never").message == (
+        "0/13 nodes are available: 1 node(s) had untolerated taint {k: v}, 12 Insufficient cpu. "
+        "preemption: not eligible due to preemptionPolicy=Never."
+    )
+
+
+def test_a_long_note_is_cut_with_dots():
+    assert note("x" * 1025) == "x" * 1020 + " ..."
+    assert note("x" * 1024) == "x" * 1024
+    assert fit_error(0, []) == "0/0 nodes are available:"
+
+
+def test_room_is_made_where_the_victims_are_of_the_lowest_priority():
+    world = World()
+    for node, priority in (("a", 30), ("b", 10), ("c", 20)):
+        world.node(node)
+        world.put(node, cpu="2", priority=priority)
+    assert victims(world.place(cpu="2", priority=100))[0] == "b"
+
+
+def test_room_is_made_where_the_fewest_pods_have_to_go():
+    world = World()
+    for node in "ab":
+        world.node(node)
+    world.put("a", priority=10)
+    world.put("a", priority=10)
+    alone = world.put("b", cpu="2", priority=10)
+    assert victims(world.place(cpu="2", priority=100)) == ("b", [alone])
+
+
+def test_the_pods_that_started_last_have_to_go_where_all_else_is_equal():
+    world = World()
+    for node, start in (("a", "2026-01-01T00:00:00Z"), ("b", "2026-01-02T00:00:00Z")):
+        world.node(node)
+        world.put(node, cpu="2", start=start)
+    assert victims(world.place(cpu="2", priority=1))[0] == "b"
+
+
+def test_pods_of_higher_priority_are_spared_when_lower_ones_make_room_enough():
+    world = World()
+    world.node("a", cpu="3")
+    world.put("a", priority=20)
+    low = world.put("a", priority=5)
+    world.put("a", priority=10)
+    assert victims(world.place(priority=100)) == ("a", [low])
+
+
+def test_a_budget_sends_the_preemption_to_another_node():
+    world = World()
+    for node, app in (("a", "guarded"), ("b", "free")):
+        world.node(node)
+        world.put(node, cpu="2", app=app, priority=1 if app == "free" else 0)
+    budget = Budget("default", (("app", "In", ("guarded",)),), 0, frozenset())
+    assert victims(world.place(cpu="2", priority=9))[0] == "a"
+    assert victims(world.place([budget], cpu="2", priority=9))[0] == "b"
+
+
+def test_a_victim_is_taken_for_its_host_port():
+    world = World()
+    world.node("a")
+    holder = world.put("a", ports=(80,))
+    assert victims(world.place(priority=1, ports=(80,))) == ("a", [holder])
+
+
+def test_a_victim_is_taken_for_its_anti_affinity():
+    world = World()
+    world.node("a", cpu="9")
+    term = {"topologyKey": N.label_hostname, "labelSelector": {"matchLabels": {"app": "a"}}}
+    far = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    world.put("a", app="b")
+    enemy = world.put("a", app="b", affinity=far)
+    assert victims(world.place(priority=1)) == ("a", [enemy])
+
+
+def test_room_kept_for_a_pod_of_no_lower_priority_is_not_given_away():
+    world = World()
+    world.node("a")
+    waiting = world.cluster.templates.info(world.pod(cpu="2", priority=5))
+    world.cluster.nominate(waiting, "a")
+    answer = world.place(cpu="1", priority=5)
+    assert isinstance(answer, Failed)
+    assert answer.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert world.place(cpu="1", priority=6) == Placed("a")
+
+
+def test_a_pod_goes_first_to_the_node_on_which_room_was_made_for_it():
+    world = World()
+    world.node("a")
+    world.node("b", cpu="64")
+    assert world.place(nominated="a") == Placed("a")
+
+
+def test_a_second_preemption_waits_for_the_victims_of_the_first():
+    world = World()
+    world.node("a")
+    victim = world.pod(cpu="2", nodeName="a")
+    victim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.cluster.set_pod(world.cluster.templates.info(victim))
+    answer = world.place(cpu="2", priority=9, nominated="a")
+    assert answer.candidate is None
+    assert answer.nominate is None
+    assert answer.message.endswith("preemption: not eligible due to a terminating pod on the nominated node.")
+
+
+def test_searches_begin_where_the_last_one_ended():
+    world = World()
+    for index in range(200):
+        world.node(f"n{index}", cpu="4")
+    seen = []
+    for _ in range(3):
+        world.place()
+        seen.append(world.attempts.start)
+    assert seen == [100, 0, 100]
+
+
+@pytest.mark.parametrize(
+    ("image", "name"), [("a", "a:latest"), ("r:5000/a", "r:5000/a:latest"), ("a:1", "a:1")]
+)
+def test_an_image_without_a_tag_is_the_latest(image, name):
+    assert image_name(image) == name
+
+
+def test_nodes_are_taken_from_each_zone_in_turn():
+    world = World()
+    for index, zone in enumerate("aaabbc"):
+        world.node(f"{zone}{index}", **{N.label_zone: zone})
+    assert [node.name for node in world.cluster.list_nodes()] == ["a0", "b3", "c5", "a1", "b4", "a2"]
