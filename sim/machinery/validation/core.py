@@ -1,0 +1,456 @@
+"""Namespaces, nodes, events, ConfigMaps, Secrets, service accounts, volume claims.
+
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/{validation,events}.go.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from typing import Any
+
+from sim.ident import NAMES
+from sim.machinery.api import Obj
+from sim.machinery.validation import text
+from sim.machinery.validation.errors import (
+    Errors,
+    Shown,
+    duplicate,
+    forbidden,
+    immutable,
+    invalid,
+    quoted,
+    required,
+    too_long,
+    unsupported,
+)
+from sim.machinery.validation.meta import core_finalizer, label_selector, object_meta, object_meta_update
+from sim.units import quantity_nano, quantity_text
+
+SECRET_BYTES_MAX = 1024 * 1024  # core.MaxSecretSize
+_WHEN_IMMUTABLE = "field is immutable when `immutable` is set"
+
+
+# --- Namespace --------------------------------------------------------------------------------------------
+
+
+def create_namespace(obj: Obj) -> Errors:
+    errors = object_meta(obj["metadata"], False, text.label)
+    for name in (obj.get("spec") or {}).get("finalizers") or ():
+        errors += core_finalizer(name, "spec.finalizers")
+    return errors
+
+
+def update_namespace(new: Obj, old: Obj) -> Errors:
+    return object_meta_update(new["metadata"], old["metadata"])
+
+
+def status_namespace(new: Obj, old: Obj) -> Errors:
+    errors = object_meta_update(new["metadata"], old["metadata"])
+    phase = (new.get("status") or {}).get("phase", "")
+    if new["metadata"].get("deletionTimestamp"):
+        if phase != "Terminating":
+            detail = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+            errors.append(invalid("status.Phase", phase, detail))
+    elif phase != "Active":
+        errors.append(invalid("status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty"))
+    return errors
+
+
+def finalize_namespace(new: Obj, old: Obj) -> Errors:
+    errors = object_meta_update(new["metadata"], old["metadata"])
+    for i, name in enumerate((new.get("spec") or {}).get("finalizers") or ()):
+        errors += core_finalizer(name, f"spec.finalizers[{i}]")
+    return errors
+
+
+# --- Node -------------------------------------------------------------------------------------------------
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def create_node(obj: Obj) -> Errors:
+    errors = object_meta(obj["metadata"], False, text.subdomain)
+    spec = obj.get("spec") or {}
+    # Quirk: taints are reported below the metadata.
+    errors += taints(spec.get("taints"), "metadata.taints")
+    return errors + _pod_cidrs(spec)
+
+
+def taints(given: Any, field: str) -> Errors:
+    errors: Errors = []
+    seen: list[tuple[str, str]] = []
+    for i, taint in enumerate(given or ()):
+        at = f"{field}[{i}]"
+        key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
+        errors += [invalid(f"{at}.key", key, problem) for problem in text.qualified_name(key)]
+        problems = text.label_value(value)
+        if problems:
+            errors.append(invalid(f"{at}.value", value, ";".join(problems)))
+        if not effect:
+            errors.append(required(f"{at}.effect"))
+        elif effect not in _EFFECTS:
+            errors.append(unsupported(f"{at}.effect", effect, _EFFECTS))
+        if (key, effect) in seen:
+            error = duplicate(at, _go_taint(taint))
+            errors.append(
+                type(error)(at, error.type, "taints must be unique by key and effect pair", error.value)
+            )
+        seen.append((key, effect))
+    return errors
+
+
+def _go_taint(taint: Obj) -> Shown:
+    key, value, effect = (quoted(taint.get(k, "")) for k in ("key", "value", "effect"))
+    return Shown(f"core.Taint{{Key:{key}, Value:{value}, Effect:{effect}, TimeAdded:<nil>}}")
+
+
+def _pod_cidrs(spec: Obj) -> Errors:
+    given = spec.get("podCIDRs") or ()
+    errors = [
+        invalid(f"spec.podCIDRs[{i}]", cidr, "must be valid CIDR")
+        for i, cidr in enumerate(given)
+        if not text.is_cidr(cidr)
+    ]
+    families = [":" in cidr for cidr in given]
+    if len(given) > 2 or (len(given) == 2 and families[0] == families[1]):
+        detail = "may specify no more than one CIDR for each IP family"
+        errors.append(invalid("spec.podCIDRs", list(given), detail))
+    return errors
+
+
+def update_node(new: Obj, old: Obj) -> Errors:
+    """Of the spec and of the status alike: upstream has one rule for both."""
+    errors = object_meta_update(new["metadata"], old["metadata"])
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    status, was = new.get("status") or {}, old.get("status") or {}
+    if status is not was:
+        errors += _node_status(status, was)
+    if spec is not before:
+        errors += _pod_cidrs(spec)
+        if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
+            detail = 'node updates may not change podCIDR except from "" to valid'
+            errors.append(forbidden("spec.podCIDRs", detail))
+        if before.get("providerID") and spec.get("providerID") != before["providerID"]:
+            detail = 'node updates may not change providerID except from "" to valid'
+            errors.append(forbidden("spec.providerID", detail))
+        if spec.get("taints") is not before.get("taints"):
+            errors += taints(spec.get("taints"), "metadata.taints")
+    return errors
+
+
+def _node_status(status: Obj, was: Obj) -> Errors:
+    errors: Errors = []
+    given = status.get("addresses")
+    if given is not was.get("addresses"):
+        seen: list[Obj] = []
+        for i, address in enumerate(given or ()):
+            if address in seen:
+                kind, value = quoted(address.get("type", "")), quoted(address.get("address", ""))
+                shown = Shown(f"core.NodeAddress{{Type:{kind}, Address:{value}}}")
+                errors.append(duplicate(f"status.addresses[{i}]", shown))
+            seen.append(address)
+    for key in ("capacity", "allocatable"):
+        if status.get(key) is was.get(key):
+            continue
+        for name, value in (status.get(key) or {}).items():
+            at = f"status.{key}.{name}"
+            errors += [invalid(at, name, problem) for problem in text.qualified_name(name)]
+            if quantity_nano(value) < 0:
+                errors.append(invalid(at, quantity_text(value), "must be greater than or equal to 0"))
+    return errors
+
+
+# --- events -----------------------------------------------------------------------------------------------
+
+_EVENT_TEXT_MAX, _EVENT_NOTE_MAX = 128, 1024
+
+
+def create_event(obj: Obj) -> Errors:
+    return _event(obj, "involvedObject", "message", "reportingComponent")
+
+
+def update_event(new: Obj, old: Obj) -> Errors:
+    return create_event(new)
+
+
+def _event(obj: Obj, about: str, note: str, reporter: str) -> Errors:
+    errors: Errors = []
+    namespace = obj["metadata"].get("namespace", "")
+    involved = (obj.get(about) or {}).get("namespace", "")
+    allowed = (namespace,) if involved else ("", "default")
+    if (involved and involved != namespace) or (not involved and namespace not in allowed):
+        errors.append(invalid("involvedObject.namespace", involved, "does not match event.namespace"))
+    if obj.get("eventTime"):
+        errors += _timed_event(obj, note, reporter)
+    return errors + [invalid("namespace", namespace, problem) for problem in text.subdomain(namespace)]
+
+
+def _timed_event(obj: Obj, note: str, reporter: str) -> Errors:
+    errors: Errors = []
+    controller = obj.get(reporter, "")
+    if not controller:
+        errors.append(required("reportingController"))
+    errors += [invalid("reportingController", controller, p) for p in text.qualified_name(controller)]
+    for key in ("reportingInstance", "action", "reason"):
+        value = obj.get(key) or ""
+        if not value:
+            errors.append(required(key))
+        if len(value) > _EVENT_TEXT_MAX:
+            spelled = "repotingIntance" if key == "reportingInstance" else key
+            errors.append(invalid(spelled, "", f"can have at most {_EVENT_TEXT_MAX} characters"))
+    if len(obj.get(note) or "") > _EVENT_NOTE_MAX:
+        errors.append(invalid("message", "", f"can have at most {_EVENT_NOTE_MAX} characters"))
+    return errors
+
+
+def create_new_event(obj: Obj) -> Errors:
+    """Of events.k8s.io: nothing of the old form may be set."""
+    errors = _event(obj, "regarding", "note", "reportingController")
+    errors += object_meta(obj["metadata"], True, text.subdomain)
+    errors += _series(obj)
+    if not obj.get("eventTime"):
+        errors.append(required("eventTime"))
+    kind = obj.get("type", "")
+    if kind not in ("Normal", "Warning"):
+        errors.append(invalid("type", "", f"has invalid value: {kind}"))
+    for key, spelled in (
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+        ("deprecatedSource", "source"),
+    ):
+        if obj.get(key):
+            errors.append(invalid(spelled, "", "needs to be unset"))
+    return errors
+
+
+def _series(obj: Obj) -> Errors:
+    series = obj.get("series")
+    if series is None:
+        return []
+    errors: Errors = []
+    if series.get("count", 0) < 2:
+        errors.append(invalid("series.count", "", "should be at least 2"))
+    if not series.get("lastObservedTime"):
+        errors.append(required("series.lastObservedTime"))
+    return errors
+
+
+def update_new_event(new: Obj, old: Obj) -> Errors:
+    errors = _event(new, "regarding", "note", "reportingController")
+    errors += object_meta_update(new["metadata"], old["metadata"])
+    for key in (
+        "regarding",
+        "reason",
+        "action",
+        "type",
+        "note",
+        "reportingController",
+        "reportingInstance",
+        "eventTime",
+    ):
+        spelled = {"regarding": "involvedObject", "note": "message"}.get(key, key)
+        errors += immutable(spelled, new.get(key), old.get(key))
+    return errors + _series(new)
+
+
+# --- ConfigMap, Secret ------------------------------------------------------------------------------------
+
+
+def create_config_map(obj: Obj) -> Errors:
+    errors = object_meta(obj["metadata"], True, text.subdomain)
+    data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
+    size = 0
+    for key, value in data.items():
+        errors += [invalid(f"data[{key}]", key, problem) for problem in text.config_key(key)]
+        if key in binary:
+            errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
+        size += len(value.encode())
+    for key, value in binary.items():
+        errors += [invalid(f"binaryData[{key}]", key, problem) for problem in text.config_key(key)]
+        size += _decoded_size(value)
+    if size > SECRET_BYTES_MAX:
+        errors.append(too_long("[]", SECRET_BYTES_MAX))
+    return errors
+
+
+def _decoded_size(value: str) -> int:
+    return len(value) * 3 // 4 - value.count("=", -2)
+
+
+def _kept_immutable(new: Obj, old: Obj, keys: tuple[str, ...]) -> Errors:
+    if not old.get("immutable"):
+        return []
+    errors = [] if new.get("immutable") else [forbidden("immutable", _WHEN_IMMUTABLE)]
+    return errors + [
+        forbidden(key, _WHEN_IMMUTABLE) for key in keys if (new.get(key) or {}) != (old.get(key) or {})
+    ]
+
+
+def update_config_map(new: Obj, old: Obj) -> Errors:
+    errors = object_meta_update(new["metadata"], old["metadata"])
+    errors += _kept_immutable(new, old, ("data", "binaryData"))
+    return errors + create_config_map(new)
+
+
+_TYPES = {
+    getattr(names, attribute): attribute
+    for names in NAMES.values()
+    for attribute in (
+        "secret_type_service_account",
+        "secret_type_dockercfg",
+        "secret_type_dockerconfigjson",
+        "secret_type_basic_auth",
+        "secret_type_ssh_auth",
+        "secret_type_tls",
+    )
+}
+_ACCOUNT_ANNOTATIONS = tuple(names.annotation_service_account_name for names in NAMES.values())
+
+
+def create_secret(obj: Obj) -> Errors:
+    errors = object_meta(obj["metadata"], True, text.subdomain)
+    data = obj.get("data") or {}
+    for key in data:
+        errors += [invalid(f"data[{key}]", key, problem) for problem in text.config_key(key)]
+    if sum(map(_decoded_size, data.values())) > SECRET_BYTES_MAX:
+        errors.append(too_long("data", SECRET_BYTES_MAX))
+    return errors + _by_type(_TYPES.get(obj.get("type", ""), ""), obj, data)
+
+
+def _by_type(kind: str, obj: Obj, data: Obj) -> Errors:
+    if kind == "secret_type_service_account":
+        annotations = obj["metadata"].get("annotations") or {}
+        if any(annotations.get(key) for key in _ACCOUNT_ANNOTATIONS):
+            return []
+        key = next((k for k, v in _type_names() if v == obj["type"]), _ACCOUNT_ANNOTATIONS[0])
+        return [required(f"metadata.annotations[{key}]")]
+    if kind in ("secret_type_dockercfg", "secret_type_dockerconfigjson"):
+        key = ".dockercfg" if kind.endswith("cfg") else ".dockerconfigjson"
+        if key not in data:
+            return [required(f"data[{key}]")]
+        problem = _json_problem(data[key])
+        return [invalid(f"data[{key}]", "<secret contents redacted>", problem)] if problem else []
+    if kind == "secret_type_basic_auth":
+        if "username" in data or "password" in data:
+            return []
+        return [required("data[username]"), required("data[password]")]
+    if kind == "secret_type_ssh_auth":
+        return [] if data.get("ssh-privatekey") else [required("data[ssh-privatekey]")]
+    if kind == "secret_type_tls":
+        return [required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data]
+    return []
+
+
+def _type_names() -> list[tuple[str, str]]:
+    """(annotation, type) of service account tokens in every naming set."""
+    return [(n.annotation_service_account_name, n.secret_type_service_account) for n in NAMES.values()]
+
+
+def _json_problem(value: str) -> str:
+    try:
+        parsed = json.loads(b64decode(value) or b"")
+    except ValueError:
+        return "unexpected end of JSON input" if not value else "invalid character"
+    return (
+        ""
+        if isinstance(parsed, dict)
+        else "json: cannot unmarshal into Go value of type map[string]interface {}"
+    )
+
+
+def update_secret(new: Obj, old: Obj) -> Errors:
+    errors = object_meta_update(new["metadata"], old["metadata"])
+    errors += immutable("type", new.get("type"), old.get("type"))
+    errors += _kept_immutable(new, old, ("data",))
+    return errors + create_secret(new)
+
+
+# --- ServiceAccount ---------------------------------------------------------------------------------------
+
+
+def create_service_account(obj: Obj) -> Errors:
+    return object_meta(obj["metadata"], True, text.subdomain)
+
+
+def update_service_account(new: Obj, old: Obj) -> Errors:
+    return object_meta_update(new["metadata"], old["metadata"]) + create_service_account(new)
+
+
+# --- PersistentVolumeClaim --------------------------------------------------------------------------------
+
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce")
+_CLAIM_FORBIDDEN = "spec is immutable after creation except resources.requests for bound claims\n"
+
+
+def create_claim(obj: Obj) -> Errors:
+    return object_meta(obj["metadata"], True, text.subdomain) + claim_spec(obj.get("spec") or {}, "spec")
+
+
+def claim_spec(spec: Obj, field: str) -> Errors:
+    errors: Errors = []
+    modes = spec.get("accessModes") or ()
+    if not modes:
+        errors.append(required(f"{field}.accessModes", "at least 1 access mode is required"))
+    errors += label_selector(spec.get("selector"), f"{field}.selector")
+    for mode in modes:
+        if mode not in ACCESS_MODES and mode != "ReadWriteOncePod":
+            errors.append(unsupported(f"{field}.accessModes", mode, ACCESS_MODES))
+    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    at = f"{field}.resources[storage]"
+    if size is None:
+        errors.append(required(at))
+    elif quantity_nano(size) <= 0:
+        errors.append(invalid(at, quantity_text(size), "must be greater than zero"))
+    name = spec.get("storageClassName")
+    if name:
+        errors += [invalid(f"{field}.storageClassName", name, problem) for problem in text.subdomain(name)]
+    mode = spec.get("volumeMode")
+    if mode is not None and mode not in ("Block", "Filesystem"):
+        errors.append(unsupported(f"{field}.volumeMode", mode, ("Block", "Filesystem")))
+    source = spec.get("dataSource")
+    if source is not None:
+        errors += _data_source(source, f"{field}.dataSource")
+    return errors
+
+
+def _data_source(source: Obj, field: str) -> Errors:
+    errors = [required(f"{field}.{key}") for key in ("name", "kind") if not source.get(key)]
+    if not source.get("apiGroup") and source.get("kind") != "PersistentVolumeClaim":
+        detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+        errors.append(invalid(field, source.get("kind", ""), detail))
+    return errors
+
+
+def update_claim(new: Obj, old: Obj) -> Errors:
+    errors = object_meta_update(new["metadata"], old["metadata"])
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    if spec is before:
+        return errors
+    errors += create_claim(new)
+    bound = (old.get("status") or {}).get("phase") == "Bound"
+    was = dict(before)
+    if not was.get("volumeName") and spec.get("volumeName"):
+        was["volumeName"] = spec["volumeName"]  # binding sets it once
+    if bound and spec.get("resources"):
+        requests = spec["resources"].get("requests")
+        was["resources"] = {**(was.get("resources") or {}), "requests": requests}
+    if was != spec:
+        errors.append(forbidden("spec", _CLAIM_FORBIDDEN))
+    size, floor = (
+        ((s.get("resources") or {}).get("requests") or {}).get("storage", "0") for s in (spec, before)
+    )
+    if quantity_nano(size) < quantity_nano(floor):
+        detail = "field can not be less than previous value"
+        errors.append(forbidden("spec.resources.requests.storage", detail))
+    return errors
+
+
+def status_claim(new: Obj, old: Obj) -> Errors:
+    errors = object_meta_update(new["metadata"], old["metadata"])
+    if not new["metadata"].get("resourceVersion"):
+        errors.append(required("ResourceVersion"))
+    if not (new.get("spec") or {}).get("accessModes"):
+        errors.append(required("Spec.accessModes"))
+    return errors

@@ -1,0 +1,114 @@
+"""Resource names and quantities of containers and claims.
+
+Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateResourceRequirements,
+         pkg/apis/core/helper/helpers.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.ident import NAMES
+from sim.machinery.api import Obj
+from sim.machinery.validation import text
+from sim.machinery.validation.errors import AT_LEAST_ZERO, Errors, FieldError, forbidden, invalid, required
+from sim.units import quantity_nano, quantity_text
+
+_CONTAINER = ("cpu", "memory", "ephemeral-storage")
+_STANDARD = (
+    *_CONTAINER,
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "storage",
+    "requests.storage",
+    "services.nodeports",
+    "services.loadbalancers",
+)
+_HUGE = "hugepages-"
+# helpers.go: IsNativeResource; the domain of unprefixed names, in every naming set.
+_NATIVE_MARKS = tuple(f"{names.domain}/" for names in NAMES.values())
+_NANO = 1_000_000_000
+
+
+def _is_native(name: str) -> bool:
+    return "/" not in name or any(mark in name for mark in _NATIVE_MARKS)
+
+
+def is_extended(name: str) -> bool:
+    if _is_native(name) or name.startswith("requests."):
+        return False
+    return not text.qualified_name(f"requests.{name}")
+
+
+def _name(name: str, field: str) -> Errors:
+    errors = [invalid(field, name, problem) for problem in text.qualified_name(name)]
+    if errors:
+        return errors
+    if "/" not in name:
+        if name not in _STANDARD and not name.startswith((_HUGE, "requests." + _HUGE)):
+            return [invalid(field, name, "must be a standard resource type or fully qualified")]
+        if name not in _CONTAINER and not name.startswith(_HUGE):
+            return [invalid(field, name, "must be a standard resource for containers")]
+    elif not _is_native(name) and not is_extended(name):
+        return [invalid(field, name, "doesn't follow extended resource name standard")]
+    return []
+
+
+def _quantity(name: str, value: Any, field: str) -> Errors:
+    nano = quantity_nano(value)
+    errors = [_bad(field, value, AT_LEAST_ZERO)] if nano < 0 else []
+    whole = name in ("pods", "services") or is_extended(name)
+    if whole and nano % _NANO:
+        errors.append(_bad(field, value, "must be an integer"))
+    return errors
+
+
+def _bad(field: str, value: Any, detail: str) -> FieldError:
+    """Quantities are shown by their text, quoted."""
+    return invalid(field, quantity_text(value), detail)
+
+
+def requirements(given: Obj, field: str) -> Errors:
+    limits, requests = given.get("limits") or {}, given.get("requests") or {}
+    errors: Errors = []
+    needs_cpu_or_memory = False
+    has_cpu_or_memory = False
+    for name, value in limits.items():
+        at = f"{field}.limits[{name}]"
+        errors += _name(name, at) + _quantity(name, value, at)
+        needs_cpu_or_memory |= name.startswith(_HUGE)
+        has_cpu_or_memory |= name in ("cpu", "memory")
+    for name, value in requests.items():
+        at = f"{field}.requests[{name}]"
+        errors += _name(name, at) + _quantity(name, value, at)
+        errors += _against_limit(name, value, limits.get(name), field)
+        needs_cpu_or_memory |= name.startswith(_HUGE)
+        has_cpu_or_memory |= name in ("cpu", "memory")
+    if needs_cpu_or_memory and not has_cpu_or_memory:
+        errors.append(forbidden(field, "HugePages require cpu or memory"))
+    return errors
+
+
+def _against_limit(name: str, value: Any, limit: Any, field: str) -> Errors:
+    fixed = is_extended(name) or name.startswith(_HUGE)
+    if limit is None:
+        if fixed:
+            return [required(f"{field}.limits", "Limit must be set for non overcommitable resources")]
+        return []
+    asked, allowed = quantity_nano(value), quantity_nano(limit)
+    if fixed and asked != allowed:
+        return [_bad(f"{field}.requests", value, f"must be equal to {name} limit")]
+    if not fixed and asked > allowed:
+        return [_bad(f"{field}.requests", value, f"must be less than or equal to {name} limit")]
+    return []
