@@ -29,7 +29,7 @@ class Runtime(_Strict):
     """How containers behave on these nodes; durations as text."""
 
     image_pull: str = "0s"
-    start: str = "1s"
+    start: str = "100ms"
     exit_after: str | None = None
     exit_code: int = 0
 

@@ -1,0 +1,221 @@
+"""A person at a terminal: apply, scale, delete, cordon and drain, as kubectl does them.
+
+Turns commands (plain values) into API requests from an actor of its own, each command a task, so that a command
+can fail, wait and retry like a real one.  Every outcome is a trace record.
+
+Mirrors  kubectl v1.25 pkg/cmd/{apply,scale,delete}, pkg/drain: evict pod by pod, 429 is retried each 5 s, the
+         pods of daemon sets and mirror pods stay.
+Differs  apply creates what is missing and otherwise replaces spec, data and labels (no three-way merge).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sim.client import Client
+from sim.ident import Names
+from sim.kernel import Context, Kernel
+from sim.machinery.api import Reply
+from sim.machinery.objects import controller_of
+from sim.machinery.scheme import Scheme
+from sim.units import SECOND
+
+Obj = Mapping[str, Any]
+EVICT_RETRY_US = 5 * SECOND  # kubectl pkg/drain/drain.go: evictPods sleeps 5 s after a 429
+GONE_POLL_US = 1 * SECOND  # kubectl pkg/drain/default.go: waitForDelete polls each second
+CREATE_RETRY_US = 1 * SECOND
+CREATE_TRIES = 60
+COMMANDS_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyAll:
+    objects: Sequence[Obj]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleTo:
+    resource: str
+    namespace: str
+    name: str
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAll:
+    """One object by name, or those a label selector matches."""
+
+    resource: str
+    namespace: str
+    name: str = ""
+    selector: str = ""
+    grace_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    nodes: Sequence[str]
+    on: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    nodes: Sequence[str]
+    timeout_us: int
+
+
+Command = ApplyAll | ScaleTo | DeleteAll | Cordon | Drain
+
+
+class Admin:
+    """The person.  `do` may be called at any time once the actor runs; commands before that wait."""
+
+    def __init__(
+        self, kernel: Kernel, scheme: Scheme, names: Names, client: Callable[[Context], Client]
+    ) -> None:
+        self._scheme = scheme
+        self._names = names
+        self._make_client = client
+        self._kind = kernel.kind("command", "what", "target", "outcome")
+        self._ctx: Context | None = None
+        self._client: Client | None = None
+        self._early: list[Command] = []
+
+    def main(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._client = self._make_client(ctx)
+        early, self._early = self._early, []
+        for command in early:
+            self.do(command)
+
+    def do(self, command: Command) -> None:
+        """Carry a command out, beginning now."""
+        if self._ctx is None or not self._ctx.alive:
+            assert len(self._early) < COMMANDS_MAX
+            self._early.append(command)
+            return
+        self._ctx.spawn(self._run, command, name=type(command).__name__.lower())
+
+    async def _run(self, command: Command) -> None:
+        match command:
+            case ApplyAll(objects):
+                for obj in objects:
+                    await self._apply(obj)
+            case ScaleTo(resource, namespace, name, replicas):
+                await self._scale(resource, namespace, name, replicas)
+            case DeleteAll():
+                await self._delete(command)
+            case Cordon(nodes, on):
+                for node in nodes:
+                    await self._cordon(node, on)
+            case Drain(nodes, timeout_us):
+                for node in nodes:
+                    await self._drain(node, timeout_us)
+
+    @property
+    def client(self) -> Client:
+        assert self._client is not None
+        return self._client
+
+    def _note(self, what: str, target: str, reply: Reply | str) -> None:
+        assert self._ctx is not None
+        outcome = (
+            reply if isinstance(reply, str) else "ok" if reply.ok else f"{reply.reason}: {reply.message}"
+        )
+        self._ctx.record(self._kind, (what, target, outcome))
+
+    async def _sleep(self, us: int) -> None:
+        assert self._ctx is not None
+        await self._ctx.sleep_us(us)
+
+    async def _apply(self, obj: Obj) -> None:
+        resource = self._scheme.by_kind(obj["apiVersion"], obj["kind"])
+        meta = obj["metadata"]
+        namespace = meta.get("namespace", "default") if resource.namespaced else ""
+        whole = {**obj, "metadata": {**meta, "namespace": namespace}} if resource.namespaced else dict(obj)
+        reply = await self.client.create(resource.id, namespace, whole)
+        for _ in range(CREATE_TRIES):
+            # the namespace or its service account may not be there yet: whoever applies tries again
+            if reply.ok or (reply.reason not in ("NotFound", "Forbidden") and not reply.lost):
+                break
+            await self._sleep(CREATE_RETRY_US)
+            reply = await self.client.create(resource.id, namespace, whole)
+        if reply.reason == "AlreadyExists":
+            reply = await self._replace(resource.id, namespace, whole)
+        self._note("apply", f"{resource.plural}/{meta['name']}", reply)
+
+    async def _replace(self, resource: str, namespace: str, obj: dict[str, Any]) -> Reply:
+        while True:
+            current = await self.client.get(resource, namespace, obj["metadata"]["name"])
+            if not current.ok:
+                return current
+            meta = {
+                **current.obj["metadata"],
+                **{k: v for k, v in obj["metadata"].items() if k in ("labels", "annotations")},
+            }
+            kept = {key: value for key, value in current.obj.items() if key == "status"}
+            reply = await self.client.update(resource, {**obj, **kept, "metadata": meta})
+            if reply.reason != "Conflict":
+                return reply
+
+    async def _scale(self, resource: str, namespace: str, name: str, replicas: int) -> None:
+        patch = {"spec": {"replicas": replicas}}
+        reply = await self.client.patch(resource, namespace, name, patch, kind="merge", subresource="scale")
+        self._note("scale", f"{resource}/{name}", reply)
+
+    async def _delete(self, command: DeleteAll) -> None:
+        names = [command.name]
+        if command.selector:
+            found = await self.client.list(
+                command.resource, command.namespace, label_selector=command.selector
+            )
+            names = [item.obj["metadata"]["name"] for item in found.items or ()]
+        for name in names:
+            reply = await self.client.delete(
+                command.resource, command.namespace, name, grace_s=command.grace_s
+            )
+            self._note("delete", f"{command.resource}/{name}", reply)
+
+    async def _cordon(self, node: str, on: bool) -> None:
+        patch = {"spec": {"unschedulable": on or None}}
+        reply = await self.client.patch("nodes", "", node, patch, kind="strategic")
+        self._note("cordon" if on else "uncordon", node, reply)
+
+    async def _drain(self, node: str, timeout_us: int) -> None:
+        assert self._ctx is not None
+        await self._cordon(node, True)
+        end_us = self._ctx.now_us() + timeout_us
+        listed = await self.client.list("pods", field_selector=f"spec.nodeName={node}")
+        left = [item.obj for item in listed.items or () if self._evictable(item.obj)]
+        await self._ctx.gather(*[lambda pod=pod: self._evict(pod, end_us) for pod in left])
+        self._note("drain", node, "ok" if self._ctx.now_us() < end_us else "timed out")
+
+    def _evictable(self, pod: Obj) -> bool:
+        owner = controller_of(dict(pod))
+        if owner is not None and owner["kind"] == "DaemonSet":
+            return False
+        return self._names.annotation_mirror_pod not in (pod["metadata"].get("annotations") or {})
+
+    async def _evict(self, pod: Obj, end_us: int) -> None:
+        assert self._ctx is not None
+        meta = pod["metadata"]
+        body = {
+            "apiVersion": self._names.api_version("policy", "v1"),
+            "kind": "Eviction",
+            "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
+        }
+        while self._ctx.now_us() < end_us:
+            reply = await self.client.create(
+                "pods", meta["namespace"], body, name=meta["name"], subresource="eviction"
+            )
+            self._note("evict", f"pods/{meta['name']}", reply)
+            if reply.reason != "TooManyRequests":
+                break
+            await self._sleep(EVICT_RETRY_US)
+        while self._ctx.now_us() < end_us:
+            current = await self.client.get("pods", meta["namespace"], meta["name"])
+            if current.reason == "NotFound" or (current.ok and current.obj["metadata"]["uid"] != meta["uid"]):
+                return
+            await self._sleep(GONE_POLL_US)

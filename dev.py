@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Set this checkout up and use it, on a machine that has nothing but Python 3.11 or newer.
+
+    python3 dev.py show [SCENARIO] [ARGUMENTS]   run a scenario (default: scenarios/zone-outage.yaml) and show its picture
+    python3 dev.py test [ARGUMENTS]              run the tests
+    python3 dev.py check                         run linter, type checker and the layer contracts
+    python3 dev.py orrery ARGUMENTS              run the orrery command
+
+The environment is made in .venv from requirements.lock on first use, and again when the lock changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+HOME = Path(os.environ.get("ORRERY_VENV", ROOT / ".venv"))
+BIN = HOME / ("Scripts" if os.name == "nt" else "bin")
+
+
+def set_up() -> None:
+    """Make the environment unless it is there and of this lock."""
+    wanted = [(ROOT / name).read_bytes() for name in ("requirements.lock", "pyproject.toml")]
+    digest = hashlib.sha256(b"".join(wanted)).hexdigest()
+    mark = HOME / "orrery-lock"
+    if mark.exists() and mark.read_text() == digest:
+        return
+    print(f"setting up {HOME.name} (once)", file=sys.stderr, flush=True)
+    venv.create(HOME, with_pip=True, clear=False)
+    pip = [str(BIN / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "-r", str(ROOT / "requirements.lock")], check=True)
+    subprocess.run([*pip, "--no-deps", "--editable", str(ROOT)], check=True)
+    mark.write_text(digest)
+
+
+def run(*command: str) -> int:
+    return subprocess.run([str(BIN / command[0]), *command[1:]], cwd=ROOT, check=False).returncode
+
+
+def main(arguments: list[str]) -> int:
+    if sys.version_info < (3, 11):
+        print("orrery needs Python 3.11 or newer", file=sys.stderr)
+        return 2
+    what, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if what not in ("show", "test", "check", "orrery"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    set_up()
+    if what == "show":
+        return run("orrery", "run", *(rest or ["scenarios/zone-outage.yaml"]))
+    if what == "test":
+        return run("python", "-m", "pytest", *rest)
+    if what == "orrery":
+        return run("orrery", *rest)
+    checks = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",), ("lint-imports",))
+    return max(run(*check) for check in checks)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

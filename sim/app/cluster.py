@@ -1,0 +1,369 @@
+"""The composition root: a whole cluster from a plan, and the library's front door.
+
+    async with Cluster(nodes=10) as c:
+        c.apply({...})
+        await c.run_for("10m")
+        c.list("pods")
+
+Makes the kernel, the storage, API servers, controller managers, schedulers and node agents as supervised actors,
+and the ways between them.  Everything that a scenario or a test does to a cluster goes through this object.
+
+Holds: actors are added in a fixed order, so the same plan and seed give the same run; objects applied or read here
+go through the API servers' request pipeline.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import trio
+
+from actors.apiserver import ApiServer, ApiServerOptions
+from actors.apiserver.direct import ask
+from actors.controllers.manager import controller_manager_main
+from actors.node.agent import node_agent_main
+from actors.node.machine import Machine
+from actors.node.node import Node
+from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from actors.scheduler.actor import scheduler_main
+from actors.storage import Storage
+from actors.users import Admin, ApplyAll
+from sim.app.options import check_options
+from sim.client import Channel, Client, EventRecorder
+from sim.ident import NAMES
+from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Context, Kernel, Operation, Rule as NetworkRule, Supervisor, Trace
+from sim.machinery.api import Reply, Request, UserInfo
+from sim.machinery.scheme import Scheme
+from sim.machinery.store import Change
+from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan
+from sim.scenario.schema import Runtime
+from sim.units import SECOND, parse_duration_us
+
+# A controller manager or scheduler that exits is started again by its node agent after about a second of back-off
+# and start-up; facts/measured.md: a component is healthy some seconds after its start.
+RESTART_US = 2 * SECOND
+HEARTBEAT_TIMEOUT_US = 10 * SECOND  # kubelet: min(node status update period, lease duration)
+
+
+class NodeClients:
+    """The API clients of a node agent, made per incarnation."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self._cluster = cluster
+        self._name = name
+        names = cluster.names
+        self._user = UserInfo(names.node_user(name), (names.group_nodes, names.group_authenticated))
+
+    def main(self, ctx: Context, qps: int, burst: int) -> Client:
+        return self._make(ctx, qps, burst)
+
+    def heartbeat(self, ctx: Context) -> Client:
+        return self._make(ctx, 0, 0, HEARTBEAT_TIMEOUT_US)
+
+    def recorder(self, ctx: Context, component: str, host: str, qps: int, burst: int) -> EventRecorder:
+        return EventRecorder(ctx, self._make(ctx, qps, burst), component, host)
+
+    def _make(self, ctx: Context, qps: int, burst: int, timeout_us: int = 0) -> Client:
+        cluster = self._cluster
+        transports = cluster.connect(ctx)
+        agent = cluster.names.node_agent
+        return Client(
+            ctx, cluster.scheme, transports, self._user, qps=qps, burst=burst, agent=agent, timeout_us=timeout_us
+        )
+
+
+class Cluster:
+    """A running cluster.  Use it as an async context manager; virtual time moves only while it is run."""
+
+    def __init__(
+        self,
+        plan: ClusterPlan | None = None,
+        *,
+        nodes: int = 0,
+        seed: int = 0,
+        naming: str = "orch",
+        trace: Trace | None = None,
+        epoch_us: int = DEFAULT_EPOCH_US,
+        replay: list[Operation] | None = None,
+    ) -> None:
+        if plan is None:
+            plan = ClusterPlan(naming=naming, nodes=plain_nodes(nodes))
+        self.plan = plan
+        self.names = NAMES[plan.naming]
+        self.scheme = Scheme(self.names)
+        self.options = check_options(plan)
+        self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay)
+        if plan.latency_us is not None:
+            low, high = plan.latency_us
+            self.kernel.network.impose(NetworkRule("latency", None, None, low_us=low, high_us=high))
+        self.storage = Storage(self.kernel)
+        self.api_servers: dict[str, ApiServer] = {}
+        self.nodes: dict[str, Node] = {}
+        self.cut_nodes: dict[str, str] = {}
+        self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
+        self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
+        self._nursery_manager: Any = None
+        self._made = 0
+
+    # --- life ---------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._nursery_manager = trio.open_nursery()
+        nursery = await self._nursery_manager.__aenter__()
+        self._nursery: trio.Nursery = nursery
+        self.supervisor = Supervisor(self.kernel, nursery)
+        self._start()
+        nursery.start_soon(self.kernel.run)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> bool | None:
+        self.kernel.stop()
+        self._nursery.cancel_scope.cancel()
+        stopped: bool | None = await self._nursery_manager.__aexit__(kind, error, tb)
+        return stopped
+
+    def _start(self) -> None:
+        supervisor, plan = self.supervisor, self.plan
+        supervisor.add("storage", self.storage.main)
+        for index in range(plan.api_server.replicas):
+            name = f"apiserver-{index}"
+            server = ApiServer(name, self.kernel, self.storage, self.scheme, ApiServerOptions())
+            self.api_servers[name] = server
+            supervisor.add(name, server.main)
+        supervisor.add("admin", self.admin.main)
+        self._add_replicas("controller-manager", plan.controller_manager, self._manager_main)
+        self._add_replicas("scheduler", plan.scheduler, self._scheduler_main)
+        for node in plan.nodes:
+            self.add_node(node)
+
+    def _add_replicas(
+        self, name: str, component: ComponentPlan, main: Callable[[], Callable[[Context], Any]]
+    ) -> None:
+        for index in range(component.replicas):
+            self.supervisor.add(f"{name}-{index}", main(), restart_us=RESTART_US)
+
+    def _manager_main(self) -> Callable[[Context], Any]:
+        return controller_manager_main(self.scheme, self.connect, self.options.controller_manager)
+
+    def _scheduler_main(self) -> Callable[[Context], Any]:
+        return scheduler_main(self.options.scheduler, self.scheme, self.names, self.connect)
+
+    def add_node(self, plan: NodePlan) -> Node:
+        """Add a node: its machine, and its agent, which registers it."""
+        labels = dict(plan.labels)
+        if plan.zone:
+            labels[self.names.label_zone] = plan.zone
+        if plan.region:
+            labels[self.names.label_region] = plan.region
+        self._made += 1
+        number = self._made
+        spec = NodeSpec(
+            plan.name,
+            labels=labels,
+            zone=plan.zone,
+            region=plan.region,
+            address=f"172.{16 + number // 62500}.{number // 250 % 250}.{number % 250 + 1}",
+            pod_cidr=f"10.{128 + number // 256 % 128}.{number % 256}.0/24",
+            capacity={"ephemeral-storage": "100Gi", **plan.capacity},
+            taints=plan.taints,
+            profile=profile_of(plan.runtime),
+        )
+        machine = Machine(spec)
+        main = node_agent_main(machine, NodeClients(self, plan.name), self.options.nodes[plan.name], self.names)
+        actor = self.supervisor.add(plan.name, main)
+        node = self.nodes[plan.name] = Node(self.kernel, machine, actor)
+        return node
+
+    def connect(self, ctx: Context) -> list[Channel]:
+        """Ways from an actor to every API server, its own first (they share a host) or spread by name."""
+        servers = list(self.api_servers)
+        tail = ctx.name.rsplit("-", 1)[-1]
+        start = int(tail) % len(servers) if tail.isdigit() else 0
+        order = servers[start:] + servers[:start]
+        return [Channel(ctx, ctx.name, self.api_servers, target) for target in order]
+
+    def _admin_client(self, ctx: Context) -> Client:
+        return Client(ctx, self.scheme, self.connect(ctx), self.admin_user, qps=0, burst=0, agent="orrery")
+
+    # --- time ---------------------------------------------------------------------------------------------
+
+    async def run_for(self, duration: str | int) -> None:
+        """Let that much virtual time pass ("10m", or microseconds)."""
+        await self.run_until(self.kernel.now_us + _us(duration))
+
+    async def run_until(self, at: str | int) -> None:
+        """Run up to an instant since the start of the run."""
+        await self.kernel.run_until(_us(at))
+
+    async def run_while(self, going: Callable[[], bool], limit: str | int = "1h", step: str | int = "1s") -> bool:
+        """Run on while `going()` is true, looked at each `step`; False if the limit came first."""
+        end_us = self.kernel.now_us + _us(limit)
+        while going():
+            if self.kernel.now_us >= end_us:
+                return False
+            await self.run_for(step)
+        return True
+
+    # --- objects ------------------------------------------------------------------------------------------
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        """Have the admin create or replace objects, one after the other, from now on."""
+        if objects:
+            self.admin.do(ApplyAll(objects))
+            self.kernel.kick()
+
+    def request(self, verb: str, resource: str, namespace: str = "", name: str = "", **more: Any) -> Reply:
+        """Ask an API server as the administrator and get the reply at once, at this instant."""
+        known = self.scheme.resource(resource)
+        request = Request(
+            verb=verb,
+            resource=known.plural,
+            group=known.group,
+            version=known.version,
+            namespace=namespace,
+            name=name,
+            user=self.admin_user,
+            manager="orrery",
+            **more,
+        )
+        return ask(self._server(), request)
+
+    def _server(self) -> ApiServer:
+        for server in self.api_servers.values():
+            if server.running:
+                return server
+        raise RuntimeError("no API server is running")
+
+    def list(self, resource: str, namespace: str = "", selector: str = "") -> list[dict[str, Any]]:
+        """Objects of a resource as they are stored now."""
+        options = {"labelSelector": selector} if selector else {}
+        reply = self.request("list", resource, namespace, options=options)
+        if not reply.ok:
+            raise RuntimeError(reply.message)
+        return [item.obj for item in reply.items or ()]
+
+    def get(self, resource: str, name: str, namespace: str = "default") -> dict[str, Any] | None:
+        """One object as it is stored now; None if there is none."""
+        known = self.scheme.resource(resource)
+        reply = self.request("get", resource, namespace if known.namespaced else "", name)
+        return reply.obj if reply.ok else None
+
+    def observe(self, see: Callable[[Change], None]) -> Callable[[], None]:
+        """Call `see` at every commit (an omniscient observer, outside the simulation)."""
+        return self.storage.store.subscribe("", see)
+
+    def counts(self) -> dict[str, int]:
+        """Nodes, nodes ready, pods, pods running: for a progress display."""
+        store = self.storage.store
+        nodes = [item.obj for item in store.bucket(self.scheme.resource("nodes").prefix).items.values()]
+        pods = [item.obj for item in store.bucket(self.scheme.resource("pods").prefix).items.values()]
+        ready = sum(
+            any(c["type"] == "Ready" and c["status"] == "True" for c in (node.get("status") or {}).get("conditions", ()))
+            for node in nodes
+        )
+        running = sum((pod.get("status") or {}).get("phase") == "Running" for pod in pods)
+        return {"nodes": len(nodes), "ready": ready, "pods": len(pods), "running": running}
+
+    # --- faults -------------------------------------------------------------------------------------------
+
+    def fail_node(self, name: str, how: str) -> None:
+        """power-loss, hang, agent-crash or runtime-failure."""
+        node = self.nodes[name]
+        if how == "power-loss":
+            node.power_loss()
+        elif how == "hang":
+            node.hang()
+        elif how == "agent-crash":
+            node.crash_agent()
+        else:
+            node.fail_runtime("the runtime does not answer")
+
+    def heal_node(self, name: str) -> None:
+        """End whatever befell a node."""
+        if name in self.cut_nodes:
+            self.restore_network(self.cut_nodes[name])
+        node = self.nodes[name]
+        if not node.machine.powered:
+            node.power_on()
+            return
+        if node.machine.runtime_error:
+            node.heal_runtime()
+        node.start_agent()
+        node.resume()
+
+    def restore_network(self, rule: str) -> None:
+        """Lift a network cut of nodes."""
+        if rule in self.cut_nodes.values():
+            self.cut_nodes = {node: by for node, by in self.cut_nodes.items() if by != rule}
+            self.kernel.network.lift(rule)
+
+    def actor_named(self, name: str) -> str:
+        """An actor's name; "controller-manager-leader" and "scheduler-leader" are whoever leads now."""
+        if not name.endswith("-leader"):
+            return name
+        part = name.removesuffix("-leader")
+        lease = self.get("leases", self.names.component(part), self.names.system_namespace)
+        holder = str((lease or {}).get("spec", {}).get("holderIdentity") or "")
+        found = holder.split("_")[0]
+        return found if found in self.supervisor.actors else f"{part}-0"
+
+    def storage_fault(self, how: str, by_us: int) -> None:
+        """pause, slow (by so much an operation) or unavailable (no quorum)."""
+        if how == "pause":
+            self.supervisor["storage"].pause()
+        elif how == "slow":
+            self.storage.extra_us = by_us
+        else:
+            self.storage.quorum = False
+
+    def storage_heal(self) -> None:
+        self.storage.extra_us, self.storage.quorum = 0, True
+        self.supervisor["storage"].resume()
+
+    def lag(self, server: str, by_us: int) -> None:
+        """Let a replica's watch caches trail the storage by so much more."""
+        self.api_servers[server].lag(by_us)
+
+    def drop_watches(self, resource: str, client: str) -> None:
+        """Break watches off ("": of every resource, every client)."""
+        for server in self.api_servers.values():
+            server.drop_watches(resource, client)
+
+    def compact(self) -> None:
+        """Forget all history up to now."""
+        self.storage.store.compact(self.storage.store.revision)
+
+
+def settle_memory() -> None:
+    """After a cluster is filled: what lives now lives on, so the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+
+
+def plain_nodes(count: int) -> tuple[NodePlan, ...]:
+    """That many equal nodes, node-0 and on."""
+    capacity = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    flags: dict[str, Any] = {}
+    return tuple(NodePlan(f"node-{n}", "", "", capacity, {}, (), Runtime(), flags) for n in range(count))
+
+
+def profile_of(runtime: Runtime) -> RuntimeProfile:
+    """A scenario's runtime settings as the node agent's profile."""
+    pull_us, start_us = parse_duration_us(runtime.image_pull), parse_duration_us(runtime.start)
+    rules: tuple[Rule, ...] = ()
+    if runtime.exit_after is not None:
+        ends = ContainerBehaviour(exit_after_us=parse_duration_us(runtime.exit_after), exit_code=runtime.exit_code)
+        rules = (Rule(ends),)
+    return RuntimeProfile(start_us=start_us, warm=not pull_us, pull_us=pull_us, rules=rules)
+
+
+def _us(duration: str | int) -> int:
+    return duration if isinstance(duration, int) else parse_duration_us(duration)
+
+
+__all__ = ["NEVER_US", "Cluster", "plain_nodes", "profile_of", "settle_memory"]

@@ -1,0 +1,118 @@
+"""Runs a plan to its end and judges it: `run_plan(plan, ...) -> Result`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import trio
+
+from sim import __version__
+from sim.app.cluster import Cluster
+from sim.app.director import Director
+from sim.check import Checker, Verdict, World, build
+from sim.check.expect import Expectation
+from sim.errors import InputError
+from sim.ident import NAMES
+from sim.kernel import Trace
+from sim.report import Timeline
+from sim.scenario.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome of one run."""
+
+    name: str
+    seed: int
+    virtual_us: int
+    wall_s: float
+    steps: int
+    trace_sha256: str
+    verdicts: tuple[Verdict, ...]
+    timeline: Timeline
+
+    @property
+    def ok(self) -> bool:
+        return all(verdict.ok for verdict in self.verdicts)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "scenario": self.name,
+            "seed": self.seed,
+            "virtual_s": self.virtual_us / 1e6,
+            "wall_s": round(self.wall_s, 3),
+            "events": self.steps,
+            "trace_sha256": self.trace_sha256,
+            "expectations": [
+                {
+                    "name": verdict.name,
+                    "ok": verdict.ok,
+                    "measured": verdict.measured,
+                    "wanted": verdict.wanted,
+                    "values": list(verdict.measured_s),
+                }
+                for verdict in self.verdicts
+            ],
+        }
+
+
+def expectations_of(plan: Plan) -> list[Expectation]:
+    """The plan's expectations, built.  Raises InputError with the place of one that is not understood."""
+    built = []
+    for planned in plan.expectations:
+        try:
+            built.append(build(planned.expectation, NAMES[plan.cluster.naming]))
+        except ValueError as error:
+            raise InputError(str(error), planned.place) from None
+    return built
+
+
+async def run_plan(
+    plan: Plan,
+    *,
+    seed: int | None = None,
+    trace_file: Path | None = None,
+    watch: Callable[[Cluster], Any] | None = None,
+) -> Result:
+    """Run a plan as fast as possible.  `watch(cluster)` is an async function run beside it (progress)."""
+    seed = plan.seed if seed is None else seed
+    expectations = expectations_of(plan)
+    header = {"scenario": plan.name, "seed": seed, "version": __version__, "naming": plan.cluster.naming}
+    trace = Trace(trace_file, header)
+    started = perf_counter()
+    try:
+        async with Cluster(plan.cluster, seed=seed, trace=trace) as cluster, trio.open_nursery() as beside:
+            checker = Checker(World(cluster.names), expectations)
+            timeline = Timeline(cluster.names)
+            cluster.observe(checker.see)
+            cluster.observe(timeline.see)
+
+            def on_step(name: str, kind: str, at_us: int) -> None:
+                checker.step(name, kind, at_us)
+                timeline.step(name, kind, at_us)
+
+            director = Director(cluster, on_step)
+            director.schedule(plan.steps)
+            cluster.apply(*plan.objects)
+            if watch is not None:
+                beside.start_soon(watch, cluster)
+            await cluster.run_until(plan.duration_us)
+            beside.cancel_scope.cancel()
+            steps = cluster.kernel.steps
+        return Result(
+            plan.name,
+            seed,
+            plan.duration_us,
+            perf_counter() - started,
+            steps,
+            trace.sha256(),
+            tuple(checker.verdicts(plan.duration_us)),
+            timeline,
+        )
+    finally:
+        trace.close()

@@ -1,0 +1,215 @@
+"""Charts of a timeline as SVG text: lanes over one common time axis, with tooltips, no script needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from sim.report.timeline import BUCKET_US, Series, Timeline
+
+LEFT, RIGHT, TOP, LANE, GAP = 150, 24, 46, 64, 22
+PALETTE = {
+    "ready": "#3d9a6a",
+    "not ready": "#d9a23a",
+    "unknown": "#c4483f",
+    "running": "#3d9a6a",
+    "pending": "#d9a23a",
+    "terminating": "#c4483f",
+    "failed": "#7d3c98",
+    "succeeded": "#5d8aa8",
+}
+HOLDERS = ("#4878a8", "#c07830", "#5a9e5a", "#9a5a9e", "#8a8a3a")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Horizontal scale: virtual time to pixels."""
+
+    end_us: int
+    width: int
+
+    def x(self, at_us: int) -> float:
+        return round(LEFT + (self.width - LEFT - RIGHT) * at_us / max(1, self.end_us), 1)
+
+
+def draw(timeline: Timeline, end_us: int, width: int = 1080) -> str:
+    """The whole picture: nodes by zone, NoExecute taints, pods, deletions, leaders, write rate, steps."""
+    axis = Axis(end_us, width)
+    lanes: list[tuple[str, str]] = []
+    for zone in sorted(timeline.nodes):
+        label = f"nodes, zone {zone}" if zone else "nodes"
+        lanes.append((label, "{y}" + _stack(timeline.nodes[zone], ("ready", "not ready", "unknown"), axis)))
+    tainted = {zone: series for zone, series in sorted(timeline.taints.items()) if len(series.points) > 1}
+    if tainted:
+        lanes.append(("NoExecute taints", _lines(tainted, axis)))
+    if timeline.pods:
+        order = ("running", "pending", "terminating", "failed", "succeeded")
+        lanes.append(("pods", _stack(timeline.pods, order, axis)))
+    if timeline.evictions:
+        lanes.append(("pods deleted", _ticks(timeline.evictions, axis)))
+    for lease in sorted({reign.lease for reign in timeline.reigns}):
+        lanes.append((f"leader: {lease}", _reigns(timeline, lease, axis)))
+    lanes.append(("writes a second", _rate(timeline.writes, axis)))
+    height = TOP + len(lanes) * (LANE + GAP) + 30
+    parts = [
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="timeline" xmlns="http://www.w3.org/2000/svg">'
+    ]
+    for index, (label, body) in enumerate(lanes):
+        y = TOP + index * (LANE + GAP)
+        parts.append(
+            f'<g transform="translate(0 {y})"><text x="{LEFT - 10}" y="{LANE / 2 + 4}" class="label">{escape(label)}</text>'
+        )
+        parts.append(
+            f'<rect x="{LEFT}" y="0" width="{axis.x(end_us) - LEFT}" height="{LANE}" class="lane"/>{body.replace("{y}", "")}</g>'
+        )
+    parts.append(_steps(timeline.steps, axis, height))
+    parts.append(_scale(axis, height))
+    parts.append("</svg>")
+    return "".join(parts)
+
+
+def _edges(series: Sequence[Series], end_us: int) -> list[int]:
+    return sorted({at for one in series for at, _ in one.points if at <= end_us} | {0, end_us})
+
+
+def _stack(series: Mapping[str, Series], order: Sequence[str], axis: Axis) -> str:
+    """Stacked areas in the given order, full height at the largest total."""
+    present = [(name, series[name]) for name in order if name in series]
+    edges = _edges([one for _, one in present], axis.end_us)
+    values = {name: _sample(one, edges) for name, one in present}
+    totals = [sum(values[name][i] for name, _ in present) for i in range(len(edges))]
+    top = max([*totals, 1])
+    floor = [0] * len(edges)
+    parts = []
+    for name, _ in present:
+        upper = [floor[i] + values[name][i] for i in range(len(edges))]
+        if any(values[name]):
+            shape = _area(edges, floor, upper, top, axis)
+            peak = max(values[name])
+            parts.append(
+                f'<path d="{shape}" fill="{PALETTE[name]}"><title>{name}: at most {peak}, {values[name][-1]} at the end</title></path>'
+            )
+        floor = upper
+    parts.append(f'<text x="{axis.x(axis.end_us) + 3}" y="10" class="small">{top}</text>')
+    return "".join(parts)
+
+
+def _sample(series: Series, edges: Sequence[int]) -> list[int]:
+    """Values at each edge, in one pass."""
+    values, index, value = [], 0, 0
+    for edge in edges:
+        while index < len(series.points) and series.points[index][0] <= edge:
+            value = series.points[index][1]
+            index += 1
+        values.append(value)
+    return values
+
+
+def _area(edges: Sequence[int], low: Sequence[int], high: Sequence[int], top: int, axis: Axis) -> str:
+    def y(value: int) -> float:
+        return round(LANE * (1 - value / top), 1)
+
+    ahead = [f"M{axis.x(edges[0])} {y(high[0])}"]
+    for i in range(1, len(edges)):
+        if high[i] != high[i - 1] or i == len(edges) - 1:
+            ahead.append(f"H{axis.x(edges[i])}V{y(high[i])}")
+    back = [f"V{y(low[-1])}"]
+    for i in range(len(edges) - 1, 0, -1):
+        if low[i - 1] != low[i] or i == 1:
+            back.append(f"V{y(low[i])}H{axis.x(edges[i])}V{y(low[i - 1])}")
+    return "".join(ahead + back) + f"H{axis.x(edges[0])}Z"
+
+
+def _lines(series: Mapping[str, Series], axis: Axis) -> str:
+    top = max([value for one in series.values() for _, value in one.points] + [1])
+    parts = []
+    for index, (zone, one) in enumerate(series.items()):
+        path = [f"M{LEFT} {LANE}"]
+        for at_us, value in one.points:
+            path.append(f"H{axis.x(at_us)}V{round(LANE * (1 - value / top), 1)}")
+        path.append(f"H{axis.x(axis.end_us)}")
+        colour = HOLDERS[index % len(HOLDERS)]
+        parts.append(
+            f'<path d="{"".join(path)}" fill="none" stroke="{colour}" stroke-width="1.6"><title>zone {escape(zone)}</title></path>'
+        )
+    parts.append(f'<text x="{axis.x(axis.end_us) + 3}" y="10" class="small">{top}</text>')
+    return "".join(parts)
+
+
+def _ticks(events: Sequence[tuple[int, str]], axis: Axis) -> str:
+    """One tick per pixel column that has events, as tall as it has many."""
+    columns: dict[float, int] = {}
+    for at_us, _ in events:
+        x = round(axis.x(at_us))
+        columns[x] = columns.get(x, 0) + 1
+    top = max(columns.values())
+    bars = "".join(
+        f'<rect x="{x}" y="{round(LANE * (1 - n / top), 1)}" width="1.5" height="{round(LANE * n / top, 1)}" fill="#c4483f"><title>{n}</title></rect>'
+        for x, n in columns.items()
+    )
+    return bars + f'<text x="{axis.x(axis.end_us) + 3}" y="10" class="small">{top}</text>'
+
+
+def _reigns(timeline: Timeline, lease: str, axis: Axis) -> str:
+    reigns = [reign for reign in timeline.reigns if reign.lease == lease]
+    colours: dict[str, str] = {}
+    parts = []
+    for index, reign in enumerate(reigns):
+        end_us = reigns[index + 1].from_us if index + 1 < len(reigns) else axis.end_us
+        if not reign.holder:
+            continue
+        colour = colours.setdefault(reign.holder, HOLDERS[len(colours) % len(HOLDERS)])
+        x, wide = axis.x(reign.from_us), max(1.0, axis.x(end_us) - axis.x(reign.from_us))
+        parts.append(
+            f'<rect x="{x}" y="18" width="{wide:.1f}" height="28" fill="{colour}"><title>{escape(reign.holder)} from {reign.from_us / 1e6:.1f} s</title></rect>'
+        )
+        if wide > 90:
+            parts.append(
+                f'<text x="{x + 5}" y="36" class="inside">{escape(reign.holder.split("_")[0])}</text>'
+            )
+    return "".join(parts)
+
+
+def _rate(writes: Mapping[int, int], axis: Axis) -> str:
+    if not writes:
+        return ""
+    top = max(writes.values())
+    seconds = BUCKET_US / 1e6
+    path = [f"M{LEFT} {LANE}"]
+    for bucket in range(axis.end_us // BUCKET_US + 1):
+        height = round(LANE * (1 - writes.get(bucket, 0) / top), 1)
+        path.append(f"V{height}H{axis.x(min(axis.end_us, (bucket + 1) * BUCKET_US))}")
+    path.append(f"V{LANE}Z")
+    peak = f'<text x="{axis.x(axis.end_us) + 3}" y="10" class="small">{top / seconds:.0f}</text>'
+    return f'<path d="{"".join(path)}" fill="#8fa3b8"/>{peak}'
+
+
+def _steps(steps: Sequence[tuple[int, str, str]], axis: Axis, height: int) -> str:
+    parts = []
+    for index, (at_us, name, _) in enumerate(steps):
+        x = axis.x(at_us)
+        parts.append(f'<line x1="{x}" y1="{TOP - 12}" x2="{x}" y2="{height - 30}" class="step"/>')
+        parts.append(
+            f'<text x="{x + 3}" y="{TOP - 14 - 12 * (index % 2)}" class="small">{escape(name)}</text>'
+        )
+    return "".join(parts)
+
+
+def _scale(axis: Axis, height: int) -> str:
+    """A labelled tick at round times, about ten of them."""
+    rounds = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+    span_s = axis.end_us / 1e6
+    every_s = next((n for n in rounds if span_s / n <= 12), rounds[-1])
+    parts = []
+    for number in range(int(span_s // every_s) + 1):
+        x = axis.x(int(number * every_s * 1e6))
+        minutes, seconds = divmod(number * every_s, 60)
+        text = (
+            f"{minutes // 60}h{minutes % 60:02d}"
+            if minutes >= 60
+            else f"{minutes}m{f'{seconds:02d}' if seconds else ''}"
+        )
+        parts.append(f'<line x1="{x}" y1="{height - 30}" x2="{x}" y2="{height - 25}" class="step"/>')
+        parts.append(f'<text x="{x}" y="{height - 12}" class="small" text-anchor="middle">{text}</text>')
+    return "".join(parts)

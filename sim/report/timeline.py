@@ -1,0 +1,162 @@
+"""What a run looked like: counts over time, taken from the commits as they happen.
+
+Turns store changes into step series (time, value) by zone, phase and leader, small enough to draw.  It stands outside
+the simulation like the checker: it sees commits and influences nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.ident import Names
+from sim.machinery.store import Change
+
+Obj = dict[str, Any]
+BUCKET_US = 10_000_000  # of the write rate
+
+
+@dataclass(slots=True)
+class Series:
+    """A step function: each value holds from its time on.  Equal times keep the last value."""
+
+    points: list[tuple[int, int]] = field(default_factory=list)
+
+    def put(self, at_us: int, value: int) -> None:
+        if self.points and self.points[-1][0] == at_us:
+            self.points[-1] = (at_us, value)
+        elif not self.points or self.points[-1][1] != value:
+            self.points.append((at_us, value))
+
+    def add(self, at_us: int, change: int) -> None:
+        self.put(at_us, self.last + change)
+
+    @property
+    def last(self) -> int:
+        return self.points[-1][1] if self.points else 0
+
+    def at(self, at_us: int) -> int:
+        value = 0
+        for when, number in self.points:
+            if when > at_us:
+                break
+            value = number
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Reign:
+    """One holder of a leader lease, from its first renewal that shows it."""
+
+    lease: str
+    holder: str
+    from_us: int
+
+
+class Timeline:
+    """Collects the series of a run.
+
+    nodes: zone → state ("ready", "not ready", "unknown") → series; taints: zone → NoExecute-tainted nodes
+    pods: state ("pending", "running", "terminating", "failed", "succeeded") → series
+    evictions: (time, zone) of every pod marked deleted; steps: (time, name, kind); reigns: leaders in turn
+    writes: number of commits per bucket
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.nodes: dict[str, dict[str, Series]] = {}
+        self.taints: dict[str, Series] = {}
+        self.pods: dict[str, Series] = {}
+        self.evictions: list[tuple[int, str]] = []
+        self.steps: list[tuple[int, str, str]] = []
+        self.reigns: list[Reign] = []
+        self.writes: dict[int, int] = {}
+        self._zone: dict[str, str] = {}
+        self._node_state: dict[str, tuple[str, str, bool]] = {}
+        self._pod_state: dict[str, str] = {}
+        self._leaders = (names.lease_controller_manager, names.lease_scheduler)
+        self._holders: dict[str, str] = {}
+
+    def step(self, name: str, kind: str, at_us: int) -> None:
+        self.steps.append((at_us, name, kind))
+
+    def see(self, change: Change) -> None:
+        """Take a commit in."""
+        bucket = change.at_us // BUCKET_US
+        self.writes[bucket] = self.writes.get(bucket, 0) + 1
+        resource = change.item.key.split("/", 3)[2]
+        if resource == "pods":
+            self._see_pod(change)
+        elif resource == "nodes":
+            self._see_node(change)
+        elif resource == "leases" and change.item.key.endswith(self._leaders):
+            self._see_leader(change)
+
+    def _see_node(self, change: Change) -> None:
+        meta = change.item.obj["metadata"]
+        name = meta["name"]
+        zone = self._zone[name] = (meta.get("labels") or {}).get(self.names.label_zone, "")
+        before = self._node_state.pop(name, None)
+        after = None if change.deleted else (zone, _ready(change.item.obj), self._doomed(change.item.obj))
+        if before == after and after is not None:
+            self._node_state[name] = after
+            return
+        for state, sign in ((before, -1), (after, +1)):
+            if state is not None:
+                self.nodes.setdefault(state[0], {}).setdefault(state[1], Series()).add(change.at_us, sign)
+                self.taints.setdefault(state[0], Series()).add(change.at_us, sign * state[2])
+        if after is not None:
+            self._node_state[name] = after
+
+    def _doomed(self, node: Obj) -> bool:
+        taints = (node.get("spec") or {}).get("taints") or ()
+        return any(taint["effect"] == "NoExecute" for taint in taints)
+
+    def _see_pod(self, change: Change) -> None:
+        obj = change.item.obj
+        before = self._pod_state.pop(change.item.key, None)
+        after = None if change.deleted else _pod_state(obj)
+        if before != after:
+            if before is not None:
+                self.pods.setdefault(before, Series()).add(change.at_us, -1)
+            if after is not None:
+                self.pods.setdefault(after, Series()).add(change.at_us, +1)
+            if before != "terminating" and (after == "terminating" or change.deleted):
+                self.evictions.append(
+                    (change.at_us, self._zone.get((obj.get("spec") or {}).get("nodeName", ""), ""))
+                )
+        if after is not None:
+            self._pod_state[change.item.key] = after
+
+    def _see_leader(self, change: Change) -> None:
+        lease = change.item.obj["metadata"]["name"]
+        holder = (change.item.obj.get("spec") or {}).get("holderIdentity") or ""
+        if self._holders.get(lease) != holder:
+            self._holders[lease] = holder
+            self.reigns.append(Reign(lease, holder, change.at_us))
+
+
+def _ready(node: Obj) -> str:
+    for entry in (node.get("status") or {}).get("conditions") or ():
+        if entry["type"] == "Ready":
+            return {"True": "ready", "False": "not ready"}.get(entry["status"], "unknown")
+    return "not ready"
+
+
+def _pod_state(pod: Obj) -> str:
+    if "deletionTimestamp" in pod["metadata"]:
+        return "terminating"
+    return str((pod.get("status") or {}).get("phase", "Pending")).lower()
+
+
+def sparkline(series: Mapping[str, Series], wanted: str, end_us: int, width: int) -> str:
+    """How large a share of all is in state `wanted`, as blocks over time (for a terminal)."""
+    blocks = " ▁▂▃▄▅▆▇█"
+    cells = []
+    for column in range(width):
+        at_us = end_us * (column + 1) // width
+        total = sum(one.at(at_us) for one in series.values())
+        share = series[wanted].at(at_us) / total if total and wanted in series else 0.0
+        cells.append(blocks[round(share * 8)] if total else "·")
+    return "".join(cells)

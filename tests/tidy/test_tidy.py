@@ -1,0 +1,147 @@
+"""The project keeps its own rules: layers are import-linter's, the rest is read here from the sources."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted(path for part in ("sim", "actors") for path in (ROOT / part).rglob("*.py"))
+FILE_MAX, FUNCTION_MAX = 600, 70
+IMPURE = {"trio", "time", "random", "os", "socket", "uuid", "logging", "secrets", "threading"}
+PURE_ZONE = (
+    "sim/machinery/",
+    "sim/options/",
+    "sim/ident.py",
+    "sim/units.py",
+    "sim/errors.py",
+    "sim/check/",
+    "sim/report/",
+)
+# Types of generators that are handed in may be named, the module's functions may not be called.
+TYPES_ONLY = {("random", "Random")}
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def trees() -> list[tuple[Path, ast.Module]]:
+    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in SOURCES]
+
+
+TREES = trees()
+
+
+def test_no_file_holds_more_than_one_idea() -> None:
+    long = {
+        shown(path): text.count("\n") for path in SOURCES if (text := path.read_text()).count("\n") > FILE_MAX
+    }
+    assert long == {}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = {
+        f"{shown(path)}:{node.name}": node.end_lineno - node.lineno + 1
+        for path, tree in TREES
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > FUNCTION_MAX
+    }
+    assert long == {}
+
+
+def test_every_module_says_what_it_turns_into_what() -> None:
+    assert [shown(path) for path, tree in TREES if tree.body and not ast.get_docstring(tree)] == []
+
+
+def _imports(tree: ast.Module) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(name.name.split(".")[0], "") for name in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found += [(node.module.split(".")[0], name.name) for name in node.names]
+    return found
+
+
+def test_the_pure_zone_knows_no_clock_no_chance_and_no_io() -> None:
+    bad = [
+        (shown(path), module)
+        for path, tree in TREES
+        if shown(path).startswith(PURE_ZONE)
+        for module, name in _imports(tree)
+        if module in IMPURE and (module, name) not in TYPES_ONLY
+    ]
+    assert bad == []
+
+
+def test_actors_never_ask_the_wall_clock_or_global_chance() -> None:
+    bad = [
+        (shown(path), module)
+        for path, tree in TREES
+        if shown(path).startswith("actors/")
+        for module, name in _imports(tree)
+        if module in IMPURE - {"trio"} and (module, name) not in TYPES_ONLY
+    ]
+    assert bad == []
+
+
+def _is_set(node: ast.expr) -> bool:
+    if isinstance(node, ast.Set | ast.SetComp):
+        return True
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("set", "frozenset")
+    )
+
+
+def test_nobody_iterates_over_a_set_written_on_the_spot() -> None:
+    bad = []
+    for path, tree in TREES:
+        for node in ast.walk(tree):
+            iterables = [node.iter] if isinstance(node, ast.For | ast.comprehension) else []
+            bad += [f"{shown(path)}:{item.lineno}" for item in iterables if _is_set(item)]
+    assert bad == []
+
+
+def test_identifiers_of_the_product_are_spelled_in_one_place() -> None:
+    spelled = re.compile(
+        r"[\w.]*(?:kubernetes\.io|k8s\.io|orch\.io)|\b(?:kube|orch)-(?:system|public|node-lease|scheduler|controller-manager)\b"
+    )
+    bad = []
+    for path, tree in TREES:
+        if shown(path) == "sim/ident.py":
+            continue
+        docstrings = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                if spelled.search(node.value):
+                    bad.append(f"{shown(path)}:{node.lineno} {node.value[:60]!r}")
+    assert bad == []
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(TODO|FIXME|XXX)[^a-zA-Z]", "NotImplementedError", "(/root/|/home/[a-z]|/tmp/[a-z])"]
+)
+def test_nothing_is_left_open_and_no_path_of_one_machine_is_named(pattern: str) -> None:
+    here = ":!tests/tidy/test_tidy.py"
+    found = subprocess.run(
+        ["git", "grep", "-nE", pattern, "--", "*.py", "*.md", "*.yaml", "*.toml", here],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode in (0, 1), found.stderr
+    assert found.stdout == ""
