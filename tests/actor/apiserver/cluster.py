@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -45,6 +45,12 @@ class Plane:
         replies: list[Reply] = []
         self.servers[server].handle(request, replies.append)
         return replies
+
+    def send_watch(self, options: dict[str, str]) -> list[Reply]:
+        return self.send(request("watch", "leases", "default", options=options))
+
+    def send_create(self, name: str) -> list[Reply]:
+        return self.send(request("create", "leases", "default", body=lease(name)))
 
     async def ask(
         self, verb: str, resource: str, namespace: str = "default", name: str = "", **kw: Any
@@ -116,6 +122,3 @@ def lease(name: str, **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": spec or {"holderIdentity": "h"},
     }
-
-
-Ask = Callable[..., Reply]

@@ -1,0 +1,283 @@
+"""Lists and watches: resource version tables, expiry, bookmarks, lag (timing cases 45, 47, 49)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.apiserver import ApiServerOptions
+from sim.machinery.api import Reply
+from tests.actor.apiserver.cluster import Plane, Seen, lease, plane
+
+S = 1_000_000
+
+
+def names(reply: Reply) -> list[str]:
+    assert reply.items is not None, reply
+    return [item.obj["metadata"]["name"] for item in reply.items]
+
+
+async def make(p: Plane, *leases: str) -> list[str]:
+    """Make leases; their revisions."""
+    return [
+        (await p.ask("create", "leases", body=lease(n))).obj["metadata"]["resourceVersion"] for n in leases
+    ]
+
+
+async def listed(p: Plane, **options: Any) -> Reply:
+    return await p.ask("list", "leases", options=options)
+
+
+async def test_pages_show_one_revision_though_objects_change_in_between() -> None:
+    async with plane() as p:
+        await make(p, "a", "b", "c", "d", "e")
+        first = await listed(p, limit=2)
+        assert (names(first), first.remaining) == (["a", "b"], 3)
+        await p.ask("delete", "leases", name="d")
+        await make(p, "cc")
+        second = await listed(p, **{"limit": 2, "continue": first.more})
+        third = await listed(p, **{"limit": 2, "continue": second.more})
+        assert (names(second), names(third), third.more) == (["c", "d"], ["e"], "")
+        assert first.revision == second.revision == third.revision
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["a", "b", "c"]),
+        ({"resourceVersion": "0"}, ["a", "b", "c"]),
+        ({"resourceVersion": "0", "limit": "1"}, ["a", "b", "c"]),
+        ({"resourceVersion": "a"}, ["a", "b", "c"]),
+        ({"resourceVersion": "a", "limit": "2"}, ["a"]),
+        ({"resourceVersion": "a", "resourceVersionMatch": "Exact"}, ["a"]),
+        ({"resourceVersion": "b", "resourceVersionMatch": "Exact", "limit": "1"}, ["a"]),
+        ({"resourceVersion": "a", "resourceVersionMatch": "NotOlderThan"}, ["a", "b", "c"]),
+        ({"resourceVersion": "a", "resourceVersionMatch": "NotOlderThan", "limit": "2"}, ["a", "b"]),
+        ({"limit": "-1"}, ["a", "b", "c"]),
+    ],
+)
+async def test_a_list_is_answered_at_the_revision_its_options_ask_for(
+    options: dict[str, str], expected: list[str]
+) -> None:
+    async with plane() as p:
+        revisions = dict(zip("abc", await make(p, "a", "b", "c"), strict=True))
+        await p.run(S)
+        rev = options.get("resourceVersion", "")
+        asked = {**options, "resourceVersion": revisions.get(rev, rev)} if rev else options
+        assert names(await listed(p, **asked)) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"resourceVersionMatch": "Exact"}, 422),
+        ({"resourceVersionMatch": "Exact", "resourceVersion": "0"}, 422),
+        ({"resourceVersionMatch": "bogus", "resourceVersion": "5"}, 422),
+        ({"resourceVersion": "abc"}, 500),
+        ({"resourceVersion": "abc", "limit": "1"}, 400),
+        ({"resourceVersion": "999999", "limit": "1"}, 500),
+        ({"limit": "x"}, 400),
+        ({"continue": "zzz"}, 400),
+        ({"labelSelector": "a b"}, 400),
+        ({"fieldSelector": "spec.x=1"}, 400),
+    ],
+)
+async def test_a_list_with_bad_options_is_refused(options: dict[str, str], code: int) -> None:
+    async with plane() as p:
+        await make(p, "a")
+        assert (await listed(p, **options)).code == code
+
+
+async def test_a_list_at_a_future_revision_waits_three_seconds_and_says_so() -> None:
+    async with plane() as p:
+        await make(p, "a")
+        start = p.kernel.now_us
+        reply = await listed(p, resourceVersion=999999)
+        assert 3 * S <= p.kernel.now_us - start <= 3.2 * S
+        assert (reply.code, reply.reason, reply.headers) == (504, "Timeout", {"Retry-After": "1"})
+        assert reply.body["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+        watch = await p.ask("watch", "leases", options={"resourceVersion": 999999})
+        seen = Seen(p.kernel, watch.watch)
+        await p.run(S)
+        assert watch.code == 200 and seen.events == [] and seen.ended_us is None
+
+
+async def test_a_list_waits_for_a_revision_that_arrives_in_time() -> None:
+    async with plane(options=ApiServerOptions(cache_lag_us=S)) as p:
+        (rev,) = await make(p, "a")
+        assert names(await listed(p, resourceVersion=0)) == []
+        assert names(await listed(p, resourceVersion=rev)) == ["a"]
+
+
+async def test_a_watch_shows_what_enters_changes_and_leaves_its_selector() -> None:
+    async with plane() as p:
+        opened = await p.ask("watch", "configmaps", options={"labelSelector": "c=red"})
+        seen = Seen(p.kernel, opened.watch)
+        merge = "application/merge-patch+json"
+        made = await p.ask("create", "configmaps", body={"metadata": {"name": "m", "labels": {"c": "blue"}}})
+        for labels in ({"c": "red"}, {"d": "1"}, {"c": "green"}, {"c": "red"}):
+            await p.ask(
+                "patch", "configmaps", name="m", body={"metadata": {"labels": labels}}, content_type=merge
+            )
+        await p.ask("delete", "configmaps", name="m")
+        await p.run(S)
+        assert [t for t, _ in seen.short] == ["ADDED", "MODIFIED", "DELETED", "ADDED", "DELETED"]
+        left = seen.events[2][1]
+        assert left.item is not None
+        assert left.item.obj["metadata"]["labels"]["c"] == "red"
+        assert int(left.item.obj["metadata"]["resourceVersion"]) == left.revision
+        revisions = [event.revision for _, event in seen.events]
+        assert revisions == sorted(set(revisions)) and revisions[0] > made.obj["metadata"].get("rev", 0)
+
+
+async def test_a_watch_of_one_nodes_pods_hears_of_no_others() -> None:
+    async with plane() as p:
+        await p.ask("create", "serviceaccounts", body={"metadata": {"name": "default"}})
+        opened = await p.ask("watch", "pods", "", options={"fieldSelector": "spec.nodeName=n1"})
+        seen = Seen(p.kernel, opened.watch)
+        for name, node in (("a", "n1"), ("b", "n2")):
+            body = {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+            await p.ask("create", "pods", body=body)
+            target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+            bound = await p.ask("create", "pods", name=name, subresource="binding", body=target)
+            assert bound.code == 201, bound
+        await p.run(S)
+        assert seen.short == [("ADDED", "a")]
+
+
+async def test_a_watch_without_revision_starts_with_what_is_there() -> None:
+    async with plane() as p:
+        revs = await make(p, "a", "b")
+        await p.run(S)
+        for options, wanted in (
+            ({}, ["a", "b", "c"]),
+            ({"resourceVersion": "0"}, ["a", "b", "c"]),
+            ({"resourceVersion": revs[0]}, ["b", "c"]),
+        ):
+            seen = Seen(p.kernel, (await p.ask("watch", "leases", options=options)).watch)
+            if wanted[-1:] == ["c"] and not options:
+                await make(p, "c")
+            await p.run(S)
+            assert [name for _, name in seen.short] == wanted
+
+
+async def test_a_watch_from_before_the_window_gets_one_error_and_ends() -> None:
+    async with plane() as p:
+        (rev,) = await make(p, "a")
+        p.supervisor["apiserver-0"].crash()
+        await make_directly(p, "b")
+        p.supervisor["apiserver-0"].start()
+        reply = await p.ask("watch", "leases", options={"resourceVersion": rev})
+        seen = Seen(p.kernel, reply.watch)
+        assert reply.code == 200 and [e.type for _, e in seen.events] == ["ERROR"]
+        status = seen.events[0][1].status
+        assert (status["code"], status["reason"]) == (410, "Expired")
+        assert status["message"].startswith(f"too old resource version: {rev} (")
+        assert seen.watch.ended
+
+
+async def make_directly(p: Plane, name: str) -> None:
+    p.storage.store.put(f"/x/leases/default/{name}", {"metadata": {"name": name}}, 0)
+
+
+async def test_a_continue_token_older_than_history_is_gone_with_one_that_goes_on() -> None:
+    async with plane() as p:
+        await make(p, "a", "b", "c")
+        first = await listed(p, limit=1)
+        await make(p, "bb")
+        p.storage.store.compact(p.storage.store.revision)
+        gone = await listed(p, **{"limit": 1, "continue": first.more})
+        assert (gone.code, gone.reason) == (410, "Expired")
+        rest = await listed(p, **{"continue": gone.body["metadata"]["continue"]})
+        assert names(rest) == ["b", "bb", "c"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_bookmarks_come_about_each_minute_and_before_the_end(seed: int) -> None:
+    async with plane(seed=seed) as p:
+        await make(p, "a")
+        options = {"resourceVersion": "0", "allowWatchBookmarks": "true", "timeoutSeconds": "300"}
+        start = p.kernel.now_us
+        replies = p.send_watch(options)
+        await p.run(10_000)
+        seen = Seen(p.kernel, replies[0].watch)
+        await p.run(301 * S)
+        marks = [at - start for at, event in seen.events if event.type == "BOOKMARK"]
+        assert len(marks) == 5
+        for n, at in enumerate(marks[:4], 1):
+            assert (60 - 1) * n * S <= at <= (60 + 2.5) * n * S
+        assert 297 * S <= marks[4] <= 299.5 * S
+        assert seen.ended_us is not None and abs(seen.ended_us - start - 300 * S) < 0.1 * S
+        assert [t for t, _ in seen.short if t == "ERROR"] == []
+
+
+async def test_a_lagging_replica_shows_the_past_until_its_lag_has_passed() -> None:
+    async with plane(replicas=2) as p:
+        behind = p.servers[1]
+        assert behind.caches is not None
+        behind.caches.horizon.set_lag(2 * S)
+        watches = [
+            Seen(p.kernel, (await p.ask("watch", "leases", options={"resourceVersion": "0"}, at=n)).watch)
+            for n in (0, 1)
+        ]
+        await make(p, "a")
+        made_us = p.kernel.now_us
+        old = await p.ask("list", "leases", options={"resourceVersion": "0"}, at=1)
+        new = await p.ask("list", "leases", options={"resourceVersion": "0"}, at=0)
+        consistent = await p.ask("list", "leases", at=1)
+        assert (names(old), names(new), names(consistent)) == ([], ["a"], ["a"])
+        await p.run(3 * S)
+        times = [seen.events[0][0] - made_us for seen in watches]
+        assert times[0] < 0.01 * S and 1.9 * S < times[1] < 2.1 * S
+
+
+async def test_a_crash_cuts_watches_and_requests_in_flight() -> None:
+    async with plane(replicas=2) as p:
+        seen = Seen(p.kernel, (await p.ask("watch", "leases")).watch)
+        p.storage.extra_us = S
+        replies = p.send_create("a")
+        await p.run(S // 10)
+        p.supervisor["apiserver-0"].crash()
+        assert [r.lost for r in replies] == ["ConnectionReset"]
+        assert seen.ended_us is not None
+        assert (await p.ask("get", "namespaces", "", "default")).lost == "ConnectionRefused"
+        p.storage.extra_us = 0
+        assert (await p.ask("list", "leases", at=1)).code == 200
+
+
+async def test_a_write_takes_as_long_as_the_storage_and_fails_when_it_has_no_quorum() -> None:
+    async with plane() as p:
+        p.storage.extra_us = S
+        start = p.kernel.now_us
+        slow = await p.ask("create", "leases", body=lease("a"), wait_us=20 * S)
+        assert slow.code == 201 and p.kernel.now_us - start > S
+        p.storage.extra_us = 0
+        p.storage.quorum = False
+        start = p.kernel.now_us
+        failed = await p.ask("create", "leases", body=lease("b"), wait_us=20 * S)
+        assert (failed.code, failed.message) == (500, "etcdserver: request timed out")
+        assert 7 * S <= p.kernel.now_us - start <= 7.1 * S
+
+
+async def test_replicas_compact_history_to_the_interval_before() -> None:
+    async with plane(replicas=2) as p:
+        await make(p, "a")
+        revision = p.storage.store.revision
+        await p.run(301 * S)
+        await make(p, "b")
+        assert p.storage.store.floor == 0
+        await p.run(300 * S)
+        assert p.storage.store.floor == revision
+
+
+async def test_a_lazy_watch_sees_the_same_events_as_an_attached_one_after_compaction() -> None:
+    async with plane() as p:
+        lazy = (await p.ask("watch", "leases", options={"resourceVersion": "0"})).watch
+        eager = Seen(p.kernel, (await p.ask("watch", "leases", options={"resourceVersion": "0"})).watch)
+        for round_ in range(4):
+            await make(p, f"l{round_}")
+            await p.run(299 * S)
+        assert p.storage.store.floor > 0 and lazy is not None
+        got = [(e.type, e.revision) for e in lazy.take()]
+        assert got == [(e.type, e.revision) for _, e in eager.events] and len(got) == 4
