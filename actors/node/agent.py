@@ -116,12 +116,22 @@ class NodeAgent:
         self._network_error = machine.network_error
         self._checking = False
         self.node_loop = NodeLoop(self)
-        self.leases = Leases(ctx, (self.heartbeats, heartbeat), self.spec.name, options, self._node_uid)
+        self.leases = Leases(ctx, (self.heartbeats, heartbeat), self.spec.name, options, self)
         self._nodes = Source(
-            ctx, self.api, "nodes", f"metadata.name={name}", self.dice, (self._nodes_set, self._node_event)
+            ctx,
+            self.api,
+            "nodes",
+            f"metadata.name={name}",
+            self.dice,
+            (self._nodes_set, self._node_event, self.troubled),
         )
         self._pods = Source(
-            ctx, self.api, "pods", f"spec.nodeName={name}", self.dice, (self._pods_set, self._pod_event)
+            ctx,
+            self.api,
+            "pods",
+            f"spec.nodeName={name}",
+            self.dice,
+            (self._pods_set, self._pod_event, self.troubled),
         )
 
     def start(self) -> None:
@@ -166,7 +176,7 @@ class NodeAgent:
     def node(self) -> Obj:
         return self.node_loop.node
 
-    def _node_uid(self) -> str:
+    def node_uid(self) -> str:
         return str(self.node["metadata"]["uid"]) if self.node else ""
 
     @property
@@ -183,6 +193,10 @@ class NodeAgent:
     def informed(self) -> bool:
         """Whether what the API holds of this node is known without asking."""
         return self._nodes.live and self.leases.healthy
+
+    def troubled(self) -> None:
+        """A renewal failed or the node's watch broke: status passes ask the API again."""
+        self.node_loop.changed()
 
     def health(self) -> Health:
         errors = []

@@ -9,8 +9,7 @@ Mirrors  component-helpers apimachinery/lease/controller.go (v1.25): renewal eve
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from actors.node.api import Api, HeartbeatCaller
 from actors.node.dice import Dice
@@ -29,11 +28,23 @@ RENEW_SHARE = 4  # nodeLeaseRenewIntervalFraction 0.25
 JITTER_PERCENT = 4  # leaseJitter 0.04
 
 
+class Owner(Protocol):
+    """What the lease needs of its agent."""
+
+    def node_uid(self) -> str:
+        """The Node's uid, "" while it is not known."""
+        ...
+
+    def troubled(self) -> None:
+        """The API was not reached: what it holds of the node is not known."""
+        ...
+
+
 class Leases:
     """One agent's lease.  `healthy`: the last renewal succeeded."""
 
     __slots__ = (
-        "_api", "_backoff_us", "_beat", "_ctx", "_dice", "_duration_s", "_lease", "_name", "_node_uid", "_tries",
+        "_api", "_backoff_us", "_beat", "_ctx", "_dice", "_duration_s", "_lease", "_name", "_owner", "_tries",
         "_version", "healthy",
     )  # fmt: skip
 
@@ -43,13 +54,13 @@ class Leases:
         clients: tuple[Api, HeartbeatCaller],
         name: str,
         options: NodeAgentOptions,
-        node_uid: Callable[[], str],
+        owner: Owner,
     ) -> None:
         self._ctx = ctx
         self._api, client = clients
         self._name = name
         self._duration_s = options.node_lease_duration_s
-        self._node_uid = node_uid
+        self._owner = owner
         self._dice = Dice(ctx.stream("lease").getrandbits(64))
         self._lease: Obj | None = None
         self._backoff_us = BACKOFF_US
@@ -86,7 +97,7 @@ class Leases:
         if reply.ok:
             self._lease = reply.obj
             self._renew()
-        elif reply.code == 404 and self._node_uid():
+        elif reply.code == 404 and self._owner.node_uid():
             self._api.create_lease(self._renewed_lease({}), self._created)
         else:
             self._again()
@@ -108,7 +119,7 @@ class Leases:
         now = format_micro_time(self._ctx.wall_us())
         if base:
             lease = {**base, "spec": {**base["spec"], "renewTime": now}}
-            if base["metadata"].get("ownerReferences") or not self._node_uid():
+            if base["metadata"].get("ownerReferences") or not self._owner.node_uid():
                 return lease
             lease["metadata"] = {**base["metadata"], "ownerReferences": self._owners()}
             return lease
@@ -128,7 +139,7 @@ class Leases:
         }
 
     def _owners(self) -> list[Obj]:
-        return [{"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": self._node_uid()}]
+        return [{"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": self._owner.node_uid()}]
 
     def _renew(self) -> None:
         assert self._lease is not None
@@ -139,7 +150,9 @@ class Leases:
             self._lease = reply.obj
             self._done(True)
             return
-        self.healthy = False
+        if self.healthy:
+            self.healthy = False
+            self._owner.troubled()
         self._tries += 1
         if self._tries > TRIES:  # the retries after `_sync` fell back to reading are used up too
             self._done(False)

@@ -1,7 +1,7 @@
 """List and watch of the few objects a node cares about, as callbacks: the agent's API source.
 
 Turns a watch on one resource and field selector into `on_set` (a whole set, after each list) and `on_event`
-(one change).  Holds: after `on_set` every change is reported once and in order, or a new `on_set` comes.
+(one change); `on_break` tells that the watch has ended.  Holds: after `on_set` every change is reported once and in order, or a new `on_set` comes.
 
 Mirrors  client-go tools/cache/reflector.go: list from the cache, watch from its revision, back-off 0.8 s doubling
          to 30 s with jitter 1, reset after 2 min without a failure; a refused or throttled watch is opened again
@@ -34,7 +34,7 @@ class Source:
     """One reflector."""
 
     __slots__ = (
-        "_api", "_ctx", "_delay_us", "_dice", "_failed_us", "_on_event", "_on_set", "_resource", "_revision",
+        "_api", "_ctx", "_delay_us", "_dice", "_failed_us", "_on_break", "_on_event", "_on_set", "_resource", "_revision",
         "_selector", "_watch", "live",
     )  # fmt: skip
 
@@ -45,14 +45,14 @@ class Source:
         resource: str,
         selector: str,
         dice: Dice,
-        handlers: tuple[Callable[[list[Obj]], None], Callable[[str, Obj], None]],
+        handlers: tuple[Callable[[list[Obj]], None], Callable[[str, Obj], None], Callable[[], None]],
     ) -> None:
         self._ctx = ctx
         self._api = api
         self._resource = resource
         self._selector = selector
         self._dice = dice
-        self._on_set, self._on_event = handlers
+        self._on_set, self._on_event, self._on_break = handlers
         self._revision = ""
         self._watch: Watch | None = None
         self._delay_us = BACKOFF_US
@@ -111,6 +111,7 @@ class Source:
     def _close(self) -> None:
         watch, self._watch = self._watch, None
         self.live = False
+        self._on_break()
         if watch is not None:
             watch.stop()
 
