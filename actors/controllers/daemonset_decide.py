@@ -79,7 +79,8 @@ def tolerates(tolerations: Sequence[Obj], taint: Obj) -> bool:
 
 
 def _requirement_matches(requirement: Obj, values: Mapping[str, str]) -> bool:
-    key, operator, wanted = requirement["key"], requirement["operator"], requirement.get("values") or ()
+    key, operator = requirement["key"], requirement["operator"]
+    wanted: Sequence[str] = requirement.get("values") or ()
     value = values.get(key)
     if operator == "In":
         return value is not None and value in wanted
@@ -163,7 +164,7 @@ def target_node(pod: Obj) -> str:
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     for term in required.get("nodeSelectorTerms") or ():
         for requirement in term.get("matchFields") or ():
-            values = requirement.get("values") or ()
+            values: Sequence[str] = requirement.get("values") or ()
             if requirement["key"] == "metadata.name" and requirement["operator"] == "In" and len(values) == 1:
                 return str(values[0])
     return ""

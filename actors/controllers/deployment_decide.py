@@ -96,16 +96,16 @@ def active(rss: Sequence[Obj]) -> list[Obj]:
     return [rs for rs in rss if replicas_of(rs) > 0]
 
 
+def _bare_metadata(template: Obj, hash_label: str) -> Obj:
+    meta = template.get("metadata") or {}
+    labels = {k: v for k, v in (meta.get("labels") or {}).items() if k != hash_label}
+    return {k: v for k, v in {**meta, "labels": labels}.items() if v}
+
+
 def same_template(a: Obj, b: Obj, hash_label: str) -> bool:
     """Templates alike but for the hash label."""
-    if a.get("spec") != b.get("spec"):
-        return False
-    bare: list[Obj] = []
-    for template in (a, b):
-        meta = template.get("metadata") or {}
-        labels = {k: v for k, v in (meta.get("labels") or {}).items() if k != hash_label}
-        bare.append({k: v for k, v in {**meta, "labels": labels}.items() if v})
-    return bare[0] == bare[1]
+    same_spec: bool = a.get("spec") == b.get("spec")
+    return same_spec and _bare_metadata(a, hash_label) == _bare_metadata(b, hash_label)
 
 
 def find_new(deployment: Obj, rss: Sequence[Obj], hash_label: str) -> Obj | None:
@@ -117,11 +117,9 @@ def find_new(deployment: Obj, rss: Sequence[Obj], hash_label: str) -> Obj | None
 
 def is_complete(deployment: Obj, status: Obj) -> bool:
     replicas = replicas_of(deployment)
-    return (
-        status.get("updatedReplicas", 0) == replicas
-        and status.get("replicas", 0) == replicas
-        and status.get("availableReplicas", 0) == replicas
-        and status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
+    observed: int = status.get("observedGeneration", 0)
+    return observed >= deployment["metadata"].get("generation", 0) and all(
+        status.get(count, 0) == replicas for count in ("updatedReplicas", "replicas", "availableReplicas")
     )
 
 

@@ -65,7 +65,7 @@ def endpoint_changed(old: Obj, new: Obj) -> tuple[bool, bool]:
 class ServicePods:
     """Pod handlers of a loop over Services."""
 
-    def __init__(self, services: Informer, pods: Informer, queue: WorkQueue[str], batch_us: int) -> None:
+    def __init__(self, services: Informer, pods: Informer, queue: WorkQueue, batch_us: int) -> None:
         self._services = services
         self._pods = pods
         self._queue = queue

@@ -145,12 +145,17 @@ def choose_victims(
     """The `count` least useful pods; `on_node` counts related active pods by node."""
     if count >= len(pods):
         return list(pods)
-    ranked = [
-        (_usefulness(pod, on_node.get(pod["spec"].get("nodeName", ""), 0), cost_annotation), pod)
+    ranked = {
+        pod["metadata"]["uid"]: _usefulness(
+            pod, on_node.get(pod["spec"].get("nodeName", ""), 0), cost_annotation
+        )
         for pod in pods
-    ]
-    ranked.sort(key=cmp_to_key(lambda a, b: _compare(a[0], b[0], wall_us)))
-    return [pod for _, pod in ranked[:count]]
+    }
+
+    def compare(a: Obj, b: Obj) -> int:
+        return _compare(ranked[a["metadata"]["uid"]], ranked[b["metadata"]["uid"]], wall_us)
+
+    return sorted(pods, key=cmp_to_key(compare))[:count]
 
 
 def next_status(owner: Obj, pods: Sequence[Obj], failure: tuple[str, str] | None, wall_us: int) -> Obj:

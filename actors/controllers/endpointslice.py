@@ -1,0 +1,166 @@
+"""EndpointSlice loop: the endpoints of a Service's pods in slices of at most 100.
+
+Turns a Service, the pods it selects and its slices into creates, updates and deletes of slices.
+
+Holds: nothing is decided on a cache older than this process's own writes; a pod whose node is not known is left
+out and the key tried again, the rest is written all the same.
+
+Mirrors  kubernetes v1.25 pkg/controller/endpointslice/{endpointslice_controller.go,reconciler.go}.
+Differs  nodes queue no Service, as no hints are computed.
+"""
+
+from __future__ import annotations
+
+from actors.controllers import endpointslice_decide as decide
+from actors.controllers.endpoint_pods import ServicePods, TriggerTimes
+from actors.controllers.pod_owners import is_deleting, key_of, owner_ref
+from actors.controllers.shell import Env, run_workers
+from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue
+from sim.machinery.api import Obj
+from sim.units import SECOND
+
+RESOURCE = "endpointslices"
+MAX_RETRIES = 15  # endpointslice_controller.go: maxRetries
+SYNC_DELAY_US = 1 * SECOND  # endpointSliceChangeMinSyncDelay
+BACKOFF_US, BACKOFF_MAX_US = 1 * SECOND, 100 * SECOND  # defaultSyncBackOff, maxSyncBackOff
+SERVICE_INDEX = "service"
+
+
+async def start(env: Env) -> None:
+    loop = EndpointSliceLoop(env)
+    await env.informers.start_and_sync()
+    run_workers(env, loop.queue, loop.sync, env.options.concurrent_service_endpoint_syncs, MAX_RETRIES)
+
+
+class EndpointSliceLoop:
+    def __init__(self, env: Env) -> None:
+        self.env = env
+        self.names = env.names
+        self.client = env.client("endpointslice-controller")
+        self.recorder = env.recorder("endpoint-slice-controller", self.client)
+        limiter = MaxOf(ItemExponential(BACKOFF_US, BACKOFF_MAX_US), SharedBucket(10, 100))
+        self.queue: WorkQueue = WorkQueue(env.ctx, "endpointslice", limiter)
+        self.services = env.informers["services"]
+        self.slices = env.informers[RESOURCE]
+        self.nodes = env.informers["nodes"]
+        self.tracker = decide.SliceTracker()
+        self.triggers = TriggerTimes()
+        self.batch_us = env.options.endpointslice_updates_batch_period_us
+        self.api_version = env.scheme.resource(RESOURCE).api_version
+        self.watcher = ServicePods(self.services, env.informers["pods"], self.queue, self.batch_us)
+        self.slices.add_index(SERVICE_INDEX, self._service_values)
+        self.services.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
+        self.slices.on(add=self._slice_added, update=self._slice_updated, delete=self._slice_deleted)
+
+    # --- handlers -----------------------------------------------------------------------------------------
+
+    def _changed(self, service: Obj) -> None:
+        self.queue.add(key_of(service))
+
+    def _service_values(self, piece: Obj) -> tuple[str, ...]:
+        """Key of the Service whose slice of ours this is."""
+        labels = piece["metadata"].get("labels") or {}
+        if labels.get(self.names.label_managed_by) != self.names.managed_by_endpointslice_controller:
+            return ()
+        name = labels.get(self.names.label_service_name)
+        return (f"{piece['metadata']['namespace']}/{name}",) if name else ()
+
+    def _queue_later(self, key: str) -> None:
+        self.queue.add_after_us(key, max(SYNC_DELAY_US, self.batch_us))
+
+    def _slice_added(self, piece: Obj) -> None:
+        for key in self._service_values(piece):
+            if self.tracker.is_news(key, piece):
+                self._queue_later(key)
+
+    def _slice_updated(self, old: Obj, new: Obj) -> None:
+        before, after = self._service_values(old), self._service_values(new)
+        if before != after:
+            for key in (*before, *after):
+                self._queue_later(key)
+            return
+        for key in after:
+            if self.tracker.is_news(key, new):
+                self._queue_later(key)
+
+    def _slice_deleted(self, piece: Obj) -> None:
+        for key in self._service_values(piece):
+            if self.tracker.was_unexpected(key, piece):
+                self._queue_later(key)
+
+    # --- sync ---------------------------------------------------------------------------------------------
+
+    async def sync(self, key: str) -> str | None:
+        service = self.services.get(key)
+        if service is None:
+            self.triggers.forget(key)
+            self.tracker.forget(key)
+            return None
+        if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
+            return None
+        pods = self.watcher.pods_of(service)
+        pieces = [piece for piece in self.slices.by_index(SERVICE_INDEX, key) if not is_deleting(piece)]
+        pieces.sort(key=key_of)
+        if self.tracker.is_stale(key, pieces):
+            error: str | None = "EndpointSlice informer cache is out of date"
+        else:
+            error = await self._reconcile(service, pods, pieces)
+        if error is not None:
+            text = f"Error updating Endpoint Slices for Service {key}: {error}"
+            self.recorder.event(service, "Warning", "FailedToUpdateEndpointSlices", text)
+        return error
+
+    async def _reconcile(self, service: Obj, pods: list[Obj], pieces: list[Obj]) -> str | None:
+        uid = service["metadata"]["uid"]
+        wanted = decide.Wanted(
+            service,
+            owner_ref(self.env, "services", service),
+            decide.slice_labels(service, self.names),
+            self.triggers.compute(service, pods),
+            self.names.annotation_last_change_trigger_time,
+            self.env.options.max_endpoints_per_slice,
+        )
+        families = decide.families_of(service)
+        own: dict[str, list[Obj]] = {family: [] for family in families}
+        changes = decide.Changes()
+        for piece in pieces:
+            refs = piece["metadata"].get("ownerReferences") or ()
+            if piece["addressType"] in own and any(ref["uid"] == uid for ref in refs):
+                own[piece["addressType"]].append(piece)
+            else:
+                changes.delete.append(piece)
+        error: str | None = None
+        for family in families:
+            groups, missing = decide.desired_groups(
+                service, pods, family, self.nodes.get, self.names.label_zone
+            )
+            error = error or missing
+            found = decide.reconcile(wanted, groups, own[family], family)
+            changes.create += found.create
+            changes.update += found.update
+            changes.delete += found.delete
+        refused = await self._write(service, changes)
+        return refused or error
+
+    async def _write(self, service: Obj, changes: decide.Changes) -> str | None:
+        """Creates, updates, deletes, in this order; nothing is created for a Service being deleted."""
+        key, namespace = key_of(service), service["metadata"]["namespace"]
+        for piece in changes.create if not is_deleting(service) else ():
+            made = {**piece, "apiVersion": self.api_version}
+            reply = await self.client.create(RESOURCE, namespace, made)
+            if not reply.ok:
+                return f"failed to create EndpointSlice for Service {key}: {reply.message}"
+            self.tracker.written(key, reply.obj)
+        for piece in changes.update:
+            reply = await self.client.update(RESOURCE, {**piece, "apiVersion": self.api_version})
+            name = piece["metadata"]["name"]
+            if not reply.ok:
+                return f"failed to update {name} EndpointSlice for Service {key}: {reply.message}"
+            self.tracker.written(key, reply.obj)
+        for piece in changes.delete:
+            name = piece["metadata"]["name"]
+            reply = await self.client.delete(RESOURCE, namespace, name)
+            if not reply.ok and reply.reason != "NotFound":
+                return f"failed to delete {name} EndpointSlice for Service {key}: {reply.message}"
+            self.tracker.deleted(key, piece)
+        return None

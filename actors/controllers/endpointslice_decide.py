@@ -1,0 +1,314 @@
+"""Which EndpointSlices a Service should have: endpoints of its pods, packed into slices.  Pure.
+
+Turns a Service, its pods and the slices there are into slices to create, update and delete.
+
+Holds: a slice has one address family, one set of ports and at most `limit` endpoints; an endpoint that is in a
+slice stays there; as few slices as possible are written, and none is emptied just to pack better.
+
+Mirrors  kubernetes v1.25 pkg/controller/endpointslice/{reconciler.go,utils.go}.
+Differs  endpoints are packed in the order of their pods' keys, slices are taken by name (upstream: map order);
+         topology aware hints are not computed (the annotation is off by default).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from actors.controllers.endpoint_pods import (
+    belongs,
+    find_port,
+    host_name,
+    is_headless,
+    is_ipv6,
+    pod_ips,
+    publishes_unready,
+    target_ref,
+)
+from actors.controllers.pod_owners import is_deleting, is_ready, key_of
+from sim.machinery.api import Obj
+
+if TYPE_CHECKING:
+    from sim.ident import Names
+
+NodeOf = Callable[[str], Obj | None]
+
+
+@dataclass(slots=True)
+class Changes:
+    create: list[Obj] = field(default_factory=list)
+    update: list[Obj] = field(default_factory=list)
+    delete: list[Obj] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What slices of a Service look like: `labels`, controller `ref`, trigger time, most endpoints."""
+
+    service: Obj
+    ref: Obj
+    labels: dict[str, str]
+    trigger: str | None
+    trigger_annotation: str
+    limit: int
+
+    def new_slice(self, family: str, ports: list[Obj]) -> Obj:
+        meta = self.service["metadata"]
+        return {
+            "kind": "EndpointSlice",
+            "metadata": {
+                "generateName": f"{meta['name']}-",
+                "namespace": meta["namespace"],
+                "labels": self.labels,
+                "ownerReferences": [self.ref],
+            },
+            "addressType": family,
+            "endpoints": [],
+            "ports": ports,
+        }
+
+    def stamped(self, piece: Obj) -> Obj:
+        """With the labels of now and the trigger time of this sync."""
+        meta = {**piece["metadata"], "labels": self.labels}
+        annotations = dict(meta.pop("annotations", None) or {})
+        annotations.pop(self.trigger_annotation, None)
+        if self.trigger is not None:
+            annotations[self.trigger_annotation] = self.trigger
+        if annotations:
+            meta["annotations"] = annotations
+        return {**piece, "metadata": meta}
+
+
+def slice_labels(service: Obj, names: Names) -> dict[str, str]:
+    labels = dict(service["metadata"].get("labels") or {})
+    labels.pop(names.label_headless, None)
+    if is_headless(service):
+        labels[names.label_headless] = ""
+    labels[names.label_service_name] = service["metadata"]["name"]
+    labels[names.label_managed_by] = names.managed_by_endpointslice_controller
+    return labels
+
+
+def families_of(service: Obj) -> list[str]:
+    families = service["spec"].get("ipFamilies")
+    if families:
+        return list(families)
+    cluster_ip = service["spec"].get("clusterIP", "")
+    if cluster_ip not in ("", "None"):
+        return ["IPv6" if is_ipv6(cluster_ip) else "IPv4"]
+    return ["IPv4", "IPv6"]
+
+
+def ports_of(pod: Obj, service: Obj) -> list[Obj]:
+    ports = []
+    for port in service["spec"].get("ports") or ():
+        number = find_port(pod, port)
+        if number is None:
+            continue
+        made = {"name": port.get("name", ""), "port": number, "protocol": port.get("protocol", "TCP")}
+        if port.get("appProtocol"):
+            made["appProtocol"] = port["appProtocol"]
+        ports.append(made)
+    return ports
+
+
+def endpoint_of(pod: Obj, service: Obj, node: Obj | None, addresses: list[str], zone_label: str) -> Obj:
+    deleting, ready = is_deleting(pod), is_ready(pod)
+    endpoint: Obj = {
+        "addresses": addresses,
+        "conditions": {
+            "ready": publishes_unready(service) or (ready and not deleting),
+            "serving": ready,
+            "terminating": deleting,
+        },
+    }
+    hostname = host_name(pod, service)
+    if hostname:
+        endpoint["hostname"] = hostname
+    endpoint["targetRef"] = target_ref(pod)
+    if pod["spec"].get("nodeName"):
+        endpoint["nodeName"] = pod["spec"]["nodeName"]
+    zone = ((node or {}).get("metadata", {}).get("labels") or {}).get(zone_label)
+    if zone:
+        endpoint["zone"] = zone
+    return endpoint
+
+
+def _identity(endpoint: Obj) -> tuple[object, ...]:
+    """What makes two endpoints the same one, whatever their conditions."""
+    ref = endpoint.get("targetRef") or {}
+    return (
+        tuple(endpoint["addresses"]),
+        endpoint.get("hostname", ""),
+        ref.get("namespace", ""),
+        ref.get("name", ""),
+        ref.get("uid", ""),
+    )
+
+
+Pool = dict[tuple[object, ...], Obj]
+Groups = dict[str, tuple[list[Obj], Pool]]
+
+
+def desired_groups(
+    service: Obj, pods: Sequence[Obj], family: str, node_of: NodeOf, zone_label: str
+) -> tuple[Groups, str | None]:
+    """Endpoints by resolved ports, and the error to report at the end (a pod's node is not known)."""
+    groups: Groups = {}
+    error: str | None = None
+    for pod in pods:
+        if not belongs(pod, True):
+            continue
+        node_name = pod["spec"].get("nodeName", "")
+        node = node_of(node_name) if node_name else None
+        if node is None and not publishes_unready(service):
+            error = error or (
+                f"skipping Pod {pod['metadata']['name']} for Service {key_of(service)}: Node {node_name} Not Found"
+            )
+            continue
+        addresses = [ip for ip in pod_ips(pod) if is_ipv6(ip) == (family == "IPv6")]
+        if not addresses:
+            continue
+        ports = ports_of(pod, service)
+        endpoint = endpoint_of(pod, service, node, addresses, zone_label)
+        groups.setdefault(repr(ports), (ports, {}))[1][_identity(endpoint)] = endpoint
+    return groups, error
+
+
+def _normal_ports(piece: Obj) -> list[Obj]:
+    """Ports of a stored slice in the shape of `ports_of`."""
+    normal = []
+    for port in piece.get("ports") or ():
+        made = {"name": port.get("name", ""), "port": port["port"], "protocol": port.get("protocol", "TCP")}
+        if port.get("appProtocol"):
+            made["appProtocol"] = port["appProtocol"]
+        normal.append(made)
+    return normal
+
+
+def reconcile(wanted: Wanted, groups: Groups, existing: Sequence[Obj], family: str) -> Changes:
+    """Slices of one address family."""
+    changes = Changes()
+    by_ports: dict[str, list[Obj]] = {}
+    for piece in existing:
+        by_ports.setdefault(repr(_normal_ports(piece)), []).append(piece)
+    for key, (ports, pool) in groups.items():
+        _pack(wanted, by_ports.pop(key, []), ports, dict(pool), family, changes)
+    for pieces in by_ports.values():
+        changes.delete += pieces
+    if len(existing) == len(changes.delete) and not changes.create:
+        # a Service without endpoints has one slice that says so
+        placeholder = wanted.new_slice(family, [])
+        if len(changes.delete) == 1 and _is_placeholder(changes.delete[0], wanted):
+            changes.delete.clear()
+        else:
+            changes.create.append(wanted.stamped(placeholder))
+    _recycle(wanted, changes)
+    return changes
+
+
+def _is_placeholder(piece: Obj, wanted: Wanted) -> bool:
+    meta = piece["metadata"]
+    return not piece.get("endpoints") and not piece.get("ports") and meta.get("labels") == wanted.labels
+
+
+def _pack(
+    wanted: Wanted, existing: list[Obj], ports: list[Obj], pool: Pool, family: str, changes: Changes
+) -> None:
+    """One group of equal ports.  `pool`: endpoints not placed yet; what is left is filled in."""
+    touched: list[Obj] = []
+    untouched: list[Obj] = []
+    for piece in existing:
+        old = piece.get("endpoints") or []
+        now = [pool.pop(key) for key in map(_identity, old) if key in pool]
+        if not now and old:
+            changes.delete.append(piece)
+        elif now != old:
+            touched.append({**piece, "endpoints": now})
+        elif piece["metadata"].get("labels") != wanted.labels:
+            touched.append(piece)
+        elif old:
+            untouched.append(piece)
+        else:
+            changes.delete.append(piece)
+    rest = list(pool.values())
+    if rest:
+        touched.sort(key=lambda piece: len(piece["endpoints"]), reverse=True)
+        for index, piece in enumerate(touched):
+            room = wanted.limit - len(piece["endpoints"])
+            if room > 0 and rest:
+                touched[index] = {**piece, "endpoints": piece["endpoints"] + rest[:room]}
+                rest = rest[room:]
+    while rest:
+        fit = _best_fit(untouched, len(rest), wanted.limit) if len(rest) < wanted.limit else None
+        if fit is not None:
+            untouched.remove(fit)
+            touched.append({**fit, "endpoints": fit["endpoints"] + rest})
+            rest = []
+        else:
+            made = wanted.new_slice(family, ports)
+            changes.create.append(wanted.stamped({**made, "endpoints": rest[: wanted.limit]}))
+            rest = rest[wanted.limit :]
+    changes.update += [wanted.stamped(piece) for piece in touched]
+
+
+def _best_fit(pieces: Sequence[Obj], count: int, limit: int) -> Obj | None:
+    """The slice that is left with the smallest gap."""
+    fits = [piece for piece in pieces if len(piece["endpoints"]) + count <= limit]
+    return max(fits, key=lambda piece: len(piece["endpoints"]), default=None)
+
+
+def _recycle(wanted: Wanted, changes: Changes) -> None:
+    """A slice to delete becomes one to create: one write instead of two."""
+    while changes.create and changes.delete:
+        made, old = changes.create.pop(0), changes.delete.pop(0)
+        meta = {**old["metadata"], "ownerReferences": [wanted.ref]}
+        changes.update.append(wanted.stamped({**made, "metadata": meta}))
+
+
+class SliceTracker:
+    """Generations of the slices this process wrote, so that an old cache is noticed.
+
+    Bound: entries of a Service go with it, or when its slices' deletions have been seen.
+    """
+
+    def __init__(self) -> None:
+        self._generations: dict[str, dict[str, int]] = {}
+
+    _DELETED = -1
+
+    def written(self, service: str, piece: Obj) -> None:
+        meta = piece["metadata"]
+        self._generations.setdefault(service, {})[meta["uid"]] = meta.get("generation", 0)
+
+    def deleted(self, service: str, piece: Obj) -> None:
+        self._generations.setdefault(service, {})[piece["metadata"]["uid"]] = self._DELETED
+
+    def forget(self, service: str) -> None:
+        self._generations.pop(service, None)
+
+    def is_news(self, service: str, piece: Obj) -> bool:
+        """Not written by us, or changed by others since."""
+        meta = piece["metadata"]
+        known = self._generations.get(service, {}).get(meta["uid"])
+        return known is None or meta.get("generation", 0) > known
+
+    def was_unexpected(self, service: str, piece: Obj) -> bool:
+        """A slice vanished: true if we knew it and did not delete it."""
+        known = self._generations.get(service, {}).pop(piece["metadata"]["uid"], None)
+        return known is not None and known != self._DELETED
+
+    def is_stale(self, service: str, pieces: Sequence[Obj]) -> bool:
+        """Whether the cache is older than our own writes."""
+        known = self._generations.get(service)
+        if not known:
+            return False
+        seen = {piece["metadata"]["uid"]: piece["metadata"].get("generation", 0) for piece in pieces}
+        for uid, generation in known.items():
+            if generation == self._DELETED:
+                if uid in seen:
+                    return True
+            elif seen.get(uid, -1) < generation:
+                return True
+        return False

@@ -1,0 +1,14 @@
+"""ReplicationController loop: the code of ReplicaSets under another kind.
+
+Mirrors  kubernetes v1.25 pkg/controller/replication/replication_controller.go.
+Differs  nothing known.
+"""
+
+from __future__ import annotations
+
+from actors.controllers.replicaset import REPLICATION_CONTROLLER, start_flavour
+from actors.controllers.shell import Env
+
+
+async def start(env: Env) -> None:
+    await start_flavour(env, REPLICATION_CONTROLLER, env.options.concurrent_rc_syncs)
