@@ -58,6 +58,7 @@ class Attempts:
         self.start = 0
         self._percentage = percentage
         self._states: dict[Template, ClassState] = {}
+        self._refusals: dict[Template, tuple[ClassState, int, Failed]] = {}
 
     def state(self, template: Template) -> ClassState:
         """The class's state, up to date."""
@@ -65,7 +66,9 @@ class Attempts:
         if state is None:
             state = ClassState(self.cluster, template)
             if len(self._states) >= STATES_MAX:
-                del self._states[next(iter(self._states))]
+                oldest = next(iter(self._states))
+                del self._states[oldest]
+                self._refusals.pop(oldest, None)
         else:
             state.sync()
         self._states[template] = state
@@ -85,6 +88,10 @@ class Attempts:
         if pod.template.node_names == ():
             failures = {node.name: AFFINITY_CONFLICT for node in everyone}
             return self._failed(state, pod, failures, budgets, draw)
+        alone = not cluster.nominated and not pod.nominated
+        refusal = self._refusals.get(pod.template)
+        if alone and refusal is not None and refusal[:2] == (state, state.version):
+            return refusal[2]  # an equal pod was refused, and nothing has changed since
         if self._passes(state, pod.nominated, excluded):
             return Placed(pod.nominated)
         count = len(state.nodes)
@@ -93,7 +100,10 @@ class Attempts:
         self.start = (self.start + found.processed) % count
         if found.node:
             return Placed(found.node)
-        return self._failed(state, pod, state.failures(excluded), budgets, draw)
+        failed = self._failed(state, pod, state.failures(excluded), budgets, draw)
+        if alone and failed.candidate is None:
+            self._refusals[pod.template] = (state, state.version, failed)
+        return failed
 
     def _kept_for_others(self, state: ClassState, pod: PodInfo) -> dict[int, Status]:
         """Nodes that would do, were it not for pods that wait for room there."""

@@ -62,6 +62,8 @@ from actors.scheduler.signature import (
     Tally,
 )
 
+VECTORS_MAX = 4_096  # groups of pods whose matches are remembered; beyond it they are asked anew
+
 
 class ClassState:
     """One class of equal pods over all nodes."""
@@ -72,6 +74,8 @@ class ClassState:
         self._entries: list[Entry] = []
         self._selector = self._default_selector()
         self._cursor = self._layout = self._entries_version = self._owners_version = 0
+        self._namespaces_version = 0
+        self.version = 0  # rises whenever an answer may have changed
         self.nodes: list[NodeInfo] = []
         self.position: dict[str, int] = {}
         self._rebuild()
@@ -86,6 +90,7 @@ class ClassState:
         elif self._cursor < cluster.log_end:
             changed = dict.fromkeys(cluster.log[self._cursor - cluster.log_base :])
             self._cursor = cluster.log_end
+            self.version += 1
             at = [self.position[name] for name in changed if name in self.position]
             if self.tallies:
                 self._least.clear()
@@ -100,6 +105,12 @@ class ClassState:
         if self._entries_version != cluster.entries_version:
             self._entries_version = cluster.entries_version
             if self._concerning() != self._entries:
+                return True
+        if self._namespaces_version != cluster.namespaces_version:
+            self._namespaces_version = cluster.namespaces_version
+            terms = [term for matcher in self._matchers for term in matcher.terms]
+            terms += [entry.term for entry in cluster.entries.values()]
+            if any(term.namespace_selector is not None for term in terms):
                 return True
         if self._owners_version != cluster.owners_version:
             self._owners_version = cluster.owners_version
@@ -126,6 +137,8 @@ class ClassState:
     def _rebuild(self) -> None:
         cluster, template = self.cluster, self.template
         self._layout, self._cursor = cluster.layout, cluster.log_end
+        self._namespaces_version = cluster.namespaces_version
+        self.version += 1
         self._entries_version, self._owners_version = cluster.entries_version, cluster.owners_version
         self._entries = self._concerning()
         self._vectors: dict[Group, tuple[bool, ...]] = {}
@@ -243,6 +256,8 @@ class ClassState:
         known = self._vectors.get(group)
         if known is None:
             namespace, of_namespaces = self.template.namespace, self.cluster.namespaces
+            if len(self._vectors) >= VECTORS_MAX:
+                self._vectors.clear()
             known = self._vectors[group] = tuple(
                 all(t.matches(group.namespace, group.labels, of_namespaces) for t in matcher.terms)
                 if matcher.terms

@@ -45,6 +45,7 @@ class NodeInfo:
         self.pods: dict[str, PodInfo] = {}
         self.ports: dict[Port, int] = {}
         self.groups: dict[Group, int] = {}
+        self.priorities: dict[int, int] = {}
 
     def add(self, pod: PodInfo, sign: int = 1) -> None:
         template = pod.template
@@ -57,6 +58,7 @@ class NodeInfo:
         for port in template.ports:
             _count(self.ports, port, sign)
         _count(self.groups, pod.group, sign)
+        _count(self.priorities, template.priority, sign)
 
     def copy(self) -> NodeInfo:
         """A copy to try additions and removals on."""
@@ -64,6 +66,7 @@ class NodeInfo:
         made.__dict__.update(self.__dict__)
         made.requested, made.scoring = self.requested.copy(), self.scoring.copy()
         made.pods, made.ports, made.groups = dict(self.pods), dict(self.ports), dict(self.groups)
+        made.priorities = dict(self.priorities)
         return made
 
 
@@ -106,6 +109,7 @@ class Cluster:
         self.entries: dict[tuple[int, PodTerm, int], Entry] = {}
         self.entries_version = 0
         self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.namespaces_version = 0
         self.services: dict[str, dict[str, Requirements]] = {}
         self.owners: dict[tuple[str, str, str], Requirements | None] = {}
         self.owners_version = 0
@@ -329,7 +333,7 @@ class Cluster:
             self.namespaces.pop(name, None)
         elif self.namespaces.get(name) != labels:
             self.namespaces[name] = labels
-            self.layout += 1
+            self.namespaces_version += 1
 
     def set_service(self, namespace: str, name: str, obj: Obj | None) -> None:
         selector = from_labels((obj or {}).get("spec", {}).get("selector") or {})

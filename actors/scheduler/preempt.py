@@ -112,11 +112,11 @@ def importance(pod: PodInfo) -> tuple[int, str]:
 
 
 def _victims_on(state: ClassState, pod: PodInfo, node: NodeInfo, budgets: list[Budget]) -> Candidate | Status:
+    if all(priority >= pod.template.priority for priority in node.priorities):
+        return NO_VICTIMS
     lower = sorted(
         (p for p in node.pods.values() if p.template.priority < pod.template.priority), key=importance
     )
-    if not lower:
-        return NO_VICTIMS
     trial = node.copy()
     gone: dict[str, PodInfo] = {}
     for victim in lower:

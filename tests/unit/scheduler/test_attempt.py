@@ -224,3 +224,32 @@ def test_nodes_are_taken_from_each_zone_in_turn():
     for index, zone in enumerate("aaabbc"):
         world.node(f"{zone}{index}", **{N.label_zone: zone})
     assert [node.name for node in world.cluster.list_nodes()] == ["a0", "b3", "c5", "a1", "b4", "a2"]
+
+
+def test_a_refusal_is_remembered_until_something_changes():
+    world = World()
+    world.node("a")
+    first = world.place(cpu="3")
+    assert world.place(cpu="3") is first
+    world.node("b", cpu="4")
+    assert world.place(cpu="3") == Placed("b")
+    assert world.place(cpu="3") is not first
+
+
+def test_a_namespace_that_gets_the_selected_labels_counts_from_then_on():
+    world = World()
+    for name in "ab":
+        world.node(name)
+    other = world.pod(nodeName="b")
+    other["metadata"]["namespace"] = "other"
+    world.cluster.set_pod(world.cluster.templates.info(other))
+    term = {
+        "topologyKey": N.label_hostname,
+        "labelSelector": {"matchLabels": {"app": "a"}},
+        "namespaceSelector": {"matchLabels": {"team": "x"}},
+    }
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    world.cluster.set_namespace("other", {})
+    assert isinstance(world.place(app="b", affinity=near), Failed)
+    world.cluster.set_namespace("other", {"team": "x"})
+    assert world.place(app="b", affinity=near) == Placed("b")
