@@ -16,7 +16,6 @@ Differs  a pod is queued for marking only when its node is known not to be ready
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.controllers.nodelifecycle_decide import (
@@ -24,6 +23,7 @@ from actors.controllers.nodelifecycle_decide import (
     NO_SCHEDULE,
     ConditionTaints,
     Health,
+    PassCost,
     condition_of,
     has_taint,
     label_fixes,
@@ -55,15 +55,6 @@ TICK_US = 100 * MS  # NodeEvictionPeriod
 # A 0.1 s timer loop of a real process comes round every 100.5 ms: facts/measured.md has taints 10.05 s apart
 # where tokens come each 10 s.
 TICK_LATE_US = 500
-
-
-@dataclass(frozen=True, slots=True)
-class PassCost:
-    """What a pass takes besides its requests.  240 quiet nodes: 10 ms (facts/measured-deaths.csv: passes in
-    which nothing is written are 5.010 s apart)."""
-
-    base_us: int = 1_000
-    node_us: int = 37
 
 
 async def start(env: Env) -> None:
