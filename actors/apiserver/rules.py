@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from actors.storage import MemoryStore
+from sim.machinery import status
 from sim.machinery.admission import Attributes, Chain, Denial
 from sim.machinery.api import Json, Obj
 from sim.machinery.defaults import apply_defaults
 from sim.machinery.names_gen import generated_name
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Range
+from sim.machinery.validation import validate_create, validate_update
 from sim.machinery.verbs_call import Call, Refusal, Rules, bad_request
 
 OPERATIONS = {"create": "create", "update": "update", "patch": "update", "delete": "delete"}
@@ -97,7 +99,13 @@ def _refusal(denial: Denial) -> Refusal:
 
 
 def _valid(call: Call, obj: Obj, old: Obj | None) -> None:
-    return None
+    if old is None:
+        errors = validate_create(call.resource, obj)
+    else:
+        errors = validate_update(call.resource, obj, old, call.subresource)
+    if errors:
+        name = obj["metadata"].get("name", "")
+        raise Refusal.of(status.invalid_object(call.resource, name, errors))
 
 
 def decode(call: Call) -> Obj:

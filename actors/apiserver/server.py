@@ -47,6 +47,13 @@ from sim.units import SECOND
 REQUEST_TIMEOUT_US = 60 * SECOND  # --request-timeout
 PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
 READS = ("get", "list", "watch")
+PLAIN: dict[str, Callable[[Call], Steps]] = {
+    "get": verbs.get,
+    "create": verbs.create,
+    "update": verbs.update,
+    "patch": verbs.patch,
+    "delete": verbs_delete.delete,
+}
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
 
 
@@ -204,12 +211,13 @@ class ApiServer:
             if request.verb == "watch":
                 self._answer(number, self._watch(call), self.storage.latency_us(0))
                 return
-            steps = flight.steps = self._steps(number, call)
+            if call.options and not request.subresource and self._answer_from_cache(number, call):
+                return
+            steps = flight.steps = self._steps(call)
         except Refusal as refusal:
             self._answer(number, refusal.reply(), 0)
             return
-        if steps is not None:
-            self._run(number, steps)
+        self._run(number, steps)
 
     def _run(self, number: int, steps: Steps) -> None:
         flight = self._flights[number]
@@ -317,75 +325,81 @@ class ApiServer:
             call.dry_run = True
         return call
 
-    def _steps(self, number: int, call: Call) -> Steps | None:
-        """The run of a request; None if it goes on by itself later."""
-        request = call.request
+    def steps_of(self, request: Request) -> Steps:
+        """The run of a request that does not watch, answered by the store (never by a cache)."""
+        return self._steps(self._call(request))
+
+    def _steps(self, call: Call) -> Steps:
+        request, options = call.request, call.options
         verb = request.verb
         if request.subresource or request.resource == "bindings":
             special = verbs_sub.verb_of(call)
             if special is None:
                 raise method_not_allowed()
             return special(call)
-        if verb == "get":
-            return self._get(number, call)
         if verb == "list":
-            return self._list(number, call)
+            matches = select(self.scheme, call).matches
+            if not options:
+                return verbs_list.list_stored(call, verbs_list.ListPlan(False), matches)
+            verbs_list.check_match(options, self.scheme.names.group("meta"))
+            return verbs_list.list_stored(call, verbs_list.plan_list(options, True), matches)
         if verb == "deletecollection":
             return self._delete_collection(call)
-        plain = {
-            "create": verbs.create,
-            "update": verbs.update,
-            "patch": verbs.patch,
-            "delete": verbs_delete.delete,
-        }
-        if verb not in plain:
+        if verb not in PLAIN or verb not in call.resource.verbs:
             raise method_not_allowed()
-        return plain[verb](call)
+        return PLAIN[verb](call)
 
-    def _get(self, number: int, call: Call) -> Steps | None:
-        text = call.options.get("resourceVersion", "") if call.options else ""
+    def _answer_from_cache(self, number: int, call: Call) -> bool:
+        """Answer a read from the watch cache, now or when it is new enough; False where the store must."""
+        assert self.caches is not None
+        cache = self.caches.of(call.resource)
+        if call.request.verb == "list":
+            answer, rev = self._list(call, cache)
+        elif call.request.verb == "get":
+            answer, rev = self._get(call, cache)
+        else:
+            return False
+        if answer is None:
+            return False
+        read = answer
+
+        def when(fresh: bool) -> None:
+            if fresh:
+                self._answer(number, read(), self.storage.latency_us(0))
+            else:
+                refusal = Refusal.of(status.revision_too_large(rev, cache.revision()))
+                self._answer(number, refusal.reply(), 0)
+
+        self.caches.when_fresh(cache, rev, when)
+        return True
+
+    def _get(self, call: Call, cache: WatchCache) -> tuple[Callable[[], Reply] | None, int]:
+        text = call.options.get("resourceVersion", "")
         if not text:
-            return verbs.get(call)
-        cache = self._cache(call)
+            return None, 0
         rev = verbs_list.parse_list_revision(text, cache.direct)
         if cache.direct:
-            return verbs.get(call)
+            if rev > self.storage.store.revision:
+                raise Refusal.of(status.revision_too_large(rev, self.storage.store.revision, 0))
+            return None, 0
 
-        def answer(fresh: bool) -> None:
-            if not fresh:
-                self._answer(number, _too_new(rev, cache), 0)
-                return
+        def read() -> Reply:
             item = cache.get(call.key)
-            reply = call.not_found().reply() if item is None else Reply(200, item=item)
-            self._answer(number, reply, self.storage.latency_us(0))
+            return call.not_found().reply() if item is None else Reply(200, item=item)
 
-        assert self.caches is not None
-        self.caches.when_fresh(cache, rev, answer)
-        return None
+        return read, rev
 
-    def _list(self, number: int, call: Call) -> Steps | None:
-        options = call.options
-        matches = self._selection(call).matches
-        verbs_list.check_match(options, self.scheme.names.group("meta"))
-        cache = self._cache(call)
-        plan = verbs_list.plan_list(options, cache.direct)
+    def _list(self, call: Call, cache: WatchCache) -> tuple[Callable[[], Reply] | None, int]:
+        matches = select(self.scheme, call).matches
+        verbs_list.check_match(call.options, self.scheme.names.group("meta"))
+        plan = verbs_list.plan_list(call.options, cache.direct)
         if not plan.cached:
-            return verbs_list.list_stored(call, plan, matches)
+            return None, 0
         prefix = self.scheme.prefix(call.resource, call.request.namespace)
-
-        def answer(fresh: bool) -> None:
-            if not fresh:
-                self._answer(number, _too_new(plan.rev, cache), 0)
-                return
-            reply = verbs_list.page_reply(cache.page(prefix), plan, matches, prefix)
-            self._answer(number, reply, self.storage.latency_us(0))
-
-        assert self.caches is not None
-        self.caches.when_fresh(cache, plan.rev, answer)
-        return None
+        return lambda: verbs_list.page_reply(cache.page(prefix), plan, matches, prefix), plan.rev
 
     def _delete_collection(self, call: Call) -> Steps:
-        matches = self._selection(call).matches
+        matches = select(self.scheme, call).matches
         options = call.options
         verbs_list.check_match(options, self.scheme.names.group("meta"))
         plan = verbs_list.plan_list({k: v for k, v in options.items() if k != "resourceVersion"}, True)
@@ -397,13 +411,13 @@ class ApiServer:
         caches = self.caches
         assert caches is not None
         request, options = call.request, call.options
-        selection = self._selection(call)
+        selection = select(self.scheme, call)
         verbs_list.check_match(options, self.scheme.names.group("meta"), watching=True)
         rev = verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
         timeout = options.get("timeoutSeconds", "")
         if timeout and not timeout.isdecimal():
             raise bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax')
-        cache = self._cache(call)
+        cache = caches.of(call.resource)
         watch = CacheWatch(
             cache,
             self.scheme.prefix(call.resource, request.namespace),
@@ -414,13 +428,6 @@ class ApiServer:
             bookmarks=is_true(options, "allowWatchBookmarks"),
         )
         return Reply(200, watch=caches.open(cache, watch, rev))
-
-    def _cache(self, call: Call) -> WatchCache:
-        assert self.caches is not None
-        return self.caches.of(call.resource)
-
-    def _selection(self, call: Call) -> Selection:
-        return select(self.scheme, call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,10 +470,6 @@ def select(scheme: Scheme, call: Call) -> Selection:
     return Selection(
         lambda obj: labels.matches(obj["metadata"].get("labels")) and fields.matches(obj), key, node
     )
-
-
-def _too_new(rev: int, cache: WatchCache) -> Reply:
-    return Refusal.of(status.revision_too_large(rev, cache.revision())).reply()
 
 
 def _bad_dry_run(scheme: Scheme, request: Request) -> Refusal:

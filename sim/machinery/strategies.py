@@ -269,17 +269,21 @@ def _count(rule: str, new: Obj, old: Obj) -> Obj:
     return with_metadata(new, generation=old["metadata"].get("generation", 0) + 1)
 
 
-_FIXED = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
-
-
 def keep_system_fields(new: Obj, old: Obj) -> Obj:
-    """What only the server may change in metadata goes back to what it was; a missing uid is filled in."""
+    """What an update leaves out, or may not touch, goes back to what it was; validation sees what it changes.
+
+    Mirrors rest.BeforeUpdate and ValidateObjectMetaAccessorUpdate, which fill before they compare.
+    """
     before, now = old["metadata"], new["metadata"]
+    if now is before:
+        return new
     wrong = {}
-    for name in _FIXED:
-        value = before.get(name)
-        if now.get(name) != value:
-            wrong[name] = value
-    if not now.get("uid"):
-        wrong["uid"] = before["uid"]
+    for name in ("uid", "creationTimestamp", "deletionGracePeriodSeconds"):
+        if name in before and now.get(name) is None:
+            wrong[name] = before[name]
+    if now.get("generation") != before.get("generation"):
+        wrong["generation"] = before.get("generation")
+    deleted = before.get("deletionTimestamp")
+    if deleted and now.get("deletionTimestamp") != deleted:
+        wrong["deletionTimestamp"] = deleted
     return with_metadata(new, **wrong) if wrong else new

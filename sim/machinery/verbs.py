@@ -249,22 +249,9 @@ def _prepared(
     if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
         new = with_metadata(new, resourceVersion=old["metadata"]["resourceVersion"])
     if new is not old:
-        _check_finalizers(call, new, old)
         registry.rules.valid(call, new, old)
         registry.rules.check(call, new, old)
     return new, record
-
-
-def _check_finalizers(call: Call, new: Obj, old: Obj) -> None:
-    """No new finalizer on an object that is going."""
-    if not old["metadata"].get("deletionTimestamp"):
-        return
-    before = old["metadata"].get("finalizers") or []
-    added = [name for name in new["metadata"].get("finalizers") or [] if name not in before]
-    if added:
-        shown = ", ".join(f'"{name}"' for name in added)
-        text = f"Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
-        raise call.invalid(call.request.name, [("FieldValueForbidden", "metadata.finalizers", text)])
 
 
 def _is_removed(call: Call, obj: Obj) -> bool:

@@ -116,8 +116,8 @@ def plan_list(options: Mapping[str, str], direct: bool) -> ListPlan:
         return ListPlan(False, max(token_rev, 0), limit, start, continued=token_rev != INCONSISTENT)
     if not from_store:
         return ListPlan(True, rev)
-    if direct and not match and not limit and rev:
-        return ListPlan(False, rev, newer=True)
+    if not match and not limit:  # legacy semantics: at least as new
+        return ListPlan(False, rev, newer=bool(rev))
     return ListPlan(False, rev, limit, newer=match == "NotOlderThan")
 
 
