@@ -69,7 +69,7 @@ def scheduler_main(
 
         main_client = client("scheduler")
         informers = Informers(ctx, main_client)
-        recorder = EventSeries(ctx, client("events"), names, options.scheduler_name)
+        recorder = EventSeries(ctx, client("events"), options.scheduler_name)
         scheduler = Scheduler(ctx, options, names, (main_client, informers, recorder))
         await informers.start_and_sync()
         if not options.leader_elect:

@@ -1,10 +1,10 @@
-"""Turns what the scheduler tells about pods into objects of the events group, repeats into a series.
+"""Turns what the scheduler tells about pods into events of the newer kind, repeats into a series.
 
 Holds: an event like one of the last 6 minutes (same pod at the same revision, reason and action) makes no new
 object: its first repeat writes a series into it, further ones are only counted.
 
 Mirrors  client-go v1.25 tools/events/{event_broadcaster,event_recorder}.go.
-Differs  a series' count is written once, not again every 30 minutes and at its end.
+Differs  they are written as core/v1, the form in which both groups' events are stored; a series' count is written once, not again every 30 minutes and at its end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 from actors.scheduler.messages import note as cut
 from sim.client import Client
 from sim.client.client import PATCH_TYPES
-from sim.ident import Names
 from sim.kernel import Context
 from sim.machinery.api import Obj, Reply
 from sim.units import MINUTE, format_micro_time
@@ -27,13 +26,11 @@ SERIES_MAX = 4_096  # events remembered; the oldest is forgotten first, its repe
 class EventSeries:
     """The recorder of one scheduler."""
 
-    def __init__(self, ctx: Context, client: Client, names: Names, component: str) -> None:
+    def __init__(self, ctx: Context, client: Client, component: str) -> None:
         self._ctx = ctx
         self._client = client
         self._component = component
         self._instance = f"{component}-{ctx.name}"
-        self._api_version = names.api_version("events", "v1")
-        self._resource = f"events.{names.group('events')}"
         self._recent: dict[tuple[str, ...], tuple[int, str, int]] = {}  # last seen, name, count
         self._made = 0
         self._waiting = 0
@@ -59,17 +56,20 @@ class EventSeries:
             del self._recent[next(iter(self._recent))]
         self._recent[key] = (now_us, name, 1)
         body: dict[str, Any] = {
-            "apiVersion": self._api_version,
+            "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": name, "namespace": meta["namespace"]},
             "eventTime": format_micro_time(now_us),
-            "reportingController": self._component,
+            "reportingComponent": self._component,
             "reportingInstance": self._instance,
             "action": what[1],
             "reason": what[0],
-            "regarding": _reference(pod),
-            "note": cut(text),
+            "involvedObject": _reference(pod),
+            "message": cut(text),
             "type": kind,
+            "source": {},
+            "firstTimestamp": None,
+            "lastTimestamp": None,
         }
         if related is not None:
             body["related"] = _reference(related)
@@ -82,7 +82,7 @@ class EventSeries:
         self._waiting += 1
         more = {"content_type": PATCH_TYPES["strategic"]} if verb == "patch" else {}
         self._client.call(
-            self._client.request(verb, self._resource, namespace, name, body=body, **more), self._written
+            self._client.request(verb, "events", namespace, name, body=body, **more), self._written
         )
 
     def _written(self, _: Reply) -> None:

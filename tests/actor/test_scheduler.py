@@ -105,7 +105,7 @@ class Rig:
         return (await self.get(name))["spec"].get("nodeName")
 
     async def events(self, reason):
-        reply = await self.ask("list", f"events.{N.group('events')}", "default")
+        reply = await self.ask("list", "events", "default")
         return [item.obj for item in reply.items if item.obj["reason"] == reason]
 
     async def lease(self):
@@ -136,8 +136,7 @@ async def test_a_pod_is_bound_and_an_event_tells_where():
         assert await rig.node_of("web") == "n1"
         event = (await rig.events("Scheduled"))[0]
         assert (event["action"], event["type"]) == ("Binding", "Normal")
-        text = event.get("note") or event.get("message")
-        assert text == "Successfully assigned default/web to n1"
+        assert event["message"] == "Successfully assigned default/web to n1"
 
 
 async def test_a_pod_that_fits_nowhere_says_why_in_its_condition_and_an_event():
