@@ -19,7 +19,7 @@ from sim.ident import Names
 from sim.kernel import Context, Kernel
 from sim.machinery.api import Reply
 from sim.machinery.objects import controller_of
-from sim.machinery.scheme import Scheme
+from sim.machinery.scheme import Resource, Scheme
 from sim.units import SECOND
 
 Obj = Mapping[str, Any]
@@ -135,18 +135,18 @@ class Admin:
         meta = obj["metadata"]
         namespace = meta.get("namespace", "default") if resource.namespaced else ""
         whole = {**obj, "metadata": {**meta, "namespace": namespace}} if resource.namespaced else dict(obj)
-        reply = await self.client.create(resource.id, namespace, whole)
+        reply = await self.client.create(resource, namespace, whole)
         for _ in range(CREATE_TRIES):
             # the namespace or its service account may not be there yet: whoever applies tries again
             if reply.ok or (reply.reason not in ("NotFound", "Forbidden") and not reply.lost):
                 break
             await self._sleep(CREATE_RETRY_US)
-            reply = await self.client.create(resource.id, namespace, whole)
+            reply = await self.client.create(resource, namespace, whole)
         if reply.reason == "AlreadyExists":
-            reply = await self._replace(resource.id, namespace, whole)
+            reply = await self._replace(resource, namespace, whole)
         self._note("apply", f"{resource.plural}/{meta['name']}", reply)
 
-    async def _replace(self, resource: str, namespace: str, obj: dict[str, Any]) -> Reply:
+    async def _replace(self, resource: Resource, namespace: str, obj: dict[str, Any]) -> Reply:
         while True:
             current = await self.client.get(resource, namespace, obj["metadata"]["name"])
             if not current.ok:

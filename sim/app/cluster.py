@@ -15,7 +15,8 @@ go through the API servers' request pipeline.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ from actors.apiserver import ApiServer, ApiServerOptions
 from actors.apiserver.direct import ask
 from actors.controllers.manager import controller_manager_main
 from actors.node.agent import node_agent_main
+from actors.node.clients import NodeClients
 from actors.node.machine import Machine
 from actors.node.node import Node
 from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
@@ -32,7 +34,7 @@ from actors.scheduler.actor import scheduler_main
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
 from sim.app.options import check_options
-from sim.client import Channel, Client, EventRecorder
+from sim.client import Channel, Client
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Context, Kernel, Operation, Rule as NetworkRule, Supervisor, Trace
 from sim.machinery.api import Reply, Request, UserInfo
@@ -45,34 +47,6 @@ from sim.units import SECOND, parse_duration_us
 # A controller manager or scheduler that exits is started again by its node agent after about a second of back-off
 # and start-up; facts/measured.md: a component is healthy some seconds after its start.
 RESTART_US = 2 * SECOND
-HEARTBEAT_TIMEOUT_US = 10 * SECOND  # kubelet: min(node status update period, lease duration)
-
-
-class NodeClients:
-    """The API clients of a node agent, made per incarnation."""
-
-    def __init__(self, cluster: Cluster, name: str) -> None:
-        self._cluster = cluster
-        self._name = name
-        names = cluster.names
-        self._user = UserInfo(names.node_user(name), (names.group_nodes, names.group_authenticated))
-
-    def main(self, ctx: Context, qps: int, burst: int) -> Client:
-        return self._make(ctx, qps, burst)
-
-    def heartbeat(self, ctx: Context) -> Client:
-        return self._make(ctx, 0, 0, HEARTBEAT_TIMEOUT_US)
-
-    def recorder(self, ctx: Context, component: str, host: str, qps: int, burst: int) -> EventRecorder:
-        return EventRecorder(ctx, self._make(ctx, qps, burst), component, host)
-
-    def _make(self, ctx: Context, qps: int, burst: int, timeout_us: int = 0) -> Client:
-        cluster = self._cluster
-        transports = cluster.connect(ctx)
-        agent = cluster.names.node_agent
-        return Client(
-            ctx, cluster.scheme, transports, self._user, qps=qps, burst=burst, agent=agent, timeout_us=timeout_us
-        )
 
 
 class Cluster:
@@ -105,27 +79,32 @@ class Cluster:
         self.cut_nodes: dict[str, str] = {}
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
-        self._nursery_manager: Any = None
+        self.node_clients = NodeClients(self.scheme, self.names, self.connect)
         self._made = 0
 
     # --- life ---------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        self._nursery_manager = trio.open_nursery()
-        nursery = await self._nursery_manager.__aenter__()
-        self._nursery: trio.Nursery = nursery
-        self.supervisor = Supervisor(self.kernel, nursery)
-        self._start()
-        nursery.start_soon(self.kernel.run)
+        self._life = self._live()
+        await self._life.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> bool | None:
-        self.kernel.stop()
-        self._nursery.cancel_scope.cancel()
-        stopped: bool | None = await self._nursery_manager.__aexit__(kind, error, tb)
-        return stopped
+        return await self._life.__aexit__(kind, error, tb)
+
+    @asynccontextmanager
+    async def _live(self) -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            try:
+                self.supervisor = Supervisor(self.kernel, nursery)
+                self._start()
+                nursery.start_soon(self.kernel.run)
+                yield
+            finally:
+                self.kernel.stop()
+                nursery.cancel_scope.cancel()
 
     def _start(self) -> None:
         supervisor, plan = self.supervisor, self.plan
@@ -174,7 +153,7 @@ class Cluster:
             profile=profile_of(plan.runtime),
         )
         machine = Machine(spec)
-        main = node_agent_main(machine, NodeClients(self, plan.name), self.options.nodes[plan.name], self.names)
+        main = node_agent_main(machine, self.node_clients, self.options.nodes[plan.name], self.names)
         actor = self.supervisor.add(plan.name, main)
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)
         return node

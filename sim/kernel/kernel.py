@@ -208,8 +208,8 @@ class Kernel:
             self.kick()
             started = False
             try:
-                with trio.CancelScope(shield=True):
-                    await wait_task_rescheduled(lambda _: Abort.FAILED)
+                # a running kernel releases it in its turn, cancelled or not; without one nobody else would
+                await wait_task_rescheduled(lambda _: Abort.FAILED if self._driver else Abort.SUCCEEDED)
                 if self._driver is None:
                     return  # the kernel ended before it started
                 started = True

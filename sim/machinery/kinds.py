@@ -91,6 +91,7 @@ ROWS = (
     ),
     Row("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short=("pvc",), subs=(_STATUS,)),
     Row("", "v1", "pods", "Pod", short=("po",), categories=("all",), subs=_POD_SUBS),
+    Row("", "v1", "replicationcontrollers", "ReplicationController", short=("rc",), categories=("all",), subs=(_SCALE, _STATUS)),  # fmt: skip
     Row("", "v1", "secrets", "Secret"),
     Row(
         "",

@@ -1,0 +1,31 @@
+"""A request answered at the very instant it is asked, for those who stand outside virtual time.
+
+Turns a request that does not watch into its reply through the same rights, verbs, admission and store as any other,
+without the delays of links and storage: the library's calls between two runs of the clock.
+"""
+
+from __future__ import annotations
+
+from actors.apiserver.server import ApiServer
+from sim.machinery.api import Reply, Request
+from sim.machinery.verbs_call import Refusal
+
+
+def ask(server: ApiServer, request: Request) -> Reply:
+    """Serve a request at once on a running replica.  RuntimeError if the storage could not answer at once."""
+    storage = server.storage
+    if not storage.prompt:
+        raise RuntimeError(
+            f"the storage is not healthy: {request.verb} {request.resource} would have to wait"
+        )
+    storage.writer = (request.user.name, request.verb)
+    try:
+        steps = server.steps_of(request)
+        op = next(steps)
+        while True:
+            op = steps.send(storage.store.apply(op))
+    except StopIteration as stop:
+        reply: Reply = stop.value
+        return reply
+    except Refusal as refusal:
+        return refusal.reply()
