@@ -5,19 +5,18 @@ from contextlib import asynccontextmanager
 import trio
 
 from actors.apiserver.server import ApiServer, ApiServerOptions
-from actors.scheduler.actor import scheduler_main
+from actors.scheduler import scheduler_main
 from actors.storage import Storage
 from sim.client import Channel
 from sim.ident import NAMES
 from sim.kernel import Kernel, Supervisor
-from sim.machinery.api import Request, UserInfo
+from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.scheme import Scheme
 from sim.options.scheduler import parse_scheduler
 from sim.units import SECOND
 
 N = NAMES["orch"]
 ADMIN = UserInfo("admin", (N.group_masters,))
-LIVE = ("Ready", "MemoryPressure")
 
 
 class Rig:
@@ -255,3 +254,25 @@ async def test_a_pod_bound_by_another_is_left_where_it_is():
         await rig.ask("create", "pods", "default", "web", subresource="binding", body=body)
         await rig.run_s(20)
         assert await rig.node_of("web") == "elsewhere"
+
+
+async def test_a_refused_bind_is_told_and_the_pod_tried_again():
+    async with a_rig() as rig:
+        handle, refused = rig.server.handle, []
+
+        def refuse_once(request, respond):
+            if request.subresource == "binding" and not refused:
+                refused.append(request)
+                respond(Reply(409, body={"reason": "Conflict", "message": "taken"}))
+            else:
+                handle(request, respond)
+
+        rig.server.handle = refuse_once
+        await rig.node("n1", cpu="1")
+        await rig.pod("web")
+        await rig.run_s(0.5)
+        condition = condition_of(await rig.get("web"))
+        assert condition["reason"] == "SchedulerError"
+        assert condition["message"] == 'binding rejected: running Bind plugin "DefaultBinder": taken'
+        await rig.run_s(5)
+        assert await rig.node_of("web") == "n1"
