@@ -11,9 +11,10 @@ from statistics import fmean, quantiles
 
 import pytest
 
+from actors.controllers.nodelifecycle_decide import PassCost
 from sim.options.controller_manager import ControllerManagerOptions
 from sim.units import SECOND
-from tests.cluster.nodes import NAMES_ORCH, Cluster, Layout, PassCost, cluster
+from tests.cluster.nodes import NAMES_ORCH, Cluster, Layout, cluster
 
 UNREACHABLE = NAMES_ORCH.taint_unreachable
 NOT_READY = NAMES_ORCH.taint_not_ready
