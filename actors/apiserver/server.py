@@ -30,7 +30,7 @@ from sim.kernel import Context, Kernel, State
 from sim.machinery import selectors, status, verbs, verbs_delete, verbs_list, verbs_sub
 from sim.machinery.api import Obj, Reply, Request, UserInfo
 from sim.machinery.scheme import Scheme
-from sim.machinery.store import Answer, Page
+from sim.machinery.store import Answer
 from sim.machinery.verbs_call import (
     Call,
     Refusal,
@@ -341,9 +341,10 @@ class ApiServer:
             matches = select(self.scheme, call).matches
             if not options:
                 return verbs_list.list_stored(call, verbs_list.ListPlan(False), matches)
-            verbs_list.check_match(options, self.scheme.names.group("meta"))
             return verbs_list.list_stored(call, verbs_list.plan_list(options, True), matches)
         if verb == "deletecollection":
+            if call.resource.namespaced and not request.namespace:
+                raise method_not_allowed()
             return self._delete_collection(call)
         if verb not in PLAIN or verb not in call.resource.verbs:
             raise method_not_allowed()
@@ -391,7 +392,6 @@ class ApiServer:
 
     def _list(self, call: Call, cache: WatchCache) -> tuple[Callable[[], Reply] | None, int]:
         matches = select(self.scheme, call).matches
-        verbs_list.check_match(call.options, self.scheme.names.group("meta"))
         plan = verbs_list.plan_list(call.options, cache.direct)
         if not plan.cached:
             return None, 0
@@ -401,18 +401,16 @@ class ApiServer:
     def _delete_collection(self, call: Call) -> Steps:
         matches = select(self.scheme, call).matches
         options = call.options
-        verbs_list.check_match(options, self.scheme.names.group("meta"))
+        verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
         plan = verbs_list.plan_list({k: v for k, v in options.items() if k != "resourceVersion"}, True)
         listed = yield from verbs_list.list_stored(call, plan, matches)
-        assert listed.items is not None
-        return (yield from verbs_delete.delete_collection(call, Page(listed.items, listed.revision)))
+        return (yield from verbs_delete.delete_collection(call, listed))
 
     def _watch(self, call: Call) -> Reply:
         caches = self.caches
         assert caches is not None
         request, options = call.request, call.options
         selection = select(self.scheme, call)
-        verbs_list.check_match(options, self.scheme.names.group("meta"), watching=True)
         rev = verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
         timeout = options.get("timeoutSeconds", "")
         if timeout and not timeout.isdecimal():
@@ -448,10 +446,14 @@ def select(scheme: Scheme, call: Call) -> Selection:
     label_text, field_text = options.get("labelSelector", ""), options.get("fieldSelector", "")
     if request.name:  # a watch of one object by its path
         field_text = f"metadata.name={request.name}"
+    if options:
+        verbs_list.parse_limit(options)
     if not label_text and not field_text:
+        verbs_list.check_match(options, scheme.names.group("meta"), watching=request.verb == "watch")
         return EVERYTHING
     try:
         labels = selectors.parse_labels(label_text)
+        verbs_list.check_match(options, scheme.names.group("meta"), watching=request.verb == "watch")
         fields = selectors.parse_fields(call.resource, field_text)
     except selectors.SelectorError as error:
         raise bad_request(str(error)) from None

@@ -161,12 +161,14 @@ def _namespace_label(obj: Obj, names: Names) -> Obj:
 
 
 def _namespace_update(new: Obj, old: Obj, names: Names) -> Obj:
-    finalizers = (old.get("spec") or EMPTY).get("finalizers")
-    return with_field(
-        _namespace_label(new, names),
-        "spec",
-        {**(new.get("spec") or EMPTY), "finalizers": finalizers} if finalizers else EMPTY,
-    )
+    return with_field(_namespace_label(new, names), "spec", old.get("spec"))
+
+
+def for_finalize(new: Obj, old: Obj, names: Names) -> Obj:
+    """Prepare a write to /finalize of a namespace: the only one that changes spec.finalizers."""
+    finalizers = (new.get("spec") or EMPTY).get("finalizers")
+    spec = {"finalizers": finalizers} if finalizers else EMPTY
+    return {**_namespace_label(new, names), "spec": spec, "status": old.get("status")}
 
 
 def _deployment_status(new: Obj, old: Obj, _: Names) -> Obj:
@@ -278,11 +280,12 @@ def keep_system_fields(new: Obj, old: Obj) -> Obj:
     if now is before:
         return new
     wrong = {}
-    for name in ("uid", "creationTimestamp", "deletionGracePeriodSeconds"):
+    for name in ("uid", "deletionGracePeriodSeconds"):
         if name in before and now.get(name) is None:
             wrong[name] = before[name]
-    if now.get("generation") != before.get("generation"):
-        wrong["generation"] = before.get("generation")
+    for name in ("generation", "creationTimestamp"):
+        if now.get(name) != before.get(name):
+            wrong[name] = before.get(name)
     deleted = before.get("deletionTimestamp")
     if deleted and now.get("deletionTimestamp") != deleted:
         wrong["deletionTimestamp"] = deleted

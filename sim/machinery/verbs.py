@@ -27,6 +27,7 @@ from sim.machinery.store import Answer, Delete, Get, Item, Managed, Op, Put
 from sim.machinery.strategic import strategic_merge
 from sim.machinery.strategies import (
     for_create,
+    for_finalize,
     for_status,
     for_update,
     keep_system_fields,
@@ -42,6 +43,7 @@ from sim.machinery.verbs_call import (
     check_name,
     found,
     internal,
+    method_not_allowed,
     parse_revision,
     written,
 )
@@ -64,20 +66,22 @@ def get(call: Call) -> Steps:
 
 def create(call: Call) -> Steps:
     """POST to a collection."""
+    if call.resource.namespaced and not call.request.namespace:
+        raise method_not_allowed()
     return (yield from create_object(call, call.registry.rules.decode(call)))
 
 
 def create_object(call: Call, obj: Obj) -> Steps:
     registry, resource, request = call.registry, call.resource, call.request
     names = registry.names
-    metadata = dict(obj.get("metadata") or {})
+    metadata = dict(tidied(obj).get("metadata") or {})
     if resource.namespaced:
-        if metadata.get("namespace", request.namespace) != request.namespace:
+        if metadata.get("namespace") not in (None, "", request.namespace):
             raise bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         metadata["namespace"] = request.namespace
-    if metadata.get("resourceVersion") and not call.dry_run:
+    if metadata.get("resourceVersion", "") not in ("", "0") and not call.dry_run:
         raise internal("resourceVersion should not be set on objects to be created")
     for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(field, None)
@@ -107,7 +111,19 @@ def create_object(call: Call, obj: Obj) -> Steps:
         if item is not None:
             return Reply(201, item=item, warnings=tuple(call.warnings))
         existing = found((yield Get(key)))
-    raise call.already_exists(name, existing) if fixed else call.name_taken(base)
+    raise call.name_taken(name if fixed else base) if base else call.already_exists(name, existing)
+
+
+_EMPTIED = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
+def tidied(obj: Obj) -> Obj:
+    """Without the empty maps and lists of metadata, which upstream's encoding leaves out."""
+    metadata = obj.get("metadata")
+    if not metadata:
+        return obj
+    empty = {name: None for name in _EMPTIED if name in metadata and not metadata[name]}
+    return with_metadata(obj, **empty) if empty else obj
 
 
 def without_record(obj: Obj) -> Obj:
@@ -141,7 +157,7 @@ def update(call: Call) -> Steps:
     revision, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
     parse_revision(revision)
     strategy = strategy_of(call.resource.plural)
-    obj = call.registry.rules.defaults(call.resource, obj)
+    obj = call.registry.rules.defaults(call.resource, tidied(obj))
 
     def replace(item: Item) -> Obj:
         _check_uid(call, uid, item)
@@ -242,6 +258,8 @@ def _prepared(
     new = keep_system_fields(new, old)
     if call.subresource == "status":
         new = for_status(plural, new, old, names)
+    elif call.subresource == "finalize":
+        new = for_finalize(new, old, names)
     elif call.subresource == "":
         if plural == "services":
             new = yield from _allocate(call, new, old)
@@ -297,7 +315,7 @@ def patch(call: Call) -> Steps:
         parse_revision(revision)
         if revision and revision != item.obj["metadata"]["resourceVersion"]:
             raise call.modified()
-        return call.registry.rules.defaults(resource, out)
+        return call.registry.rules.defaults(resource, tidied(out))
 
     return (yield from update_object(call, change))
 

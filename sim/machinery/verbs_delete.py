@@ -13,10 +13,11 @@ Differs  events of a deleted namespace's contents are the namespace controller's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from sim.machinery import status
 from sim.machinery.api import Json, Obj, Reply, Request
-from sim.machinery.store import Delete, Get, Item, Page, Put
+from sim.machinery.store import Delete, Get, Item, Put
 from sim.machinery.strategies import strategy_of, with_metadata
 from sim.machinery.verbs import TRIES_MAX
 from sim.machinery.verbs_call import (
@@ -72,8 +73,30 @@ def options_of(request: Request) -> DeleteOptions:
 
 
 def delete(call: Call) -> Steps:
-    call.registry.rules.check(call, None, None)
-    return (yield from delete_object(call, options_of(call.request)))
+    return (yield from delete_object(call, checked_options(call)))
+
+
+def checked_options(call: Call) -> DeleteOptions:
+    """The options of a DELETE; a body's dryRun counts, and then the query's does not."""
+    body = call.request.body
+    if body and isinstance(body, dict):
+        call.dry_run = bool(body.get("dryRun"))
+    options = options_of(call.request)
+    if options.policy not in ("", "Foreground", "Background", "Orphan"):
+        raise Refusal.of(
+            status.invalid(
+                call.registry.names.group("meta"), "DeleteOptions", "", [_BadPolicy(options.policy)]
+            )
+        )
+    return options
+
+
+class _BadPolicy:
+    reason, field = "FieldValueNotSupported", "propagationPolicy"
+
+    def __init__(self, value: str) -> None:
+        supported = '"Foreground", "Background", "Orphan", "nil"'
+        self.message = f'Unsupported value: "{value}": supported values: {supported}'
 
 
 def delete_object(call: Call, options: DeleteOptions) -> Steps:
@@ -83,6 +106,7 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
         if item is None:
             raise call.not_found()
         _check_preconditions(call, options, item)
+        call.registry.rules.check(call, None, item.obj)
         marked = _marked(call, options, item)
         if marked is None:  # graceful deletion goes on already, nothing shortens it
             return Reply(200, item=item)
@@ -150,7 +174,8 @@ def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
             return None
     else:
         fields["deletionTimestamp"] = format_time(now_us + (grace_s or 0) * SECOND)
-        fields["deletionGracePeriodSeconds"] = grace_s or 0
+        if call.resource.plural != "namespaces" or not _kept_by_spec(obj):
+            fields["deletionGracePeriodSeconds"] = grace_s or 0
         if metadata.get("generation", 0) > 0:
             fields["generation"] = metadata["generation"] + 1
     marked = with_metadata(obj, **fields) if fields else obj
@@ -163,13 +188,13 @@ def _grace_s(call: Call, options: DeleteOptions, obj: Obj) -> int | None:
     """Grace period of a graceful kind; None where deletion is not graceful, or not asked to change."""
     if not strategy_of(call.resource.plural).graceful:
         return None
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
     grace_s = options.grace_s
     if grace_s is None:
         if obj["metadata"].get("deletionTimestamp"):
             return None
         grace_s = spec.get("terminationGracePeriodSeconds", 30)
-    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+    if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return 0
     return 1 if grace_s < 0 else int(grace_s)
 
@@ -197,7 +222,11 @@ def _stays(call: Call, obj: Obj) -> bool:
     metadata = obj["metadata"]
     if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds", 0):
         return True
-    return call.resource.plural == "namespaces" and bool((obj.get("spec") or {}).get("finalizers"))
+    return call.resource.plural == "namespaces" and _kept_by_spec(obj)
+
+
+def _kept_by_spec(namespace: Obj) -> bool:
+    return bool((namespace.get("spec") or {}).get("finalizers"))
 
 
 def _answer(call: Call, item: Item, obj: Obj, stays: bool, options: DeleteOptions) -> Reply:
@@ -211,11 +240,12 @@ def _answer(call: Call, item: Item, obj: Obj, stays: bool, options: DeleteOption
     return Reply(code, body=body, warnings=warnings)
 
 
-def delete_collection(call: Call, page: Page) -> Steps:
+def delete_collection(call: Call, listed: Reply) -> Steps:
     """DELETE each item of a list already made; stops at the first refusal but NotFound."""
+    assert listed.items is not None
     request = call.request
-    options = options_of(request)
-    for item in page.items:
+    options = checked_options(call)
+    for item in listed.items:
         metadata = item.obj["metadata"]
         one = Call(
             _renamed(request, metadata.get("namespace", ""), metadata["name"]),
@@ -230,7 +260,7 @@ def delete_collection(call: Call, page: Page) -> Steps:
         except Refusal as refusal:
             if refusal.code != 404:
                 raise
-    return Reply(200, items=page.items, revision=page.rev, warnings=tuple(call.warnings))
+    return replace(listed, warnings=tuple(call.warnings))
 
 
 def _renamed(request: Request, namespace: str, name: str) -> Request:

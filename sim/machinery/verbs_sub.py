@@ -232,22 +232,7 @@ def _check_budget(call: Call, budget: Obj, status: Obj) -> None:
         raise Refusal.of(refusal)
 
 
-# --- finalize, ephemeral containers, log --------------------------------------------------------------------
-
-
-def finalize(call: Call) -> Steps:
-    """PUT namespaces/NAME/finalize: only spec.finalizers change."""
-    body = any_of(call.request.body)
-    finalizers = any_of(body.get("spec")).get("finalizers")
-
-    def change(item: Item) -> Obj:
-        revision = any_of(body.get("metadata")).get("resourceVersion", "")
-        if revision and revision != item.obj["metadata"]["resourceVersion"]:
-            raise call.modified()
-        spec = {k: v for k, v in (item.obj.get("spec") or {}).items() if k != "finalizers"}
-        return {**item.obj, "spec": {**spec, "finalizers": finalizers} if finalizers else spec}
-
-    return (yield from update_object(call, change, owns=False))
+# --- ephemeral containers, log -----------------------------------------------------------------------------
 
 
 def write_ephemeral(call: Call) -> Steps:
@@ -271,7 +256,7 @@ SUBRESOURCES: dict[tuple[str, str, str], Callable[[Call], Steps]] = {
     ("create", "pods", "binding"): bind,
     ("create", "bindings", ""): bind,
     ("create", "pods", "eviction"): evict,
-    ("update", "namespaces", "finalize"): finalize,
+    ("update", "namespaces", "finalize"): update,
     ("get", "pods", "log"): read_log,
     ("get", "pods", "ephemeralcontainers"): get,
     ("update", "pods", "ephemeralcontainers"): write_ephemeral,
