@@ -1,0 +1,114 @@
+"""The DaemonSet loop against the real API server; nodes are objects without agents."""
+
+from __future__ import annotations
+
+from actors.controllers.daemonset_decide import target_node
+from sim.machinery.api import Obj
+from tests.actor.controllers.workload import World, template, workload, world
+
+LOOPS = ("daemonset",)
+
+
+def node(name: str, *taints: tuple[str, str], **labels: str) -> Obj:
+    spec = {"taints": [{"key": key, "value": "v", "effect": effect} for key, effect in taints]}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec if taints else {}}
+
+
+async def add(w: World, *nodes: Obj) -> None:
+    for made in nodes:
+        await w.create("nodes", made, "")
+        names = w.plane.server.scheme.names
+        # admission taints new nodes as not ready; the node lifecycle loop would take that away
+        meta = made["metadata"]
+        stored = (await w.plane.ask("get", "nodes", "", meta["name"])).obj
+        kept = [t for t in stored["spec"].get("taints", ()) if t["key"] != names.taint_not_ready]
+        reply = await w.plane.ask(
+            "patch",
+            "nodes",
+            "",
+            meta["name"],
+            body={"spec": {"taints": kept or None}},
+            content_type="application/merge-patch+json",
+        )
+        assert reply.ok, reply.message
+
+
+async def places(w: World) -> list[str]:
+    return sorted(target_node(pod) for pod in await w.list("pods"))
+
+
+async def test_every_node_that_fits_gets_one_pod() -> None:
+    async with world(LOOPS) as w:
+        await add(w, node("a"), node("b"), node("ns", ("k", "NoSchedule")), node("ne", ("k", "NoExecute")))
+        await w.create("daemonsets", workload("DaemonSet", "ds"))
+        await w.settle()
+        assert await places(w) == ["a", "b"]
+        await add(w, node("c"))
+        await w.settle()
+        assert await places(w) == ["a", "b", "c"]
+        status = (await w.get("daemonsets", "ds"))["status"]
+        assert (status["desiredNumberScheduled"], status["currentNumberScheduled"]) == (3, 3)
+        assert status["numberUnavailable"] == 3
+
+
+async def test_daemon_pods_tolerate_what_makes_nodes_unusable_for_others() -> None:
+    async with world(LOOPS) as w:
+        await add(w, node("a"))
+        await w.create("daemonsets", workload("DaemonSet", "ds"))
+        await w.settle()
+        (pod,) = await w.list("pods")
+        names = w.plane.server.scheme.names
+        unlimited = [
+            t["key"]
+            for t in pod["spec"]["tolerations"]
+            if t["effect"] == "NoExecute" and "tolerationSeconds" not in t
+        ]
+        assert unlimited == [names.taint_not_ready, names.taint_unreachable]
+
+
+async def test_a_no_schedule_taint_leaves_the_pod_and_a_no_execute_taint_removes_it() -> None:
+    async with world(LOOPS) as w:
+        await add(w, node("a"), node("b"))
+        await w.create("daemonsets", workload("DaemonSet", "ds"))
+        await w.settle()
+        for name, effect in (("a", "NoSchedule"), ("b", "NoExecute")):
+            taint = {"spec": {"taints": [{"key": "k", "value": "v", "effect": effect}]}}
+            reply = await w.plane.ask(
+                "patch", "nodes", "", name, body=taint, content_type="application/merge-patch+json"
+            )
+            assert reply.ok, reply.message
+        await w.settle()
+        assert await places(w) == ["a"]
+        status = (await w.get("daemonsets", "ds"))["status"]
+        assert (status["desiredNumberScheduled"], status["numberMisscheduled"]) == (0, 1)
+
+
+async def test_half_of_three_nodes_may_be_unavailable_in_a_rollout_which_is_two() -> None:
+    async with world(LOOPS) as w:
+        await add(w, node("a"), node("b"), node("c"))
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%", "maxSurge": 0}}
+        spec = {"updateStrategy": strategy, "template": template("ds", v="1")}
+        await w.create("daemonsets", workload("DaemonSet", "ds", **spec))
+        await w.settle()
+        await w.make_all_ready()
+        await w.settle()
+        await w.patch("daemonsets", "ds", {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}})
+        await w.settle()
+        assert sorted(pod["metadata"]["labels"]["v"] for pod in await w.list("pods")) == ["1", "2", "2"]
+        await w.make_all_ready()
+        await w.settle()
+        assert [pod["metadata"]["labels"]["v"] for pod in await w.list("pods")] == ["2", "2", "2"]
+
+
+async def test_a_failed_daemon_pod_is_replaced_with_an_event() -> None:
+    async with world(LOOPS) as w:
+        await add(w, node("a"))
+        await w.create("daemonsets", workload("DaemonSet", "ds"))
+        await w.settle()
+        (first,) = await w.names("pods")
+        await w.patch("pods", first, {"status": {"phase": "Failed"}}, "status")
+        await w.settle()
+        (second,) = await w.names("pods")
+        assert second != first
+        text = f"Found failed daemon pod default/{first} on node a, will try to kill it"
+        assert ("FailedDaemonPod", text) in await w.events("ds")

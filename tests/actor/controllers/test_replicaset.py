@@ -1,0 +1,104 @@
+"""The ReplicaSet loop against the real API server."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from sim.units import MS, SECOND
+from tests.actor.controllers.workload import workload, world
+
+LOOPS = ("replicaset",)
+
+
+async def test_a_set_makes_its_pods_and_says_so() -> None:
+    async with world(LOOPS) as w:
+        await w.create("replicasets", workload("ReplicaSet", "web", replicas=3))
+        await w.settle()
+        pods = await w.list("pods")
+        assert len(pods) == 3
+        assert all(pod["metadata"]["name"].startswith("web-") for pod in pods)
+        ref = pods[0]["metadata"]["ownerReferences"][0]
+        assert (ref["kind"], ref["name"], ref["controller"]) == ("ReplicaSet", "web", True)
+        stored = await w.get("replicasets", "web")
+        assert stored["status"] == {"replicas": 3, "fullyLabeledReplicas": 3, "observedGeneration": 1}
+        reasons = [reason for reason, _ in await w.events("web")]
+        assert reasons == ["SuccessfulCreate"] * 3
+
+
+async def test_a_hundred_pods_come_in_rounds_of_doubling_size() -> None:
+    async with world(LOOPS) as w:
+        made = w.watch_commits("pods")
+        await w.create("replicasets", workload("ReplicaSet", "web", replicas=100))
+        await w.settle(60 * SECOND)
+        assert len(made) == 100
+        # a round is sent at one instant and the next one when its last answer is there
+        first, last = 0, -1
+        for size in (1, 2, 4, 8, 16, 32, 37):
+            times = [at for at, _ in made[first : first + size]]
+            assert last < min(times)
+            assert max(times) - min(times) < 2 * MS
+            first, last = first + size, max(times)
+
+
+async def test_a_quota_of_ten_stops_the_rounds_at_the_first_refusal() -> None:
+    async with world(LOOPS, pods_max=10) as w:
+        await w.create("replicasets", workload("ReplicaSet", "web", replicas=100))
+        await w.settle(1 * SECOND)
+        assert len(await w.list("pods")) == 10
+        # rounds of 1, 2, 4 and 8, of which 5 are refused; then one try at a time
+        tries = w.quota.attempts
+        assert max(tries[7:15]) - min(tries[7:15]) < 2 * MS
+        assert 15 < len(tries) < 25
+        assert all(later - before > MS // 2 for before, later in pairwise(tries[14:]))
+        stored = await w.get("replicasets", "web")
+        condition = stored["status"]["conditions"][0]
+        assert (condition["type"], condition["reason"]) == ("ReplicaFailure", "FailedCreate")
+        assert "exceeded quota" in condition["message"]
+        assert [reason for reason, _ in await w.events("web")].count("SuccessfulCreate") == 10
+
+
+async def test_a_deleted_pod_is_replaced_while_it_terminates() -> None:
+    async with world(LOOPS) as w:
+        await w.create("replicasets", workload("ReplicaSet", "web", replicas=2))
+        await w.settle()
+        victim = (await w.names("pods"))[0]
+        await w.patch("pods", victim, {"metadata": {"finalizers": ["x.io/hold"]}})
+        await w.delete("pods", victim)
+        await w.settle()
+        names = await w.names("pods")
+        assert victim in names
+        assert len(names) == 3
+
+
+async def test_a_relabelled_pod_is_released_and_replaced() -> None:
+    async with world(LOOPS) as w:
+        await w.create("replicasets", workload("ReplicaSet", "web", replicas=1))
+        await w.settle()
+        pod = (await w.names("pods"))[0]
+        await w.patch("pods", pod, {"metadata": {"labels": {"app": "other"}}})
+        await w.settle()
+        released = await w.get("pods", pod)
+        assert not released["metadata"].get("ownerReferences")
+        assert len(await w.list("pods")) == 2
+
+
+async def test_surplus_goes_unready_first() -> None:
+    async with world(LOOPS) as w:
+        await w.create("replicasets", workload("ReplicaSet", "web", replicas=3))
+        await w.settle()
+        names = await w.names("pods")
+        await w.make_ready(names[0])
+        await w.make_ready(names[2])
+        await w.patch("replicasets", "web", {"spec": {"replicas": 2}})
+        await w.settle()
+        assert await w.names("pods") == [names[0], names[2]]
+        assert ("SuccessfulDelete", f"Deleted pod: {names[1]}") in await w.events("web")
+
+
+async def test_a_pod_is_available_only_after_min_ready_seconds() -> None:
+    async with world(LOOPS) as w:
+        await w.create("replicasets", workload("ReplicaSet", "web", replicas=1, minReadySeconds=10))
+        await w.settle()
+        await w.make_ready((await w.names("pods"))[0])
+        await w.settle()
+        assert (await w.get("replicasets", "web"))["status"]["availableReplicas"] == 1

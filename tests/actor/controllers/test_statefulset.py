@@ -1,0 +1,122 @@
+"""The StatefulSet loop against the real API server."""
+
+from __future__ import annotations
+
+from sim.machinery.api import Obj
+from sim.units import SECOND
+from tests.actor.controllers.workload import World, template, workload, world
+
+LOOPS = ("statefulset",)
+
+
+def stateful(**spec: object) -> Obj:
+    return workload("StatefulSet", "web", serviceName="svc", **spec)
+
+
+async def versions(w: World) -> dict[str, str]:
+    return {pod["metadata"]["name"]: pod["metadata"]["labels"]["v"] for pod in await w.list("pods")}
+
+
+async def test_pods_come_up_one_ready_pod_after_the_other() -> None:
+    async with world(LOOPS) as w:
+        await w.create("statefulsets", stateful(replicas=3))
+        for count in (1, 2, 3):
+            await w.settle()
+            assert await w.names("pods") == [f"web-{i}" for i in range(count)]
+            await w.make_ready(f"web-{count - 1}")
+        await w.settle()
+        stored = await w.get("statefulsets", "web")
+        status = stored["status"]
+        assert (status["readyReplicas"], status["currentReplicas"], status["updatedReplicas"]) == (3, 3, 3)
+        pod = await w.get("pods", "web-0")
+        assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("web-0", "svc")
+        label = w.plane.server.scheme.names.label_controller_revision_hash
+        assert pod["metadata"]["labels"][label] == status["currentRevision"]
+        assert await w.events("web") == [
+            ("SuccessfulCreate", f"create Pod web-{i} in StatefulSet web successful") for i in range(3)
+        ]
+
+
+async def test_parallel_pods_come_and_go_at_once() -> None:
+    async with world(LOOPS) as w:
+        await w.create("statefulsets", stateful(replicas=3, podManagementPolicy="Parallel"))
+        await w.settle()
+        assert await w.names("pods") == ["web-0", "web-1", "web-2"]
+        await w.patch("statefulsets", "web", {"spec": {"replicas": 0}})
+        await w.settle()
+        assert await w.names("pods") == []
+
+
+async def test_a_terminating_pod_is_never_replaced_before_it_is_gone() -> None:
+    async with world(LOOPS) as w:
+        await w.create("statefulsets", stateful(replicas=2))
+        await w.settle()
+        await w.make_ready("web-0")
+        await w.settle()
+        await w.make_ready("web-1")
+        uid = (await w.get("pods", "web-1"))["metadata"]["uid"]
+        await w.patch("pods", "web-1", {"metadata": {"finalizers": ["x.io/hold"]}})
+        await w.delete("pods", "web-1")
+        await w.settle(3600 * SECOND)
+        assert (await w.get("pods", "web-1"))["metadata"]["uid"] == uid
+        await w.patch("pods", "web-1", {"metadata": {"finalizers": None}})
+        await w.settle()
+        assert (await w.get("pods", "web-1"))["metadata"]["uid"] != uid
+
+
+async def test_an_update_goes_from_the_highest_pod_down_to_the_partition() -> None:
+    async with world(LOOPS) as w:
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+        spec = stateful(
+            replicas=3,
+            podManagementPolicy="Parallel",
+            updateStrategy=strategy,
+            template=template("web", v="1"),
+        )
+        await w.create("statefulsets", spec)
+        await w.settle()
+        await w.make_all_ready()
+        await w.settle()
+        await w.patch("statefulsets", "web", {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}})
+        await w.settle()
+        assert await versions(w) == {"web-0": "1", "web-1": "1", "web-2": "2"}
+        await w.make_ready("web-2")
+        await w.settle()
+        await w.make_ready("web-1")
+        await w.settle()
+        assert await versions(w) == {"web-0": "1", "web-1": "2", "web-2": "2"}
+        revisions = await w.list("controllerrevisions")
+        assert sorted(revision["revision"] for revision in revisions) == [1, 2]
+
+
+async def test_a_failed_pod_is_deleted_and_made_again() -> None:
+    async with world(LOOPS) as w:
+        await w.create("statefulsets", stateful(replicas=1))
+        await w.settle()
+        uid = (await w.get("pods", "web-0"))["metadata"]["uid"]
+        await w.patch("pods", "web-0", {"status": {"phase": "Failed"}}, "status")
+        await w.settle()
+        assert (await w.get("pods", "web-0"))["metadata"]["uid"] != uid
+        text = "StatefulSet default/web is recreating failed Pod web-0"
+        assert ("RecreatingFailedPod", text) in await w.events("web")
+
+
+async def test_claims_are_made_before_their_pod_and_stay_when_it_goes() -> None:
+    async with world(LOOPS) as w:
+        claim = {
+            "metadata": {"name": "data", "labels": {"l": "m"}},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }
+        await w.create("statefulsets", stateful(replicas=1, volumeClaimTemplates=[claim]))
+        await w.settle()
+        (stored,) = await w.list("persistentvolumeclaims")
+        assert stored["metadata"]["name"] == "data-web-0"
+        assert stored["metadata"]["labels"] == {"l": "m", "app": "web"}
+        pod = await w.get("pods", "web-0")
+        assert pod["spec"]["volumes"] == [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}}
+        ]
+        await w.patch("statefulsets", "web", {"spec": {"replicas": 0}})
+        await w.settle()
+        assert await w.names("pods") == []
+        assert await w.names("persistentvolumeclaims") == ["data-web-0"]

@@ -1,0 +1,152 @@
+"""A control plane with chosen control loops, no nodes: pods are bound and made ready by the tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from actors.apiserver import ApiServer, ApiServerOptions
+from actors.controllers.manager import controller_manager_main
+from actors.controllers.table import LOOPS
+from sim.client import Channel
+from sim.machinery.api import Endpoint, Obj, Reply, Request
+from sim.machinery.store import Change
+from sim.options.controller_manager import ControllerManagerOptions
+from sim.units import SECOND
+from tests.actor.apiserver.cluster import SCHEME, Plane, plane
+
+POD_SPEC = {
+    "containers": [{"name": "c", "image": "i:1"}],
+    "schedulerName": "none",
+    "terminationGracePeriodSeconds": 0,
+}
+OLD = "2020-01-01T00:00:00Z"
+
+
+def template(app: str, **labels: str) -> Obj:
+    return {"metadata": {"labels": {"app": app, **labels}}, "spec": POD_SPEC}
+
+
+def workload(kind: str, name: str, **spec: Any) -> Obj:
+    """A Deployment, ReplicaSet ... that selects app=<name>."""
+    base = {"selector": {"matchLabels": {"app": name}}, "template": template(name)}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": {**base, **spec}}
+
+
+class PodQuota:
+    """A server that refuses pods beyond a number, as the quota plugin does, and counts the attempts."""
+
+    def __init__(self, server: ApiServer, pods_max: int) -> None:
+        self.name = server.name
+        self.attempts: list[int] = []
+        self._server = server
+        self._left = pods_max
+
+    def handle(self, request: Request, respond: Callable[[Reply], None]) -> None:
+        if request.verb == "create" and request.resource == "pods":
+            self.attempts.append(self._server.kernel.now_us)
+            self._left -= 1
+            if self._left < 0:
+                message = 'pods "web-" is forbidden: exceeded quota: q, requested: pods=1, used: pods=10'
+                respond(
+                    Reply(
+                        403, body={"kind": "Status", "reason": "Forbidden", "message": message, "code": 403}
+                    )
+                )
+                return
+        self._server.handle(request, respond)
+
+
+class World:
+    def __init__(self, control: Plane, quota: PodQuota) -> None:
+        self.plane = control
+        self.kernel = control.kernel
+        self.quota = quota
+
+    async def settle(self, duration_us: int = 20 * SECOND) -> None:
+        await self.plane.run(duration_us)
+
+    async def create(self, resource: str, obj: Obj, namespace: str = "default") -> Obj:
+        reply = await self.plane.ask("create", resource, namespace, body=obj)
+        assert reply.ok, reply.message
+        return reply.obj
+
+    async def get(self, resource: str, name: str) -> Obj:
+        reply = await self.plane.ask("get", resource, "default", name)
+        assert reply.ok, reply.message
+        return reply.obj
+
+    async def list(self, resource: str) -> list[Obj]:
+        reply = await self.plane.ask("list", resource, "default")
+        assert reply.ok, reply.message
+        return [item.obj for item in reply.items or ()]
+
+    async def names(self, resource: str) -> list[str]:
+        return [obj["metadata"]["name"] for obj in await self.list(resource)]
+
+    async def patch(self, resource: str, name: str, patch: Obj, subresource: str = "") -> None:
+        reply = await self.plane.ask(
+            "patch",
+            resource,
+            "default",
+            name,
+            body=patch,
+            subresource=subresource,
+            content_type="application/merge-patch+json",
+        )
+        assert reply.ok, reply.message
+
+    async def delete(self, resource: str, name: str) -> None:
+        reply = await self.plane.ask("delete", resource, "default", name)
+        assert reply.ok, reply.message
+
+    async def make_ready(self, pod: str, ready: bool = True, ip: str = "") -> None:
+        status: Obj = {
+            "phase": "Running",
+            "conditions": [
+                {"type": "Ready", "status": "True" if ready else "False", "lastTransitionTime": OLD}
+            ],
+        }
+        if ip:
+            status |= {"podIP": ip, "podIPs": [{"ip": ip}]}
+        await self.patch("pods", pod, {"status": status}, "status")
+
+    async def make_all_ready(self) -> None:
+        for pod in await self.list("pods"):
+            if "deletionTimestamp" not in pod["metadata"]:
+                await self.make_ready(pod["metadata"]["name"])
+
+    async def events(self, name: str) -> list[tuple[str, str]]:
+        """(reason, message) of the events about an object, in their order."""
+        found = [e for e in await self.list("events") if e["involvedObject"]["name"] == name]
+        found.sort(key=lambda e: int(e["metadata"]["resourceVersion"]))
+        return [(e["reason"], e["message"]) for e in found]
+
+    def watch_commits(self, resource: str) -> list[tuple[int, Obj]]:
+        """(time, object) of what is created from now on."""
+        seen: list[tuple[int, Obj]] = []
+
+        def committed(change: Change) -> None:
+            if change.prev is None:
+                seen.append((change.at_us, change.item.obj))
+
+        self.plane.storage.store.subscribe(SCHEME.prefix(resource), committed)
+        return seen
+
+
+@asynccontextmanager
+async def world(loops: Sequence[str], pods_max: int = 100_000, **options: Any) -> AsyncIterator[World]:
+    # the manager's own buckets are wide, so that a test's instants are those of the loops
+    flags = ControllerManagerOptions(leader_elect=False, **{"api_qps": 1000.0, "api_burst": 1000, **options})
+    async with plane(options=ApiServerOptions(disabled_admission=("ServiceAccount",))) as control:
+        quota = PodQuota(control.server, pods_max)
+        servers: dict[str, Endpoint] = {quota.name: quota}
+        chosen = {name: LOOPS[name] for name in loops}
+        main = controller_manager_main(
+            SCHEME, lambda ctx: [Channel(ctx, ctx.name, servers, "apiserver-0")], flags, loops=chosen
+        )
+        await control.run(SECOND)
+        control.supervisor.add("controller-manager-0", main)
+        await control.run(2 * SECOND)
+        yield World(control, quota)
