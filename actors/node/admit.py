@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from actors.node.pod_status import pod_qos
 from sim.units import quantity_milli, quantity_value
 
 Obj = dict[str, Any]
@@ -77,6 +78,21 @@ class Used:
 
 def is_critical(pod: Obj, static: bool) -> bool:
     return static or int(pod["spec"].get("priority") or 0) >= CRITICAL_PRIORITY
+
+
+def refuse_under_pressure(
+    pod: Obj, pressures: tuple[str, ...], static: bool, memory_taint: str
+) -> tuple[str, str] | None:
+    """Memory pressure alone turns away only pods of class BestEffort that do not tolerate its taint."""
+    if not pressures or is_critical(pod, static):
+        return None
+    if pressures == ("MemoryPressure",):
+        taint = {"key": memory_taint, "effect": "NoSchedule"}
+        if pod_qos(pod) != "BestEffort" or tolerates(
+            pod["spec"].get("tolerations") or (), [taint], "NoSchedule"
+        ):
+            return None
+    return "Evicted", f"The node had condition: [{' '.join(pressures)}]. "
 
 
 def refuse(pod: Obj, requests: Requests, used: Used, node: Obj, static: bool) -> tuple[str, str] | None:

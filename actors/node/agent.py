@@ -17,10 +17,11 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from actors.node.admit import Used, is_critical, refuse, requests_of
+from actors.node.admit import Requests, Used, refuse, refuse_under_pressure, requests_of
 from actors.node.api import Api, Caller, HeartbeatCaller
 from actors.node.backoff import Backoff
 from actors.node.dice import Dice
+from actors.node.eviction import Evictor
 from actors.node.images import Images
 from actors.node.leases import Leases
 from actors.node.logs import container_log
@@ -107,6 +108,7 @@ class NodeAgent:
         self.used = Used()
         self.restarts = Backoff()
         self.images = Images(self)
+        self.evictor = Evictor(self)
         self.statuses = StatusManager(ctx, self.api, self._gone)
         self.mirrors = Mirrors(self)
         self.sources_ready = False
@@ -209,7 +211,12 @@ class NodeAgent:
                 "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
                 f"message:{self._network_error}"
             )
-        return Health(tuple(errors), self.machine.pressures)
+        return Health(tuple(errors), self.pressures)
+
+    @property
+    def pressures(self) -> tuple[str, ...]:
+        """Pressure conditions in force: a fault's and the eviction manager's."""
+        return tuple(dict.fromkeys((*self.machine.pressures, *self.evictor.pressures)))
 
     def node_event(self, reason: str) -> None:
         name = self.spec.name
@@ -219,6 +226,8 @@ class NodeAgent:
             text = f"Starting {self.names.node_agent}."
         elif reason == "Rebooted":
             type_, text = "Warning", f"Node {name} has been rebooted, boot id: {self.machine.boot_id}"
+        elif reason == "EvictionThresholdMet":
+            type_, text = "Warning", "Attempting to reclaim memory"
         # Quirk: node events carry the node's name as uid.
         reference = {"kind": "Node", "name": name, "uid": name}
         self._recorder.event(reference, type_, reason, text)
@@ -251,6 +260,7 @@ class NodeAgent:
             wait_us = RUNTIME_CHECK_US - (self.now_us - self._began_us) % RUNTIME_CHECK_US
             self.ctx.call_later_us(wait_us, self._check_runtime)
         self.node_loop.changed()
+        self.evictor.consider()
         for uid in list(self.workers) if runtime is None else [runtime.uid]:
             worker = self.workers.get(uid)
             if worker is not None:
@@ -346,10 +356,11 @@ class NodeAgent:
             self.used.add(requests)
         worker.update(pod)
 
-    def _refusal(self, pod: Obj, requests: Any) -> tuple[str, str] | None:
+    def _refusal(self, pod: Obj, requests: Requests) -> tuple[str, str] | None:
         static = self.is_static(pod)
-        if self.machine.pressures and not is_critical(pod, static):
-            return "Evicted", f"The node had condition: [{' '.join(self.machine.pressures)}]. "
+        pressed = refuse_under_pressure(pod, self.pressures, static, self.names.taint_memory_pressure)
+        if pressed is not None:
+            return pressed
         if not self.node:
             return None if static else ("InvalidNodeInfo", "Kubelet cannot get node info.")
         return refuse(pod, requests, self.used, self.node, static)

@@ -145,7 +145,8 @@ class Machine:
         self.images: dict[str, int] = dict(spec.profile.images)
         self.runtime_error = ""  # message of RuntimeReady=false
         self.network_error = ""  # message of NetworkReady=false
-        self.pressures: tuple[str, ...] = ()  # pressure conditions in force
+        self.pressures: tuple[str, ...] = ()  # pressure conditions put in by a fault
+        self.system_memory = 0  # bytes used by everything that is no pod
         self.agent: Any = None  # the living NodeAgent, for the log endpoint and for faults
         self.changed: Callable[[PodRuntime | None], None] = _no_listener
         self._last_ip = 1

@@ -70,6 +70,16 @@ class Node:
     def heal_pod_network(self) -> None:
         self.fail_pod_network("")
 
+    def use_memory(self, system_bytes: int) -> None:
+        """What is no pod uses this much memory from now on."""
+        self.machine.system_memory = system_bytes
+        self.machine.changed(None)
+
+    def set_pressures(self, *conditions: str) -> None:
+        """The agent sees these pressures (MemoryPressure, DiskPressure, PIDPressure); () ends them."""
+        self.machine.pressures = conditions
+        self.machine.changed(None)
+
     def set_health(self, namespace: str, pod: str, container: str, healthy: bool | None) -> bool:
         """Wedge or cure a running container ("" for all of the pod's); None: as its behaviour says."""
         found = False

@@ -26,6 +26,7 @@ class ContainerBehaviour:
     exit_after_us: it ends by itself after this long (None: runs until stopped)
     healthy_after_us: until then its probes fail; unhealthy_after_us: from then on they fail (wedged)
     stop_us: time from SIGTERM to its exit; None ignores SIGTERM and waits for SIGKILL
+    memory_bytes: its working set while it runs
     start_error: the runtime's message when the start fails (RunContainerError), "" for success
     """
 
@@ -35,6 +36,7 @@ class ContainerBehaviour:
     unhealthy_after_us: int | None = None
     stop_us: int | None = 200 * MS
     stop_exit_code: int = 0
+    memory_bytes: int = 0
     start_error: str = ""
     log: str = ""
 

@@ -332,6 +332,8 @@ class Worker:
             agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
             return "RunContainerError"
         self.reasons.pop(name, None)
+        if behaviour.memory_bytes:
+            agent.evictor.consider()
         agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
         return ""
 

@@ -305,3 +305,46 @@ async def test_each_status_is_written_once() -> None:
         api.bind("web")
         await kernel.run_until(60 * SECOND)
         assert len(api.writes("patch", "pods")) == 2
+
+
+async def test_pods_are_evicted_one_per_check_those_far_over_their_requests_first() -> None:
+    """Case 36."""
+    mi = 1 << 20
+    used = {"p": 400, "q": 150, "r": 1000, "s": 50}
+    rules = tuple(
+        Rule(ContainerBehaviour(memory_bytes=size * mi), pod_prefix=name) for name, size in used.items()
+    )
+    requests = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"memory": "100Mi"}}}]}
+    capacity = {"cpu": "8", "memory": "8Gi", "pods": "110"}
+    spec = NodeSpec("n1", capacity=capacity, profile=RuntimeProfile(rules=rules))
+    async with one_node(spec) as (kernel, api, node):
+        for name in used:
+            api.bind(name, {**requests, "priority": 100 if name == "r" else 0})
+        await kernel.run_until(40 * SECOND)
+        assert not api.events("Evicted")
+        node.use_memory((8192 - 1600 - 50) * mi)  # 50 Mi are left
+        await kernel.run_until(55 * SECOND)
+        status = api.pod("p")["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
+        assert status["message"] == (
+            "The node was low on resource: memory. "
+            "Container c was using 400Mi, which exceeds its request of 100Mi. "
+        )
+        assert len(api.events("Evicted")) == 1 and 40 <= api.events("Evicted")[0][0] / SECOND <= 50
+        pressure = [
+            c for c in api.objects["nodes", "", "n1"]["status"]["conditions"] if c["type"] == "MemoryPressure"
+        ]
+        assert pressure[0]["status"] == "True"
+        api.bind("poor")
+        await kernel.run_until(57 * SECOND)
+        assert api.pod("poor")["status"]["reason"] == "Evicted"
+        node.use_memory(8192 * mi)  # nothing helps now
+        await kernel.run_until(120 * SECOND)
+        order = [name for _, verb, name, body in api.log if verb == "event" and body[0] == "Evicted"]
+        assert [name for name in order if name != "poor"] == ["p", "q", "r", "s"]
+        node.use_memory(0)
+        await kernel.run_until(500 * SECOND)
+        pressure = [
+            c for c in api.objects["nodes", "", "n1"]["status"]["conditions"] if c["type"] == "MemoryPressure"
+        ]
+        assert pressure[0]["status"] == "False"
