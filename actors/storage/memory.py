@@ -144,6 +144,20 @@ class MemoryStore:
         self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
         return item
 
+    def replace(self, prev: Item, item: Item, cause: int = 0) -> bool:
+        """Put a finished item in the place of `prev`; its revision must be the next one.  False: `prev` is not current."""
+        key = item.key
+        bucket = self._bucket_by_key.get(key)
+        if bucket is None or bucket.items[key] is not prev:
+            return False
+        self._rev = rev = self._rev + 1
+        assert item.rev == rev
+        bucket.items[key] = item
+        if self.note is not None:
+            cause = self.note(key, rev, cause)
+        self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
+        return True
+
     def delete(self, key: str, expect: int | None, cause: int = 0) -> Item | Mismatch:
         """Remove the object; answers its last state restamped with the deletion's revision."""
         bucket = self._bucket_by_key.get(key) or self.bucket(bucket_of(key))

@@ -135,9 +135,6 @@ def _pod_status(new: Obj, old: Obj, _: Names) -> Obj:
     owners = old["metadata"].get("ownerReferences")
     if new["metadata"].get("ownerReferences") != owners:
         new = with_metadata(new, ownerReferences=owners)
-    qos = old.get("status", EMPTY).get("qosClass")
-    if qos and new.get("status", EMPTY).get("qosClass") != qos:
-        new = {**new, "status": {**(new.get("status") or EMPTY), "qosClass": qos}}
     return new
 
 

@@ -67,6 +67,11 @@ def write_scale(call: Call) -> Steps:
         if revision and revision != item.obj["metadata"]["resourceVersion"]:
             raise call.modified()
         replicas = any_of(scale.get("spec")).get("replicas") or 0
+        if not isinstance(replicas, int):
+            text = (
+                f'Scale in version "v1" cannot be handled as a Scale: spec.replicas is no number: {replicas}'
+            )
+            raise bad_request(text)
         if replicas < 0:
             group = call.registry.names.group("autoscaling")
             raise Refusal.of(invalid(group, "Scale", call.request.name, [_Cause(replicas)]))
