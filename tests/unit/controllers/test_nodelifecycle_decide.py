@@ -1,0 +1,133 @@
+"""Node health and taints, as decisions over values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.controllers.nodelifecycle_decide import (
+    ConditionTaints,
+    Health,
+    condition_of,
+    label_fixes,
+    listen,
+    not_ready_pod,
+    silent_status,
+    taints_patch,
+    with_taints,
+    without_taints,
+)
+from sim.ident import NAMES
+
+N = NAMES["orch"]
+
+
+def ready(status: str = "True", beat: str = "t0") -> dict[str, Any]:
+    return {"type": "Ready", "status": status, "lastHeartbeatTime": beat, "lastTransitionTime": "t0"}
+
+
+def lease(second: int) -> dict[str, Any]:
+    return {"spec": {"renewTime": f"2026-01-01T00:00:{second:02}.000000Z"}}
+
+
+def known(at_us: int, condition: dict[str, Any] | None, seen: dict[str, Any] | None = None) -> Health:
+    health = Health("n", "leases/n")
+    listen(health, condition, seen, at_us, created_us=0)
+    return health
+
+
+def test_a_node_first_seen_with_a_status_is_heard_of_now() -> None:
+    assert known(500, ready()).probe_us == 500
+
+
+def test_a_node_first_seen_without_a_status_counts_from_its_creation() -> None:
+    assert known(500, None).probe_us == 0
+
+
+def test_a_changed_heartbeat_or_a_newer_lease_is_a_sign_of_life() -> None:
+    health = known(1, ready(beat="t0"), lease(1))
+    listen(health, ready(beat="t0"), lease(1), 2, 0)
+    assert health.probe_us == 1
+    listen(health, ready(beat="t1"), lease(1), 3, 0)
+    assert health.probe_us == 3
+    listen(health, ready(beat="t1"), lease(2), 4, 0)
+    assert health.probe_us == 4
+    listen(health, ready(beat="t1"), lease(1), 5, 0)  # a node clock set back
+    assert health.probe_us == 4
+
+
+def test_a_status_heartbeat_makes_the_same_lease_count_again_one_pass_later() -> None:
+    health = known(1, ready(beat="t0"), lease(1))
+    listen(health, ready(beat="t1"), lease(1), 5, 0)
+    assert (health.probe_us, health.lease) == (5, None)
+    listen(health, ready(beat="t1"), lease(1), 10, 0)
+    assert health.probe_us == 10
+    listen(health, ready(beat="t1"), lease(1), 15, 0)
+    assert health.probe_us == 10
+
+
+def test_a_status_that_appears_or_vanishes_is_a_sign_of_life() -> None:
+    health = known(1, None)
+    listen(health, ready(), None, 7, 0)
+    assert health.probe_us == 7
+    listen(health, None, None, 9, 0)
+    assert health.probe_us == 9
+
+
+def test_silence_sets_four_conditions_and_leaves_the_network_alone() -> None:
+    network = {"type": "NetworkUnavailable", "status": "False"}
+    node = {"metadata": {"creationTimestamp": "c"}, "status": {"conditions": [ready(), network]}}
+    silent = silent_status(node, "now", "Agent")
+    found = {c["type"]: c for c in silent["status"]["conditions"]}
+    assert found["Ready"]["reason"] == "NodeStatusUnknown"
+    assert (found["Ready"]["lastHeartbeatTime"], found["Ready"]["lastTransitionTime"]) == ("t0", "now")
+    assert found["MemoryPressure"]["reason"] == "NodeStatusNeverUpdated"
+    assert found["MemoryPressure"]["lastHeartbeatTime"] == "c"
+    assert found["NetworkUnavailable"] is network
+    assert silent_status(silent, "later", "Agent") is silent
+    assert condition_of(node, "Ready") == ready()
+
+
+def test_conditions_and_the_cordon_ask_for_no_schedule_taints() -> None:
+    taints = ConditionTaints(N)
+    pressure = {"type": "DiskPressure", "status": "True"}
+    node: dict[str, Any] = {
+        "status": {"conditions": [ready("Unknown"), pressure]},
+        "spec": {
+            "unschedulable": True,
+            "taints": [
+                {"key": N.taint_not_ready, "effect": "NoSchedule"},
+                {"key": N.taint_not_ready, "effect": "NoExecute"},
+                {"key": "mine", "effect": "NoSchedule"},
+                {"key": N.taint_disk_pressure, "effect": "NoSchedule"},
+            ],
+        },
+    }
+    assert taints.diff(node) == ([N.taint_unreachable, N.taint_unschedulable], [N.taint_not_ready])
+
+
+def test_a_taint_set_again_takes_the_new_time_and_an_equal_one_changes_nothing() -> None:
+    old = [{"key": "a", "effect": "NoExecute", "timeAdded": "1"}, {"key": "b", "effect": "NoExecute"}]
+    assert with_taints(old, [{"key": "b", "effect": "NoExecute"}]) is None
+    new = with_taints(old, [{"key": "a", "effect": "NoExecute", "timeAdded": "2"}])
+    assert new is not None
+    assert [taint.get("timeAdded") for taint in new] == ["2", None]
+    assert without_taints(old, [("c", "NoExecute")]) is None
+    assert without_taints(old, [("a", "NoExecute")]) == old[1:]
+    node = {"metadata": {"resourceVersion": "7"}}
+    assert taints_patch(node, []) == {"metadata": {"resourceVersion": "7"}, "spec": {"taints": None}}
+
+
+def test_a_pod_is_marked_once() -> None:
+    pod = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "reason": "r"}]}}
+    marked = not_ready_pod(pod, "now")
+    assert marked is not None
+    assert marked["status"]["conditions"] == [
+        {"type": "Ready", "status": "False", "reason": "r", "lastTransitionTime": "now"}
+    ]
+    assert not_ready_pod(marked, "later") is None
+    assert not_ready_pod({"status": {}}, "now") is None
+
+
+def test_beta_labels_follow_the_stable_ones() -> None:
+    assert label_fixes({N.label_os: "linux"}, N) == {N.label_beta_os: "linux"}
+    assert label_fixes({N.label_os: "linux", N.label_beta_os: "linux"}, N) == {}

@@ -1,0 +1,101 @@
+"""Options of the controller manager: what is read, what is refused, and with which words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sim.errors import InputError
+from sim.ident import NAMES
+from sim.options.base import options_of
+from sim.options.controller_manager import (
+    WITHOUT_EFFECT,
+    ControllerManagerOptions,
+    controller_enabled,
+    parse_controller_manager,
+)
+
+SPEC = Path(__file__).parents[4] / "shared" / "spec" / "controller-manager.md"
+
+
+def test_defaults_are_those_of_the_specification() -> None:
+    options = ControllerManagerOptions()
+    assert options == parse_controller_manager({})
+    assert options.node_monitor_grace_period_us == 40_000_000
+    assert options.node_eviction_rate == 0.1
+    assert options.leader_elect_resource_name == "orch-controller-manager"
+
+
+def test_the_naming_set_decides_names_and_defaults() -> None:
+    options = parse_controller_manager({"kube-api-qps": "7.5"}, names=NAMES["kubernetes"])
+    assert options.api_qps == 7.5
+    assert options.leader_elect_resource_namespace == "kube-system"
+    with pytest.raises(InputError, match="unknown option kube-api-qps"):
+        parse_controller_manager({"kube-api-qps": 5})
+
+
+def test_values_come_as_text_or_as_yaml_values() -> None:
+    options = parse_controller_manager(
+        {"--node-monitor-period": "1m30s", "concurrent-gc-syncs": 3, "controllers": ["*", "-podgc"]}
+    )
+    assert (options.node_monitor_period_us, options.concurrent_gc_syncs) == (90_000_000, 3)
+    assert options.runs("namespace")
+    assert not options.runs("podgc")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"node-monitor-perid": "5s"},
+            "unknown option node-monitor-perid (did you mean node-monitor-period?)",
+        ),
+        ({"cluster-cidr": "10.0.0.0/8"}, "option cluster-cidr has no effect here yet (leave it out)"),
+        ({"node-monitor-period": 5}, 'option node-monitor-period is 5, wanted a duration such as "40s"'),
+        ({"node-monitor-period": "-5s"}, "must be more than 0"),
+        ({"leader-elect": "maybe"}, "wanted true or false"),
+        ({"concurrent-gc-syncs": 0}, "must be at least 1"),
+        ({"concurrent-gc-syncs": True}, "wanted a whole number"),
+        ({"controllers": "*,-nope"}, '"nope" is not in the list of known controllers'),
+        ({"leader-elect-renew-deadline": "15s"}, "must be greater than leader-elect-renew-deadline"),
+        ({"leader-elect-retry-period": "9s"}, "must be greater than 1.2 times leader-elect-retry-period"),
+        ({"leader-elect-resource-lock": "endpointsleases"}, "must be one of leases"),
+    ],
+)
+def test_what_is_wrong_is_refused_at_its_place(given: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parse_controller_manager(given, place="plan.yaml:7")
+    assert message in str(refused.value)
+    assert refused.value.place == "plan.yaml:7"
+
+
+def test_the_place_of_one_option_wins() -> None:
+    with pytest.raises(InputError) as refused:
+        parse_controller_manager({"nope": 1}, place="plan.yaml", places={"nope": "plan.yaml:9:3"})
+    assert refused.value.place == "plan.yaml:9:3"
+
+
+def test_the_first_entry_that_names_a_controller_wins() -> None:
+    assert controller_enabled("podgc", ("podgc", "-podgc", "*"))
+    assert not controller_enabled("podgc", ("-podgc", "podgc", "*"))
+    assert not controller_enabled("podgc", ("namespace",))
+    assert not controller_enabled("tokencleaner", ("*",))
+    assert controller_enabled("tokencleaner", ("*", "tokencleaner"))
+
+
+@pytest.mark.skipif(not SPEC.exists(), reason="the specification is not beside the checkout")
+def test_every_option_of_the_specification_is_known() -> None:
+    text = SPEC.read_text()
+    named = {
+        name
+        for row in text.splitlines()
+        if row[:3] == "| `"
+        for name in re.findall(r"`--([a-z0-9-]+)`", row.split("|")[1])
+    }
+    names = NAMES["orch"]
+    known = {spec.spelled(names) for spec in options_of(ControllerManagerOptions).values()}
+    refused = {n.replace("{short}", names.short).replace("{agent}", names.node_agent) for n in WITHOUT_EFFECT}
+    assert not known & refused
+    assert (named - {"help", "version"}) | {"v"} == known | refused
