@@ -1,0 +1,104 @@
+"""More of a pod's life on one node: startup probes, hooks, deadlines, logs, hangs."""
+
+from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.units import SECOND
+from tests.actor.node.fake import one_node
+from tests.actor.node.test_agent import behaving
+
+
+async def test_other_probes_wait_until_startup_has_succeeded() -> None:
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 30}
+    spec = {"containers": [{"name": "c", "image": "i", "startupProbe": probe,
+                            "livenessProbe": {**probe, "failureThreshold": 1}, "readinessProbe": probe}]}  # fmt: skip
+    async with one_node(behaving(healthy_after_us=42 * SECOND)) as (kernel, api, _):
+        api.bind("slow", spec)
+        await kernel.run_until(60 * SECOND)
+        status = api.pod("slow")["status"]["containerStatuses"][0]
+        assert status["started"] is False and status["restartCount"] == 0
+        await kernel.run_until(75 * SECOND)
+        assert api.ready("slow") and not api.events("Killing")
+        assert all("Startup probe" in text for _, text in api.events("Unhealthy"))
+
+
+async def test_a_startup_probe_that_never_succeeds_restarts_its_container() -> None:
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 3}
+    spec = {"containers": [{"name": "c", "image": "i", "startupProbe": probe}]}
+    async with one_node(behaving(unhealthy_after_us=0)) as (kernel, api, _):
+        api.bind("never", spec)
+        await kernel.run_until(60 * SECOND)
+        assert api.events("Killing")[0][1] == "Container c failed startup probe, will be restarted"
+        assert api.pod("never")["status"]["containerStatuses"][0]["restartCount"] >= 1
+
+
+async def test_a_deleted_pod_has_its_full_grace_after_its_pre_stop_hook() -> None:
+    hook = {"preStop": {"exec": {"command": ["sleep", "10"]}}}
+    spec = {"containers": [{"name": "c", "image": "i", "lifecycle": hook}]}
+    async with one_node(behaving(stop_us=None)) as (kernel, api, _):
+        api.bind("web", spec)
+        await kernel.run_until(40 * SECOND)
+        api.delete("web", 20)
+        await kernel.run_until(69 * SECOND)
+        assert api.has("web")
+        await kernel.run_until(74 * SECOND)
+        assert not api.has("web")
+
+
+async def test_a_pod_past_its_deadline_fails_once_its_containers_have_stopped() -> None:
+    async with one_node() as (kernel, api, _):
+        api.bind("late", {"activeDeadlineSeconds": 10, "restartPolicy": "Never"})
+        await kernel.run_until(29 * SECOND)
+        assert api.pod("late")["status"]["phase"] == "Running"
+        await kernel.run_until(36 * SECOND)
+        status = api.pod("late")["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+        assert status["message"] == "Pod was active on the node longer than the specified deadline"
+
+
+async def test_a_hung_agent_does_nothing_while_its_containers_go_on() -> None:
+    async with one_node() as (kernel, api, node):
+        api.bind("web")
+        await kernel.run_until(30 * SECOND)
+        node.hang()
+        api.bind("late")
+        writes = len(api.log)
+        await kernel.run_until(120 * SECOND)
+        assert len(api.log) == writes
+        node.resume()
+        await kernel.run_until(125 * SECOND)
+        assert api.ready("late") and api.pod("web")["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+async def test_logs_are_told_of_containers_that_exist_and_refused_for_others() -> None:
+    rules = (Rule(ContainerBehaviour(log="hello", exit_after_us=5 * SECOND), pod_prefix="web"),)
+    async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=rules))) as (kernel, api, node):
+        api.bind("web")
+        await kernel.run_until(30 * SECOND)
+        agent = node.machine.agent
+        code, text = agent.log("default", "web", "c", previous=True)
+        assert code == 200 and "\nhello\n" in text
+        assert agent.log("default", "web", "x") == (404, 'container "x" not found in pod "web"')
+        assert agent.log("default", "no", "c") == (404, 'pod "no" does not exist')
+
+
+async def test_images_of_a_cold_node_are_pulled_one_at_a_time_and_then_listed() -> None:
+    profile = RuntimeProfile(warm=False, pull_us=5 * SECOND)
+    async with one_node(NodeSpec("n1", profile=profile)) as (kernel, api, _):
+        api.bind("a")
+        api.bind("b", {"containers": [{"name": "c", "image": "img:2"}]})
+        await kernel.run_until(45 * SECOND)
+        pulled = [(at // SECOND, text) for at, text in api.events("Pulled")]
+        assert [at for at, _ in pulled] == [25, 30]
+        assert pulled[1][1] == 'Successfully pulled image "img:2" in 5s (10s including waiting)'
+        images = api.objects["nodes", "", "n1"]["status"]["images"]
+        assert sorted(i["names"][0] for i in images) == ["img:1", "img:2"]
+
+
+async def test_the_same_seed_gives_the_same_writes() -> None:
+    logs = []
+    for _ in range(2):
+        async with one_node(behaving(exit_after_us=7 * SECOND), seed=5) as (kernel, api, _node):
+            api.bind("a")
+            api.bind("b", {"restartPolicy": "OnFailure"})
+            await kernel.run_until(200 * SECOND)
+            logs.append(api.log)
+    assert logs[0] == logs[1]
