@@ -66,6 +66,7 @@ class ApiServerOptions:
     compaction_interval_us: int = 300 * SECOND
     service_cidr: str = "10.0.0.0/24"
     disabled_admission: tuple[str, ...] = ()
+    event_ttl_us: int = 3600 * SECOND
     cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link
 
 
@@ -143,6 +144,7 @@ class ApiServer:
         self.registry = Registry(self.scheme, rules, bits, ctx.wall_us, self.options.service_cidr, self.log)
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
         bootstrap(self.registry, store)
+        self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)
         self.caches = caches = Caches(ctx, store, self.options.cache_lag_us)
         unhook = store.before_compact(caches.before_compact)
         ctx.on_stop(lambda: self._stop(unhook))

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from actors.storage.expiry import Expiry
 from actors.storage.memory import MemoryStore
 from sim.kernel.actor import Context, State
 from sim.kernel.kernel import Kernel
@@ -65,6 +66,7 @@ class Storage:
         self._random: Random = kernel.stream(f"{name}/latency")
         self._kind = kernel.kind("write", "user", "verb", "key", "rev")
         self.store.note = self._note
+        self._expiries: dict[str, Expiry] = {}
 
     def main(self, ctx: Context) -> None:
         self._ctx = ctx
@@ -75,6 +77,11 @@ class Storage:
         user, verb = self.writer
         kernel.cause = ident = kernel.trace.add(self._kind, kernel.now_us, cause, (user, verb, key, rev))
         return ident
+
+    def expire(self, prefix: str, ttl_us: int) -> None:
+        """Let objects below a prefix live so long after their last write; the first call for a prefix counts."""
+        if prefix not in self._expiries:
+            self._expiries[prefix] = Expiry(self, prefix, ttl_us)
 
     @property
     def prompt(self) -> bool:

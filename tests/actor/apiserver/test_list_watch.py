@@ -281,3 +281,18 @@ async def test_a_lazy_watch_sees_the_same_events_as_an_attached_one_after_compac
         assert p.storage.store.floor > 0 and lazy is not None
         got = [(e.type, e.revision) for e in lazy.take()]
         assert got == [(e.type, e.revision) for _, e in eager.events] and len(got) == 4
+
+
+async def test_an_event_is_gone_an_hour_after_its_last_write() -> None:
+    async with plane() as p:
+        for name in ("a", "b"):
+            about = {"kind": "Pod", "name": "p", "namespace": "default"}
+            made = await p.ask("create", "events", body={"metadata": {"name": name}, "involvedObject": about})
+            assert made.code == 201, made
+        await p.run(1800 * S)
+        merge = "application/merge-patch+json"
+        await p.ask("patch", "events", name="b", body={"count": 2}, content_type=merge)
+        await p.run(1900 * S)
+        assert names(await p.ask("list", "events")) == ["b"]
+        await p.run(1800 * S)
+        assert names(await p.ask("list", "events")) == []

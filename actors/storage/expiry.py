@@ -1,0 +1,58 @@
+"""Objects that live for a time: events.
+
+Turns writes below a prefix into deletions a fixed time after the last write of each object, in sweeps.
+
+Holds: at most one sweep is pending, none when nothing can expire; an object written again lives its time anew.
+
+Mirrors  etcd leases as kubernetes v1.25 apiserver pkg/storage/etcd3/lease_manager.go uses them (one lease serves the
+         keys of 60 s, so an object goes up to a minute late); --event-ttl.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from sim.machinery.store import Change
+from sim.units import SECOND
+
+if TYPE_CHECKING:
+    from actors.storage.actor import Storage
+
+SWEEP_US = 60 * SECOND  # lease_manager.go: defaultLeaseReuseDurationSeconds
+
+
+class Expiry:
+    """Deletes what lies below `prefix`, `ttl_us` after its last write."""
+
+    def __init__(self, storage: Storage, prefix: str, ttl_us: int) -> None:
+        self._storage = storage
+        self._ttl_us = ttl_us
+        self._written: deque[tuple[int, str, int]] = deque()  # due, key, revision
+        self._pending = False
+        storage.store.subscribe(prefix, self._on_change)
+
+    def _on_change(self, change: Change) -> None:
+        if not change.deleted:
+            self._written.append((change.at_us + self._ttl_us, change.item.key, change.rev))
+            if not self._pending:
+                self._plan()
+
+    def _plan(self) -> None:
+        self._pending = True
+        due_us = self._written[0][0]
+        kernel = self._storage.kernel
+        kernel.call_at(-(-max(due_us, kernel.now_us + 1) // SWEEP_US) * SWEEP_US, self._sweep)
+
+    def _sweep(self, _: Any) -> None:
+        self._pending = False
+        storage, written = self._storage, self._written
+        store, now_us = storage.store, storage.kernel.now_us
+        while storage.prompt and written and written[0][0] <= now_us:
+            _, key, rev = written.popleft()
+            item = store.get(key)
+            if item is not None and item.rev == rev:
+                storage.writer = (storage.name, "expire")
+                store.delete(key, rev)
+        if written:
+            self._plan()
