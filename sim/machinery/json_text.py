@@ -1,0 +1,160 @@
+"""JSON text to values, knowing which keys came twice; and what Go's decoder says about text that is no JSON.
+
+Mirrors  Go encoding/json scanner.go (error texts); sigs.k8s.io/json (duplicate fields).
+Differs  of several mistakes in one text only the first is looked for, as upstream; its byte offset isn't told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_SPACE = " \t\r\n"
+END = "unexpected end of JSON input"
+
+
+class Twice(dict[str, Any]):
+    """A JSON object with keys given more than once; the last value counts."""
+
+    __slots__ = ("keys_twice",)
+    keys_twice: list[str]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    plain = dict(pairs)
+    if len(plain) == len(pairs):
+        return plain
+    out = Twice(plain)
+    seen: dict[str, int] = {}
+    for key, _ in pairs:
+        seen[key] = seen.get(key, 0) + 1
+    out.keys_twice = [key for key, count in seen.items() if count > 1]
+    return out
+
+
+def parse(text: str) -> Any:
+    """The value; ValueError in Go's words."""
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise ValueError(syntax_error(text)) from None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)  # NaN and Infinity are no JSON
+
+
+def syntax_error(text: str) -> str:
+    """Go's sentence about the first mistake."""
+    try:
+        at = _Scanner(text).value(0)
+    except _Mistake as mistake:
+        return str(mistake)
+    rest = text[at:].lstrip(_SPACE)
+    return f"invalid character {_char(rest[0])} after top-level value" if rest else END
+
+
+def _char(c: str) -> str:
+    if c == "'":
+        return r"'\''"
+    return f"""'{c}'""" if c != '"' else """'"'"""
+
+
+class _Mistake(Exception):
+    pass
+
+
+class _Scanner:
+    """Walks the text as Go's scanner does, raising at the first character that fits nowhere."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def _next(self, at: int) -> tuple[str, int]:
+        while at < len(self.text) and self.text[at] in _SPACE:
+            at += 1
+        if at >= len(self.text):
+            raise _Mistake(END)
+        return self.text[at], at
+
+    def _bad(self, c: str, where: str) -> _Mistake:
+        return _Mistake(f"invalid character {_char(c)} {where}")
+
+    def value(self, at: int) -> int:
+        c, at = self._next(at)
+        if c == "{":
+            return self._object(at + 1)
+        if c == "[":
+            return self._array(at + 1)
+        if c == '"':
+            return self._string(at + 1)
+        if c == "-" or c.isdecimal():
+            return self._number(at)
+        for word in ("true", "false", "null"):
+            if c == word[0]:
+                return self._word(at, word)
+        raise self._bad(c, "looking for beginning of value")
+
+    def _object(self, at: int) -> int:
+        c, at = self._next(at)
+        if c == "}":
+            return at + 1
+        while True:
+            if c != '"':
+                raise self._bad(c, "looking for beginning of object key string")
+            at = self._string(at + 1)
+            c, at = self._next(at)
+            if c != ":":
+                raise self._bad(c, "after object key")
+            at = self.value(at + 1)
+            c, at = self._next(at)
+            if c == "}":
+                return at + 1
+            if c != ",":
+                raise self._bad(c, "after object key:value pair")
+            c, at = self._next(at + 1)
+
+    def _array(self, at: int) -> int:
+        c, at = self._next(at)
+        if c == "]":
+            return at + 1
+        while True:
+            at = self.value(at)
+            c, at = self._next(at)
+            if c == "]":
+                return at + 1
+            if c != ",":
+                raise self._bad(c, "after array element")
+            at += 1
+
+    def _string(self, at: int) -> int:
+        while at < len(self.text):
+            c = self.text[at]
+            if c == '"':
+                return at + 1
+            if c == "\\":
+                at += 1
+                if at < len(self.text) and self.text[at] not in '"\\/bfnrtu':
+                    raise self._bad(self.text[at], "in string escape code")
+            elif c < " ":
+                raise _Mistake(f"invalid character {json.dumps(c)[1:-1]!r} in string literal")
+            at += 1
+        raise _Mistake(END)
+
+    def _number(self, at: int) -> int:
+        match = _NUMBER.match(self.text, at)
+        if match is None:
+            if at + 1 >= len(self.text):
+                raise _Mistake(END)
+            raise self._bad(self.text[at + 1], "in numeric literal")
+        return match.end()
+
+    def _word(self, at: int, word: str) -> int:
+        for i, wanted in enumerate(word):
+            if at + i >= len(self.text):
+                raise _Mistake(END)
+            if self.text[at + i] != wanted:
+                raise self._bad(self.text[at + i], f"in literal {word} (expecting {_char(wanted)})")
+        return at + len(word)

@@ -1,0 +1,166 @@
+"""Recorded transcripts of real control planes against the verbs on a store in memory, without server and time.
+
+Only what this suite is about is compared: the code, and of a refusal the reason, message and causes.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from actors.apiserver.bootstrap import bootstrap
+from actors.apiserver.rules import Machinery
+from actors.apiserver.server import PLAIN
+from actors.storage import MemoryStore
+from sim.ident import NAMES
+from sim.machinery import fieldvalidation, verbs_sub
+from sim.machinery.api import Reply, Request, UserInfo
+from sim.machinery.scheme import Scheme
+from sim.machinery.verbs_call import Call, Refusal, Registry, bad_request
+
+GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden"
+USER = UserInfo("admin", ("system:masters",))
+VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
+def transcripts(*files: str) -> Iterator[dict[str, Any]]:
+    """Those of the files; none where the recordings are not beside the checkout."""
+    for file in files:
+        path = GOLDEN / file
+        if path.exists():
+            yield from json.loads(path.read_text())["transcripts"]
+
+
+def _decode(call: Call) -> Any:
+    body = call.request.body
+    text = body if isinstance(body, bytes) else json.dumps(body)
+    try:
+        decoded = fieldvalidation.decode(call.resource, text, call.options.get("fieldValidation", "Warn"))
+    except fieldvalidation.DecodeError as error:
+        raise bad_request(error.message) from None
+    call.warnings += decoded.problems
+    return decoded.obj
+
+
+class Api:
+    """A namespace with its default account on an otherwise empty cluster."""
+
+    def __init__(self, namespace: str = "golden-ns") -> None:
+        names = NAMES["kubernetes"]
+        self.namespace = namespace
+        self.scheme = Scheme(names)
+        self.store = MemoryStore(lambda: 0)
+        bits = random.Random(1).getrandbits
+        rules = replace(Machinery(self.scheme, self.store, bits).rules(), decode=_decode)
+        self.registry = Registry(self.scheme, rules, bits, lambda: 1_700_000_000_000_000)
+        bootstrap(self.registry, self.store)
+        self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        self.ask("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
+
+    def knows(self, path: str) -> bool:
+        group, version, _, resource, _, _ = _route(urlsplit(path).path)
+        return self.scheme.find(group, version, resource) is not None
+
+    def ask(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Reply:
+        url = urlsplit(path)
+        group, version, namespace, resource, name, subresource = _route(url.path)
+        found = self.scheme.find(group, version, resource)
+        assert found is not None
+        request = Request(
+            verb=VERBS[method],
+            group=group,
+            version=version,
+            resource=resource,
+            namespace=namespace,
+            name=name,
+            subresource=subresource,
+            options=dict(parse_qsl(url.query, keep_blank_values=True)),
+            body=body.encode() if isinstance(body, str) else body,
+            content_type=content,
+            user=USER,
+            manager="recorder",
+        )
+        call = Call(request, found, self.registry, options=request.options, subresource=subresource)
+        call.dry_run = request.options.get("dryRun") == "All"
+        try:
+            steps = verbs_sub.verb_of(call) if subresource else PLAIN.get(request.verb)
+            assert steps is not None
+            run = steps(call)
+            op = next(run)
+            while True:
+                op = run.send(self.store.apply(op))
+        except StopIteration as stop:
+            reply: Reply = stop.value
+            return reply
+        except Refusal as refusal:
+            return refusal.reply()
+
+
+def _route(path: str) -> tuple[str, str, str, str, str, str]:
+    parts = [unquote(p) for p in path.strip("/").split("/")]
+    group, parts = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
+    version, parts = parts[0], parts[1:]
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in ("finalize", "status"):
+        namespace, parts = parts[1], parts[2:]
+    name, subresource = (*parts[1:], "", "")[:2]
+    return group, version, namespace, parts[0], name, subresource
+
+
+def differences(transcript: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """(request, wanted, got) of every compared step; equal where we agree."""
+    api = Api()
+    saved = {"ns": api.namespace}
+
+    def filled(value: Any) -> Any:
+        text = json.dumps(value)
+        for key, known in saved.items():
+            text = text.replace(f"$({key})", str(known))
+        return json.loads(text)
+
+    for step in transcript["steps"]:
+        asked = step["request"]
+        method, _, path = filled(asked.get("do", "")).partition(" ")
+        if method not in VERBS or asked.get("as") or asked.get("watch") or not api.knows(path):
+            continue
+        if (method == "GET" and "until" in asked) or (
+            method == "PATCH" and "apply" in asked.get("content", "")
+        ):
+            continue
+        reply = api.ask(method, path, filled(asked.get("body")), asked.get("content", "application/json"))
+        for key, pointer in asked.get("save", {}).items():
+            value: Any = reply.obj if reply.ok else {}
+            for part in pointer.strip("/").split("/"):
+                value = value.get(part, "") if isinstance(value, dict) else ""
+            saved[key] = value
+        if "status" in step and not asked.get("unscored"):
+            wanted = _said(step["status"], step.get("body"))
+            got = _said(reply.code, reply.body, api.namespace)
+            for pointer in asked.get("drop", ()):
+                if pointer == "/message" or pointer.startswith("/details"):
+                    wanted, got = wanted[:2], got[:2]
+            if asked.get("keep"):
+                wanted, got = wanted[:1], got[:1]
+            yield f"{asked['do']} {json.dumps(asked.get('body'))}", wanted, got
+
+
+def _said(code: int, body: Any, namespace: str = "") -> tuple[Any, ...]:
+    if code < 400 or not isinstance(body, dict):
+        return (code,)
+    message = TIME.sub("<time>", body.get("message", ""))
+    causes = (body.get("details") or {}).get("causes") or ()
+    listed = sorted((c.get("field", ""), TIME.sub("<time>", c.get("message", ""))) for c in causes)
+    said = (code, body.get("reason", ""), message, listed)
+    if namespace:
+        quoted = f'"{namespace}'
+        text = json.dumps(said).replace(json.dumps(quoted)[1:-1], json.dumps('"<ns>')[1:-1])
+        code, reason, message, pairs = json.loads(text)
+        said = (code, reason, message, [tuple(p) for p in pairs])
+    return said
