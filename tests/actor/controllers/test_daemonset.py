@@ -34,7 +34,7 @@ async def add(w: World, *nodes: Obj) -> None:
 
 
 async def places(w: World) -> list[str]:
-    return sorted(target_node(pod) for pod in await w.list("pods"))
+    return sorted(target_node(pod) for pod in await w.stored("pods"))
 
 
 async def test_every_node_that_fits_gets_one_pod() -> None:
@@ -56,7 +56,7 @@ async def test_daemon_pods_tolerate_what_makes_nodes_unusable_for_others() -> No
         await add(w, node("a"))
         await w.create("daemonsets", workload("DaemonSet", "ds"))
         await w.settle()
-        (pod,) = await w.list("pods")
+        (pod,) = await w.stored("pods")
         names = w.plane.server.scheme.names
         unlimited = [
             t["key"]
@@ -94,10 +94,10 @@ async def test_half_of_three_nodes_may_be_unavailable_in_a_rollout_which_is_two(
         await w.settle()
         await w.patch("daemonsets", "ds", {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}})
         await w.settle()
-        assert sorted(pod["metadata"]["labels"]["v"] for pod in await w.list("pods")) == ["1", "2", "2"]
+        assert sorted(pod["metadata"]["labels"]["v"] for pod in await w.stored("pods")) == ["1", "2", "2"]
         await w.make_all_ready()
         await w.settle()
-        assert [pod["metadata"]["labels"]["v"] for pod in await w.list("pods")] == ["2", "2", "2"]
+        assert [pod["metadata"]["labels"]["v"] for pod in await w.stored("pods")] == ["2", "2", "2"]
 
 
 async def test_a_failed_daemon_pod_is_replaced_with_an_event() -> None:

@@ -14,7 +14,7 @@ async def roll(w: World, **labels: str) -> None:
 
 
 async def by_version(w: World) -> dict[str, Obj]:
-    return {rs["spec"]["template"]["metadata"]["labels"]["v"]: rs for rs in await w.list("replicasets")}
+    return {rs["spec"]["template"]["metadata"]["labels"]["v"]: rs for rs in await w.stored("replicasets")}
 
 
 def reasons(deployment: Obj) -> dict[str, str]:
@@ -25,7 +25,7 @@ async def test_a_deployment_comes_up_and_tells_it() -> None:
     async with world(LOOPS) as w:
         await w.create("deployments", workload("Deployment", "web", replicas=2))
         await w.settle()
-        (rs,) = await w.list("replicasets")
+        (rs,) = await w.stored("replicasets")
         meta, names = rs["metadata"], w.plane.server.scheme.names
         hashed = meta["labels"][names.label_pod_template_hash]
         assert meta["name"] == f"web-{hashed}"
@@ -108,7 +108,7 @@ async def test_recreate_makes_nothing_new_while_an_old_pod_is_there() -> None:
         assert await w.names("pods") == [held]
         await w.patch("pods", held, {"metadata": {"finalizers": None}})
         await w.settle()
-        versions = [pod["metadata"]["labels"]["v"] for pod in await w.list("pods")]
+        versions = [pod["metadata"]["labels"]["v"] for pod in await w.stored("pods")]
         assert versions == ["2", "2"]
 
 

@@ -32,7 +32,7 @@ async def start(w: World, *pods: str) -> None:
 
 
 async def ready_ips(w: World) -> list[str]:
-    pieces = await w.list("endpointslices")
+    pieces = await w.stored("endpointslices")
     return [
         e["addresses"][0]
         for piece in pieces
@@ -51,7 +51,7 @@ async def test_ready_pods_are_addresses_of_endpoints_and_of_a_slice() -> None:
         assert [a["ip"] for a in subset["addresses"]] == ["10.9.1.1"]
         assert [a["ip"] for a in subset["notReadyAddresses"]] == ["10.9.1.2"]
         assert subset["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
-        (piece,) = await w.list("endpointslices")
+        (piece,) = await w.stored("endpointslices")
         names = w.plane.server.scheme.names
         assert piece["metadata"]["labels"] == {
             "svc": "lab",
@@ -81,7 +81,7 @@ async def test_a_terminating_pod_serves_in_its_slice_and_is_no_address() -> None
         await w.patch("pods", "p1", {"metadata": {"finalizers": ["x.io/hold"]}})
         await w.delete("pods", "p1")
         await w.settle()
-        (piece,) = await w.list("endpointslices")
+        (piece,) = await w.stored("endpointslices")
         wanted = {"ready": False, "serving": True, "terminating": True}
         assert piece["endpoints"][0]["conditions"] == wanted
         assert not (await w.get("endpoints", "s")).get("subsets")
@@ -92,12 +92,12 @@ async def test_a_service_without_pods_has_one_empty_slice_that_is_used_later() -
         await start(w)
         await w.create("services", service())
         await w.settle()
-        (empty,) = await w.list("endpointslices")
+        (empty,) = await w.stored("endpointslices")
         assert not empty.get("endpoints")
         await w.create("pods", pod("p1"))
         await w.make_ready("p1", ip="10.9.1.1")
         await w.settle()
-        (piece,) = await w.list("endpointslices")
+        (piece,) = await w.stored("endpointslices")
         assert piece["metadata"]["name"] == empty["metadata"]["name"]
         assert await ready_ips(w) == ["10.9.1.1"]
 
@@ -110,7 +110,7 @@ async def test_a_deleted_slice_comes_again_after_a_second() -> None:
         (name,) = await w.names("endpointslices")
         await w.delete("endpointslices", name)
         await w.settle(500 * MS)
-        assert await w.list("endpointslices") == []
+        assert await w.stored("endpointslices") == []
         await w.settle(1 * SECOND)
         assert await ready_ips(w) == ["10.9.1.1"]
 
@@ -122,7 +122,7 @@ async def test_endpoints_go_with_their_service() -> None:
         await w.settle()
         await w.delete("services", "s")
         await w.settle()
-        assert await w.list("endpoints") == []
+        assert await w.stored("endpoints") == []
 
 
 async def test_a_pod_on_an_unknown_node_is_left_out_until_the_node_is_there() -> None:

@@ -14,7 +14,7 @@ async def test_a_set_makes_its_pods_and_says_so() -> None:
     async with world(LOOPS) as w:
         await w.create("replicasets", workload("ReplicaSet", "web", replicas=3))
         await w.settle()
-        pods = await w.list("pods")
+        pods = await w.stored("pods")
         assert len(pods) == 3
         assert all(pod["metadata"]["name"].startswith("web-") for pod in pods)
         ref = pods[0]["metadata"]["ownerReferences"][0]
@@ -44,7 +44,7 @@ async def test_a_quota_of_ten_stops_the_rounds_at_the_first_refusal() -> None:
     async with world(LOOPS, pods_max=10) as w:
         await w.create("replicasets", workload("ReplicaSet", "web", replicas=100))
         await w.settle(1 * SECOND)
-        assert len(await w.list("pods")) == 10
+        assert len(await w.stored("pods")) == 10
         # rounds of 1, 2, 4 and 8, of which 5 are refused; then one try at a time
         tries = w.quota.attempts
         assert max(tries[7:15]) - min(tries[7:15]) < 2 * MS
@@ -79,7 +79,7 @@ async def test_a_relabelled_pod_is_released_and_replaced() -> None:
         await w.settle()
         released = await w.get("pods", pod)
         assert not released["metadata"].get("ownerReferences")
-        assert len(await w.list("pods")) == 2
+        assert len(await w.stored("pods")) == 2
 
 
 async def test_surplus_goes_unready_first() -> None:

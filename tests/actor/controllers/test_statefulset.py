@@ -14,7 +14,7 @@ def stateful(**spec: object) -> Obj:
 
 
 async def versions(w: World) -> dict[str, str]:
-    return {pod["metadata"]["name"]: pod["metadata"]["labels"]["v"] for pod in await w.list("pods")}
+    return {pod["metadata"]["name"]: pod["metadata"]["labels"]["v"] for pod in await w.stored("pods")}
 
 
 async def test_pods_come_up_one_ready_pod_after_the_other() -> None:
@@ -85,7 +85,7 @@ async def test_an_update_goes_from_the_highest_pod_down_to_the_partition() -> No
         await w.make_ready("web-1")
         await w.settle()
         assert await versions(w) == {"web-0": "1", "web-1": "2", "web-2": "2"}
-        revisions = await w.list("controllerrevisions")
+        revisions = await w.stored("controllerrevisions")
         assert sorted(revision["revision"] for revision in revisions) == [1, 2]
 
 
@@ -109,7 +109,7 @@ async def test_claims_are_made_before_their_pod_and_stay_when_it_goes() -> None:
         }
         await w.create("statefulsets", stateful(replicas=1, volumeClaimTemplates=[claim]))
         await w.settle()
-        (stored,) = await w.list("persistentvolumeclaims")
+        (stored,) = await w.stored("persistentvolumeclaims")
         assert stored["metadata"]["name"] == "data-web-0"
         assert stored["metadata"]["labels"] == {"l": "m", "app": "web"}
         pod = await w.get("pods", "web-0")

@@ -77,13 +77,13 @@ class World:
         assert reply.ok, reply.message
         return reply.obj
 
-    async def list(self, resource: str) -> list[Obj]:
+    async def stored(self, resource: str) -> list[Obj]:
         reply = await self.plane.ask("list", resource, "default")
         assert reply.ok, reply.message
         return [item.obj for item in reply.items or ()]
 
     async def names(self, resource: str) -> list[str]:
-        return [obj["metadata"]["name"] for obj in await self.list(resource)]
+        return [obj["metadata"]["name"] for obj in await self.stored(resource)]
 
     async def patch(self, resource: str, name: str, patch: Obj, subresource: str = "") -> None:
         reply = await self.plane.ask(
@@ -113,13 +113,13 @@ class World:
         await self.patch("pods", pod, {"status": status}, "status")
 
     async def make_all_ready(self) -> None:
-        for pod in await self.list("pods"):
+        for pod in await self.stored("pods"):
             if "deletionTimestamp" not in pod["metadata"]:
                 await self.make_ready(pod["metadata"]["name"])
 
     async def events(self, name: str) -> list[tuple[str, str]]:
         """(reason, message) of the events about an object, in their order."""
-        found = [e for e in await self.list("events") if e["involvedObject"]["name"] == name]
+        found = [e for e in await self.stored("events") if e["involvedObject"]["name"] == name]
         found.sort(key=lambda e: int(e["metadata"]["resourceVersion"]))
         return [(e["reason"], e["message"]) for e in found]
 

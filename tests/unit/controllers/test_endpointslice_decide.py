@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.controllers.endpoint import truncate
-from actors.controllers.endpointslice_decide import Changes, SliceTracker, Wanted, reconcile
+from actors.controllers.endpointslice_decide import Changes, Groups, Pool, SliceTracker, Wanted, reconcile
 from sim.machinery.api import Obj
 
 PORTS: list[Obj] = [{"name": "", "port": 80, "protocol": "TCP"}]
@@ -26,8 +26,8 @@ def piece(name: str, *endpoints: str) -> Obj:
 
 
 def run(existing: list[Obj], *names: str) -> Changes:
-    pool = {((n,), "", "", n, ""): endpoint(n) for n in names}
-    groups = {repr(PORTS): (PORTS, pool)} if names else {}
+    pool: Pool = {((n,), "", "", n, ""): endpoint(n) for n in names}
+    groups: Groups = {repr(PORTS): (PORTS, pool)} if names else {}
     return reconcile(WANTED, groups, existing, "IPv4")
 
 

@@ -47,7 +47,7 @@ def run(owner: Obj, pods: list[Obj], update: str = "r1", fail: bool = False) -> 
 
 
 PARALLEL = {"podManagementPolicy": "Parallel"}
-GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+GOING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
 def test_ordered_makes_one_pod_and_waits_for_it() -> None:
