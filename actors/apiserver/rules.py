@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import msgspec
-
 from actors.storage import MemoryStore
-from sim.machinery import status
+from sim.machinery import fieldvalidation, status
 from sim.machinery.admission import Attributes, Chain, Denial
 from sim.machinery.api import Json, Obj
 from sim.machinery.defaults import apply_defaults
@@ -62,6 +60,7 @@ class Machinery:
             admit=self._admit,
             valid=_valid,
             check=self._check,
+            conform=_conform,
         )
 
     def _attributes(self, call: Call, operation: str, old: Obj | None) -> Attributes:
@@ -109,28 +108,44 @@ def _valid(call: Call, obj: Obj, old: Obj | None) -> None:
 
 
 def decode(call: Call) -> Obj:
-    """The body of a POST or PUT as an object of the resource's kind."""
+    """The body of a POST or PUT as an object of the resource's kind; one of our own processes sends a good one."""
     body: Json = call.request.body
-    if isinstance(body, bytes | bytearray):
-        try:
-            body = msgspec.json.decode(body)
-        except msgspec.DecodeError as error:
-            raise bad_request(
-                f"the object provided is unrecognized (must be of type {call.resource.kind}): {error}"
-            ) from None
     resource = call.resource
-    if not isinstance(body, dict):
-        raise bad_request(f"the object provided is unrecognized (must be of type {resource.kind})")
-    version, kind = body.get("apiVersion"), body.get("kind")
-    if version == resource.api_version and kind == resource.kind:
-        return body
-    if version and version != resource.api_version:
-        raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+    if isinstance(body, dict):
+        if body.get("apiVersion") == resource.api_version and body.get("kind") == resource.kind:
+            return body
+        if not body.get("apiVersion") and not body.get("kind"):
+            return {**body, "apiVersion": resource.api_version, "kind": resource.kind}
+    try:
+        decoded = fieldvalidation.decode(resource, body, _directive(call))
+    except fieldvalidation.DecodeError as error:
+        raise bad_request(error.message) from None
+    call.warnings += decoded.problems
+    return decoded.obj
+
+
+def _directive(call: Call) -> str:
+    return call.options.get("fieldValidation") or fieldvalidation.WARN
+
+
+def _conform(call: Call, obj: Obj) -> Obj:
+    """What a patch from outside has made, well typed."""
+    resource, directive = call.resource, _directive(call)
+    made, problems = fieldvalidation.conform(resource.schema, obj, resource.kind)
+    if isinstance(made, fieldvalidation.DecodeError) or (problems and directive == fieldvalidation.STRICT):
+        why = ", ".join(problems)
+        text = (
+            made.message if isinstance(made, fieldvalidation.DecodeError) else f"strict decoding error: {why}"
         )
-    if kind and kind != resource.kind:
-        raise bad_request(
-            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            f"converting ({resource.version}.{kind}) to ({resource.short_group or 'core'}.{resource.kind}): unknown conversion"
-        )
-    return {**body, "apiVersion": resource.api_version, "kind": resource.kind}
+        raise Refusal.of(status.invalid("", "", "", [_BadPatch(call, text)]))
+    if directive != fieldvalidation.IGNORE:
+        call.warnings += problems
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **made}
+
+
+class _BadPatch:
+    reason, field = "FieldValueInvalid", "patch"
+
+    def __init__(self, call: Call, why: str) -> None:
+        patch = bytes(call.request.body).decode("utf-8", "replace")
+        self.message = f"Invalid value: {patch!r}: {why}"

@@ -66,7 +66,7 @@ def get(call: Call) -> Steps:
 
 def create(call: Call) -> Steps:
     """POST to a collection."""
-    if call.resource.namespaced and not call.request.namespace:
+    if call.request.name or (call.resource.namespaced and not call.request.namespace):
         raise method_not_allowed()
     return (yield from create_object(call, call.registry.rules.decode(call)))
 
@@ -151,6 +151,8 @@ def _allocate(call: Call, obj: Obj, old: Obj | None) -> Generator[Op, Answer, Ob
 
 def update(call: Call) -> Steps:
     """PUT to a name, or to its /status."""
+    if not call.request.name:
+        raise method_not_allowed()
     obj = call.registry.rules.decode(call)
     check_name(obj, call)
     metadata = obj["metadata"]
@@ -289,7 +291,11 @@ def patch(call: Call) -> Steps:
     """PATCH of JSON, merge or strategic merge kind."""
     names, resource = call.registry.names, call.resource
     kind = call.request.content_type.partition(";")[0].strip()
-    body = call.request.body
+    try:
+        body = call.body()
+    except ValueError as error:
+        text = "error decoding patch: " if kind == names.media_json_patch else ""
+        raise bad_request(f"{text}{error}") from None
     if kind == names.media_apply_patch or kind not in (
         names.media_json_patch,
         names.media_merge_patch,
@@ -309,8 +315,9 @@ def patch(call: Call) -> Steps:
             raise Refusal(error.code, error.reason, error.message, error.details) from None
         if out is item.obj:
             return item.obj
+        if call.from_outside:
+            out = call.registry.rules.conform(call, out)
         check_name(out, call)
-        _check_uid(call, out["metadata"].get("uid", ""), item)
         revision = out["metadata"].get("resourceVersion", "")
         parse_revision(revision)
         if revision and revision != item.obj["metadata"]["resourceVersion"]:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from sim.ident import Names
 from sim.machinery.api import Json, Obj, Reply, Request
+from sim.machinery.json_text import parse
 from sim.machinery.managed import Writer
 from sim.machinery.scheme import Resource, Scheme
 from sim.machinery.store import Answer, Item, Op, Unavailable
@@ -62,7 +63,7 @@ class Rules:
 
     admit(call, obj, old) answers the object as admission changes it, or raises; check(call, obj, old) is
     admission's last word; valid(call, obj, old) raises what validation finds; decode(call) answers the body as an
-    object and takes warnings down.
+    object and takes warnings down; conform(call, obj) does the same for what a patch from outside has made.
     """
 
     decode: Callable[[Call], Obj]
@@ -70,6 +71,7 @@ class Rules:
     admit: Callable[[Call, Obj, Obj | None], Obj]
     valid: Callable[[Call, Obj, Obj | None], None]
     check: Callable[[Call, Obj | None, Obj | None], None]
+    conform: Callable[[Call, Obj], Obj]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,23 @@ class Call:
             time_s=self.registry.wall_us() // SECOND,
             subresource=self.subresource,
         )
+
+    @property
+    def from_outside(self) -> bool:
+        """True if the body came as text, from a client whose types nobody has checked."""
+        return isinstance(self.request.body, bytes | bytearray)
+
+    def body(self) -> Json:
+        """The body as a JSON value; ValueError if the text is none."""
+        body = self.request.body
+        return parse(bytes(body).decode("utf-8", "replace")) if self.from_outside and body else body or None
+
+    def body_object(self) -> Obj:
+        """The body of a subresource whose type has no schema of its own here."""
+        try:
+            return any_of(self.body())
+        except ValueError as error:
+            raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
 
     # --- refusals -----------------------------------------------------------------------------------------
 
@@ -242,7 +261,7 @@ def check_name(obj: Obj, call: Call) -> None:
     namespace = metadata.get("namespace", "")
     if namespace and namespace != request.namespace:
         raise bad_request(
-            f"the namespace of the object ({namespace}) does not match the namespace on the request ({request.namespace})"
+            "the namespace of the provided object does not match the namespace sent on the request"
         )
 
 

@@ -46,15 +46,19 @@ class DeleteOptions:
     orphan_dependents: bool | None = None
 
 
-def options_of(request: Request) -> DeleteOptions:
+def options_of(request: Request, body: Json) -> DeleteOptions:
     """From the body; only without a body from the query."""
-    body = request.body
     if body:
         if not isinstance(body, dict):
             raise internal("couldn't get version/kind; json parse error")
         given = any_of(body.get("preconditions"))
+        grace_s = body.get("gracePeriodSeconds")
+        if grace_s is not None and not isinstance(grace_s, int):
+            raise internal(
+                "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+            )
         return DeleteOptions(
-            body.get("gracePeriodSeconds"),
+            grace_s,
             body.get("propagationPolicy") or "",
             given.get("uid"),
             given.get("resourceVersion"),
@@ -78,10 +82,13 @@ def delete(call: Call) -> Steps:
 
 def checked_options(call: Call) -> DeleteOptions:
     """The options of a DELETE; a body's dryRun counts, and then the query's does not."""
-    body = call.request.body
-    if body and isinstance(body, dict):
+    try:
+        body = call.body()
+    except ValueError as error:
+        raise internal(f"couldn't get version/kind; json parse error: {error}") from None
+    if isinstance(body, dict):
         call.dry_run = bool(body.get("dryRun"))
-    options = options_of(call.request)
+    options = options_of(call.request, body)
     if options.policy not in ("", "Foreground", "Background", "Orphan"):
         raise Refusal.of(
             status.invalid(

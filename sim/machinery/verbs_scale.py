@@ -88,12 +88,12 @@ def write_scale(call: Call) -> Steps:
 
 def _asked(call: Call, item: Item) -> Obj:
     if call.request.verb == "update":
-        return any_of(call.request.body)
+        return call.body_object()
     scale = scale_of(item.obj)
     kind = call.request.content_type.partition(";")[0].strip()
     try:
         if kind == call.registry.names.media_json_patch:
-            return any_of(json_patch(scale, call.request.body))
-        return any_of(merge_patch(scale, call.request.body))
+            return any_of(json_patch(scale, call.body()))
+        return any_of(merge_patch(scale, call.body()))
     except PatchError as error:
         raise Refusal(error.code, error.reason, error.message, error.details) from None

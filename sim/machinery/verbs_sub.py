@@ -38,7 +38,7 @@ def _success(call: Call) -> Reply:
 
 def bind(call: Call) -> Steps:
     """POST pods/NAME/binding, or bindings with the pod's name inside."""
-    body = any_of(call.request.body)
+    body = call.body_object()
     metadata = any_of(body.get("metadata"))
     if not call.request.name:
         if not metadata.get("name"):
@@ -50,6 +50,7 @@ def bind(call: Call) -> Steps:
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
+    call.subresource = "binding"
     target = any_of(body.get("target"))
     kind, node = target.get("kind", ""), target.get("name", "")
     if kind not in ("", "Node"):
@@ -113,7 +114,7 @@ def _scheduled(call: Call, status: Obj) -> Obj:
 
 def evict(call: Call) -> Steps:
     """POST pods/NAME/eviction: a deletion that asks the pod's budget first."""
-    body = any_of(call.request.body)
+    body = call.body_object()
     if any_of(body.get("metadata")).get("name") != call.request.name:
         raise bad_request("name in URL does not match name in Eviction object")
     asked = any_of(body.get("deleteOptions"))
