@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any
 
+from actors.controllers.owned_tally import Counts, OwnedTally
 from actors.controllers.pod_owners import (
     PodControl,
     PodEvents,
@@ -158,11 +159,20 @@ def choose_victims(
     return sorted(pods, key=cmp_to_key(compare))[:count]
 
 
-def next_status(owner: Obj, pods: Sequence[Obj], failure: tuple[str, str] | None, wall_us: int) -> Obj:
-    """The status that tells these pods; `failure` is (reason, message) of creates or deletes that failed."""
-    spec = owner["spec"]
-    wanted = (spec["template"].get("metadata") or {}).get("labels") or {}
-    min_ready_s = spec.get("minReadySeconds") or 0
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a status tells of the pods: how many there are, carry all labels, are ready, are available."""
+
+    replicas: int
+    labeled: int
+    ready: int
+    available: int
+
+
+def totals_of(owner: Obj, pods: Sequence[Obj], wall_us: int) -> Totals:
+    """Count pods one by one."""
+    wanted = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    min_ready_s = owner["spec"].get("minReadySeconds") or 0
     labeled = ready = available = 0
     for pod in pods:
         labels = pod["metadata"].get("labels") or {}
@@ -172,8 +182,37 @@ def next_status(owner: Obj, pods: Sequence[Obj], failure: tuple[str, str] | None
             ready += 1
             if is_available(pod, min_ready_s, wall_us):
                 available += 1
-    status: Obj = {"replicas": len(pods)}
-    counts = {"fullyLabeledReplicas": labeled, "readyReplicas": ready, "availableReplicas": available}
+    return Totals(len(pods), labeled, ready, available)
+
+
+def settled_totals(owner: Obj, counts: Counts) -> Totals | None:
+    """The totals of a set that has its pods and needs none looked at; None if some must be."""
+    spec = owner["spec"]
+    if counts.active != spec.get("replicas", 1) or spec.get("minReadySeconds"):
+        return None
+    wanted = (spec["template"].get("metadata") or {}).get("labels") or {}
+    matches = selector_of(owner)
+    labeled = 0
+    for pairs, count in counts.labels.items():
+        labels = dict(pairs)
+        if not matches({"metadata": {"labels": labels}}):
+            return None
+        labeled += count if all(labels.get(k) == v for k, v in wanted.items()) else 0
+    return Totals(counts.active, labeled, counts.ready, counts.ready)
+
+
+def next_status(owner: Obj, pods: Sequence[Obj], failure: tuple[str, str] | None, wall_us: int) -> Obj:
+    """The status that tells these pods; `failure` is (reason, message) of creates or deletes that failed."""
+    return status_of(owner, totals_of(owner, pods, wall_us), failure, wall_us)
+
+
+def status_of(owner: Obj, totals: Totals, failure: tuple[str, str] | None, wall_us: int) -> Obj:
+    status: Obj = {"replicas": totals.replicas}
+    counts = {
+        "fullyLabeledReplicas": totals.labeled,
+        "readyReplicas": totals.ready,
+        "availableReplicas": totals.available,
+    }
     status.update((name, count) for name, count in counts.items() if count)
     status["observedGeneration"] = owner["metadata"].get("generation", 0)
     conditions = list(owner.get("status", {}).get("conditions") or ())
@@ -221,6 +260,7 @@ class ReplicaSetLoop:
         index_by_controller(self.sets)
         index_by_controller(self.pods)
         self.sets.on(add=self._changed, update=self._updated, delete=self._deleted)
+        self.tally = OwnedTally(self.pods)
         PodEvents(flavour.kind, self.sets, self.queue, self.expectations).attach(self.pods)
 
     def _changed(self, owner: Obj) -> None:
@@ -241,6 +281,9 @@ class ReplicaSetLoop:
         if owner is None:
             self.expectations.forget(key)
             return None
+        settled = self._settled(owner)
+        if settled is not None:
+            return await self._write_status(owner, status_of(owner, settled, None, self.env.ctx.wall_us()))
         satisfied = self.expectations.satisfied(key)
         active = [pod for pod in candidates_of(self.pods, owner) if is_active(pod)]
         identity = Owner(owner, self.flavour.resource, self.resource.api_version, self.resource.kind)
@@ -264,6 +307,13 @@ class ReplicaSetLoop:
             if status.get("availableReplicas", 0) != wanted:
                 self.queue.add_after_us(key, min_ready_s * SECOND)
         return failed
+
+    def _settled(self, owner: Obj) -> Totals | None:
+        """The totals of a set with which nothing is to be done but telling its status."""
+        meta = owner["metadata"]
+        if self.pods.by_index("controller", f"orphan/{meta['namespace']}"):
+            return None
+        return settled_totals(owner, self.tally.of(meta["uid"]))
 
     async def _manage(self, owner: Obj, pods: Sequence[Obj], surplus: int) -> str | None:
         key = key_of(owner)
