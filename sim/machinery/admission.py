@@ -136,7 +136,7 @@ class ServiceAccount:
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
         if not _is_pod(attributes) or attributes.operation != "create" or _is_mirror(self._names, obj):
             return obj
-        spec = obj["spec"]
+        spec = obj.get("spec") or {}
         name = spec.get("serviceAccountName") or self._names.default_service_account
         account = view.get("serviceaccounts", attributes.namespace, name)
         if account is None:
@@ -149,7 +149,7 @@ class ServiceAccount:
     def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
         if not _is_pod(attributes) or attributes.operation != "create":
             return None
-        spec = obj["spec"]
+        spec = obj.get("spec") or {}
         name = spec.get("serviceAccountName", "")
         if _is_mirror(self._names, obj):
             text = _mirror_error(spec)
@@ -236,7 +236,7 @@ def _mirror_error(spec: Obj) -> str:
     if spec.get("serviceAccountName"):
         return "a mirror pod may not reference service accounts"
     volumes = spec.get("volumes") or ()
-    containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     if any("secret" in v for v in volumes) or any(_secret_names(c) for c in containers):
         return "a mirror pod may not reference secrets"
     sources = [s for v in volumes for s in (v.get("projected") or {}).get("sources") or ()]
@@ -312,7 +312,7 @@ class Priority:
             return self._kept(attributes, obj)
         if attributes.operation != "create":
             return obj
-        spec = obj["spec"]
+        spec = obj.get("spec") or {}
         name = spec.get("priorityClassName")
         found = view.get("priorityclasses", "", name) if name else self._default_class(view)
         if found is None:
@@ -342,7 +342,8 @@ class Priority:
 
     def _kept(self, attributes: Attributes, obj: Obj) -> Obj:
         """An update that leaves the priority out keeps it."""
-        spec, old = obj["spec"], attributes.old["spec"] if attributes.old else {}
+        spec = obj.get("spec") or {}
+        old = (attributes.old or {}).get("spec") or {}
         missing = {
             key: old[key] for key in ("priority", "preemptionPolicy") if spec.get(key) is None and key in old
         }
@@ -399,7 +400,7 @@ class DefaultTolerationSeconds:
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
         if not _is_pod(attributes) or attributes.operation == "delete":
             return obj
-        spec = obj["spec"]
+        spec = obj.get("spec") or {}
         made = self._specs.get(spec)
         if made is None:
             made = self._specs.put(self._tolerating(spec), spec)

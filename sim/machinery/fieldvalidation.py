@@ -21,12 +21,15 @@ from binascii import Error as BinasciiError
 from binascii import a2b_base64
 from typing import Any
 
+from sim.ident import NAMES
 from sim.machinery.api import Json, Obj
 from sim.machinery.json_text import Twice, parse
 from sim.machinery.schema import SchemaNode, definition_name
 from sim.machinery.scheme import Resource
 from sim.units import format_micro_time, format_time, parse_time, quantity_nano, quantity_text
 
+# Groups that hold (or held) kinds of another group under the same name.
+_OTHER_GROUPS = ("apps", "extensions", *(names.group("events") for names in NAMES.values()))
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 SUMMARY_CHARS = 30  # create.go: summarizeData(body, 30)
 # pkg/runtime/scheme.go's own name, as its errors show it.
@@ -101,14 +104,21 @@ def _typed(resource: Resource, value: Json, text: str) -> Obj:
         raise _unrecognized(resource, f"unexpected GroupVersion string: {version}", text)
     short = version.rpartition("/")[2]
     cannot = f'{kind} in version "{short}" cannot be handled as a {resource.kind}: '
-    if definition_name(version.rpartition("/")[0], short, kind):
+    registered = kind == "List" or definition_name(version.rpartition("/")[0], short, kind)
+    if kind == resource.kind and version.rpartition("/")[0] in _OTHER_GROUPS:
+        raise DecodeError(
+            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+        )
+    if registered:
         target = f"{resource.short_group or 'core'}.{resource.kind}"
         raise DecodeError(cannot + f"converting ({short}.{kind}) to ({target}): unknown conversion")
     raise DecodeError(cannot + f'no kind "{kind}" is registered for version "{version}" in scheme {_SCHEME}')
 
 
-def conform(node: SchemaNode, value: Obj, kind: str) -> tuple[Any, list[str]]:
+def conform(node: SchemaNode, value: Json, kind: str) -> tuple[Any, list[str]]:
     """(object, problems), or (DecodeError, []) at the first value of a wrong type."""
+    if not isinstance(value, dict):
+        return DecodeError(f"json: cannot unmarshal {_go_kind(value)} into Go value of type v1.{kind}"), []
     walk = _Walk()
     try:
         return walk.fields(node, value, kind, "", ""), walk.problems

@@ -32,6 +32,7 @@ from sim.machinery.managed_set import (
     difference,
     intern,
     intern_deep,
+    is_tree,
     of_paths,
     outside,
     union,
@@ -408,7 +409,7 @@ def given_record(obj: Obj) -> tuple[Managed, ...] | None:
     out = []
     for entry in entries:
         fields, operation = entry.get("fieldsV1"), entry.get("operation")
-        if not isinstance(fields, dict) or operation not in (UPDATE, APPLY):
+        if not is_tree(fields) or operation not in (UPDATE, APPLY):
             return None
         time = entry.get("time")
         out.append(

@@ -50,6 +50,13 @@ def intern_deep(fields: Tree) -> Tree:
     return intern({name: intern_deep(below) for name, below in fields.items()})
 
 
+def is_tree(value: Any) -> bool:
+    """Whether something from outside has the form of a set."""
+    if not isinstance(value, dict):
+        return False
+    return all((name == SELF or name[1:2] == ":") and is_tree(below) for name, below in value.items())
+
+
 def is_member(node: Tree) -> bool:
     return not node or SELF in node
 

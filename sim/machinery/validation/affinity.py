@@ -13,13 +13,15 @@ from sim.machinery.validation import text
 from sim.machinery.validation.errors import (
     ABOVE_ZERO,
     Errors,
+    Shown,
     duplicate,
     forbidden,
     invalid,
+    quoted,
     required,
     unsupported,
 )
-from sim.machinery.validation.meta import label_selector, labels
+from sim.machinery.validation.meta import label_selector
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _MATCH_FIELDS = ("metadata.name",)
@@ -162,12 +164,22 @@ def _toleration(toleration: Obj, at: str) -> Errors:
     elif operator == "Exists":
         if value:
             detail = "value must be empty when `operator` is 'Exists'"
-            errors.append(invalid(f"{at}.operator", {**toleration} and value, detail))
+            errors.append(invalid(f"{at}.operator", _go_toleration(toleration), detail))
     else:
         errors.append(unsupported(f"{at}.operator", operator, ("Equal", "Exists")))
     if effect and effect not in _EFFECTS:
         errors.append(unsupported(f"{at}.effect", effect, _EFFECTS))
     return errors
+
+
+def _go_toleration(toleration: Obj) -> Shown:
+    key, operator, value, effect = (
+        quoted(toleration.get(name, "")) for name in ("key", "operator", "value", "effect")
+    )
+    seconds = "(*int64)(nil)" if toleration.get("tolerationSeconds") is None else "(*int64)(0xc000000000)"
+    return Shown(
+        f"core.Toleration{{Key:{key}, Operator:{operator}, Value:{value}, Effect:{effect}, TolerationSeconds:{seconds}}}"
+    )
 
 
 def spread_constraints(given: Any, field: str) -> Errors:
@@ -189,7 +201,3 @@ def spread_constraints(given: Any, field: str) -> Errors:
         seen.append((key, action))
         errors += label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
     return errors
-
-
-def node_selector_labels(given: Any, field: str) -> Errors:
-    return labels(given, field)

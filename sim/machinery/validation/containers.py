@@ -269,10 +269,8 @@ def _env_from(given: Any, field: str) -> Errors:
         kinds = [kind for kind in ("configMapRef", "secretRef") if source.get(kind) is not None]
         for kind in kinds:
             name = source[kind].get("name", "")
-            if not name:
+            if not name:  # Quirk: that is all; `a-` passes
                 errors.append(required(f"{at}.{kind}.name"))
-            else:
-                errors += [invalid(f"{at}.{kind}.name", name, problem) for problem in text.subdomain(name)]
         if not kinds:
             errors.append(invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif len(kinds) > 1:
@@ -452,9 +450,6 @@ def _security(security: Obj, field: str) -> Errors:
         value = security.get(key)
         if value is not None:
             errors += [invalid(f"{field}.{key}", value, problem) for problem in text.user_id(value)]
-    mount = security.get("procMount")
-    if mount is not None and mount not in ("Default", "Unmasked"):
-        errors.append(unsupported(f"{field}.procMount", mount, ("Default", "Unmasked")))
     errors += seccomp(security.get("seccompProfile"), f"{field}.seccompProfile")
     if security.get("allowPrivilegeEscalation") is False:
         if security.get("privileged"):

@@ -12,6 +12,7 @@ from typing import Any
 from sim.ident import NAMES
 from sim.machinery.api import Obj
 from sim.machinery.validation import text
+from sim.machinery.validation.claims import claim_spec
 from sim.machinery.validation.errors import (
     Errors,
     Shown,
@@ -24,7 +25,7 @@ from sim.machinery.validation.errors import (
     too_long,
     unsupported,
 )
-from sim.machinery.validation.meta import core_finalizer, label_selector, object_meta, object_meta_update
+from sim.machinery.validation.meta import core_finalizer, object_meta, object_meta_update, shown_time
 from sim.units import quantity_nano, quantity_text
 
 SECRET_BYTES_MAX = 1024 * 1024  # core.MaxSecretSize
@@ -74,7 +75,7 @@ def create_node(obj: Obj) -> Errors:
     spec = obj.get("spec") or {}
     # Quirk: taints are reported below the metadata.
     errors += taints(spec.get("taints"), "metadata.taints")
-    return errors + _pod_cidrs(spec)
+    return errors + _node_status(obj.get("status") or {}, {}) + _pod_cidrs(spec)
 
 
 def taints(given: Any, field: str) -> Errors:
@@ -108,7 +109,7 @@ def _go_taint(taint: Obj) -> Shown:
 def _pod_cidrs(spec: Obj) -> Errors:
     given = spec.get("podCIDRs") or ()
     errors = [
-        invalid(f"spec.podCIDRs[{i}]", cidr, "must be valid CIDR")
+        invalid(f"spec.podCIDRs[{i}]", list(given), "must be valid CIDR")
         for i, cidr in enumerate(given)
         if not text.is_cidr(cidr)
     ]
@@ -167,6 +168,8 @@ _EVENT_TEXT_MAX, _EVENT_NOTE_MAX = 128, 1024
 
 
 def create_event(obj: Obj) -> Errors:
+    if "regarding" in obj:  # stored by the other group
+        return _event(obj, "regarding", "note", "reportingController")
     return _event(obj, "involvedObject", "message", "reportingComponent")
 
 
@@ -178,8 +181,11 @@ def _event(obj: Obj, about: str, note: str, reporter: str) -> Errors:
     errors: Errors = []
     namespace = obj["metadata"].get("namespace", "")
     involved = (obj.get(about) or {}).get("namespace", "")
-    allowed = (namespace,) if involved else ("", "default")
-    if (involved and involved != namespace) or (not involved and namespace not in allowed):
+    # Quirk: the new form may be about an object anywhere.
+    wrong = (
+        involved != namespace and about == "involvedObject" if involved else namespace not in ("", "default")
+    )
+    if wrong:
         errors.append(invalid("involvedObject.namespace", involved, "does not match event.namespace"))
     if obj.get("eventTime"):
         errors += _timed_event(obj, note, reporter)
@@ -190,15 +196,14 @@ def _timed_event(obj: Obj, note: str, reporter: str) -> Errors:
     errors: Errors = []
     controller = obj.get(reporter, "")
     if not controller:
-        errors.append(required("reportingController"))
-    errors += [invalid("reportingController", controller, p) for p in text.qualified_name(controller)]
+        errors.append(required(reporter))
+    errors += [invalid(reporter, controller, p) for p in text.qualified_name(controller)]
     for key in ("reportingInstance", "action", "reason"):
         value = obj.get(key) or ""
         if not value:
             errors.append(required(key))
         if len(value) > _EVENT_TEXT_MAX:
-            spelled = "repotingIntance" if key == "reportingInstance" else key
-            errors.append(invalid(spelled, "", f"can have at most {_EVENT_TEXT_MAX} characters"))
+            errors.append(invalid(key, "", f"can have at most {_EVENT_TEXT_MAX} characters"))
     if len(obj.get(note) or "") > _EVENT_NOTE_MAX:
         errors.append(invalid("message", "", f"can have at most {_EVENT_NOTE_MAX} characters"))
     return errors
@@ -251,8 +256,14 @@ def update_new_event(new: Obj, old: Obj) -> Errors:
         "eventTime",
     ):
         spelled = {"regarding": "involvedObject", "note": "message"}.get(key, key)
-        errors += immutable(spelled, new.get(key), old.get(key))
+        errors += immutable(
+            spelled, new.get(key), old.get(key), _go_time(new) if key == "eventTime" else None
+        )
     return errors + _series(new)
+
+
+def _go_time(obj: Obj) -> Shown:
+    return Shown(shown_time(obj.get("eventTime")))
 
 
 # --- ConfigMap, Secret ------------------------------------------------------------------------------------
@@ -291,7 +302,7 @@ def _kept_immutable(new: Obj, old: Obj, keys: tuple[str, ...]) -> Errors:
 def update_config_map(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     errors += _kept_immutable(new, old, ("data", "binaryData"))
-    return errors + create_config_map(new)
+    return errors + create_config_map(new) * 2
 
 
 _TYPES = {
@@ -380,47 +391,11 @@ def update_service_account(new: Obj, old: Obj) -> Errors:
 
 # --- PersistentVolumeClaim --------------------------------------------------------------------------------
 
-ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce")
 _CLAIM_FORBIDDEN = "spec is immutable after creation except resources.requests for bound claims\n"
 
 
 def create_claim(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain) + claim_spec(obj.get("spec") or {}, "spec")
-
-
-def claim_spec(spec: Obj, field: str) -> Errors:
-    errors: Errors = []
-    modes = spec.get("accessModes") or ()
-    if not modes:
-        errors.append(required(f"{field}.accessModes", "at least 1 access mode is required"))
-    errors += label_selector(spec.get("selector"), f"{field}.selector")
-    for mode in modes:
-        if mode not in ACCESS_MODES and mode != "ReadWriteOncePod":
-            errors.append(unsupported(f"{field}.accessModes", mode, ACCESS_MODES))
-    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    at = f"{field}.resources[storage]"
-    if size is None:
-        errors.append(required(at))
-    elif quantity_nano(size) <= 0:
-        errors.append(invalid(at, quantity_text(size), "must be greater than zero"))
-    name = spec.get("storageClassName")
-    if name:
-        errors += [invalid(f"{field}.storageClassName", name, problem) for problem in text.subdomain(name)]
-    mode = spec.get("volumeMode")
-    if mode is not None and mode not in ("Block", "Filesystem"):
-        errors.append(unsupported(f"{field}.volumeMode", mode, ("Block", "Filesystem")))
-    source = spec.get("dataSource")
-    if source is not None:
-        errors += _data_source(source, f"{field}.dataSource")
-    return errors
-
-
-def _data_source(source: Obj, field: str) -> Errors:
-    errors = [required(f"{field}.{key}") for key in ("name", "kind") if not source.get(key)]
-    if not source.get("apiGroup") and source.get("kind") != "PersistentVolumeClaim":
-        detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
-        errors.append(invalid(field, source.get("kind", ""), detail))
-    return errors
 
 
 def update_claim(new: Obj, old: Obj) -> Errors:

@@ -98,7 +98,7 @@ def owner_references(value: Any, field: str) -> Errors:
 def _owner(owner: Obj, field: str) -> Errors:
     version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
     errors: Errors = []
-    if not version.rpartition("/")[2]:
+    if not version or version.count("/") > 1:
         errors.append(invalid(f"{field}.apiVersion", version, "version must not be empty"))
     if not kind:
         errors.append(invalid(f"{field}.kind", kind, "kind must not be empty"))
@@ -147,16 +147,18 @@ def core_finalizers(metadata: Obj) -> Errors:
     return [
         error
         for i, name in enumerate(metadata.get("finalizers") or ())
-        for error in core_finalizer(name, f"metadata.finalizers[{i}]")
+        for error in _standard(name, f"metadata.finalizers[{i}]")
     ]
 
 
 def core_finalizer(name: str, field: str) -> Errors:
-    errors = [invalid(field, name, problem) for problem in text.qualified_name(name)]
-    if "/" not in name and name not in _STANDARD_FINALIZERS:
-        detail = "name is neither a standard finalizer name nor is it fully qualified"
-        errors.append(invalid(field, name, detail))
-    return errors
+    return [invalid(field, name, problem) for problem in text.qualified_name(name)] + _standard(name, field)
+
+
+def _standard(name: str, field: str) -> Errors:
+    if "/" in name or name in _STANDARD_FINALIZERS:
+        return []
+    return [invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")]
 
 
 def object_meta(metadata: Obj, namespaced: bool, rule: NameRule, core: bool = True) -> Errors:
@@ -239,10 +241,18 @@ def object_meta_update(new: Obj, old: Obj, core: bool = True) -> Errors:
     return errors
 
 
+def shown_time(value: Any) -> str:
+    """A metav1.Time by its Go text: "2020-01-01 00:00:00 +0000 UTC"."""
+    if value is None:
+        return "<nil>"
+    moment, dot, fraction = value.removesuffix("Z").replace("T", " ").partition(".")
+    fraction = fraction.rstrip("0")
+    return f"{moment}{dot if fraction else ''}{fraction} +0000 UTC"
+
+
 def _shown_fixed(key: str, value: Any) -> str:
     if key.endswith("Timestamp"):
-        # A metav1.Time shows its Go text: "2020-01-01 00:00:00 +0000 UTC".
-        return "<nil>" if value is None else value.replace("T", " ").replace("Z", " +0000 UTC")
+        return shown_time(value)
     return quoted(value) if isinstance(value, str) else str(value)
 
 
@@ -273,6 +283,19 @@ def _requirement(expression: Obj, field: str) -> Errors:
     else:
         errors.append(invalid(f"{field}.operator", operator, "not a valid selector operator"))
     return errors + [invalid(f"{field}.key", key, problem) for problem in text.qualified_name(key)]
+
+
+def is_sound(selector: Any) -> bool:
+    """Whether a selector can be compiled at all: operators, keys and values as they must be."""
+    match = (selector or {}).get("matchLabels") or {}
+    if any(text.qualified_name(k) or text.label_value(v) for k, v in match.items()):
+        return False
+    return all(_is_sound(expression) for expression in (selector or {}).get("matchExpressions") or ())
+
+
+def _is_sound(expression: Obj) -> bool:
+    values = expression.get("values") or ()
+    return not _requirement(expression, "") and not any(text.label_value(v) for v in values)
 
 
 def matches(selector: Any, values: Any) -> bool:

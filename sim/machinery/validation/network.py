@@ -54,7 +54,7 @@ def _service(obj: Obj, spec: Obj) -> Errors:
     errors += _cluster_ips(spec)
     for i, address in enumerate(spec.get("externalIPs") or ()):
         at = f"spec.externalIPs[{i}]"
-        problems = text.ip(address) or text.non_special_ip(address)
+        problems = text.ip(address) + text.non_special_ip(address)
         errors += [invalid(at, address, problem) for problem in problems]
     if not kind:
         errors.append(required("spec.type"))
@@ -365,9 +365,7 @@ def _endpoint_address(address: Obj, at: str) -> Errors:
     node = address.get("nodeName")
     if node is not None:
         errors += [invalid(f"{at}.nodeName", node, problem) for problem in text.subdomain(node)]
-    if not text.ip(value):
-        errors += [invalid(f"{at}.ip", value, problem) for problem in text.non_special_ip(value)]
-    return errors
+    return errors + [invalid(f"{at}.ip", value, problem) for problem in text.non_special_ip(value)]
 
 
 def _endpoint_port(port: Obj, at: str, named: bool) -> Errors:
@@ -391,7 +389,6 @@ def _endpoint_port(port: Obj, at: str, named: bool) -> Errors:
 # --- EndpointSlice ----------------------------------------------------------------------------------------
 
 _ENDPOINTS_MAX, _ADDRESSES_MAX, _PORTS_MAX, _HINTS_MAX = 1000, 100, 20000, 8
-_TOPOLOGY_KEYS_MAX = 16
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 
 
@@ -433,10 +430,6 @@ def _endpoints(given: Any, kind: str) -> Errors:
         name = endpoint.get("nodeName")
         if name is not None:
             errors += [invalid(f"{at}.nodeName", name, problem) for problem in text.subdomain(name)]
-        topology = endpoint.get("deprecatedTopology") or {}
-        if len(topology) > _TOPOLOGY_KEYS_MAX:
-            errors.append(too_many(f"{at}.deprecatedTopology", len(topology), _TOPOLOGY_KEYS_MAX))
-        errors += labels(topology, f"{at}.deprecatedTopology")
         host = endpoint.get("hostname")
         if host is not None:
             errors += [invalid(f"{at}.hostname", host, problem) for problem in text.label(host)]

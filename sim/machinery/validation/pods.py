@@ -42,6 +42,7 @@ _UPDATE_FORBIDDEN = (
     " `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n"
 )
 _MIRROR = tuple(names.annotation_mirror_pod for names in NAMES.values())
+_APP_ARMOR = tuple(f"container.apparmor.security.beta.{names.domain}/" for names in NAMES.values())
 _DELETION_COST = tuple(names.annotation_pod_deletion_cost for names in NAMES.values())
 
 _specs: dict[str, IdentityMemo[tuple[Errors]]] = {}
@@ -133,7 +134,7 @@ def _security(spec: Obj, field: str) -> Errors:
     at = f"{field}.securityContext"
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
-        errors.append(invalid(f"{field}.shareProcessNamespace", True, detail))
+        errors.append(invalid(f"{at}.shareProcessNamespace", True, detail))
     for key in ("fsGroup", "runAsUser", "runAsGroup"):
         value = security.get(key)
         if value is not None:
@@ -286,10 +287,35 @@ def update(new: Obj, old: Obj) -> Errors:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     if spec is before and new["metadata"] is old["metadata"]:
         return errors
-    errors += _whole(new, spec)
+    errors += _whole(new, spec) * 2 + _annotations_update(new["metadata"], old["metadata"])
     if spec is before:
         return errors
     return errors + _spec_update(spec, before)
+
+
+def _annotations_update(new: Obj, old: Obj) -> Errors:
+    """AppArmor profiles and the mark of a mirror pod stay as they were made."""
+    after, before = new.get("annotations") or {}, old.get("annotations") or {}
+    if after is before:
+        return []
+    errors: Errors = []
+    for key in (k for k in before if k.startswith(_APP_ARMOR)):
+        if after.get(key) != before[key]:
+            detail = "may not remove or update AppArmor annotations"
+            errors.append(forbidden(f"metadata.annotations[{key}]", detail))
+    for key in (k for k in after if k.startswith(_APP_ARMOR)):
+        if key not in before:
+            errors.append(forbidden(f"metadata.annotations[{key}]", "may not add AppArmor annotations"))
+    for key in _MIRROR:
+        if after.get(key) == before.get(key):
+            continue
+        what = (
+            "may not add mirror pod annotation"
+            if key not in before
+            else "may not remove or update mirror pod annotation"
+        )
+        errors.append(forbidden(f"metadata.annotations[{key}]", what))
+    return errors
 
 
 def _spec_update(spec: Obj, before: Obj) -> Errors:
@@ -308,8 +334,6 @@ def _spec_update(spec: Obj, before: Obj) -> Errors:
 def _deadline_update(new: Any, old: Any) -> Errors:
     field = "spec.activeDeadlineSeconds"
     if new is not None:
-        if new <= 0 or new > 2147483647:
-            return [invalid(field, new, "must be between 0 and 2147483647, inclusive")]
         if old is not None and new > old:
             return [invalid(field, new, "must be less than or equal to previous value")]
         return []

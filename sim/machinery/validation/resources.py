@@ -11,8 +11,16 @@ from typing import Any
 from sim.ident import NAMES
 from sim.machinery.api import Obj
 from sim.machinery.validation import text
-from sim.machinery.validation.errors import AT_LEAST_ZERO, Errors, FieldError, forbidden, invalid, required
-from sim.units import quantity_nano, quantity_text
+from sim.machinery.validation.errors import (
+    AT_LEAST_ZERO,
+    Errors,
+    FieldError,
+    Shown,
+    forbidden,
+    invalid,
+    required,
+)
+from sim.units import quantity_nano, quantity_style, quantity_text
 
 _CONTAINER = ("cpu", "memory", "ephemeral-storage")
 _STANDARD = (
@@ -53,16 +61,16 @@ def is_extended(name: str) -> bool:
 
 def _name(name: str, field: str) -> Errors:
     errors = [invalid(field, name, problem) for problem in text.qualified_name(name)]
-    if errors:
-        return errors
+    standard = name in _STANDARD or name.startswith((_HUGE, "requests." + _HUGE))
+    if not errors and "/" not in name and not standard:
+        errors.append(invalid(field, name, "must be a standard resource type or fully qualified"))
     if "/" not in name:
-        if name not in _STANDARD and not name.startswith((_HUGE, "requests." + _HUGE)):
-            return [invalid(field, name, "must be a standard resource type or fully qualified")]
         if name not in _CONTAINER and not name.startswith(_HUGE):
-            return [invalid(field, name, "must be a standard resource for containers")]
+            errors.append(invalid(field, name, "must be a standard resource for containers"))
+        return errors
     elif not _is_native(name) and not is_extended(name):
-        return [invalid(field, name, "doesn't follow extended resource name standard")]
-    return []
+        errors.append(invalid(field, name, "doesn't follow extended resource name standard"))
+    return errors
 
 
 def _quantity(name: str, value: Any, field: str) -> Errors:
@@ -70,8 +78,23 @@ def _quantity(name: str, value: Any, field: str) -> Errors:
     errors = [_bad(field, value, AT_LEAST_ZERO)] if nano < 0 else []
     whole = name in ("pods", "services") or is_extended(name)
     if whole and nano % _NANO:
-        errors.append(_bad(field, value, "must be an integer"))
+        errors.append(invalid(field, _go_quantity(value), "must be an integer"))
+    if name.startswith(_HUGE):
+        page = quantity_nano(name.removeprefix(_HUGE))
+        if nano and nano % page:
+            detail = f"{quantity_text(value)} is not positive integer multiple of {name}"
+            errors.append(_bad(field, value, detail))
     return errors
+
+
+def _go_quantity(value: Any) -> Shown:
+    """A quantity as Go's %#v shows it."""
+    milli, shown = quantity_nano(value) // 1_000_000, quantity_text(value)
+    amount = f"resource.int64Amount{{value:{milli}, scale:-3}}"
+    return Shown(
+        f"resource.Quantity{{i:{amount}, d:resource.infDecAmount{{Dec:(*inf.Dec)(nil)}},"
+        f' s:"{shown}", Format:"{quantity_style(value)}"}}'
+    )
 
 
 def _bad(field: str, value: Any, detail: str) -> FieldError:
@@ -101,7 +124,7 @@ def requirements(given: Obj, field: str) -> Errors:
 
 
 def _against_limit(name: str, value: Any, limit: Any, field: str) -> Errors:
-    fixed = is_extended(name) or name.startswith(_HUGE)
+    fixed = name.startswith(_HUGE) or not _is_native(name)
     if limit is None:
         if fixed:
             return [required(f"{field}.limits", "Limit must be set for non overcommitable resources")]

@@ -208,7 +208,7 @@ def ip(text: str) -> Problems:
 def non_special_ip(text: str) -> Problems:
     address = parse_ip(text)
     if address is None:
-        return (_IP_ERROR,)
+        return ("must be a valid IP address",)
     problems: Problems = ()
     if address.is_unspecified:
         problems += (f"may not be unspecified ({text})",)
@@ -244,13 +244,12 @@ def percent_of(value: Any) -> int | None:
 
 
 def relative_path(text: str) -> Problems:
-    if text.startswith("/"):
-        return ("must be a relative path",)
-    return ("must not contain '..'",) if ".." in text.split("/") else ()
+    problems: Problems = ("must be a relative path",) if text.startswith("/") else ()
+    return (*problems, "must not contain '..'") if ".." in text.split("/") else problems
 
 
 def reserved_relative_path(text: str) -> Problems:
     problems = relative_path(text)
-    if text.startswith("..") and not text.startswith("../") and text != "..":
+    if text.startswith("..") and not text.startswith("../"):
         problems += ("must not start with '..'",)
     return problems

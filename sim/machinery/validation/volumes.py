@@ -11,7 +11,16 @@ from typing import Any
 
 from sim.machinery.api import Obj
 from sim.machinery.validation import text
-from sim.machinery.validation.errors import Errors, duplicate, forbidden, invalid, required, unsupported
+from sim.machinery.validation.claims import claim_spec
+from sim.machinery.validation.errors import (
+    Errors,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+    unsupported,
+)
 from sim.units import quantity_nano
 
 _MODE_ERROR = "must be a number between 0 and 0777 (octal), both inclusive"
@@ -65,7 +74,6 @@ _MANDATORY: dict[str, tuple[str, ...]] = {
     "azureDisk": ("diskName", "diskURI"),
     "storageos": (),
     "scaleIO": ("gateway", "system", "volumeName"),
-    "csi": ("driver",),
 }
 # Field paths that upstream spells otherwise than the JSON.
 _SPELLED = {"gcePersistentDisk": "persistentDisk", "cephfs": "cephFS"}
@@ -242,11 +250,14 @@ def _downward_items(items: Any, field: str) -> Errors:
 
 def field_reference(reference: Obj, field: str, supported: tuple[str, ...]) -> Errors:
     """A reference to one of the pod's own fields, by what the place of use supports."""
-    if not reference.get("apiVersion"):
+    version, path = reference.get("apiVersion"), reference.get("fieldPath")
+    if not version:
         return [required(f"{field}.apiVersion")]
-    path = reference.get("fieldPath")
     if not path:
         return [required(f"{field}.fieldPath")]
+    if version != "v1":
+        detail = f"error converting fieldPath: unsupported pod version: {version}"
+        return [invalid(f"{field}.fieldPath", path, detail)]
     bracket = path.find("['")
     if bracket >= 0 and path.endswith("']"):
         base, key = path[:bracket], path[bracket + 2 : -2]
@@ -295,25 +306,28 @@ def resource_reference(reference: Obj, field: str, volume: bool) -> Errors:
 
 
 def _divisor(resource: str, divisor: Any, field: str) -> Errors:
-    if divisor in (None, "0", 0):
+    amount = quantity_nano(divisor) if divisor is not None else 0
+    if not amount:
         return []
     what = resource.partition(".")[2]
     if what == "cpu":
-        if str(divisor) in ("1m", "1"):
+        if amount in map(quantity_nano, ("1m", "1")):
             return []
         return [
             invalid(
                 field,
-                resource.partition(".")[2],
+                resource,
                 "only divisor's values 1m and 1 are supported with the cpu resource",
             )
         ]
     units = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
-    if str(divisor) in units:
+    if amount in map(quantity_nano, units):
         return []
     name = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}.get(what, "hugepages")
     listed = ", ".join(units)
-    return [invalid(field, what, f"only divisor's values {listed} are supported with the {name} resource")]
+    return [
+        invalid(field, resource, f"only divisor's values {listed} are supported with the {name} resource")
+    ]
 
 
 def _projected(source: Obj, field: str) -> Errors:
@@ -328,13 +342,13 @@ def _projected(source: Obj, field: str) -> Errors:
                 continue
             count += 1
             if count > 1:
-                errors.append(forbidden(f"{at}.{kind}", "may not specify more than 1 volume type"))
+                errors.append(forbidden(at, "may not specify more than 1 volume type"))
                 continue
-            errors += _projection(kind, given, f"{at}.{kind}", paths)
+            errors += _projection(kind, given, f"{at}.{kind}", field) + _taken(kind, given, field, paths)
     return errors
 
 
-def _projection(kind: str, given: Obj, at: str, paths: list[str]) -> Errors:
+def _projection(kind: str, given: Obj, at: str, field: str) -> Errors:
     errors: Errors = []
     if kind == "serviceAccountToken":
         seconds = given.get("expirationSeconds", 0)
@@ -349,30 +363,60 @@ def _projection(kind: str, given: Obj, at: str, paths: list[str]) -> Errors:
                 )
             )
         if not given.get("path"):
-            errors.append(required(f"{at}.path"))
-        return errors + _taken([given], at, paths)
+            errors.append(required(f"{field}.path"))  # Quirk: at the volume, not at the source
+        return errors
     if kind == "downwardAPI":
-        return _downward_items(given.get("items"), at) + _taken(given.get("items"), at, paths)
+        return _downward_items(given.get("items"), at)
     if not given.get("name"):
         errors.append(required(f"{at}.name"))
-    return errors + _items(given.get("items"), f"{at}.items") + _taken(given.get("items"), at, paths)
+    return errors + _items(given.get("items"), f"{at}.items")
 
 
-def _taken(items: Any, at: str, paths: list[str]) -> Errors:
+def _taken(kind: str, given: Obj, field: str, paths: list[str]) -> Errors:
+    """Files of one volume that would take each other's place."""
+    items = [given] if kind == "serviceAccountToken" else given.get("items") or ()
     errors: Errors = []
-    for item in items or ():
+    for item in items:
         path = item.get("path")
         if path and path in paths:
-            errors.append(invalid(at, "volume", f"conflicting duplicate paths: {path}"))
+            errors.append(invalid(field, given.get("name") or path, "conflicting duplicate paths"))
         elif path:
             paths.append(path)
     return errors
 
 
 def _ephemeral(source: Obj, field: str) -> Errors:
-    if source.get("volumeClaimTemplate") is None:
-        return [required(f"{field}.volumeClaimTemplate")]
-    return []
+    claim, at = source.get("volumeClaimTemplate"), f"{field}.volumeClaimTemplate"
+    if claim is None:
+        return [required(at)]
+    metadata = claim.get("metadata") or {}
+    errors = [
+        forbidden(f"{at}.metadata.{key}", "cannot be set for an ephemeral volume")
+        for key in ("name", "generateName", "namespace", "ownerReferences", "finalizers")
+        if metadata.get(key)
+    ]
+    return errors + claim_spec(claim.get("spec") or {}, f"{at}.spec")
+
+
+CSI_DRIVER_MAX = 63  # csi.go: driver names
+
+
+def _csi(source: Obj, field: str) -> Errors:
+    driver = source.get("driver", "")
+    errors: Errors = []
+    if not driver:
+        errors.append(required(f"{field}.driver"))
+    if len(driver) > CSI_DRIVER_MAX:
+        errors.append(too_long(f"{field}.driver", CSI_DRIVER_MAX))
+    errors += [invalid(f"{field}.driver", driver, problem) for problem in text.subdomain(driver.lower())]
+    reference = source.get("nodePublishSecretRef")
+    if reference is not None:
+        name = reference.get("name", "")
+        if not name:
+            errors.append(required(f"{field}.nodePublishSecretRef.name"))
+        # Quirk: the path of a bad name leaves the reference out.
+        errors += [invalid(f"{field}.name", name, problem) for problem in text.subdomain(name)]
+    return errors
 
 
 _CHECKS = {
@@ -384,5 +428,6 @@ _CHECKS = {
     "persistentVolumeClaim": _claim,
     "downwardAPI": _downward,
     "projected": _projected,
+    "csi": _csi,
     "ephemeral": _ephemeral,
 }

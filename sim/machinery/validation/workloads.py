@@ -26,6 +26,7 @@ from sim.machinery.validation.meta import (
     annotation_map,
     go_selector,
     immutable_selector,
+    is_sound,
     label_selector,
     labels,
     matches,
@@ -89,6 +90,8 @@ def _always_running(spec: Obj, kind: str) -> Errors:
 
 
 def _set_template(spec: Obj) -> Errors:
+    if not is_sound(spec.get("selector")):
+        return [invalid("spec.selector", go_selector(spec["selector"]), "invalid label selector")]
     errors = _mismatch(spec)
     errors += template(spec.get("template") or {}, "spec.template")
     return errors + _always_running(spec, "ReplicaSet")
@@ -148,6 +151,35 @@ def status_replica_set(new: Obj, old: Obj) -> Errors:
     )
 
 
+# --- ReplicationController --------------------------------------------------------------------------------
+
+
+def _controller_spec(spec: Obj) -> Errors:
+    errors = at_least_zero("spec.minReadySeconds", spec.get("minReadySeconds"))
+    selector, given = spec.get("selector"), spec.get("template")
+    if not selector:
+        errors.append(required("spec.selector"))
+    errors += at_least_zero("spec.replicas", spec.get("replicas"))
+    if given is None:
+        return [*errors, required("spec.template")]
+    found = (given.get("metadata") or {}).get("labels")
+    if selector and not matches({"matchLabels": selector}, found):
+        errors.append(invalid("spec.template.metadata.labels", go_map(found), _MISMATCH))
+    errors += template(given, "spec.template")
+    return errors + _always_running(spec, "ReplicationController")
+
+
+def create_controller(obj: Obj) -> Errors:
+    return object_meta(obj["metadata"], True, text.subdomain) + _controller_spec(_spec(obj))
+
+
+def update_controller(new: Obj, old: Obj) -> Errors:
+    if new["metadata"] is old["metadata"] and _spec(new) is _spec(old):
+        return []
+    errors = create_controller(new) + object_meta_update(new["metadata"], old["metadata"])
+    return errors + _controller_spec(_spec(new))
+
+
 # --- Deployment -------------------------------------------------------------------------------------------
 
 
@@ -190,11 +222,17 @@ def int_or_percent(value: Any, field: str) -> Errors:
     return at_least_zero(field, value or 0)
 
 
+def go_int_or_string(value: Any) -> Shown:
+    is_text = isinstance(value, str)
+    number, string = (0, value) if is_text else (value, "")
+    return Shown(f"intstr.IntOrString{{Type:{int(is_text)}, IntVal:{number}, StrVal:{quoted(string)}}}")
+
+
 def not_above_all(value: Any, field: str) -> Errors:
     share = text.percent_of(value)
     if share is None or share <= 100:
         return []
-    return [invalid(field, value, "must not be greater than 100%")]
+    return [invalid(field, go_int_or_string(value), "must not be greater than 100%")]
 
 
 def _is_zero(value: Any) -> bool:
@@ -264,11 +302,14 @@ def _stateful_spec(spec: Obj) -> Errors:
     errors += at_least_zero("spec.replicas", spec.get("replicas"))
     errors += at_least_zero("spec.minReadySeconds", spec.get("minReadySeconds"))
     errors += _selector(spec, "statefulset")
-    errors += _mismatch(spec)
-    # Quirk: of the template only its metadata is checked.
-    metadata = (spec.get("template") or {}).get("metadata") or {}
-    errors += labels(metadata.get("labels"), "spec.template.labels")
-    errors += annotation_map(metadata.get("annotations"), "spec.template.annotations")
+    if not is_sound(spec.get("selector")):
+        errors.append(invalid("spec.selector", go_selector(spec["selector"]), ""))
+    else:
+        errors += _mismatch(spec)
+        # Quirk: of the template only its metadata is checked.
+        metadata = (spec.get("template") or {}).get("metadata") or {}
+        errors += labels(metadata.get("labels"), "spec.template.labels")
+        errors += annotation_map(metadata.get("annotations"), "spec.template.annotations")
     return errors + _always_running(spec, "StatefulSet")
 
 
@@ -360,7 +401,8 @@ def status_stateful_set(new: Obj, old: Obj) -> Errors:
 def _daemon_spec(spec: Obj) -> Errors:
     selector = spec.get("selector")
     errors = label_selector(selector, "spec.selector")
-    errors += _mismatch(spec)
+    if is_sound(selector):
+        errors += _mismatch(spec)
     if selector is not None and _is_empty(selector):
         errors.append(
             invalid("spec.selector", go_selector(selector), "empty selector is invalid for daemonset")
@@ -387,7 +429,11 @@ def _daemon_strategy(strategy: Obj) -> Errors:
     )
     errors += int_or_percent(surge, f"{at}.maxSurge") + not_above_all(surge, f"{at}.maxSurge")
     if not _is_zero(unavailable) and not _is_zero(surge):
-        errors.append(invalid(f"{at}.maxSurge", surge, "may not be set when maxUnavailable is non-zero"))
+        errors.append(
+            invalid(
+                f"{at}.maxSurge", go_int_or_string(surge), "may not be set when maxUnavailable is non-zero"
+            )
+        )
     if _is_zero(unavailable) and _is_zero(surge):
         errors.append(required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
     return errors
