@@ -14,6 +14,7 @@ from typing import Any
 
 from actors.node.machine import RUNTIME, RUNTIME_VERSION, Machine
 from actors.node.profile import NodeSpec
+from actors.node.status_manager import condition_order
 from sim.ident import Names
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import (
@@ -233,7 +234,7 @@ def status_patch(old: Obj, new: Obj) -> Obj:
         elif key == "conditions":
             before = {c["type"]: c for c in old.get(key) or ()}
             patch[key] = [c for c in value if before.get(c["type"]) != c]
-            patch["$setElementOrder/conditions"] = [{"type": c["type"]} for c in value]
+            patch |= condition_order(old.get(key) or [], value)
         elif old.get(key) != value:
             patch[key] = value
     return patch

@@ -74,11 +74,19 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
             patch[key] = value
         elif changed := _conditions_patch(old or [], value):
             patch[key] = changed
-            patch["$setElementOrder/conditions"] = [{"type": c["type"]} for c in value]
+            patch |= condition_order(old or [], value)
     for key in ("reason", "message", "initContainerStatuses"):
         if key in held and key not in wanted:
             patch[key] = None
     return patch
+
+
+def condition_order(old: list[Obj], new: list[Obj]) -> Obj:
+    """The directive for the order of conditions; none where merging in place keeps it (upstream always sends it)."""
+    types = [c["type"] for c in new]
+    if types == [c["type"] for c in old]:
+        return {}
+    return {"$setElementOrder/conditions": [{"type": type_} for type_ in types]}
 
 
 def _same_condition(a: Obj, b: Obj) -> bool:

@@ -203,7 +203,7 @@ def merged(held: Any, patch: Any) -> Any:
                 byname[c["type"]] = {
                     k: v for k, v in {**byname.get(c["type"], {}), **c}.items() if v is not None
                 }
-            order = [c["type"] for c in patch["$setElementOrder/conditions"]]
+            order = [c["type"] for c in patch.get("$setElementOrder/conditions", held.get(key))]
             out[key] = [byname[t] for t in order]
         elif isinstance(value, dict) and isinstance(held.get(key), dict):
             out[key] = merged(held[key], value)
