@@ -10,6 +10,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher (waitUntilFreshAndBlock),
 from __future__ import annotations
 
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from random import Random
 from typing import Any
 
@@ -77,6 +78,14 @@ class Caches:
             cache.cut()
 
     # --- watches ------------------------------------------------------------------------------------------
+
+    def drop(self, resource: str, client: str) -> None:
+        """Break off the watches of a resource that users matching a glob hold ("": all)."""
+        for prefix, cache in self._caches.items():
+            if not resource or prefix.split("/")[2] == resource:
+                for watch in cache.watches():
+                    if not client or fnmatchcase(watch.client, client):
+                        watch.end()
 
     def deadline_us(self, timeout_s: int) -> int:
         now_us = self.timers.now_us()

@@ -165,6 +165,18 @@ class ApiServer:
             if respond is not None:
                 respond(Reply(0, lost=LOST_RESET))
 
+    # --- faults -------------------------------------------------------------------------------------------
+
+    def lag(self, by_us: int) -> None:
+        """Let the watch caches trail the storage by so much more than they do."""
+        if self.caches is not None:
+            self.caches.horizon.set_lag(self.options.cache_lag_us + by_us)
+
+    def drop_watches(self, resource: str, client: str) -> None:
+        """Break off watches: of a resource ("": every), held by users who match a glob ("": any)."""
+        if self.caches is not None:
+            self.caches.drop(resource, client)
+
     def _progress(self, ctx: Context) -> None:
         if self.caches is not None:
             self.caches.horizon.progress_rev = self.storage.store.revision
@@ -427,6 +439,7 @@ class ApiServer:
             deadline_us=caches.deadline_us(int(timeout or 0)),
             bookmarks=is_true(options, "allowWatchBookmarks"),
         )
+        watch.client = request.user.name
         return Reply(200, watch=caches.open(cache, watch, rev))
 
 

@@ -265,9 +265,13 @@ class WatchCache:
             self._unsubscribe()
             self._unsubscribe = None
 
+    def watches(self) -> list[CacheWatch]:
+        """Those that are open now."""
+        return list(self._open)
+
     def cut(self) -> None:
         """End every watch: the replica dies."""
-        for watch in list(self._open):
+        for watch in self.watches():
             watch.end()
         self.horizon.moved.remove(self._replan)
 
@@ -373,6 +377,7 @@ class CacheWatch:
         self.key = key
         self.value = value
         self.indexed = bool(key or value)
+        self.client = ""  # the user who holds it, told by the server
         self.queue: deque[Change] = deque()
         self.notify: Callable[[], None] | None = None
         self.unread = 0
