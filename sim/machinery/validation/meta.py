@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sim.ident import NAMES
 from sim.machinery.api import Obj
 from sim.machinery.identity import IdentityMemo
 from sim.machinery.validation import text
@@ -30,7 +31,11 @@ from sim.machinery.validation.errors import (
 )
 
 ANNOTATIONS_BYTES_MAX = 256 * 1024  # objectmeta.go: TotalAnnotationSizeLimitB
-_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")  # core.IsStandardFinalizerName
+_STANDARD_FINALIZERS = (  # core.IsStandardFinalizerName, in either naming set
+    *(names.finalizer_namespace for names in NAMES.values()),
+    "orphan",
+    "foregroundDeletion",
+)
 
 Problems = text.Problems
 NameRule = Callable[[str], Problems]
