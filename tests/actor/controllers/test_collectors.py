@@ -1,0 +1,229 @@
+"""Pod collection, garbage collection, namespaces and their accounts, against the real API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.ident import NAMES
+from sim.machinery.api import Obj
+from sim.units import SECOND
+from tests.actor.controllers.workload import POD_SPEC, World, world
+
+N = NAMES["orch"]
+
+
+def pod(name: str, **spec: Any) -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {**POD_SPEC, **spec},
+    }
+
+
+def config(name: str, *owners: Obj, **meta: Any) -> Obj:
+    refs = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+            "blockOwnerDeletion": True,
+        }
+        for owner in owners
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "ownerReferences": refs, **meta},
+    }
+
+
+async def maps(found: World) -> list[str]:
+    return [name for name in await found.names("configmaps") if name != N.config_map_root_ca]
+
+
+async def drop(found: World, name: str, policy: str) -> None:
+    reply = await found.plane.ask("delete", "configmaps", "default", name, body={"propagationPolicy": policy})
+    assert reply.ok, reply.message
+
+
+async def namespace(found: World, name: str) -> Obj | None:
+    reply = await found.plane.ask("get", "namespaces", "", name)
+    return reply.obj if reply.ok else None
+
+
+# --- garbage collection -------------------------------------------------------------------------------------
+
+
+async def test_dependents_go_in_the_background_when_their_owner_is_gone() -> None:
+    async with world(["garbagecollector"]) as found:
+        a = await found.create("configmaps", config("a"))
+        b = await found.create("configmaps", config("b", a))
+        await found.create("configmaps", config("c", b))
+        await found.settle(2 * SECOND)
+        await drop(found, "a", "Background")
+        await found.settle(5 * SECOND)
+        assert await maps(found) == []
+
+
+async def test_an_object_born_to_an_owner_that_never_was_goes() -> None:
+    async with world(["garbagecollector"]) as found:
+        ghost = {"metadata": {"name": "ghost", "uid": "00000000-0000-4000-8000-000000000000"}}
+        await found.create("configmaps", config("orphan", ghost))
+        await found.settle(5 * SECOND)
+        assert await maps(found) == []
+
+
+async def test_one_living_owner_keeps_an_object_and_the_dead_reference_goes() -> None:
+    async with world(["garbagecollector"]) as found:
+        a = await found.create("configmaps", config("a"))
+        b = await found.create("configmaps", config("b"))
+        await found.create("configmaps", config("c", a, b))
+        await found.settle(2 * SECOND)
+        await drop(found, "a", "Background")
+        await found.settle(5 * SECOND)
+        assert await maps(found) == ["b", "c"]
+        refs = (await found.get("configmaps", "c"))["metadata"]["ownerReferences"]
+        assert [ref["name"] for ref in refs] == ["b"]
+
+
+async def test_orphaning_lets_dependents_live_without_their_owner() -> None:
+    async with world(["garbagecollector"]) as found:
+        a = await found.create("configmaps", config("a"))
+        await found.create("configmaps", config("b", a))
+        await found.settle(2 * SECOND)
+        await drop(found, "a", "Orphan")
+        await found.settle(5 * SECOND)
+        assert await maps(found) == ["b"]
+        assert not (await found.get("configmaps", "b"))["metadata"].get("ownerReferences")
+
+
+async def test_a_foreground_deletion_waits_for_the_last_dependent() -> None:
+    async with world(["garbagecollector"]) as found:
+        a = await found.create("configmaps", config("a"))
+        b = await found.create("configmaps", config("b", a))
+        await found.create("configmaps", config("c", b, finalizers=["example.com/hold"]))
+        await found.settle(2 * SECOND)
+        await drop(found, "a", "Foreground")
+        await found.settle(5 * SECOND)
+        # c is held by its finalizer, b waits for c, a for b
+        assert await maps(found) == ["a", "b", "c"]
+        assert "deletionTimestamp" in (await found.get("configmaps", "b"))["metadata"]
+        await found.patch("configmaps", "c", {"metadata": {"finalizers": None}})
+        await found.settle(5 * SECOND)
+        assert await maps(found) == []
+
+
+async def test_a_lease_goes_with_its_node() -> None:
+    async with world(["garbagecollector"]) as found:
+        made = await found.create(
+            "nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}, ""
+        )
+        ref = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": made["metadata"]["uid"]}
+        lease = {
+            "apiVersion": N.api_version("coordination", "v1"),
+            "kind": "Lease",
+            "metadata": {"name": "n", "ownerReferences": [ref]},
+            "spec": {"holderIdentity": "n"},
+        }
+        await found.create("leases", lease, N.lease_namespace)
+        await found.settle(31 * SECOND)
+        reply = await found.plane.ask("delete", "nodes", "", "n")
+        assert reply.ok
+        await found.settle(5 * SECOND)
+        assert (await found.plane.ask("get", "leases", N.lease_namespace, "n")).reason == "NotFound"
+
+
+# --- pods ---------------------------------------------------------------------------------------------------
+
+
+async def test_pods_of_a_node_that_is_gone_go_after_its_quarantine() -> None:
+    async with world(["podgc"]) as found:
+        await found.create("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}, "")
+        for name, node in (("stays", "n"), ("goes", "nowhere")):
+            await found.create("pods", pod(name, nodeName=node))
+        await found.settle(55 * SECOND)  # passes at 1, 21, 41, 61: seen at 21, due at 61
+        assert sorted(await found.names("pods")) == ["goes", "stays"]
+        await found.settle(10 * SECOND)
+        assert await found.names("pods") == ["stays"]
+
+
+async def test_finished_pods_beyond_the_threshold_go_oldest_first() -> None:
+    async with world(["podgc"], terminated_pod_gc_threshold=1) as found:
+        for name in ("b", "a", "c"):
+            await found.create("pods", pod(name, nodeName="n"))
+            await found.patch("pods", name, {"status": {"phase": "Succeeded"}}, "status")
+            await found.settle(2 * SECOND)
+        await found.settle(20 * SECOND)
+        assert await found.names("pods") == ["c"]
+
+
+# --- namespaces ---------------------------------------------------------------------------------------------
+
+
+async def test_every_active_namespace_gets_its_account_and_certificate_again_and_again() -> None:
+    async with world(["serviceaccount", "root-ca-cert-publisher"]) as found:
+        await found.create(
+            "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, ""
+        )
+        await found.settle(3 * SECOND)
+
+        async def uids() -> list[str]:
+            account = await found.plane.ask("get", "serviceaccounts", "team", "default")
+            config_map = await found.plane.ask("get", "configmaps", "team", N.config_map_root_ca)
+            assert account.ok
+            assert config_map.ok
+            return [account.obj["metadata"]["uid"], config_map.obj["metadata"]["uid"]]
+
+        before = await uids()
+        assert (await found.plane.ask("delete", "serviceaccounts", "team", "default")).ok
+        assert (await found.plane.ask("delete", "configmaps", "team", N.config_map_root_ca)).ok
+        await found.settle(3 * SECOND)
+        assert not set(before) & set(await uids())
+
+
+async def test_a_namespace_goes_with_everything_in_it_after_its_grace() -> None:
+    async with world(["namespace", "serviceaccount", "root-ca-cert-publisher"]) as found:
+        await found.create(
+            "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, ""
+        )
+        await found.create("configmaps", config("c"), "team")
+        await found.create("pods", pod("p"), "team")
+        assert (await found.plane.ask("delete", "namespaces", "", "team")).ok
+        await found.settle(4 * SECOND)
+        assert await namespace(found, "team") is not None
+        await found.settle(4 * SECOND)
+        assert await namespace(found, "team") is None
+        for resource in ("configmaps", "pods", "serviceaccounts"):
+            reply = await found.plane.ask("list", resource, "team")
+            assert not reply.items
+
+
+async def test_a_namespace_waits_for_a_finalizer_and_says_so() -> None:
+    async with world(["namespace"]) as found:
+        await found.create(
+            "namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, ""
+        )
+        await found.create("configmaps", config("c", finalizers=["example.com/hold"]), "team")
+        assert (await found.plane.ask("delete", "namespaces", "", "team")).ok
+        await found.settle(10 * SECOND)
+        left = await namespace(found, "team")
+        assert left is not None
+        texts = {c["type"]: c["message"] for c in left["status"]["conditions"] if c["status"] == "True"}
+        assert texts == {
+            "NamespaceContentRemaining": "Some resources are remaining: configmaps. has 1 resource instances",
+            "NamespaceFinalizersRemaining": "Some content in the namespace has finalizers remaining: "
+            "example.com/hold in 1 resource instances",
+        }
+        reply = await found.plane.ask(
+            "patch",
+            "configmaps",
+            "team",
+            "c",
+            body={"metadata": {"finalizers": None}},
+            content_type="application/merge-patch+json",
+        )
+        assert reply.ok
+        await found.settle(20 * SECOND)
+        assert await namespace(found, "team") is None
