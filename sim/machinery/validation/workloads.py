@@ -135,7 +135,7 @@ def _counters(status: Obj, keys: tuple[str, ...]) -> Errors:
 
 def _bounded(status: Obj, keys: tuple[str, ...], by: str, detail: str) -> Errors:
     bound = status.get(by, 0)
-    return [invalid(f"status.{key}", status[key], detail) for key in keys if status.get(key, 0) > bound]
+    return [invalid(f"status.{key}", status.get(key, 0), detail) for key in keys if status.get(key, 0) > bound]
 
 
 def status_replica_set(new: Obj, old: Obj) -> Errors:
@@ -149,35 +149,6 @@ def status_replica_set(new: Obj, old: Obj) -> Errors:
     return errors + _bounded(
         status, ("availableReplicas",), "readyReplicas", "cannot be greater than readyReplicas"
     )
-
-
-# --- ReplicationController --------------------------------------------------------------------------------
-
-
-def _controller_spec(spec: Obj) -> Errors:
-    errors = at_least_zero("spec.minReadySeconds", spec.get("minReadySeconds"))
-    selector, given = spec.get("selector"), spec.get("template")
-    if not selector:
-        errors.append(required("spec.selector"))
-    errors += at_least_zero("spec.replicas", spec.get("replicas"))
-    if given is None:
-        return [*errors, required("spec.template")]
-    found = (given.get("metadata") or {}).get("labels")
-    if selector and not matches({"matchLabels": selector}, found):
-        errors.append(invalid("spec.template.metadata.labels", go_map(found), _MISMATCH))
-    errors += template(given, "spec.template")
-    return errors + _always_running(spec, "ReplicationController")
-
-
-def create_controller(obj: Obj) -> Errors:
-    return object_meta(obj["metadata"], True, text.subdomain) + _controller_spec(_spec(obj))
-
-
-def update_controller(new: Obj, old: Obj) -> Errors:
-    if new["metadata"] is old["metadata"] and _spec(new) is _spec(old):
-        return []
-    errors = create_controller(new) + object_meta_update(new["metadata"], old["metadata"])
-    return errors + _controller_spec(_spec(new))
 
 
 # --- Deployment -------------------------------------------------------------------------------------------
