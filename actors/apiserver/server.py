@@ -417,8 +417,9 @@ class ApiServer:
         options = call.options
         verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
         plan = verbs_list.plan_list({k: v for k, v in options.items() if k != "resourceVersion"}, True)
+        how = verbs_delete.checked_options(call)
         listed = yield from verbs_list.list_stored(call, plan, matches)
-        return (yield from verbs_delete.delete_collection(call, listed))
+        return (yield from verbs_delete.delete_collection(call, listed, how))
 
     def _watch(self, call: Call) -> Reply:
         caches = self.caches

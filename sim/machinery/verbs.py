@@ -123,6 +123,8 @@ def tidied(obj: Obj) -> Obj:
     if not metadata:
         return obj
     empty = {name: None for name in _EMPTIED if name in metadata and not metadata[name]}
+    if "selfLink" in metadata:  # RemoveSelfLink: never stored
+        empty["selfLink"] = None
     return with_metadata(obj, **empty) if empty else obj
 
 

@@ -87,6 +87,10 @@ def checked_options(call: Call) -> DeleteOptions:
     except ValueError as error:
         raise internal(f"couldn't get version/kind; json parse error: {error}") from None
     if isinstance(body, dict):
+        kind, version = body.get("kind") or "DeleteOptions", body.get("apiVersion") or "v1"
+        if kind != "DeleteOptions":
+            text = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:100"'
+            raise internal(text)
         call.dry_run = bool(body.get("dryRun"))
     options = options_of(call.request, body)
     if options.policy not in ("", "Foreground", "Background", "Orphan"):
@@ -247,11 +251,10 @@ def _answer(call: Call, item: Item, obj: Obj, stays: bool, options: DeleteOption
     return Reply(code, body=body, warnings=warnings)
 
 
-def delete_collection(call: Call, listed: Reply) -> Steps:
+def delete_collection(call: Call, listed: Reply, options: DeleteOptions) -> Steps:
     """DELETE each item of a list already made; stops at the first refusal but NotFound."""
     assert listed.items is not None
     request = call.request
-    options = checked_options(call)
     for item in listed.items:
         metadata = item.obj["metadata"]
         one = Call(

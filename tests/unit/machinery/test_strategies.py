@@ -1,0 +1,108 @@
+"""What a kind's strategy does to objects on their way in; names and uids."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from sim.ident import NAMES
+from sim.machinery.names_gen import ALPHABET, generated_name, new_uid
+from sim.machinery.strategies import (
+    for_create,
+    for_finalize,
+    for_status,
+    for_update,
+    keep_system_fields,
+    qos_class,
+)
+
+ORCH = NAMES["orch"]
+
+
+def obj(spec: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "x", "uid": "u", "resourceVersion": "1"}, "spec": spec or {}, **more}
+
+
+def test_a_status_given_at_creation_is_dropped_but_a_nodes_is_kept() -> None:
+    given = obj(status={"replicas": 9})
+    assert for_create("replicasets", given, ORCH)["status"] == {"replicas": 0}
+    assert for_create("nodes", given, ORCH)["status"] == {"replicas": 9}
+    assert given["status"] == {"replicas": 9}
+
+
+def test_a_namespace_gets_its_finalizer_and_label_and_loses_them_by_finalize_only() -> None:
+    made = for_create("namespaces", obj(), ORCH)
+    assert made["spec"]["finalizers"] == [ORCH.finalizer_namespace]
+    assert made["metadata"]["labels"] == {ORCH.label_metadata_name: "x"}
+    assert for_update("namespaces", {**made, "spec": {}}, made, ORCH)["spec"] == made["spec"]
+    assert for_finalize({**made, "spec": {}}, made, ORCH)["spec"] == {}
+
+
+@pytest.mark.parametrize(
+    ("plural", "change", "counts"),
+    [
+        ("replicasets", {"spec": {"replicas": 2}}, True),
+        ("replicasets", {"status": {"replicas": 2}}, False),
+        ("deployments", {"annotations": {"a": "b"}}, True),
+        ("replicasets", {"annotations": {"a": "b"}}, False),
+        ("endpointslices", {"labels": {"a": "b"}}, True),
+        ("leases", {"spec": {"holderIdentity": "b"}}, False),
+    ],
+)
+def test_generation_counts_what_the_kind_says(plural: str, change: dict[str, Any], counts: bool) -> None:
+    old = obj({"replicas": 1}, status={})
+    old = {**old, "metadata": {**old["metadata"], "generation": 3}}
+    meta = {k: v for k, v in change.items() if k in ("annotations", "labels")}
+    rest = {k: v for k, v in change.items() if k not in meta}
+    new = {**old, **rest, "metadata": {**old["metadata"], **meta}}
+    assert for_update(plural, new, old, ORCH)["metadata"]["generation"] == (4 if counts else 3)
+
+
+def test_a_status_write_changes_status_and_a_deployments_labels_stay() -> None:
+    old = obj({"replicas": 1}, status={"a": 1})
+    new = {**obj({"replicas": 2}, status={"a": 2}), "metadata": {**old["metadata"], "labels": {"x": "y"}}}
+    done = for_status("deployments", new, old, ORCH)
+    assert (done["spec"], done["status"]) == ({"replicas": 1}, {"a": 2})
+    assert "labels" not in done["metadata"]
+    assert for_status("replicasets", new, old, ORCH)["metadata"]["labels"] == {"x": "y"}
+
+
+def test_system_fields_left_out_or_changed_by_a_client_come_back() -> None:
+    old = obj()
+    old["metadata"] |= {"creationTimestamp": "t", "generation": 2}
+    new = {**old, "metadata": {"name": "x", "generation": 9}}
+    metadata = keep_system_fields(new, old)["metadata"]
+    assert (metadata["uid"], metadata["creationTimestamp"], metadata["generation"]) == ("u", "t", 2)
+    assert keep_system_fields(old, old) is old
+
+
+@pytest.mark.parametrize(
+    ("resources", "wanted"),
+    [
+        ([{}], "BestEffort"),
+        ([{"requests": {"cpu": "1"}}], "Burstable"),
+        (
+            [{"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1Gi"}}],
+            "Guaranteed",
+        ),
+        (
+            [{"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}, {}],
+            "Burstable",
+        ),
+        ([{"requests": {"storage": "1"}}], "BestEffort"),
+    ],
+)
+def test_the_qos_class_follows_requests_and_limits(resources: list[dict[str, Any]], wanted: str) -> None:
+    assert qos_class({"containers": [{"resources": r} for r in resources]}) == wanted
+
+
+def test_generated_names_fit_and_uids_are_version_four() -> None:
+    bits = Random(1).getrandbits
+    name = generated_name("a" * 70, bits)
+    assert len(name) == 63 and all(c in ALPHABET for c in name[58:])
+    uids = [new_uid(bits) for _ in range(50)]
+    assert len(set(uids)) == 50
+    assert all(UUID(uid).version == 4 and str(UUID(uid)) == uid for uid in uids)

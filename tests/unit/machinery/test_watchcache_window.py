@@ -1,0 +1,65 @@
+"""The window of a watch cache grows and shrinks as upstream's ring does; the horizon never goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sim.machinery.store import Change, Item
+from sim.machinery.watchcache import WINDOW_MIN, Horizon, Window
+
+S = 1_000_000
+
+
+def change(rev: int, at_us: int) -> Change:
+    return Change(rev, Item("//pods/a/x", {}, rev, 1), None, False, at_us)
+
+
+def test_a_window_of_quick_events_doubles_and_one_of_slow_events_keeps_its_size() -> None:
+    quick, slow = Window(0), Window(0)
+    for n in range(250):
+        quick.add(change(n + 1, n * 1000))
+        slow.add(change(n + 1, n * 100 * S))
+    assert (quick.capacity, quick.dropped_rev) == (400, 0)
+    assert (slow.capacity, len(slow.changes), slow.dropped_rev) == (WINDOW_MIN, WINDOW_MIN, 150)
+
+
+def test_a_window_that_grew_shrinks_when_its_newest_quarter_spans_too_long() -> None:
+    window = Window(0)
+    for n in range(201):
+        window.add(change(n + 1, n))
+    assert window.capacity == 400
+    for n in range(201, 500):
+        window.add(change(n + 1, n * 10 * S))
+    assert window.capacity < 400
+    assert len(window.changes) <= window.capacity
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0
+
+    def now_us(self) -> int:
+        return self.now
+
+    def call_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+        raise AssertionError("a horizon plans nothing")
+
+    def uniform_us(self, low_us: int, high_us: int) -> int:
+        return low_us
+
+
+def test_a_horizon_never_goes_back_when_its_lag_grows_and_stands_while_frozen() -> None:
+    clock = Clock()
+    horizon = Horizon(clock, 500, 0)
+    clock.now = 10 * S
+    assert horizon.reached_us() == 10 * S - 500
+    horizon.set_lag(5 * S)
+    assert horizon.reached_us() == 10 * S - 500
+    clock.now = 16 * S
+    assert horizon.reached_us() == 11 * S
+    horizon.freeze(True)
+    clock.now = 60 * S
+    assert horizon.reached_us() == 11 * S
+    horizon.freeze(False)
+    assert horizon.reached_us() == 55 * S
