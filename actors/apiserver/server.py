@@ -11,8 +11,8 @@ Holds: `respond` is called exactly once per request; a crash answers every reque
 ends every watch; what was committed stays committed.
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain), pkg/endpoints/handlers.
-Differs  authentication is the transport's business; reads and writes beyond the in-flight limits are refused at
-         once (priority and fairness is not here yet).
+Differs  authentication is the transport's business; requests do not queue for seats (priority and fairness): they
+         are served as they arrive, or refused beyond limits that are off unless set.
 """
 
 from __future__ import annotations
@@ -59,10 +59,14 @@ LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
 
 @dataclass(frozen=True, slots=True)
 class ApiServerOptions:
-    """Flags of a replica that this module goes by."""
+    """Flags of a replica that this module goes by.
 
-    max_requests_inflight: int = 400
-    max_mutating_requests_inflight: int = 200
+    max_...: requests in flight beyond which new ones get 429.  None by default: with priority and fairness, which is on
+    upstream, more requests than seats wait in queues (up to 15 s) and are not refused.
+    """
+
+    max_requests_inflight: int | None = None
+    max_mutating_requests_inflight: int | None = None
     compaction_interval_us: int = 300 * SECOND
     service_cidr: str = "10.0.0.0/24"
     disabled_admission: tuple[str, ...] = ()
@@ -132,8 +136,19 @@ class ApiServer:
 
     @property
     def busy(self) -> bool:
-        """True when a write would be refused for now."""
-        return self._writing >= self.options.max_mutating_requests_inflight
+        """True when one more write would be refused."""
+        bound = self.options.max_mutating_requests_inflight
+        return bound is not None and self._writing >= bound
+
+    def lag(self, by_us: int) -> None:
+        """Fault: let the watch caches of this incarnation trail the storage by so much more than usual."""
+        if self.caches is not None:
+            self.caches.horizon.set_lag(self.options.cache_lag_us + by_us)
+
+    def _overloaded(self, mutating: bool) -> bool:
+        options = self.options
+        bound = options.max_mutating_requests_inflight if mutating else options.max_requests_inflight
+        return bound is not None and (self._writing if mutating else self._reading) > bound
 
     def main(self, ctx: Context) -> None:
         """Start an incarnation: empty caches from the store's present revision on."""
@@ -207,10 +222,7 @@ class ApiServer:
             self._writing += 1
         else:
             self._reading += 1
-        if (
-            self._writing > self.options.max_mutating_requests_inflight
-            or self._reading > self.options.max_requests_inflight
-        ):
+        if self._overloaded(flight.mutating):
             text = "Too many requests, please try again later."
             self._answer(number, Reply(429, body=text, headers={"Retry-After": "1"}), 0)
             return
