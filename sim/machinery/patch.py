@@ -111,7 +111,8 @@ def _go_type(value: Json) -> str:
 
 
 def json_patch(document: Json, patch: Json) -> Json:
-    """The document after all operations of a patch that `check_operations` let pass."""
+    """The document after all operations; `PatchError` at the first that fails."""
+    check_operations(patch)
     for operation in patch or ():
         document = _apply(document, operation or {})
     return document

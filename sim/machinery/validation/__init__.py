@@ -33,7 +33,6 @@ _CREATE: dict[tuple[str, str], Create] = {
     ("", "nodes"): core.create_node,
     ("", "persistentvolumeclaims"): core.create_claim,
     ("", "pods"): pods.create,
-    ("", "replicationcontrollers"): workloads.create_controller,
     ("", "secrets"): core.create_secret,
     ("", "serviceaccounts"): core.create_service_account,
     ("", "services"): network.create_service,
@@ -63,8 +62,6 @@ _UPDATE: dict[tuple[str, str, str], Update] = {
     ("", "pods", ""): pods.update,
     ("", "pods", "ephemeralcontainers"): pods.ephemeral_update,
     ("", "pods", "status"): pods.status_update,
-    ("", "replicationcontrollers", ""): workloads.update_controller,
-    ("", "replicationcontrollers", "status"): workloads.status_replica_set,
     ("", "secrets", ""): core.update_secret,
     ("", "serviceaccounts", ""): core.update_service_account,
     ("", "services", ""): network.update_service,
@@ -87,6 +84,10 @@ _UPDATE: dict[tuple[str, str, str], Update] = {
 }
 
 
+# Parts of metadata whose change has the whole of it looked at again.
+_WHOLE = ("labels", "annotations", "ownerReferences", "finalizers", "name", "namespace", "generation")
+
+
 def validate_create(resource: Resource, obj: Obj) -> Errors:
     """What is wrong with a new object: the kind's own rules, and the generic ones once those hold."""
     rule = _CREATE.get((resource.short_group, resource.plural))
@@ -99,6 +100,9 @@ def validate_update(resource: Resource, new: Obj, old: Obj, subresource: str = "
     """What is wrong with a change.  Quirk: errors of metadata come from the generic rules and the kind's own."""
     if new is old:
         return []
-    errors = object_meta_update(new["metadata"], old["metadata"], core=False)
+    after, before = new["metadata"], old["metadata"]
+    errors = object_meta_update(after, before, core=False)
+    if any(after.get(key) is not before.get(key) for key in _WHOLE):
+        errors = object_meta(after, resource.namespaced, text.segment, core=False) + errors
     rule = _UPDATE.get((resource.short_group, resource.plural, subresource))
     return errors if rule is None else errors + rule(new, old)

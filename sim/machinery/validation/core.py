@@ -302,7 +302,7 @@ def _kept_immutable(new: Obj, old: Obj, keys: tuple[str, ...]) -> Errors:
 def update_config_map(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     errors += _kept_immutable(new, old, ("data", "binaryData"))
-    return errors + create_config_map(new) * 2
+    return errors + create_config_map(new)
 
 
 _TYPES = {

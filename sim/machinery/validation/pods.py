@@ -250,7 +250,21 @@ def _whole(obj: Obj, spec: Obj) -> Errors:
     errors = object_meta(metadata, True, text.subdomain)
     errors += _annotations(metadata, spec, "metadata.annotations")
     errors += pod_spec(spec, "spec")
-    return errors + _pod_only(spec)
+    return errors + _pod_only(spec) + _claims(metadata, spec)
+
+
+def _claims(metadata: Obj, spec: Obj) -> Errors:
+    """A volume's own claim is named after the pod; no other volume may mount it."""
+    given = spec.get("volumes") or ()
+    made = [f"{metadata.get('name', '')}-{v.get('name', '')}" for v in given if "ephemeral" in v]
+    if not made:
+        return []
+    detail = "must not reference a PVC that gets created for an ephemeral volume"
+    return [
+        invalid(f"spec.volumes[{i}].persistentVolumeClaim.claimName", name, detail)
+        for i, volume in enumerate(given)
+        if (name := (volume.get("persistentVolumeClaim") or {}).get("claimName")) in made
+    ]
 
 
 _only: IdentityMemo[tuple[Errors]] = IdentityMemo()
@@ -275,10 +289,22 @@ def _find_pod_only(spec: Obj) -> Errors:
                     errors.append(forbidden(at, detail))
     for kind in ("containers", "initContainers"):
         for i, container in enumerate(spec.get(kind) or ()):
-            image = container.get("image", "")
-            if image != image.strip():
-                detail = "must not have leading or trailing whitespace"
-                errors.append(invalid(f"spec.{kind}[{i}].image", image, detail))
+            errors += _image_space(container.get("image", ""), f"spec.{kind}[{i}].image")
+    return errors
+
+
+def _image_space(image: str, field: str) -> Errors:
+    if image == image.strip():
+        return []
+    return [invalid(field, image, "must not have leading or trailing whitespace")]
+
+
+def _images(given: Any, field: str) -> Errors:
+    """Images once more: the one part of a container that an update may change."""
+    errors: Errors = []
+    for i, container in enumerate(given):
+        image, at = container.get("image", ""), f"{field}[{i}].image"
+        errors += _image_space(image, at) if image.strip() else [required(at)]
     return errors
 
 
@@ -287,7 +313,7 @@ def update(new: Obj, old: Obj) -> Errors:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     if spec is before and new["metadata"] is old["metadata"]:
         return errors
-    errors += _whole(new, spec) * 2 + _annotations_update(new["metadata"], old["metadata"])
+    errors += _whole(new, spec) + _annotations_update(new["metadata"], old["metadata"])
     if spec is before:
         return errors
     return errors + _spec_update(spec, before)
@@ -324,6 +350,7 @@ def _spec_update(spec: Obj, before: Obj) -> Errors:
         if len(spec.get(kind) or ()) != len(before.get(kind) or ()):
             errors.append(forbidden(f"spec.{kind}", "pod updates may not add or remove containers"))
             return errors
+        errors += _images(spec.get(kind) or (), f"spec.{kind}")
     errors += _deadline_update(spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds"))
     errors += _tolerations_update(spec.get("tolerations") or [], before.get("tolerations") or [])
     if _fixed(spec, before) != _fixed(before, before):
@@ -334,6 +361,8 @@ def _spec_update(spec: Obj, before: Obj) -> Errors:
 def _deadline_update(new: Any, old: Any) -> Errors:
     field = "spec.activeDeadlineSeconds"
     if new is not None:
+        if not 0 <= new <= 2147483647:
+            return [invalid(field, new, "must be between 0 and 2147483647, inclusive")]
         if old is not None and new > old:
             return [invalid(field, new, "must be less than or equal to previous value")]
         return []

@@ -27,6 +27,7 @@ from sim.machinery.verbs_call import Call, Refusal, Registry, bad_request
 GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden"
 USER = UserInfo("admin", ("system:masters",))
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
+UID = re.compile(r"<uid:\d+>|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
@@ -154,13 +155,17 @@ def differences(transcript: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
 def _said(code: int, body: Any, namespace: str = "") -> tuple[Any, ...]:
     if code < 400 or not isinstance(body, dict):
         return (code,)
-    message = TIME.sub("<time>", body.get("message", ""))
+    message = _plain(body.get("message", ""))
     causes = (body.get("details") or {}).get("causes") or ()
-    listed = sorted((c.get("field", ""), TIME.sub("<time>", c.get("message", ""))) for c in causes)
+    listed = sorted((c.get("field", ""), _plain(c.get("message", ""))) for c in causes)
     said = (code, body.get("reason", ""), message, listed)
     if namespace:
-        quoted = f'"{namespace}'
-        text = json.dumps(said).replace(json.dumps(quoted)[1:-1], json.dumps('"<ns>')[1:-1])
+        text = json.dumps(said).replace(namespace, "<ns>")
         code, reason, message, pairs = json.loads(text)
         said = (code, reason, message, [tuple(p) for p in pairs])
     return said
+
+
+def _plain(text: str) -> str:
+    """Without what differs from run to run, and without the storage's own key prefix."""
+    return UID.sub("<uid>", TIME.sub("<time>", text)).replace("Key: /registry/", "Key: /")

@@ -1,0 +1,33 @@
+"""Recorded answers as oracles: refusals of POST, PUT and PATCH by code, reason, message and causes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.machinery.golden_api import GOLDEN, differences, transcripts
+
+# (agreeing steps, compared steps): only ever raised.  What is missing is named beside it.
+AGREED = {
+    "20-validation-metadata.json": (130, 133),  # resourceVersion on create, kind changed by a patch
+    "20-validation-pods.json": (192, 194),
+    "20-validation-workloads.json": (70, 88),  # ReplicationController; an object without spec isn't defaulted
+    "20-validation-cluster.json": (35, 44),  # events.k8s.io names its group
+    "20-validation-network.json": (62, 70),  # dual stack; fields a change of type clears
+    "20-validation-storage.json": (21, 21),
+    "20-validation-types.json": (97, 107),  # patches
+}
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="the recordings are not beside the checkout")
+@pytest.mark.parametrize("file", sorted(AGREED))
+@pytest.mark.slow
+def test_recorded_refusals_are_ours_too(file: str) -> None:
+    agreed, wrong = 0, []
+    for transcript in transcripts(file):
+        for asked, wanted, got in differences(transcript):
+            if wanted == got:
+                agreed += 1
+            else:
+                wrong.append(f"{transcript['id']}: {asked[:120]}\n  wanted {wanted}\n  got    {got}")
+    floor, _ = AGREED[file]
+    assert agreed >= floor, "\n".join(wrong)
