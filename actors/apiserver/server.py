@@ -90,12 +90,15 @@ class AllowAll:
 class _Flight:
     """One request being served."""
 
-    __slots__ = ("call", "mutating", "request", "respond", "server", "steps")
+    __slots__ = ("at_once", "call", "mutating", "request", "respond", "server", "steps")
 
-    def __init__(self, server: ApiServer, request: Request, respond: Callable[[Reply], None]) -> None:
+    def __init__(
+        self, server: ApiServer, request: Request, respond: Callable[[Reply], None], at_once: bool
+    ) -> None:
         self.server = server
         self.request = request
         self.respond: Callable[[Reply], None] | None = respond
+        self.at_once = at_once
         self.mutating = request.verb not in READS
         self.steps: Steps | None = None
         self.call: Call | None = None
@@ -139,11 +142,6 @@ class ApiServer:
         """True when one more write would be refused."""
         bound = self.options.max_mutating_requests_inflight
         return bound is not None and self._writing >= bound
-
-    def lag(self, by_us: int) -> None:
-        """Fault: let the watch caches of this incarnation trail the storage by so much more than usual."""
-        if self.caches is not None:
-            self.caches.horizon.set_lag(self.options.cache_lag_us + by_us)
 
     def _overloaded(self, mutating: bool) -> bool:
         options = self.options
@@ -199,12 +197,13 @@ class ApiServer:
 
     # --- requests -----------------------------------------------------------------------------------------
 
-    def handle(self, request: Request, respond: Callable[[Reply], None]) -> None:
+    def handle(self, request: Request, respond: Callable[[Reply], None], at_once: bool = False) -> None:
+        """at_once: put the reply off by no latency, for those outside virtual time, which may stand still."""
         ctx = self.ctx
         if ctx is None:
             respond(Reply(0, lost=LOST_REFUSED))
             return
-        flight = _Flight(self, request, respond)
+        flight = _Flight(self, request, respond, at_once)
         self._flown = number = self._flown + 1
         self._flights[number] = flight
         if ctx.state is State.RUNNING:
@@ -298,9 +297,10 @@ class ApiServer:
             self._answer(number, Refusal.of(status.timeout(text)).reply(), 0)
 
     def _answer(self, number: int, reply: Reply, delay_us: int) -> None:
-        if number not in self._flights:
+        flight = self._flights.get(number)
+        if flight is None:
             return
-        if delay_us:
+        if delay_us and not flight.at_once:
             self.kernel.call_later(delay_us, self._deliver, (number, reply))
         else:
             self._deliver((number, reply))
