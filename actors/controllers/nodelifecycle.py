@@ -215,23 +215,25 @@ class NodeLifecycle:
             first = self._order.randrange(len(health_list))
             health_list = health_list[first:] + health_list[:first]
         grace_us = self._options.node_monitor_grace_period_us
-        nodes, leases = dict(self._nodes.objects), self._leases.objects  # leases are read live, nodes are not
-        now_us = self._ctx.now_us() + self._owed_us
+        nodes = dict(self._nodes.objects)  # as at the start of the pass; leases are read live
+        lease_of, node_of = self._leases.objects.get, nodes.get
+        begun_us = self._ctx.now_us()
+        owed_us = self._owed_us
         for health in health_list:
-            self._owed_us += cost_us
-            now_us += cost_us
-            lease = leases.get(health.lease_key)
-            node = nodes.get(health.name)
+            owed_us += cost_us
+            lease = lease_of(health.lease_key)
+            node = node_of(health.name)
             if health.quiet and node is health.node:
                 if lease is not health.lease and lease is not None and newer(lease, health.lease):
                     health.lease = lease
-                    health.probe_us = now_us
-                if now_us - health.probe_us <= grace_us:
+                    health.probe_us = begun_us + owed_us
+                if begun_us + owed_us - health.probe_us <= grace_us:
                     continue
             if node is not None:
+                self._owed_us = owed_us
                 await self._look(health, node, lease)
-                leases = self._leases.objects
-                now_us = self._ctx.now_us() + self._owed_us
+                lease_of, begun_us, owed_us = self._leases.objects.get, self._ctx.now_us(), self._owed_us
+        self._owed_us = owed_us
         await self._pay()
         await self._handle_disruption(list(nodes.values()))
 

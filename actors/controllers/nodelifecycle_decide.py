@@ -90,7 +90,7 @@ def newer(lease: Obj, than: Obj | None) -> bool:
     if than is None:
         return True
     # six digits and "Z" always (MicroTime): text order is time order
-    return str(lease["spec"].get("renewTime") or "") > str(than["spec"].get("renewTime") or "")
+    return (lease["spec"].get("renewTime") or "") > (than["spec"].get("renewTime") or "")
 
 
 def listen(health: Health, ready: Obj | None, lease: Obj | None, now_us: int, created_us: int) -> None:

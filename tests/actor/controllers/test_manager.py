@@ -1,0 +1,102 @@
+"""The controller manager as a process: it leads or waits, exits when it lost its lease, and forgets everything."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from actors.controllers.manager import controller_manager_main
+from actors.controllers.shell import Env
+from sim.client import Channel
+from sim.ident import NAMES
+from sim.kernel import Rule
+from sim.machinery.api import Endpoint
+from sim.options.controller_manager import parse_controller_manager
+from sim.units import SECOND
+from tests.actor.apiserver.cluster import SCHEME, Plane, plane
+
+N = NAMES["orch"]
+HOSTS = ("cm-0", "cm-1")
+
+
+class Pair:
+    """Two controller managers whose loops only note when they start."""
+
+    def __init__(self, control: Plane, given: dict[str, object]) -> None:
+        self.plane = control
+        self.started: list[tuple[int, str, str, int]] = []  # (when, process, loop, incarnation)
+        servers: dict[str, Endpoint] = {control.server.name: control.server}
+        main = controller_manager_main(
+            SCHEME,
+            lambda ctx: [Channel(ctx, ctx.name, servers, control.server.name)],
+            parse_controller_manager(given),
+            loops={"podgc": self._note("podgc"), "namespace": self._note("namespace")},
+        )
+        self.actors = [control.supervisor.add(host, main, restart_us=SECOND) for host in HOSTS]
+
+    def _note(self, loop: str):  # type: ignore[no-untyped-def]
+        async def start(env: Env) -> None:
+            self.started.append((env.ctx.kernel.now_us, env.ctx.name, loop, env.ctx.incarnation))
+
+        return start
+
+    @property
+    def leader(self) -> str:
+        return self.started[-1][1]
+
+    async def holder(self) -> str:
+        reply = await self.plane.ask("get", "leases", N.system_namespace, N.lease_controller_manager)
+        return str(reply.obj["spec"]["holderIdentity"])
+
+
+@asynccontextmanager
+async def pair(**given: object) -> AsyncIterator[Pair]:
+    async with plane() as control:
+        found = Pair(control, {name.replace("_", "-"): value for name, value in given.items()})
+        await control.run(3 * SECOND)
+        yield found
+
+
+async def test_only_the_leader_starts_its_loops() -> None:
+    async with pair() as found:
+        await found.plane.run(60 * SECOND)
+        assert sorted(loop for _, _, loop, _ in found.started) == ["namespace", "podgc"]
+        assert len({host for _, host, _, _ in found.started}) == 1
+        assert (await found.holder()).startswith(f"{found.leader}_")
+
+
+async def test_a_killed_leader_is_replaced_after_its_lease_ran_out() -> None:
+    async with pair() as found:
+        first, killed_us = found.leader, found.plane.kernel.now_us
+        found.plane.supervisor[first].crash()
+        await found.plane.run(30 * SECOND)
+        assert found.leader != first
+        assert 13 * SECOND <= found.started[-1][0] - killed_us <= 23.8 * SECOND
+
+
+async def test_a_leader_cut_off_exits_before_another_leads_and_comes_back_with_nothing() -> None:
+    async with pair() as found:
+        first = found.leader
+        network = found.plane.kernel.network
+        network.impose(Rule("cut", frozenset([first]), None, cut=True))
+        actor = found.plane.supervisor[first]
+        while actor.incarnations == 1:
+            await found.plane.run(SECOND // 10)
+        assert found.leader == first  # nobody else leads yet
+        await found.plane.run(15 * SECOND)
+        assert found.leader != first
+        network.lift("cut")
+        found.plane.supervisor[found.leader].crash()
+        await found.plane.run(40 * SECOND)
+        assert found.started[-1][1:] == (first, found.started[-1][2], 2)
+
+
+async def test_loops_switched_off_do_not_start_and_the_others_keep_their_interval() -> None:
+    async with pair(controllers="*,-podgc", leader_elect=False) as found:
+        assert sorted(host for _, host, loop, _ in found.started if loop == "namespace") == list(HOSTS)
+        assert not [loop for _, _, loop, _ in found.started if loop == "podgc"]
+    async with pair(controller_start_interval="10s", leader_elect=False) as found:
+        await found.plane.run(30 * SECOND)
+        for host in HOSTS:
+            first, second = [at for at, name, _, _ in found.started if name == host]
+            assert 10 * SECOND <= second - first <= 20 * SECOND
