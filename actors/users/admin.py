@@ -133,6 +133,11 @@ class Admin:
     async def _apply(self, obj: Obj) -> None:
         resource = self._scheme.by_kind(obj["apiVersion"], obj["kind"])
         meta = obj["metadata"]
+        if resource is None:
+            self._note(
+                "apply", f"{obj['kind']}/{meta['name']}", f"no kind {obj['kind']} in {obj['apiVersion']}"
+            )
+            return
         namespace = meta.get("namespace", "default") if resource.namespaced else ""
         whole = {**obj, "metadata": {**meta, "namespace": namespace}} if resource.namespaced else dict(obj)
         reply = await self.client.create(resource, namespace, whole)

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from actors.users import ApplyAll, Cordon, DeleteAll, Drain, ScaleTo
 from sim.app.cluster import Cluster
-from sim.kernel import Rule
+from sim.kernel import Actor, Rule
 from sim.scenario import plan
 from sim.scenario.plan import Action, PlannedStep
 
@@ -147,7 +147,7 @@ class Director:
             if what == "crash":
                 actor.crash("killed")
                 if amount_us is not None:
-                    self.kernel.call_later(amount_us, lambda _, actor=actor: actor.start())
+                    self.kernel.call_later(amount_us, _start, actor)
             elif what == "stall":
                 actor.pause()
             elif what == "slow":
@@ -174,6 +174,10 @@ class Director:
                 clock.set(self.kernel.now_us, offset_us=0, drift_ppm=0)
 
         return undo
+
+
+def _start(actor: Actor) -> None:
+    actor.start()
 
 
 def _detail(action: Action) -> dict[str, Any]:

@@ -26,7 +26,9 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
     names = NAMES[plan.naming]
     if plan.api_server.flags:
         flag = next(iter(plan.api_server.flags))
-        raise InputError(f"the API server's option {flag} has no effect yet", plan.api_server.place, "leave it out")
+        raise InputError(
+            f"the API server's option {flag} has no effect yet", plan.api_server.place, "leave it out"
+        )
     manager, scheduler = plan.controller_manager, plan.scheduler
     of_group: dict[int, NodeAgentOptions] = {}
     nodes = {}

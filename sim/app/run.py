@@ -11,7 +11,7 @@ from typing import Any
 import trio
 
 from sim import __version__
-from sim.app.cluster import Cluster
+from sim.app.cluster import Cluster, rare_collection
 from sim.app.director import Director
 from sim.check import Checker, Verdict, World, build
 from sim.check.expect import Expectation
@@ -20,6 +20,11 @@ from sim.ident import NAMES
 from sim.kernel import Trace
 from sim.report import Timeline
 from sim.scenario.plan import Plan
+from sim.units import SECOND
+
+
+# A scenario's objects are applied when its machines, started within `boot_us`, have had time to be Ready.
+SETTLE_US = 5 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +91,30 @@ async def run_plan(
     trace = Trace(trace_file, header)
     started = perf_counter()
     try:
-        async with Cluster(plan.cluster, seed=seed, trace=trace) as cluster, trio.open_nursery() as beside:
-            checker = Checker(World(cluster.names), expectations)
-            timeline = Timeline(cluster.names)
-            cluster.observe(checker.see)
-            cluster.observe(timeline.see)
+        with rare_collection():
+            async with (
+                Cluster(plan.cluster, seed=seed, trace=trace) as cluster,
+                trio.open_nursery() as beside,
+            ):
+                checker = Checker(World(cluster.names), expectations)
+                timeline = Timeline(cluster.names)
+                cluster.observe(checker.see)
+                cluster.observe(timeline.see)
 
-            def on_step(name: str, kind: str, at_us: int) -> None:
-                checker.step(name, kind, at_us)
-                timeline.step(name, kind, at_us)
+                def on_step(name: str, kind: str, at_us: int) -> None:
+                    checker.step(name, kind, at_us)
+                    timeline.step(name, kind, at_us)
 
-            director = Director(cluster, on_step)
-            director.schedule(plan.steps)
-            cluster.apply(*plan.objects)
-            if watch is not None:
-                beside.start_soon(watch, cluster)
-            await cluster.run_until(plan.duration_us)
-            beside.cancel_scope.cancel()
-            steps = cluster.kernel.steps
+                director = Director(cluster, on_step)
+                director.schedule(plan.steps)
+                boot_us = plan.cluster.boot_us
+                await cluster.run_until(boot_us + SETTLE_US if boot_us else 0)
+                cluster.apply(*plan.objects)
+                if watch is not None:
+                    beside.start_soon(watch, cluster)
+                await cluster.run_until(plan.duration_us)
+                beside.cancel_scope.cancel()
+                steps = cluster.kernel.steps
         return Result(
             plan.name,
             seed,

@@ -91,7 +91,15 @@ ROWS = (
     ),
     Row("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short=("pvc",), subs=(_STATUS,)),
     Row("", "v1", "pods", "Pod", short=("po",), categories=("all",), subs=_POD_SUBS),
-    Row("", "v1", "replicationcontrollers", "ReplicationController", short=("rc",), categories=("all",), subs=(_SCALE, _STATUS)),  # fmt: skip
+    Row(
+        "",
+        "v1",
+        "replicationcontrollers",
+        "ReplicationController",
+        short=("rc",),
+        categories=("all",),
+        subs=(_SCALE, _STATUS),
+    ),
     Row("", "v1", "secrets", "Secret"),
     Row(
         "",
@@ -112,15 +120,41 @@ ROWS = (
     ),
     Row("apps", "v1", "controllerrevisions", "ControllerRevision"),
     Row("apps", "v1", "daemonsets", "DaemonSet", short=("ds",), categories=("all",), subs=(_STATUS,)),
-    Row("apps", "v1", "deployments", "Deployment", short=("deploy",), categories=("all",), subs=(_SCALE, _STATUS)),
-    Row("apps", "v1", "replicasets", "ReplicaSet", short=("rs",), categories=("all",), subs=(_SCALE, _STATUS)),
-    Row("apps", "v1", "statefulsets", "StatefulSet", short=("sts",), categories=("all",), subs=(_SCALE, _STATUS)),
+    Row(
+        "apps",
+        "v1",
+        "deployments",
+        "Deployment",
+        short=("deploy",),
+        categories=("all",),
+        subs=(_SCALE, _STATUS),
+    ),
+    Row(
+        "apps", "v1", "replicasets", "ReplicaSet", short=("rs",), categories=("all",), subs=(_SCALE, _STATUS)
+    ),
+    Row(
+        "apps",
+        "v1",
+        "statefulsets",
+        "StatefulSet",
+        short=("sts",),
+        categories=("all",),
+        subs=(_SCALE, _STATUS),
+    ),
     Row("events", "v1", "events", "Event", short=("ev",), stored_in="", stored_version="v1"),
-    Row("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short=("pdb",), subs=(_STATUS,), stored_version="v1beta1"),
+    Row(
+        "policy",
+        "v1",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        short=("pdb",),
+        subs=(_STATUS,),
+        stored_version="v1beta1",
+    ),
     Row("scheduling", "v1", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",)),
     Row("coordination", "v1", "leases", "Lease"),
     Row("discovery", "v1", "endpointslices", "EndpointSlice", stored_version="v1beta1"),
-)  # fmt: skip
+)
 
 # groupPriorityMinimum of each group, versionPriority of each version in it.
 GROUP_PRIORITIES = {

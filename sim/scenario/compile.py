@@ -20,6 +20,7 @@ from msgspec import UNSET
 
 from sim.errors import InputError
 from sim.ident import NAMES
+from sim.machinery.scheme import Scheme
 from sim.scenario import schema
 from sim.scenario.actions import Known, plan_action
 from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan, Plan, PlannedExpectation, PlannedStep
@@ -100,7 +101,9 @@ class _Compiler:
             owner = _struct_at(schema.Scenario, path)
             remedy = _suggestion(unknown["name"], owner.__struct_encode_fields__ if owner else ())
             path.append(unknown["name"])
-            raise InputError(f"unknown field {unknown['name']!r}", self.document.key_place(tuple(path)), remedy)
+            raise InputError(
+                f"unknown field {unknown['name']!r}", self.document.key_place(tuple(path)), remedy
+            )
         if message.startswith("Invalid enum value"):
             remedy = _choices(schema.Scenario, path)
         return self.document.error(tuple(path), message[0].lower() + message[1:], remedy)
@@ -157,6 +160,7 @@ class _Compiler:
             controller_manager=component(cluster.controller_manager, "controllerManager"),
             scheduler=component(cluster.scheduler, "scheduler"),
             latency_us=self.latency(cluster.latency, ("spec", "cluster", "latency")),
+            boot_us=self.duration(cluster.boot, ("spec", "cluster", "boot")),
         )
 
     def _group(self, group: schema.NodeGroup, path: tuple[str | int, ...]) -> Iterable[NodePlan]:
@@ -206,6 +210,14 @@ class _Compiler:
             raise document.error((*path, "metadata"), "the object has no metadata.name")
         translated = translate(value, naming)
         assert isinstance(translated, dict)
+        scheme = Scheme(NAMES[naming])
+        if scheme.by_kind(translated["apiVersion"], translated["kind"]) is None:
+            kinds = sorted(resource.kind for resource in scheme.resources if "create" in resource.verbs)
+            raise document.error(
+                (*path, "kind"),
+                f"there is no kind {value['kind']} in {value['apiVersion']}",
+                _suggestion(value["kind"], kinds),
+            )
         return translated
 
     # --- timeline and expectations ------------------------------------------------------------------------

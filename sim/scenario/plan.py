@@ -36,12 +36,15 @@ class ComponentPlan:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
+    """boot_us: nodes, controller managers and schedulers start at random instants within it (0: all at once)."""
+
     naming: str = "orch"
     nodes: tuple[NodePlan, ...] = ()
     api_server: ComponentPlan = ComponentPlan()
     controller_manager: ComponentPlan = ComponentPlan()
     scheduler: ComponentPlan = ComponentPlan()
     latency_us: tuple[int, int] | None = None
+    boot_us: int = 0
 
 
 # --- actions ------------------------------------------------------------------------------------------------

@@ -63,6 +63,8 @@ class Cluster(_Strict):
     scheduler: Component = msgspec.field(default_factory=Component)
     latency: str | None = None
     """One-way delay between hosts, "500us" or "200us..2ms"."""
+    boot: str = "10s"
+    """Machines come up at random instants within this time, so that their loops have random phases."""
 
 
 # --- timeline -----------------------------------------------------------------------------------------------

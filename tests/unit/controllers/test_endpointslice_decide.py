@@ -12,7 +12,7 @@ WANTED = Wanted(SERVICE, {"uid": "u"}, {"l": "1"}, None, "trigger", 3)
 
 
 def endpoint(name: str, ready: bool = True) -> Obj:
-    return {"addresses": [name], "conditions": {"ready": ready}, "targetRef": {"name": name}}
+    return {"addresses": [name], "conditions": {"ready": ready}, "targetRef": {"uid": name}}
 
 
 def piece(name: str, *endpoints: str) -> Obj:
@@ -26,7 +26,7 @@ def piece(name: str, *endpoints: str) -> Obj:
 
 
 def run(existing: list[Obj], *names: str) -> Changes:
-    pool: Pool = {((n,), "", "", n, ""): endpoint(n) for n in names}
+    pool: Pool = {(n, "", n): endpoint(n) for n in names}
     groups: Groups = {repr(PORTS): (PORTS, pool)} if names else {}
     return reconcile(WANTED, groups, existing, "IPv4")
 

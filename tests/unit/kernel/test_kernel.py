@@ -136,7 +136,7 @@ async def test_a_paced_kernel_keeps_to_the_wall_clock() -> None:
         started = trio.current_time()
         kernel.call_at(3_000_000, lambda _: None)
         await kernel.run_until(5_000_000)
-        assert 0.045 <= trio.current_time() - started
+        assert trio.current_time() - started >= 0.045
 
 
 async def test_standstill_names_what_every_task_waits_for() -> None:

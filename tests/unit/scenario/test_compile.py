@@ -98,6 +98,14 @@ def test_bad_input_is_one_error_with_its_place(folder: Path, change: tuple[str, 
     assert "s.yaml" in str(caught.value)
 
 
+def test_a_manifest_of_no_known_kind_is_refused_where_it_stands(folder: Path) -> None:
+    (folder / "web.yaml").write_text(WEB.replace("Deployment", "Deploiment"))
+    with pytest.raises(
+        InputError, match=r"web.yaml:2:7: there is no kind Deploiment in apps/v1 .did you mean 'Deployment'"
+    ):
+        plan_of(folder, GOOD)
+
+
 def test_a_yaml_bomb_is_refused_quickly(folder: Path) -> None:
     rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
