@@ -12,11 +12,6 @@ from sim.machinery.api import Obj
 CLIENT = "root-ca-cert-publisher"
 WORKERS = 1
 DATA_KEY = "ca.crt"
-DESCRIPTION = (
-    "Contains a CA bundle that can be used to verify the {short}-apiserver when using internal endpoints such as "
-    "the internal service IP or {short}rnetes.default.svc. No other usage is guaranteed across distributions of "
-    "{product} clusters."
-)
 
 
 async def start(env: Env) -> None:
@@ -33,13 +28,13 @@ class CertificatePublisher:
         names = env.names
         self._name = names.config_map_root_ca
         self._annotation = f"{names.domain}/description"
-        service = f"{names.apiserver_service}.default.svc"
-        self._wanted = {
-            "data": {DATA_KEY: env.root_ca},
-            "description": "Contains a CA bundle that can be used to verify the "
-            f"{names.component('apiserver')} when using internal endpoints such as the internal service IP or "
-            f"{service}. No other usage is guaranteed across distributions of {names.product.capitalize()} clusters.",
-        }
+        self._data = {DATA_KEY: env.root_ca}
+        self._description = (
+            f"Contains a CA bundle that can be used to verify the {names.component('apiserver')} when using "
+            "internal endpoints such as the internal service IP or "
+            f"{names.apiserver_service}.default.svc. No other usage is guaranteed across distributions of "
+            f"{names.product.capitalize()} clusters."
+        )
 
     async def run(self) -> None:
         self._namespaces.on(add=self._namespace_changed, update=lambda _, new: self._namespace_changed(new))
@@ -64,22 +59,22 @@ class CertificatePublisher:
                 "metadata": {
                     "name": self._name,
                     "namespace": key,
-                    "annotations": {self._annotation: self._wanted["description"]},
+                    "annotations": {self._annotation: self._description},
                 },
-                "data": self._wanted["data"],
+                "data": self._data,
             }
             reply = await self._client.create("configmaps", key, new)
             # the namespace may end, or may have ended, meanwhile
             gone = is_terminating(reply) or reply.reason == "NotFound"
             return None if reply.ok or gone else reply.message
         annotations = old["metadata"].get("annotations") or {}
-        if old.get("data") == self._wanted["data"] and annotations.get(self._annotation):
+        if old.get("data") == self._data and annotations.get(self._annotation):
             return None
-        annotations = {**annotations, self._annotation: self._wanted["description"]}
+        annotations = {**annotations, self._annotation: self._description}
         new = {
             **old,
             "metadata": {**old["metadata"], "annotations": annotations},
-            "data": self._wanted["data"],
+            "data": self._data,
         }
         reply = await self._client.update("configmaps", new)
         return None if reply.ok else reply.message
