@@ -1,0 +1,282 @@
+"""Reaching API servers over sockets: a `Transport` for clients whose server runs elsewhere.
+
+Turns requests of this kernel's actors into messages on one connection per server address, shared by all of them, and
+what comes back into operations at this kernel's gate: replies, watch events, the loss of the connection.  So a
+process of controllers or node agents can be replayed from its journal without any server.
+
+Holds: every request gets one reply, or "ConnectionRefused" (nobody answered the dial) or "ConnectionReset" (the
+connection went while it was open); a watch ends with its connection; nothing is delivered within `send`; an
+actor that does not read its watch holds up nobody else and loses the watch at BACKLOG_MAX events.
+
+Mirrors  client-go v1.25 transport, as `sim.client.channel` does for simulated links.
+Differs  the delay is the real network's; there is no hot lane, heartbeats go as ordinary requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from sim.kernel import Context, Kernel
+from sim.machinery import status
+from sim.machinery.api import Reply, Request, WatchEvent
+from sim.wire import frames, websocket
+from sim.wire.sockets import Outbox, Pipe, PipeBrokenError, parse_address
+
+REFUSED, RESET = "ConnectionRefused", "ConnectionReset"
+OPERATION = "socket"
+MESSAGE, LOST = "message", "lost"
+CALLS_MAX = 10_000  # open at a time on one connection; the next is refused
+BACKLOG_MAX = 10_000  # events that came on one watch and that nobody took
+CLOSE_S = 5
+
+
+class SocketClients:
+    """The connections of one kernel.  nursery: where they live; None in a replay, which needs none."""
+
+    def __init__(self, kernel: Kernel, nursery: trio.Nursery | None) -> None:
+        self.kernel = kernel
+        self.nursery = nursery
+        self.kind = kernel.kind("connection", "server", "peer", "what", "reason")
+        self._links: dict[str, Link] = {}
+        self._by_number: list[Link] = []
+        kernel.gate.handle(OPERATION, self._enter)
+
+    def transport(self, ctx: Context, url: str) -> SocketTransport:
+        """The way of one actor's incarnation to the server at an address (see `parse_address`)."""
+        link = self._links.get(url)
+        if link is None:
+            parse_address(url)
+            link = self._links[url] = Link(self, url, len(self._by_number))
+            self._by_number.append(link)
+        return SocketTransport(ctx, link)
+
+    def _enter(self, payload: Any, done: Callable[[Any], None]) -> None:
+        number, what, data = payload
+        done(None)
+        link = self._by_number[number]
+        if what == MESSAGE:
+            link.take(data)
+        else:
+            link.lose(*data)
+
+
+class _Call:
+    """A request without its reply yet.  parts: of the list that is its answer."""
+
+    __slots__ = ("on_reply", "parts", "transport")
+
+    def __init__(self, transport: SocketTransport, on_reply: Callable[[Reply], None]) -> None:
+        self.transport = transport
+        self.on_reply = on_reply
+        self.parts: list[frames.WireItem] = []
+
+
+class Link:
+    """The connection to one address: dialled when there is something to send, again after it was lost."""
+
+    def __init__(self, clients: SocketClients, url: str, number: int) -> None:
+        self.url = url
+        self.watches: dict[int, SocketWatch] = {}
+        self._clients = clients
+        self._number = number
+        self._calls: dict[int, _Call] = {}
+        self._newest = 0  # call
+        self._outbox: Outbox | None = None  # of the present connection or dial
+        self._scope: trio.CancelScope | None = None
+
+    # --- in the simulation --------------------------------------------------------------------------------
+
+    def send(self, transport: SocketTransport, request: Request, on_reply: Callable[[Reply], None]) -> None:
+        self._newest = number = self._newest + 1
+        body = frames.ask(number, request)
+        refusal = None
+        if len(body) > frames.ASK_MAX:
+            refusal = Reply(413, body=status.too_large())
+        elif len(self._calls) >= CALLS_MAX:
+            refusal = Reply(0, lost=REFUSED)
+        if refusal is not None:
+            transport.ctx.kernel.call_later(0, lambda _: transport.ctx.run(on_reply, refusal))
+            return
+        self._calls[number] = _Call(transport, on_reply)
+        self._put(body)
+
+    def stop(self, call: int) -> None:
+        if self.watches.pop(call, None) is not None:
+            self._put(frames.stop(call))
+
+    def take(self, body: bytes) -> None:
+        try:
+            told = frames.read_tell(body)
+        except frames.FrameError as fault:
+            self._hang_up(str(fault))
+            return
+        if isinstance(told, frames.Fault):
+            self._hang_up(told.message)
+        elif isinstance(told, frames.Events):
+            watch = self.watches.get(told.call)
+            if watch is not None:  # else stopped meanwhile
+                watch.arrive([frames.event_of(event) for event in told.events], told.ended)
+        elif isinstance(told, frames.Part):
+            call = self._calls.get(told.call)
+            if call is not None:
+                call.parts += told.items
+        else:
+            self._answer(told)
+
+    def _answer(self, told: frames.Answer) -> None:
+        call = self._calls.pop(told.call, None)
+        if call is None:
+            return
+        reply = frames.reply_of(told, call.parts)
+        if told.watching:
+            reply.watch = self.watches[told.call] = SocketWatch(call.transport.ctx, self, told.call)
+            if not call.transport.ctx.alive:
+                reply.watch.stop()
+        call.transport.ctx.run(call.on_reply, reply)
+
+    def lose(self, reason: str, newest: int, text: str) -> None:
+        """The connection that carried the calls up to `newest` is gone."""
+        self._record(reason, text)
+        for number in [number for number in self._calls if number <= newest]:
+            call = self._calls.pop(number)
+            call.transport.ctx.run(call.on_reply, Reply(0, lost=reason))
+        for number in [number for number in self.watches if number <= newest]:
+            self.watches.pop(number).arrive([], True)
+
+    def _record(self, what: str, reason: str) -> None:
+        self._clients.kernel.record(self._clients.kind, (self.url, self._number, what, reason))
+
+    # --- outside ------------------------------------------------------------------------------------------
+
+    def _put(self, body: bytes) -> None:
+        nursery = self._clients.nursery
+        if nursery is None:
+            return
+        if self._outbox is None:
+            self._outbox = Outbox()
+            nursery.start_soon(self._connect, self._outbox)
+        self._outbox.put([body])
+
+    def _hang_up(self, reason: str) -> None:
+        """The other side does not speak our language."""
+        self._record("fault", reason)
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def _post(self, what: str, data: Any) -> None:
+        self._clients.kernel.gate.post(OPERATION, [self._number, what, data], _nothing)
+
+    async def _connect(self, outbox: Outbox) -> None:
+        """One connection: dial, write and read until it ends."""
+        lost = [REFUSED, ""]
+        try:
+            async with trio.open_nursery() as nursery:
+                self._scope = nursery.cancel_scope
+                try:
+                    pipe = await websocket.dial(nursery, self.url)
+                except OSError as error:
+                    lost[1] = str(error)
+                else:
+                    lost[0] = RESET
+                    nursery.start_soon(self._write, outbox, pipe, lost)
+                    await self._read(pipe, lost)
+                    with trio.move_on_after(CLOSE_S):
+                        await pipe.aclose()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._outbox = self._scope = None
+            self._post(LOST, [lost[0], self._newest, lost[1]])
+
+    async def _write(self, outbox: Outbox, pipe: Pipe, lost: list[str]) -> None:
+        try:
+            await outbox.write_to(pipe)
+        except PipeBrokenError as broken:
+            lost[1] = str(broken)
+            assert self._scope is not None
+            self._scope.cancel()
+
+    async def _read(self, pipe: Pipe, lost: list[str]) -> None:
+        try:
+            while bodies := await pipe.receive():
+                for body in bodies:
+                    self._post(MESSAGE, body)
+        except (PipeBrokenError, frames.FrameError) as broken:
+            lost[1] = str(broken)
+
+
+def _nothing(_: object) -> None:
+    """Nobody waits for the operation's result."""
+
+
+class SocketTransport:
+    """A `Transport`: one actor's way to one server."""
+
+    def __init__(self, ctx: Context, link: Link) -> None:
+        self.ctx = ctx
+        self._link = link
+        ctx.on_stop(self._close)
+
+    def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
+        self._link.send(self, request, on_reply)
+
+    def _close(self) -> None:
+        for watch in [watch for watch in self._link.watches.values() if watch.ctx is self.ctx]:
+            watch.stop()
+
+
+class SocketWatch:
+    """The client's end of a watch."""
+
+    __slots__ = ("_arrived", "_call", "_ended", "_link", "_notify", "_telling", "ctx")
+
+    def __init__(self, ctx: Context, link: Link, call: int) -> None:
+        self.ctx = ctx
+        self._link = link
+        self._call = call
+        self._arrived: list[WatchEvent] = []
+        self._notify: Callable[[], None] | None = None
+        self._telling = False
+        self._ended = False
+
+    def arrive(self, events: list[WatchEvent], ended: bool) -> None:
+        self._arrived += events
+        if ended:
+            self._link.watches.pop(self._call, None)
+            self._ended = True
+        elif len(self._arrived) > BACKLOG_MAX:
+            self._link.stop(self._call)
+            self._ended = True
+        self._plan()
+
+    def _plan(self) -> None:
+        if self._notify is not None and not self._telling:
+            self._telling = True
+            self.ctx.run(self._tell)
+
+    def _tell(self, _: Any) -> None:
+        self._telling = False
+        if self._notify is not None:
+            self._notify()
+
+    def attach(self, notify: Callable[[], None]) -> None:
+        self._notify = notify
+        if self._arrived or self._ended:
+            self.ctx.kernel.call_later(0, lambda _: self._plan())
+
+    def take(self, limit: int = 1000) -> list[WatchEvent]:
+        taken, self._arrived = self._arrived[:limit], self._arrived[limit:]
+        return taken
+
+    @property
+    def ended(self) -> bool:
+        """The stream is over and everything that came has been taken."""
+        return self._ended and not self._arrived
+
+    def stop(self) -> None:
+        self._notify = None
+        self._arrived = []
+        self._ended = True
+        self._link.stop(self._call)

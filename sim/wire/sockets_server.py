@@ -1,0 +1,258 @@
+"""Serving an API server to clients on sockets.
+
+Turns messages of connected peers into operations at the kernel's gate, these into requests to an `Endpoint`, and its
+replies and watch events into messages.  What a connection does to the simulation (it opens, asks, is too slow, ends)
+is in the journal, so a run replayed without any socket goes the same way.
+
+Holds: a watch of a connection that does not take its messages is not read, so the watch cache ends it as it ends any
+slow one; a connection with CALLS_MAX requests unanswered is not read; a peer that sends what is no message is told
+so and cut off, nobody else notices; with a connection its watches end.
+
+Mirrors  the server's side of HTTP/2 in kubernetes v1.25: one connection, many streams, each with its own end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from sim.kernel import Kernel
+from sim.machinery.api import Endpoint, Reply, Watch
+from sim.wire import frames, websocket
+from sim.wire.sockets import Outbox, Pipe, PipeBrokenError, StreamPipe
+
+CALLS_MAX = 10_000  # unanswered requests of one connection: that of a thousand busy node agents
+CLOSE_S = 5  # for the last words on a connection
+
+# What an operation at the gate says of its connection.
+OPENED, MESSAGE, FULL, ROOM, GONE = "opened", "message", "full", "room", "gone"
+
+
+class SocketServer:
+    """Serves one endpoint.  One per endpoint and kernel; it outlives the endpoint's incarnations."""
+
+    def __init__(self, kernel: Kernel, endpoint: Endpoint) -> None:
+        self.kernel = kernel
+        self.endpoint = endpoint
+        self.peers: dict[int, Peer] = {}
+        self._accepted = 0
+        self._sessions: dict[int, _Session] = {}
+        self._operation = f"socket/{endpoint.name}"
+        self._kind = kernel.kind("connection", "server", "peer", "what", "reason")
+        kernel.gate.handle(self._operation, self._enter)
+
+    # --- outside ------------------------------------------------------------------------------------------
+
+    async def serve(self, listeners: list[trio.SocketListener], *, websockets: bool = False) -> None:
+        """Take connections until cancelled."""
+        await trio.serve_listeners(self._serve_websocket if websockets else self._serve_stream, listeners)
+
+    async def _serve_stream(self, stream: trio.SocketStream) -> None:
+        await self.serve_pipe(StreamPipe(stream, frames.ASK_MAX))
+
+    async def _serve_websocket(self, stream: trio.SocketStream) -> None:
+        async with trio.open_nursery() as nursery:
+            try:
+                pipe = await websocket.accept(nursery, stream)
+            except PipeBrokenError:
+                nursery.cancel_scope.cancel()  # not one of us: nothing was asked
+            else:
+                await self.serve_pipe(pipe)
+
+    async def serve_pipe(self, pipe: Pipe) -> None:
+        """Serve one connection until it ends."""
+        self._accepted += 1
+        peer = self.peers[self._accepted] = Peer(self, self._accepted)
+        peer.post(OPENED)
+        try:
+            await peer.run(pipe)
+        finally:
+            del self.peers[peer.number]
+            peer.post(GONE, peer.reason.encode())
+            with trio.move_on_after(CLOSE_S):
+                await pipe.aclose()
+
+    def post(self, number: int, what: str, data: bytes) -> None:
+        self.kernel.gate.post(self._operation, [number, what, data], _nothing)
+
+    # --- in the simulation --------------------------------------------------------------------------------
+
+    def _enter(self, payload: Any, done: Callable[[Any], None]) -> None:
+        number, what, data = payload
+        done(None)
+        if what == OPENED:
+            self._sessions[number] = _Session(self, number)
+            self.record(number, OPENED, "")
+            return
+        session = self._sessions.get(number)
+        if session is None:
+            return  # cut off before
+        if what == MESSAGE:
+            session.take(data)
+        elif what == GONE:
+            self.end(number, data.decode())
+        else:
+            session.set_full(what == FULL)
+
+    def end(self, number: int, reason: str) -> None:
+        self.record(number, GONE, reason)
+        self._sessions.pop(number).end()
+
+    def record(self, number: int, what: str, reason: str) -> None:
+        self.kernel.record(self._kind, (self.endpoint.name, number, what, reason))
+
+
+def _nothing(_: object) -> None:
+    """Nobody waits for an operation's result: replies are messages of their own."""
+
+
+class Peer:
+    """The outside of a connection: its outbox, and how it ended."""
+
+    def __init__(self, server: SocketServer, number: int) -> None:
+        self.number = number
+        self.reason = ""
+        self.asked = self.answered = 0
+        self.outbox = Outbox(self._on_full)
+        self._server = server
+        self._room = trio.Event()
+
+    def post(self, what: str, data: bytes = b"") -> None:
+        self._server.post(self.number, what, data)
+
+    def _on_full(self, full: bool) -> None:
+        self.post(FULL if full else ROOM)
+        self._room.set()
+
+    def put(self, bodies: list[bytes]) -> None:
+        self.outbox.put(bodies)
+
+    def answer(self, bodies: list[bytes]) -> None:
+        self.answered += 1
+        self._room.set()
+        self.outbox.put(bodies)
+
+    def fail(self, reason: str) -> None:
+        """Say why and hang up."""
+        self.reason = reason
+        self.outbox.put([frames.fault(reason)])
+        self.outbox.close()
+
+    async def run(self, pipe: Pipe) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._write, pipe, nursery.cancel_scope)
+            if await self._read(pipe):
+                nursery.cancel_scope.cancel()
+            else:  # the fault is being written
+                nursery.cancel_scope.deadline = trio.current_time() + CLOSE_S
+
+    async def _write(self, pipe: Pipe, scope: trio.CancelScope) -> None:
+        try:
+            await self.outbox.write_to(pipe)
+        except PipeBrokenError as broken:
+            self.reason = str(broken)
+        scope.cancel()
+
+    async def _read(self, pipe: Pipe) -> bool:
+        """Until the connection ends (True) or makes no sense any more."""
+        try:
+            while bodies := await pipe.receive():
+                for body in bodies:
+                    self.asked += 1
+                    self.post(MESSAGE, body)
+                while self.outbox.full or self.asked - self.answered > CALLS_MAX:
+                    self._room = trio.Event()
+                    await self._room.wait()
+        except PipeBrokenError as broken:
+            self.reason = str(broken)
+        except frames.FrameError as fault:
+            self.fail(str(fault))
+            return False
+        return True
+
+
+class _Session:
+    """The inside of a connection: its requests and watches."""
+
+    def __init__(self, server: SocketServer, number: int) -> None:
+        self._server = server
+        self._number = number
+        self._full = False
+        self._ended = False
+        self._calls: dict[int, bool] = {}  # unanswered: whether the answer is still wanted
+        self._watches: dict[int, Watch] = {}
+
+    @property
+    def _peer(self) -> Peer | None:
+        """None when replayed, or when the connection has just gone."""
+        return self._server.peers.get(self._number)
+
+    def take(self, body: bytes) -> None:
+        try:
+            message = frames.read_ask(body)
+        except frames.FrameError as fault:
+            self._refuse(str(fault))
+            return
+        call = message.call
+        if isinstance(message, frames.Stop):
+            self._stop(call)
+        elif call in self._calls or call in self._watches:
+            self._refuse(f"call {call} is still open")
+        else:
+            self._calls[call] = True
+            self._server.endpoint.handle(message.request, lambda reply: self._respond(call, reply))
+
+    def _refuse(self, reason: str) -> None:
+        if (peer := self._peer) is not None:
+            peer.fail(reason)
+        self._server.end(self._number, reason)
+
+    def _stop(self, call: int) -> None:
+        if (peer := self._peer) is not None:
+            peer.answered += 1  # a stop has no answer
+        watch = self._watches.pop(call, None)
+        if watch is not None:
+            watch.stop()
+        elif call in self._calls:
+            self._calls[call] = False
+
+    def _respond(self, call: int, reply: Reply) -> None:
+        wanted = self._calls.pop(call, False) and not self._ended
+        if (peer := self._peer) is not None:
+            peer.answer(frames.answer(call, reply) if wanted else [])
+        watch = reply.watch
+        if watch is None:
+            return
+        if not wanted:
+            watch.stop()
+            return
+        self._watches[call] = watch
+        watch.attach(lambda: self._pump(call))
+        self._pump(call)
+
+    def _pump(self, call: int) -> None:
+        """Send what a watch has, unless nothing is taken at the other end."""
+        watch = self._watches.get(call)
+        if watch is None or self._full:
+            return
+        while batch := watch.take():
+            if (peer := self._peer) is not None:
+                peer.put(frames.events(call, batch, False))
+        if watch.ended:
+            del self._watches[call]
+            if (peer := self._peer) is not None:
+                peer.put(frames.events(call, [], True))
+
+    def set_full(self, full: bool) -> None:
+        self._full = full
+        if not full:
+            for call in list(self._watches):
+                self._pump(call)
+
+    def end(self) -> None:
+        self._ended = True
+        watches, self._watches = self._watches, {}
+        for watch in watches.values():
+            watch.stop()

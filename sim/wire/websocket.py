@@ -1,0 +1,81 @@
+"""Pipes over WebSocket: a message is one binary WebSocket message.
+
+Turns a byte stream into a `Pipe` by the opening handshake, on either side.
+
+Holds: a message longer than its direction allows closes the connection with code 1009, text with 1003.
+"""
+
+from __future__ import annotations
+
+import trio
+import trio_websocket
+from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection
+
+from sim.wire import frames
+from sim.wire.sockets import Pipe, PipeBrokenError, StreamPipe, dial_stream, parse_address
+
+HANDSHAKE_S = 10
+QUEUED_MESSAGES = 64  # received and not yet taken; then the peer's writes wait
+NORMAL_CLOSURE, GOING_AWAY, UNSUPPORTED_DATA = 1000, 1001, 1003
+
+
+class WebSocketPipe:
+    """Messages on an open WebSocket."""
+
+    def __init__(self, connection: WebSocketConnection) -> None:
+        self._connection = connection
+
+    async def send(self, bodies: list[bytes]) -> None:
+        try:
+            for body in bodies:
+                await self._connection.send_message(body)
+        except ConnectionClosed as closed:
+            raise PipeBrokenError(str(closed.reason)) from None
+
+    async def receive(self) -> list[bytes]:
+        try:
+            message = await self._connection.get_message()
+        except ConnectionClosed as closed:
+            if closed.reason is not None and closed.reason.code in (NORMAL_CLOSURE, GOING_AWAY):
+                return []
+            raise PipeBrokenError(str(closed.reason)) from None
+        if isinstance(message, str):
+            await self._connection.aclose(UNSUPPORTED_DATA, "messages are binary")
+            raise frames.FrameError("a text message, where messages are binary")
+        return [message]
+
+    async def aclose(self) -> None:
+        await self._connection.aclose()
+
+
+async def accept(nursery: trio.Nursery, stream: trio.SocketStream) -> WebSocketPipe:
+    """The server's side of the handshake.  PipeBrokenError: there was none."""
+    try:
+        with trio.fail_after(HANDSHAKE_S):
+            request = await trio_websocket.wrap_server_stream(
+                nursery, stream, message_queue_size=QUEUED_MESSAGES, max_message_size=frames.ASK_MAX
+            )
+            return WebSocketPipe(await request.accept())
+    except (HandshakeError, ConnectionClosed, trio.TooSlowError) as error:
+        raise PipeBrokenError(f"no WebSocket handshake: {error}") from None
+
+
+async def dial(nursery: trio.Nursery, url: str) -> Pipe:
+    """Connect to an address of any kind.  OSError: nobody is there, or not one of us."""
+    stream = await dial_stream(url)
+    parts = parse_address(url)
+    if parts.scheme != "ws":
+        return StreamPipe(stream, frames.TELL_MAX)
+    try:
+        with trio.fail_after(HANDSHAKE_S):
+            connection = await trio_websocket.wrap_client_stream(
+                nursery,
+                stream,
+                parts.netloc,
+                parts.path or "/",
+                message_queue_size=QUEUED_MESSAGES,
+                max_message_size=frames.TELL_MAX,
+            )
+    except (HandshakeError, ConnectionClosed, trio.TooSlowError) as error:
+        raise ConnectionRefusedError(f"no WebSocket handshake: {error}") from None
+    return WebSocketPipe(connection)
