@@ -84,6 +84,8 @@ _BY_VALUE = frozenset(
         "names",
     ]
 )
+# ... except where one kind has a pointer of the name.
+_BY_POINTER = (("io.k8s.api.core.v1.ReplicationControllerSpec", "template"),)
 # Written even when empty although the schema doesn't require them (core/v1 Event).
 _ZERO_WRITTEN = frozenset(("reportingComponent", "reportingInstance", "eventTime"))
 
@@ -161,9 +163,9 @@ def _compare_field(node: SchemaNode, key: str, before: Any, after: Any, changed:
         return
     if before is _MISSING or after is _MISSING:
         given = after if before is _MISSING else before
-        if given is None or (not given and (key in node.required or key in _ZERO_WRITTEN)):
+        if _goes_without_saying(node, key, given):
             return
-        if key not in _BY_VALUE:
+        if key not in _BY_VALUE or (node.name, key) in _BY_POINTER:
             (changed if before is _MISSING else removed)[f"f:{key}"] = _all(below, given)
             return
         empty: Any = None if below.type == "array" else {}
@@ -184,6 +186,14 @@ def _compare(node: SchemaNode, old: Any, new: Any) -> tuple[Tree | None, Tree | 
     if shape == _SCALAR or not (old or new) or type(old or new) is not (list if shape == _LIST else dict):
         # Two empty containers are leaves: null and {} are told apart.
         return (LEAF, None) if old != new else (None, None)
+    if shape == _FLAT:
+        old, new = old or {}, new or {}
+        made = _differing(node, old, new)
+        gone = [k for k in old if k not in new and not _goes_without_saying(node, k, old[k])]
+        return (
+            _leaves(node, tuple(made), False) if made else None,
+            _leaves(node, tuple(gone), False) if gone else None,
+        )
     changed: Tree = {}
     removed: Tree = {}
     if shape == _LIST:
@@ -221,18 +231,53 @@ def _compare_items(node: SchemaNode, old: Any, new: Any, changed: Tree, removed:
         removed[element] = _all(below, item)
 
 
-_SCALAR, _MAP, _LIST = range(3)  # _SCALAR: anything owned as a whole
+_SCALAR, _MAP, _LIST, _FLAT = range(4)  # _SCALAR: anything owned as a whole; _FLAT: a struct of such
 _shapes: dict[SchemaNode, int] = {}
 
 
 def _shape(node: SchemaNode) -> int:
     shape = _shapes.get(node)
     if shape is None:
-        shape = {"object": _MAP, "map": _MAP, "array": _LIST}.get(node.type, _SCALAR)
-        if node.list_type == "atomic" or node.map_type == "atomic":
-            shape = _SCALAR
-        _shapes[node] = shape
+        shape = _shapes[node] = _shape_of(node)
     return shape
+
+
+def _shape_of(node: SchemaNode) -> int:
+    if node.list_type == "atomic" or node.map_type == "atomic":
+        return _SCALAR
+    if node.type == "array":
+        return _LIST
+    if node.type not in ("object", "map"):
+        return _SCALAR
+    below = node.properties.values()
+    # Not by `_shape`: a schema may contain itself.
+    scalars = all(n.type not in ("object", "map", "array") or n.list_type == "atomic" for n in below)
+    return _FLAT if below and scalars else _MAP
+
+
+@lru_cache(maxsize=4096)
+def _leaves(node: SchemaNode, names: tuple[str, ...], whole: bool) -> Tree:
+    """The set of these fields of a flat struct, and of the struct itself if it is `whole`."""
+    leaves = {f"f:{name}": LEAF for name in names if name in node.properties}
+    return intern({SELF: LEAF, **leaves} if whole else leaves)
+
+
+def _differing(node: SchemaNode, old: Obj, new: Obj) -> list[str]:
+    """Fields of a flat struct that are new or other than they were."""
+    out = []
+    for key, after in new.items():
+        before = old.get(key, _MISSING)
+        if before is after or before == after:
+            continue
+        if before is _MISSING and _goes_without_saying(node, key, after):
+            continue
+        out.append(key)
+    return out
+
+
+def _goes_without_saying(node: SchemaNode, key: str, value: Any) -> bool:
+    """Zeros that Go writes anyway: there or not, they are the same."""
+    return value is None or (not value and (key in node.required or key in _ZERO_WRITTEN))
 
 
 def _all(node: SchemaNode, value: Any) -> Tree:
@@ -240,6 +285,8 @@ def _all(node: SchemaNode, value: Any) -> Tree:
     shape = _shape(node)
     if shape == _SCALAR or not value:
         return LEAF
+    if shape == _FLAT:
+        return _leaves(node, tuple(value), True)
     out: Tree = {SELF: LEAF}
     if shape == _LIST and isinstance(value, list):
         assert node.items is not None
