@@ -1,0 +1,194 @@
+"""`orrery serve`: a simulated cluster behind the real API, on TLS, for kubectl and client libraries.
+
+Turns a scenario and command-line arguments into a running cluster and its HTTP front; stops cleanly on SIGINT and
+SIGTERM, and writes a client configuration when it is ready and a journal when it ends.
+
+Holds: virtual time begins at the wall clock's present, so that ages read right; what clients do enters at the gate
+only.
+
+Differs  the client configuration holds both a token and a client certificate of the administrator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import signal
+import sys
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from time import time_ns
+from typing import Any
+
+import trio
+import yaml
+
+from sim.app.cluster import Cluster, plain_nodes
+from sim.app.director import Director
+from sim.app.run import expectations_of
+from sim.errors import InputError
+from sim.ident import Names
+from sim.kernel import NEVER_US, Operation, save_journal
+from sim.machinery.api import UserInfo
+from sim.scenario.compile import load
+from sim.scenario.plan import ClusterPlan, PlannedStep
+from sim.wire.http.access import Access, Authenticator, read_tokens
+from sim.wire.http.app import Front, make_app
+from sim.wire.http.documents import Documents
+from sim.wire.http.gateway import Gateway
+from sim.wire.http.server import serve as serve_http
+from sim.wire.tls import Authority, server_context
+
+TOKEN_BYTES = 24
+ADMIN = "admin"
+
+
+class _Forgotten(list[Operation]):
+    """The journal of a server that was not asked for one: a long-lived server must not grow by it."""
+
+    def append(self, _: Operation) -> None:
+        return None
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    """Run until told to stop.  Raises InputError."""
+    plan, steps, objects, seed = _planned(arguments)
+    tokens = read_tokens(arguments.token_auth_file) if arguments.token_auth_file else {}
+    for file in (arguments.client_config, arguments.journal):
+        if file is not None and not file.parent.is_dir():
+            raise InputError(f"there is no folder {file.parent}", str(file))
+    # Worker threads would starve beside the busy loop otherwise: below the kernel's slice.
+    sys.setswitchinterval(0.0005)
+    trio.run(_main, arguments, plan, steps, objects, seed, tokens)
+    return 0
+
+
+def _planned(
+    arguments: argparse.Namespace,
+) -> tuple[ClusterPlan, tuple[PlannedStep, ...], tuple[Mapping[str, Any], ...], int]:
+    """Cluster, timeline, objects and seed of a scenario, or of none."""
+    steps: tuple[PlannedStep, ...] = ()
+    objects: tuple[Mapping[str, Any], ...] = ()
+    seed, cluster = 0, ClusterPlan(naming="orch", nodes=())
+    if arguments.scenario is not None:
+        plan = load(arguments.scenario, arguments.set)
+        expectations_of(plan)
+        cluster, steps, objects, seed = plan.cluster, plan.steps, plan.objects, plan.seed
+    if arguments.naming and arguments.naming != cluster.naming:
+        if arguments.scenario is not None:
+            overrides = [*arguments.set, f"cluster.naming={arguments.naming}"]
+            plan = load(arguments.scenario, overrides)
+            cluster, steps, objects = plan.cluster, plan.steps, plan.objects
+        else:
+            cluster = replace(cluster, naming=arguments.naming)
+    if arguments.nodes:
+        cluster = replace(cluster, nodes=(*cluster.nodes, *plain_nodes(arguments.nodes)))
+    return cluster, steps, objects, seed if arguments.seed is None else arguments.seed
+
+
+async def _main(
+    arguments: argparse.Namespace,
+    plan: ClusterPlan,
+    steps: tuple[PlannedStep, ...],
+    objects: tuple[Mapping[str, Any], ...],
+    seed: int,
+    tokens: dict[str, UserInfo],
+) -> None:
+    cluster = Cluster(plan, seed=seed, epoch_us=time_ns() // 1000)
+    kernel = cluster.kernel
+    if arguments.journal is None:
+        kernel.gate.journal = _Forgotten()
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with cluster, trio.open_nursery() as nursery:
+            Director(cluster, lambda name, kind, at_us: None).schedule(steps)
+            cluster.apply(*objects)
+            kernel.set_rate(arguments.pace)
+            kernel.set_goal(NEVER_US)
+            token = secrets.token_urlsafe(TOKEN_BYTES)
+            names = cluster.names
+            everyone = {**tokens, token: UserInfo(ADMIN, (names.group_masters,))}
+            authority = Authority(names.component("ca"))
+            hosts = tuple(dict.fromkeys((arguments.host, "localhost", "127.0.0.1", names.apiserver_service)))
+            context = server_context(authority.server(hosts), authority.pem)
+            front = make_front(cluster, everyone, f"{arguments.host}:{arguments.port}")
+            try:
+                port = await nursery.start(
+                    serve_http, make_app(front), arguments.host, arguments.port, context
+                )
+            except OSError as error:
+                raise InputError(
+                    f"cannot listen: {error.strerror}", f"{arguments.host}:{arguments.port}"
+                ) from None
+            url = f"https://{arguments.host}:{port}"
+            if arguments.client_config is not None:
+                write_client_config(arguments.client_config, names, url, authority, token)
+            print(f"orrery: serving {url}", flush=True)
+            async for _ in signals:
+                break
+            nursery.cancel_scope.cancel()
+    if arguments.journal is not None:
+        save_journal(arguments.journal, kernel.gate.journal)
+
+
+def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> Front:
+    """The HTTP front of a cluster that is running."""
+    gateway = Gateway(cluster.kernel, cluster.api_servers)
+
+    def healthy(check: str) -> bool:
+        if check.startswith("etcd"):
+            return cluster.storage.prompt
+        return any(server.running for server in cluster.api_servers.values())
+
+    def metrics() -> str:
+        return "".join(f"{line}\n" for line in _metrics(cluster))
+
+    documents = Documents(cluster.scheme, address, healthy, metrics)
+    names = cluster.names
+    return Front(cluster.scheme, gateway, Authenticator(names, tokens), Access(names), documents)
+
+
+def _metrics(cluster: Cluster) -> Iterator[str]:
+    kernel, store = cluster.kernel, cluster.storage.store
+    yield "# HELP orrery_virtual_time_seconds Virtual time since the start of the run."
+    yield "# TYPE orrery_virtual_time_seconds counter"
+    yield f"orrery_virtual_time_seconds {kernel.now_us / 1e6}"
+    yield "# HELP orrery_work_units_total Units of work that the simulation has done."
+    yield "# TYPE orrery_work_units_total counter"
+    yield f"orrery_work_units_total {kernel.steps}"
+    yield "# HELP apiserver_storage_objects Number of stored objects at the time of the last check."
+    yield "# TYPE apiserver_storage_objects gauge"
+    for resource in cluster.scheme.resources:
+        if "get" in resource.verbs:
+            count = len(store.bucket(resource.prefix).items)
+            yield f'apiserver_storage_objects{{resource="{resource.group_resource}"}} {count}'
+
+
+def write_client_config(path: Path, names: Names, url: str, authority: Authority, token: str) -> None:
+    """A client configuration (kubeconfig) for the administrator, readable by its owner only."""
+    pair = authority.client(ADMIN, (names.group_masters,))
+
+    def text(data: bytes) -> str:
+        return b64encode(data).decode()
+
+    user = {
+        "client-certificate-data": text(pair.certificate),
+        "client-key-data": text(pair.key),
+        "token": token,
+    }
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "orrery", "cluster": {"server": url, "certificate-authority-data": text(authority.pem)}}
+        ],
+        "users": [{"name": ADMIN, "user": user}],
+        "contexts": [{"name": "orrery", "context": {"cluster": "orrery", "user": ADMIN}}],
+        "current-context": "orrery",
+    }
+    part = path.with_name(f".{path.name}.part")
+    part.touch(0o600)
+    part.write_text(yaml.safe_dump(config, sort_keys=False))
+    os.replace(part, path)

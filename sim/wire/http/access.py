@@ -1,0 +1,147 @@
+"""Who asks, and whether they may: bearer tokens, client certificates, impersonation, a plain authorizer.
+
+Turns the credentials of a request into a `UserInfo`, and a user with `Attributes` into a refusal or None.
+
+Holds: a credential that is offered and bad is refused, never taken for anonymous; nobody impersonates but members
+of the masters' group.
+
+Mirrors  kubernetes v1.25 apiserver pkg/authentication/{request/bearertoken,token/tokenfile,request/x509},
+         pkg/authorization, pkg/endpoints/filters/impersonation.go; the public paths are those of the bootstrap roles
+         system:basic-user, system:discovery and system:public-info-viewer.
+Differs  there are no roles yet: who shows a credential of this server may do everything but impersonate, unless
+         the authorizer is strict; then only the masters' group may, and others read what anybody may.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sim.errors import InputError
+from sim.ident import Names
+from sim.machinery import status
+from sim.machinery.api import Obj, UserInfo
+from sim.wire.http.routing import Attributes
+
+PUBLIC = ("/healthz", "/livez", "/readyz", "/version", "/version/")
+DISCOVERY = ("/api", "/apis", "/openapi")
+TOKEN_COLUMNS_MIN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The subject of a verified client certificate: CN is the user, each O a group."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+def subject(peer: Mapping[str, Any] | None) -> Certificate | None:
+    """The subject of what `ssl.SSLSocket.getpeercert` answers."""
+    pairs = [pair for group in (peer or {}).get("subject", ()) for pair in group]
+    name = next((value for key, value in pairs if key == "commonName"), "")
+    return (
+        Certificate(name, tuple(value for key, value in pairs if key == "organizationName")) if name else None
+    )
+
+
+def read_tokens(path: Path) -> dict[str, UserInfo]:
+    """A static token file: token,user,uid and, quoted, groups.  Raises InputError."""
+    try:
+        rows = list(csv.reader(path.read_text().splitlines(), skipinitialspace=True))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(str(error), str(path)) from None
+    found = {}
+    for number, columns in enumerate(rows, 1):
+        if not columns or columns[0].startswith("#"):
+            continue
+        if len(columns) < TOKEN_COLUMNS_MIN or not columns[0] or not columns[1]:
+            raise InputError("a line needs token, user and uid", f"{path}:{number}")
+        groups = tuple(g.strip() for g in columns[3].split(",") if g.strip()) if len(columns) > 3 else ()
+        found[columns[0]] = UserInfo(columns[1], groups, columns[2])
+    return found
+
+
+class Authenticator:
+    """Knows the tokens of a server.  `identify` answers None for a bad credential (401)."""
+
+    def __init__(self, names: Names, tokens: Mapping[str, UserInfo]) -> None:
+        self._names = names
+        self._tokens = {token: self._with_group(user) for token, user in tokens.items()}
+        self._anonymous = UserInfo(names.user_anonymous, (names.group_unauthenticated,))
+
+    def _with_group(self, user: UserInfo) -> UserInfo:
+        member = self._names.group_authenticated
+        if member in user.groups:
+            return user
+        return UserInfo(user.name, (*user.groups, member), user.uid, user.extra)
+
+    def identify(self, authorization: str, certificate: Certificate | None) -> UserInfo | None:
+        if certificate is not None:
+            return self._with_group(UserInfo(certificate.name, certificate.groups))
+        scheme, _, rest = authorization.strip().partition(" ")
+        token = rest.split(" ")[0]
+        if scheme.lower() != "bearer" or not token:
+            return self._anonymous
+        return self._tokens.get(token)
+
+
+class Access:
+    """The authorizer.  strict: only the masters' group may do more than read what is public."""
+
+    def __init__(self, names: Names, strict: bool = False) -> None:
+        self._names = names
+        self._strict = strict
+
+    def refusal(self, user: UserInfo, asked: Attributes) -> Obj | None:
+        """The Status of a refusal; None if the user may."""
+        if self._may(user, asked):
+            return None
+        if not asked.is_resource:
+            return status.forbidden_path(f'User "{user.name}" cannot {asked.verb} path "{asked.path}"')
+        return _forbidden(asked, f'User "{user.name}" cannot {asked.verb} resource {_what(asked)}')
+
+    def _may(self, user: UserInfo, asked: Attributes) -> bool:
+        names = self._names
+        if names.group_masters in user.groups:
+            return True
+        if not asked.is_resource and asked.verb == "get" and asked.path in PUBLIC:
+            return True
+        if names.group_authenticated not in user.groups:
+            return False
+        if not self._strict:
+            return True
+        first = "/" + asked.path.split("/")[1]
+        return not asked.is_resource and asked.verb == "get" and first in DISCOVERY
+
+    def impersonated(self, user: UserInfo, name: str, groups: tuple[str, ...]) -> UserInfo | Obj:
+        """The user to act as, or the Status of a refusal."""
+        names = self._names
+        if names.group_masters not in user.groups:
+            text = (
+                f'users "{name}" is forbidden: User "{user.name}" cannot impersonate resource "users" '
+                'in API group "" at the cluster scope'
+            )
+            return status.status(403, "Forbidden", text, {"name": name, "kind": "users"})
+        member = names.group_unauthenticated if name == names.user_anonymous else names.group_authenticated
+        return UserInfo(name, (*groups, *(() if member in groups else (member,))))
+
+
+def _what(asked: Attributes) -> str:
+    resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
+    place = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
+    return f'"{resource}" in API group "{asked.group}" {place}'
+
+
+def _forbidden(asked: Attributes, why: str) -> Obj:
+    """As `status.forbidden`, for resources there may not be."""
+    qualified = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
+    named = f'{qualified} "{asked.name}"' if asked.name else qualified
+    details: Obj = {"name": asked.name} if asked.name else {}
+    if asked.group:
+        details["group"] = asked.group
+    details["kind"] = asked.resource
+    return status.status(403, "Forbidden", f"{named} is forbidden: {why}", details)

@@ -1,0 +1,245 @@
+"""The Quart application: one request on its way from the socket to the API server and back.
+
+Order, as upstream: time-out parameter, authentication, impersonation, authorization, route, form of the answer,
+body, then the API server behind the gate.
+
+Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain), pkg/endpoints/filters.
+Differs  `timeout=` is checked, but the time-out itself is the same 60 real seconds for every request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from quart import Response
+from quart import request as current
+from quart_trio import QuartTrio
+
+from sim.machinery import status
+from sim.machinery.api import Obj, Request, UserInfo
+from sim.machinery.scheme import Scheme
+from sim.wire.http import negotiation, rendering, routing
+from sim.wire.http.access import Access, Authenticator, Certificate
+from sim.wire.http.body import BODY_MAX, BadBody, json_text
+from sim.wire.http.documents import NO_PAGE, Document, Documents
+from sim.wire.http.gateway import Gateway, OutsideWatch
+from sim.wire.http.negotiation import Form, NotAcceptable
+from sim.wire.http.options import BadOption, check_options
+from sim.wire.http.rendering import Answer, EventWriter, View
+from sim.wire.http.routing import Attributes, NoRoute, Target
+
+PEER = "orrery.peer"  # extension of the ASGI scope: the `Certificate` of the connection
+_DURATION = re.compile(
+    r"[-+]?(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h)(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))*|0"
+)
+_BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # whom upstream answers pretty without being asked
+WRITES = ("create", "update", "patch", "delete", "deletecollection")
+
+
+class Refused(Exception):
+    """The request is answered by this Status."""
+
+    def __init__(self, body: Obj) -> None:
+        super().__init__("refused")
+        self.body = body
+
+
+class Front:
+    """Serves one scheme through one gateway."""
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        gateway: Gateway,
+        authenticator: Authenticator,
+        access: Access,
+        documents: Documents,
+    ) -> None:
+        self._scheme = scheme
+        self._names = scheme.names
+        self._gateway = gateway
+        self._authenticator = authenticator
+        self._access = access
+        self._documents = documents
+        self._served = 0
+
+    async def answer(self) -> Response:
+        """The whole life of the current request."""
+        header = current.headers.get("Accept", "")
+        try:
+            return await self._answer(header)
+        except Refused as refused:
+            form = negotiation.error_form(self._names, header)
+            return self._response(rendering.failure(self._names, form, refused.body))
+
+    async def _answer(self, header: str) -> Response:
+        raw_path = current.scope["raw_path"].decode("latin1")
+        path = routing.decode_path(raw_path)
+        if path is None:
+            return self._response(Answer(400, rendering.TEXT, b"400 Bad Request"))
+        options = routing.parse_query(current.query_string.decode("latin1"))
+        asked = routing.attributes(current.method, path, options)
+        if asked.verb != "watch":
+            self._check_timeout(options)
+        user = self._user(asked)
+        if isinstance(user, Answer):
+            return self._response(user)
+        refusal = self._access.refusal(user, asked)
+        if refusal is not None:
+            raise Refused(refusal)
+        document = self._documents.find(current.method, path, options)
+        if document is not None:
+            return self._response(self._document(document, header, options))
+        try:
+            target = routing.route(self._scheme, current.method, path, options)
+            listing = target.verb in ("list", "watch", "deletecollection")
+            negotiation.check_route(self._names, header, listing and current.method == "GET")
+            return await self._resource(target, user, header, options)
+        except (NoRoute, NotAcceptable, BadBody, BadOption) as error:
+            if error.body is None:
+                return self._response(self._document(NO_PAGE, header, options))
+            raise Refused(error.body) from None
+
+    # --- who ----------------------------------------------------------------------------------------------
+
+    def _user(self, asked: Attributes) -> UserInfo | Answer:
+        headers = current.headers
+        extensions: dict[str, Any] = dict(current.scope.get("extensions") or {})
+        certificate: Certificate | None = extensions.get(PEER)
+        user = self._authenticator.identify(headers.get("Authorization", ""), certificate)
+        if user is None:
+            raise Refused(status.unauthorized())
+        name, groups = headers.get("Impersonate-User", ""), tuple(headers.getlist("Impersonate-Group"))
+        if not name:
+            if groups:
+                listed = " ".join(f"{{Group  {group}    }}" for group in groups)
+                text = f'Internal Server Error: "{asked.path}": requested [{listed}] without impersonating a user\n'
+                return Answer(500, rendering.TEXT, text.encode())
+            return user
+        found = self._access.impersonated(user, name, groups)
+        if isinstance(found, UserInfo):
+            return found
+        raise Refused(found)
+
+    @staticmethod
+    def _check_timeout(options: dict[str, str]) -> None:
+        text = options.get("timeout", "")
+        if not text or _DURATION.fullmatch(text):
+            return
+        why = (
+            f'missing unit in duration "{text}"'
+            if re.fullmatch(r"[-+]?[\d.]+", text)
+            else f'invalid duration "{text}"'
+        )
+        raise Refused(status.bad_request(f"invalid timeout specified in the request URL - time: {why}"))
+
+    # --- documents ----------------------------------------------------------------------------------------
+
+    def _document(self, document: Document, header: str, options: dict[str, str]) -> Answer:
+        names = self._names
+        if document.value is None:
+            return Answer(document.code, document.media, document.raw)
+        if document.code != 200:
+            raise Refused(document.value)
+        if document.media:  # OpenAPI's index: JSON whatever is asked for
+            form = Form(names.media_json)
+            return Answer(200, document.media, rendering.encode(names, form, document.value))
+        try:
+            if document.routed:
+                negotiation.check_route(names, header, False)
+            form = negotiation.choose(names, header, options, convertible=False)
+        except NotAcceptable as error:
+            raise Refused(error.body) from None
+        return Answer(200, form.media, rendering.encode(names, form, document.value))
+
+    # --- resources ----------------------------------------------------------------------------------------
+
+    async def _resource(
+        self, target: Target, user: UserInfo, header: str, options: dict[str, str]
+    ) -> Response:
+        names = self._names
+        watching = target.verb == "watch"
+        convertible = target.subresource != "log"
+        form = negotiation.choose(names, header, options, convertible=convertible, watching=watching)
+        agent = current.headers.get("User-Agent", "")
+        if "pretty" not in options and agent.startswith(_BROWSERS) and not watching:
+            form = Form(form.media, form.kind, form.version, True)
+        resource = target.resource
+        view = View(names, resource, form, self._gateway.wall_us(), options.get("includeObject", ""))
+        rendering.check_form(view, target.verb in ("list", "deletecollection"), watching)
+        body = None
+        content = current.headers.get("Content-Type", "")
+        if target.verb in WRITES:
+            body = json_text(names, target, content, await self._body())
+        check_options(names, target, content, options, body)
+        asked = Request(
+            verb=target.verb,
+            resource=resource.plural,
+            group=resource.group,
+            version=resource.version,
+            subresource=target.subresource,
+            namespace=target.namespace if resource.namespaced else "",
+            name=target.name,
+            options=options,
+            body=body,
+            content_type=content or names.media_json,
+            user=user,
+            manager=agent.partition("/")[0] or "unknown",
+        )
+        reply, watch = await self._gateway.call(asked)
+        if watch is not None:
+            return self._stream(EventWriter(view), watch)
+        return self._response(rendering.render(view, reply))
+
+    async def _body(self) -> bytes:
+        """The body, up to the limit."""
+        if (current.content_length or 0) > BODY_MAX:
+            raise Refused(status.too_large())
+        found = bytearray()
+        async for chunk in current.body:
+            found += chunk
+            if len(found) > BODY_MAX:
+                raise Refused(status.too_large())
+        return bytes(found)
+
+    def _stream(self, writer: EventWriter, watch: OutsideWatch) -> Response:
+        async def lines() -> AsyncIterator[bytes]:
+            try:
+                while events := await watch.take():
+                    yield writer.write(events, self._gateway.wall_us())
+            finally:
+                watch.stop()
+
+        response = Response(lines(), 200, content_type=self._names.media_json)
+        response.timeout = None
+        self._common(response)
+        return response
+
+    # --- answers ------------------------------------------------------------------------------------------
+
+    def _response(self, answer: Answer) -> Response:
+        response = Response(answer.body, answer.code, content_type=answer.media)
+        for name, value in answer.headers.items():
+            response.headers[name] = value
+        for warning in dict.fromkeys(answer.warnings):
+            quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
+            response.headers.add("Warning", f'299 - "{quoted}"')
+        self._common(response)
+        return response
+
+    def _common(self, response: Response) -> None:
+        self._served += 1
+        # An identifier of the answer only: a running number in the form of a UUID.
+        response.headers["Audit-Id"] = f"00000000-0000-4000-8000-{self._served:012x}"
+        response.headers["Cache-Control"] = "no-cache, private"
+
+
+def make_app(front: Front) -> QuartTrio:
+    """The application around a front: every path is the API's own."""
+    app = QuartTrio(__name__)
+    app.config["MAX_CONTENT_LENGTH"] = None  # the front counts, and refuses in upstream's words
+    serve: Callable[[], Any] = front.answer
+    app.before_request(serve)
+    return app

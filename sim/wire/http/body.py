@@ -1,0 +1,69 @@
+"""Bodies of requests: which types are read, and their JSON text.
+
+Turns raw bytes and a content type into the JSON text a `Request` carries; decoding it is the API machinery's part.
+
+Holds: what is not understood is refused with upstream's Status, never with an exception of a parser.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{create,update,delete,patch}.go, negotiation.
+Differs  protobuf bodies are refused with 415; keys that YAML holds twice aren't told.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sim.ident import Names
+from sim.machinery import status
+from sim.machinery.api import Obj
+from sim.wire.http.negotiation import produced
+from sim.wire.http.routing import Target
+from sim.wire.http.yaml_json import YamlError, load_yaml
+
+BODY_MAX = 3 * 1024 * 1024  # server.Config.MaxRequestBodyBytes
+SHOWN = 30  # bytes of a broken body that a message shows: summarizeData
+
+
+class BadBody(Exception):
+    """The body is refused with this Status."""
+
+    def __init__(self, body: Obj) -> None:
+        super().__init__("bad body")
+        self.body = body
+
+
+def media_type(header: str) -> str:
+    """The type of a Content-Type header, lower case, without parameters."""
+    return header.partition(";")[0].strip().lower()
+
+
+def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | None:
+    """The body of a write as JSON text; None if there is none.  Raises BadBody."""
+    kind = media_type(header)
+    if target.verb == "patch":
+        if kind == names.media_apply_patch:
+            return _from_yaml(raw, "error decoding YAML: ")
+        if kind not in (names.media_json_patch, names.media_merge_patch, names.media_strategic_patch):
+            raise BadBody(status.unsupported_patch())
+        return raw
+    if not raw and target.verb in ("delete", "deletecollection"):
+        return None
+    if "," in header or kind not in ("", names.media_json, names.media_yaml):
+        raise BadBody(status.unsupported_media_type(produced(names)))
+    if kind == names.media_yaml:
+        return _from_yaml(
+            raw, f"the object provided is unrecognized (must be of type {_kind(target)}): yaml: "
+        )
+    return raw
+
+
+def _kind(target: Target) -> str:
+    sub = target.resource.subresource(target.subresource) if target.subresource else None
+    return sub.kind if sub is not None else target.resource.kind
+
+
+def _from_yaml(raw: bytes, what: str) -> bytes:
+    try:
+        return msgspec.json.encode(load_yaml(raw))
+    except YamlError as error:
+        shown = raw[:SHOWN].decode("utf-8", "replace") + (" ..." if len(raw) > SHOWN else "")
+        raise BadBody(status.bad_request(f"{what}{error} ({shown})")) from None

@@ -1,0 +1,188 @@
+"""Paths that are no resources: discovery, health, version, OpenAPI, metrics.
+
+Turns a method and a path into a `Document`: its bytes, or a value for the negotiated form.
+
+Mirrors  kubernetes v1.25 apiserver pkg/server/{healthz,routes}, pkg/endpoints/discovery, kube-openapi's handlers
+         (text/plain as the type of OpenAPI answers), kube-aggregator (which methods /apis takes).
+Differs  health checks are those of parts that exist here; metrics are a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sim.machinery import discovery, status
+from sim.machinery.openapi import openapi_v2, openapi_v3, openapi_v3_index
+from sim.machinery.scheme import Scheme
+from sim.wire.http.rendering import TEXT
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+NOT_FOUND = b"404 page not found\n"
+# Fields of /version; the minor release whose behaviour this is (spec: the v1.25 line).
+VERSION = {
+    "major": "1",
+    "minor": "25",
+    "gitVersion": "v1.25.16+orrery",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "linux/amd64",
+}
+_HOOKS = (
+    "start-kube-apiserver-admission-initializer",
+    "generic-apiserver-start-informers",
+    "bootstrap-controller",
+    "rbac/bootstrap-roles",
+    "scheduling/bootstrap-system-priority-classes",
+)
+CHECKS = {
+    "healthz": (
+        "ping",
+        "log",
+        "etcd",
+        *(f"poststarthook/{hook}" for hook in _HOOKS),
+        "autoregister-completion",
+    ),
+    "livez": (
+        "ping",
+        "log",
+        "etcd",
+        *(f"poststarthook/{hook}" for hook in _HOOKS),
+        "autoregister-completion",
+    ),
+    "readyz": (
+        "ping",
+        "log",
+        "etcd",
+        "etcd-readiness",
+        "informer-sync",
+        *(f"poststarthook/{hook}" for hook in _HOOKS),
+        "autoregister-completion",
+        "shutdown",
+    ),
+}
+OTHERS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """value: to be rendered in the negotiated form; or raw bytes of one type.  routed: the route looks at Accept."""
+
+    code: int = 200
+    value: Any = None
+    raw: bytes = b""
+    media: str = ""
+    routed: bool = True
+
+
+NO_PAGE = Document(404, raw=NOT_FOUND, media=TEXT)
+
+
+def refused(body: dict[str, Any]) -> Document:
+    return Document(body["code"], body)
+
+
+class Documents:
+    """The documents of one scheme.  `healthy(check)` tells whether a check passes; `metrics()` is their text."""
+
+    def __init__(self, scheme: Scheme, address: str, healthy: Any, metrics: Any) -> None:
+        self._scheme = scheme
+        self._address = address
+        self._healthy = healthy
+        self._metrics = metrics
+        self._groups = discovery.group_versions(scheme)
+
+    def find(self, method: str, path: str, options: Mapping[str, str]) -> Document | None:
+        """The document at a path; None where resources are."""
+        parts = path.split("/")[1:]
+        if not path.startswith("/") or (parts[0] == "" and path != "/"):
+            return NO_PAGE
+        if parts[0] in ("api", "apis"):
+            return self._discovery(method, parts)
+        if parts[0] in CHECKS:
+            return self._health(parts[0], "/".join(parts[1:]) if len(parts) > 1 else None, options)
+        if parts[0] == "version":
+            return self._version(method, parts)
+        if parts[0] == "openapi":
+            return self._openapi(parts)
+        if path == "/metrics":
+            return Document(raw=self._metrics().encode(), media=METRICS_TYPE)
+        if path in ("/", "/index.html"):
+            return Document(value=discovery.root_paths(self._scheme, OTHERS), routed=False)
+        return NO_PAGE
+
+    def _discovery(self, method: str, parts: list[str]) -> Document | None:
+        trimmed = [*parts]
+        while len(trimmed) > 1 and not trimmed[-1]:
+            trimmed.pop()
+        if trimmed == ["apis"]:  # Quirk: the aggregator answers whatever the method
+            return Document(value=discovery.api_group_list(self._scheme), routed=False)
+        if trimmed[0] == "apis" and trimmed[1] not in self._groups:
+            return NO_PAGE
+        if trimmed[0] == "api":
+            group, rest = "", trimmed[1:]
+        else:
+            group, rest = trimmed[1], trimmed[2:]
+        if rest and rest[0] not in (["v1"] if not group else self._groups[group]):
+            return refused(status.unknown_resource())
+        if len(rest) > 1:
+            return None
+        if method != "GET":
+            return refused(status.method_not_allowed())
+        if rest:
+            return Document(value=discovery.api_resource_list(self._scheme, group, rest[0]))
+        if group:
+            return Document(value=discovery.api_group(self._scheme, group))
+        return Document(value=discovery.api_versions(self._address))
+
+    def _version(self, method: str, parts: list[str]) -> Document:
+        if len(parts) > 1 and parts != ["version", ""]:
+            return refused(status.unknown_resource())
+        return Document(value=VERSION) if method == "GET" else refused(status.method_not_allowed())
+
+    def _openapi(self, parts: list[str]) -> Document:
+        if parts[1:] == ["v2"]:
+            return Document(raw=openapi_v2(self._scheme), media=TEXT)
+        if parts[1:] == ["v3"]:
+            return Document(value=openapi_v3_index(self._scheme), media=TEXT)
+        empty = Document(404, media=TEXT)
+        if parts[1:2] != ["v3"]:
+            return NO_PAGE
+        rest = parts[2:]
+        if rest[:1] == ["api"] and len(rest) == 2:
+            found = openapi_v3(self._scheme, "", rest[1])
+        elif rest[:1] == ["apis"] and len(rest) == 3:
+            found = openapi_v3(self._scheme, rest[1], rest[2])
+        else:
+            found = None
+        return Document(raw=found, media=TEXT) if found is not None else empty
+
+    def _health(self, what: str, check: str | None, options: Mapping[str, str]) -> Document:
+        checks = CHECKS[what]
+        if check is not None:
+            if check not in checks:
+                return NO_PAGE
+            good = self._healthy(check)
+            text = "ok" if good else f"internal server error: {check} failed: reason withheld\n"
+            return Document(200 if good else 500, raw=text.encode(), media=TEXT)
+        excluded = options.get("exclude", "")
+        lines, failed = [], False
+        for name in checks:
+            if name == excluded:
+                lines.append(f"[+]{name} excluded: ok")
+            elif self._healthy(name):
+                lines.append(f"[+]{name} ok")
+            else:
+                lines.append(f"[-]{name} failed: reason withheld")
+                failed = True
+        if excluded and excluded not in checks:
+            lines.append(f'warn: some health checks cannot be excluded: no matches for "{excluded}"')
+        if failed:
+            return Document(500, raw="\n".join([*lines, f"{what} check failed", ""]).encode(), media=TEXT)
+        if "verbose" not in options:
+            return Document(raw=b"ok", media=TEXT)
+        return Document(raw="\n".join([*lines, f"{what} check passed", ""]).encode(), media=TEXT)

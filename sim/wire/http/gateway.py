@@ -1,0 +1,191 @@
+"""The way of outside requests into the simulation, and of replies and watch events out of it.
+
+Turns a `Request` into an operation at the kernel's gate, applied between two units of work and journalled, and its
+`Reply` into a value a task outside waits for.  Events of an outside watch are taken inside the simulation, at the
+instants they become visible, into a bounded backlog that the client's connection empties in real time.
+
+Holds: whatever a client does that the simulation can see (a request, the end of a watch) is an operation of the
+journal, so a replay does the same work; an answer waits for virtual time only where the request itself does.
+
+Mirrors  nothing upstream; a client that does not read is cut off as by upstream's watch cache.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import trio
+
+from sim.kernel import Kernel
+from sim.machinery import status
+from sim.machinery.api import Reply, Request, UserInfo, Watch, WatchEvent
+
+# Real seconds: --request-timeout.  Virtual time may stand still, sockets do not wait for ever.
+REQUEST_TIMEOUT_S = 60
+BACKLOG_MAX = 10_000
+TAKE = 1000
+_FIELDS = (
+    "verb",
+    "resource",
+    "group",
+    "version",
+    "subresource",
+    "namespace",
+    "name",
+    "content_type",
+    "manager",
+)
+
+
+class OutsideEndpoint(Protocol):
+    """An API server replica as this module knows it."""
+
+    @property
+    def running(self) -> bool: ...
+    def handle(self, request: Request, respond: Callable[[Reply], None], at_once: bool = False) -> None:
+        """at_once: put the reply off by no latency."""
+        ...
+
+
+def pack(request: Request) -> list[Any]:
+    """A request as msgpack-able values."""
+    user = request.user
+    fields = [getattr(request, name) for name in _FIELDS]
+    extra = {key: list(values) for key, values in user.extra.items()}
+    return [fields, dict(request.options), request.body, [user.name, list(user.groups), user.uid, extra]]
+
+
+def unpack(payload: list[Any]) -> Request:
+    fields, options, body, (name, groups, uid, extra) = payload
+    user = UserInfo(name, tuple(groups), uid, {key: tuple(values) for key, values in extra.items()})
+    return Request(**dict(zip(_FIELDS, fields, strict=True)), options=options, body=body, user=user)
+
+
+class OutsideWatch:
+    """The client's end of a watch."""
+
+    def __init__(self, gateway: Gateway, ident: int, watch: Watch) -> None:
+        self._gateway = gateway
+        self._ident = ident
+        self._watch = watch
+        self._events: deque[WatchEvent] = deque()
+        self._more = trio.Event()
+        self._stopped = False
+
+    # --- inside the simulation ----------------------------------------------------------------------------
+
+    def attach(self) -> None:
+        self._watch.attach(self._drain)
+        self._drain()
+
+    def _drain(self) -> None:
+        while True:
+            events = self._watch.take(TAKE)
+            self._events.extend(events)
+            if len(events) < TAKE:
+                break
+        if self._events or self._watch.ended:
+            self._more.set()
+        if len(self._events) > BACKLOG_MAX:
+            self.stop()
+
+    def end(self) -> None:
+        self._watch.stop()
+        self._more.set()
+
+    # --- outside ------------------------------------------------------------------------------------------
+
+    async def take(self) -> list[WatchEvent]:
+        """What has piled up, once there is something; empty when the watch has ended."""
+        while not self._events and not self._watch.ended and not self._stopped:
+            self._more = trio.Event()
+            await self._more.wait()
+        if self._stopped:
+            return []
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    def stop(self) -> None:
+        """The client has gone, or does not read."""
+        if not self._stopped:
+            self._stopped = True
+            self._events.clear()
+            self._gateway.stop(self._ident)
+
+
+class Gateway:
+    """One per cluster.  `servers`: the API servers by name, as the kernel runs them."""
+
+    def __init__(self, kernel: Kernel, servers: Mapping[str, OutsideEndpoint]) -> None:
+        self.kernel = kernel
+        self._servers = servers
+        self._watches: dict[int, OutsideWatch] = {}
+        self._opened = 0
+        kernel.gate.handle("request", self._request)
+        kernel.gate.handle("watch-stop", self._watch_stop)
+
+    def wall_us(self) -> int:
+        """Unix time of the cluster as a client outside sees it."""
+        return self.kernel.epoch_us + self.kernel.outside_now_us()
+
+    async def call(self, request: Request) -> tuple[Reply, OutsideWatch | None]:
+        """Send a request and wait for its reply.  A reply without an answer comes back as a Status."""
+        answered = trio.Event()
+        box: list[tuple[Reply, OutsideWatch | None]] = []
+        gone = False
+
+        def done(result: tuple[Reply, OutsideWatch | None]) -> None:
+            if gone and result[1] is not None:
+                result[1].stop()
+            box.append(result)
+            answered.set()
+
+        self.kernel.gate.post("request", pack(request), done)
+        try:
+            with trio.move_on_after(REQUEST_TIMEOUT_S):
+                await answered.wait()
+        finally:
+            gone = True
+        if box:
+            return box[0]
+        late = status.timeout("request did not complete within the allotted timeout")
+        return Reply(504, body=late), None
+
+    def stop(self, ident: int) -> None:
+        self.kernel.gate.post("watch-stop", ident, lambda _: None)
+
+    # --- inside the simulation ----------------------------------------------------------------------------
+
+    def _request(self, payload: list[Any], done: Callable[[Any], None]) -> None:
+        server = next((server for server in self._servers.values() if server.running), None)
+        if server is None:
+            done((_unavailable(), None))
+            return
+
+        def respond(reply: Reply) -> None:
+            if not reply.code:
+                done((_unavailable(), None))
+            elif reply.watch is None:
+                done((reply, None))
+            else:
+                self._opened = ident = self._opened + 1
+                watch = self._watches[ident] = OutsideWatch(self, ident, reply.watch)
+                watch.attach()
+                done((reply, watch))
+
+        server.handle(unpack(payload), respond, at_once=True)
+
+    def _watch_stop(self, ident: int, done: Callable[[Any], None]) -> None:
+        watch = self._watches.pop(ident, None)
+        if watch is not None:
+            watch.end()
+        done(None)
+
+
+def _unavailable() -> Reply:
+    """No replica runs, or the one asked died over the request."""
+    body = status.service_unavailable("the server is currently unable to handle the request")
+    return Reply(503, body=body, headers={"Retry-After": "1"})

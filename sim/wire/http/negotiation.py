@@ -1,0 +1,141 @@
+"""Which form an answer takes: media type, Table or metadata only, and how pretty.
+
+Turns an Accept header into a `Form`, or into the 406 upstream gives.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/negotiation/negotiate.go, go-restful's route selection
+         (which looks at the header first, case-sensitively and without wildcards of a type).
+Differs  protobuf is never chosen: clients that offer JSON beside it get JSON, all others 406.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sim.ident import Names
+from sim.machinery import status
+from sim.machinery.api import Obj
+
+TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
+META_VERSIONS = ("v1", "v1beta1")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """media: of the body; kind: "" or one of the three above; version: of that kind; watch: stream of events."""
+
+    media: str
+    kind: str = ""
+    version: str = "v1"
+    pretty: bool = False
+
+
+class NotAcceptable(Exception):
+    """406 with this Status."""
+
+    def __init__(self, body: Obj) -> None:
+        super().__init__("not acceptable")
+        self.body = body
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One media range of an Accept header."""
+
+    media: str
+    parameters: Mapping[str, str]
+    quality: float
+
+
+def parse_accept(header: str) -> list[Clause]:
+    """The ranges, best first; equal ones in the order given."""
+    clauses = []
+    for part in header.split(","):
+        media, *rest = (text.strip() for text in part.split(";"))
+        if not media:
+            continue
+        parameters = {}
+        for text in rest:
+            key, _, value = text.partition("=")
+            parameters[key.strip()] = value.strip()
+        try:
+            quality = float(parameters.pop("q", "1"))
+        except ValueError:
+            quality = 1.0
+        clauses.append(Clause(media, parameters, quality))
+    return sorted(clauses, key=lambda clause: (-clause.quality, clause.media == "*/*"))
+
+
+def produced(names: Names, listing: bool = False) -> list[str]:
+    """What a route says it produces, in upstream's order."""
+    media = [names.media_json, names.media_yaml, names.media_protobuf]
+    if listing:
+        media += [f"{names.media_json};stream=watch", f"{names.media_protobuf};stream=watch"]
+    return media
+
+
+def check_route(names: Names, header: str, listing: bool) -> None:
+    """The look at the header before the handler's own.  Raises NotAcceptable."""
+    known = produced(names)
+    for part in header.split(","):
+        media = part.partition(";")[0].strip()
+        if media in ("", "*/*") or media in known:
+            return
+    text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(produced(names, listing))}"
+    raise NotAcceptable(status.status(406, "NotAcceptable", text, {}))
+
+
+def choose(
+    names: Names, header: str, options: Mapping[str, str], *, convertible: bool, watching: bool = False
+) -> Form:
+    """The form asked for.  convertible: Tables and metadata can be made of the answer.  Raises NotAcceptable."""
+    pretty = "pretty" in options and options["pretty"].lower() not in ("0", "false")
+    clauses = parse_accept(header)
+    if not clauses:
+        return Form(names.media_json, pretty=pretty)
+    for clause in clauses:
+        media = _media(names, clause.media, watching)
+        if media is None:
+            continue
+        form = _converted(names, clause, media, pretty, convertible)
+        if form is not None:
+            return form
+    accepted = produced(names)
+    yaml_watch = watching and any(clause.media == names.media_yaml for clause in clauses)
+    if yaml_watch:
+        accepted = produced(names, True)[3:]
+    raise NotAcceptable(status.not_acceptable(accepted))
+
+
+def _media(names: Names, asked: str, watching: bool) -> str | None:
+    if asked in ("*/*", "application/*", names.media_json):
+        return names.media_json
+    return names.media_yaml if asked == names.media_yaml and not watching else None
+
+
+def _converted(names: Names, clause: Clause, media: str, pretty: bool, convertible: bool) -> Form | None:
+    parameters = clause.parameters
+    if parameters.get("stream", "watch") != "watch":
+        return None
+    kind = parameters.get("as", "")
+    pretty = pretty or parameters.get("pretty") in ("1", "true")
+    if not kind:
+        return Form(media, pretty=pretty)
+    if (
+        not convertible
+        or kind not in (TABLE, PARTIAL, PARTIAL_LIST)
+        or parameters.get("g") != names.group("meta")
+        or parameters.get("v") not in META_VERSIONS
+    ):
+        return None
+    return Form(media, kind, parameters["v"], pretty)
+
+
+def error_form(names: Names, header: str) -> Form:
+    """The form of an error: YAML where that is asked for, otherwise JSON."""
+    for clause in parse_accept(header):
+        if clause.media == names.media_yaml:
+            return Form(names.media_yaml)
+        if clause.media in ("*/*", names.media_json):
+            break
+    return Form(names.media_json)

@@ -1,0 +1,112 @@
+"""Options of writes in the query: dryRun, fieldManager, fieldValidation, force.
+
+Mirrors  kubernetes v1.25 apimachinery pkg/apis/meta/v1/validation (ValidateCreateOptions, ...PatchOptions,
+         ...UpdateOptions, ...DeleteOptions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sim.ident import Names
+from sim.machinery import status
+from sim.machinery.api import Obj
+from sim.wire.http.routing import Target
+
+MANAGER_MAX = 128
+POLICIES = ("Foreground", "Background", "Orphan")
+_KINDS = {
+    "create": "CreateOptions",
+    "update": "UpdateOptions",
+    "patch": "PatchOptions",
+    "delete": "DeleteOptions",
+    "deletecollection": "DeleteOptions",
+}
+
+
+class BadOption(Exception):
+    """Options are refused with this Status."""
+
+    def __init__(self, body: Obj) -> None:
+        super().__init__("bad option")
+        self.body = body
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    reason: str
+    field: str
+    message: str
+
+
+def check_options(
+    names: Names, target: Target, content: str, options: Mapping[str, str], body: bytes | None
+) -> None:
+    """Raises BadOption."""
+    if (
+        target.verb == "get"
+        and not target.subresource
+        and options.get("export", "false") not in ("false", "0", "")
+    ):
+        text = "the export parameter, deprecated since v1.14, is no longer supported"
+        raise BadOption(status.bad_request(text))
+    kind = _KINDS.get(target.verb)
+    if kind is None:
+        return
+    if kind == "DeleteOptions":
+        causes = list(_delete(options, body))
+    else:
+        causes = list(_write(names, target.verb, content, options))
+    if causes:
+        raise BadOption(status.invalid(names.group("meta"), kind, "", causes))
+
+
+def _unsupported(field: str, shown: str, supported: str) -> _Cause:
+    return _Cause(
+        "FieldValueNotSupported", field, f"Unsupported value: {shown}: supported values: {supported}"
+    )
+
+
+def _dry_run(value: str) -> Iterator[_Cause]:
+    if value != "All":
+        yield _unsupported("dryRun", f'[]string{{"{value}"}}', '"All"')
+
+
+def _write(names: Names, verb: str, content: str, options: Mapping[str, str]) -> Iterator[_Cause]:
+    manager = options.get("fieldManager", "")
+    apply = content.partition(";")[0].strip() == names.media_apply_patch
+    if verb == "patch" and apply and not manager:
+        yield _Cause("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
+    if verb == "patch" and not apply and "force" in options:
+        yield _Cause("FieldValueForbidden", "force", "Forbidden: may not be specified for non-apply patch")
+    if len(manager.encode()) > MANAGER_MAX:
+        yield _Cause("FieldValueTooLong", "fieldManager", f"Too long: must have at most {MANAGER_MAX} bytes")
+    for place, char in enumerate(manager):
+        if not char.isprintable():
+            shown = manager.encode("unicode_escape").decode()
+            text = f'Invalid value: "{shown}": invalid character U+{ord(char):04X} (at position {place})'
+            yield _Cause("FieldValueInvalid", "fieldManager", text)
+    if "dryRun" in options:
+        yield from _dry_run(options["dryRun"])
+    level = options.get("fieldValidation", "")
+    if level not in ("", "Ignore", "Strict", "Warn"):
+        yield _unsupported("fieldValidation", f'"{level}"', '"", "Ignore", "Strict", "Warn"')
+
+
+def _delete(options: Mapping[str, str], body: bytes | None) -> Iterator[_Cause]:
+    """The query counts only without a body."""
+    if body:
+        return
+    grace = options.get("gracePeriodSeconds")
+    if grace is not None and not grace.removeprefix("-").isdecimal():
+        raise BadOption(status.bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax'))
+    policy, orphan = options.get("propagationPolicy"), options.get("orphanDependents")
+    if policy is not None and policy not in POLICIES:
+        listed = ", ".join(f'"{name}"' for name in (*POLICIES, "nil"))
+        yield _unsupported("propagationPolicy", f'"{policy}"', listed)
+    elif policy is not None and orphan is not None:
+        text = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
+        yield _Cause("FieldValueInvalid", "propagationPolicy", text)
+    if "dryRun" in options:
+        yield from _dry_run(options["dryRun"])

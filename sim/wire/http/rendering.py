@@ -1,0 +1,275 @@
+"""Replies as bytes: objects, lists, Tables, metadata only, Status bodies and watch events.
+
+Turns a `Reply` and a `Form` into a code, headers and a body.  The bytes of a stored object are made once and kept
+in its `Item`, shared by every get, list and watch event.
+
+Holds: what is shown of an item is its object plus `managedFields`; nothing here changes either.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{response,get,watch}.go, responsewriters, apimachinery
+         pkg/runtime/serializer/json (List items carry no kind and apiVersion).
+Differs  fields come in the stored order, not in the order of upstream's structs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from sim.ident import Names
+from sim.machinery import managed, status
+from sim.machinery.api import Obj, Reply, WatchEvent
+from sim.machinery.scheme import Resource
+from sim.machinery.store import Item
+from sim.machinery.tables import columns, row
+from sim.wire.http.negotiation import PARTIAL, PARTIAL_LIST, TABLE, Form, NotAcceptable
+from sim.wire.http.yaml_json import dump_yaml
+
+TEXT = "text/plain; charset=utf-8"
+INCLUDE = ("", "Metadata", "Object", "None")
+_BARE = "bare"  # key of Item.raw: JSON without kind and apiVersion
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one answer is rendered for.  include: includeObject of a Table."""
+
+    names: Names
+    resource: Resource
+    form: Form
+    now_us: int
+    include: str = ""
+
+    @property
+    def meta_version(self) -> str:
+        return f"{self.names.group('meta')}/{self.form.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer that is complete."""
+
+    code: int
+    media: str
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+# --- values -----------------------------------------------------------------------------------------------
+
+
+def whole(item: Item) -> Obj:
+    """An item's object with its managedFields."""
+    if not item.managed:
+        return item.obj
+    metadata = {**item.obj["metadata"], "managedFields": managed.render(item.managed)}
+    return {**item.obj, "metadata": metadata}
+
+
+def _bare(item: Item) -> bytes:
+    raw = item.raw
+    if raw is None:
+        raw = item.raw = {}
+    found = raw.get(_BARE)
+    if found is None:
+        obj = {key: value for key, value in whole(item).items() if key not in ("kind", "apiVersion")}
+        found = raw[_BARE] = _encode(obj)
+    return found
+
+
+def _head(resource: Resource) -> bytes:
+    return b'{"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.api_version.encode())
+
+
+def object_bytes(resource: Resource, item: Item) -> bytes:
+    """One object as JSON."""
+    return _head(resource) + _bare(item)[1:]
+
+
+def typed(resource: Resource, item: Item) -> Obj:
+    """One object as a value, under the group version it was asked for."""
+    return {**whole(item), "kind": resource.kind, "apiVersion": resource.api_version}
+
+
+def partial(view: View, item: Item) -> Obj:
+    return {
+        "kind": PARTIAL,
+        "apiVersion": view.meta_version,
+        "metadata": whole(item)["metadata"],
+    }
+
+
+def list_metadata(reply: Reply) -> Obj:
+    metadata: Obj = {"resourceVersion": str(reply.revision)}
+    if reply.more:
+        metadata["continue"] = reply.more
+    if reply.remaining is not None:
+        metadata["remainingItemCount"] = reply.remaining
+    return metadata
+
+
+def table(view: View, items: Iterable[Item], metadata: Obj, head: bool = True) -> Obj:
+    """A Table; without `head` its columns are left out (later events of a watch)."""
+    rows = []
+    for item in items:
+        made = row(view.resource, item.obj, view.now_us, view.names)
+        if view.include == "Object":
+            made["object"] = typed(view.resource, item)
+        else:
+            made["object"] = None if view.include == "None" else partial(view, item)
+        rows.append(made)
+    return {
+        "kind": TABLE,
+        "apiVersion": view.meta_version,
+        "metadata": metadata,
+        "columnDefinitions": columns(view.resource) if head else None,
+        "rows": rows,
+    }
+
+
+def check_form(view: View, listing: bool, watching: bool) -> None:
+    """Conversions that cannot be.  Raises NotAcceptable (also for 400: the body carries the code)."""
+    kind = view.form.kind
+    if kind == TABLE and view.include not in INCLUDE:
+        text = (
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{view.include}": '
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
+        raise NotAcceptable(status.bad_request(text))
+    if watching:
+        return
+    group = (view.resource.short_group.partition(".")[0]) or "core"
+    if kind == PARTIAL and listing:
+        text = f"you requested {PARTIAL}, but the requested object is a list (*{group}.{view.resource.list_kind})"
+        raise NotAcceptable(status.status(406, "NotAcceptable", text))
+    if kind == PARTIAL_LIST and not listing:
+        text = f"you requested {PARTIAL_LIST}, but the requested object is not a list (*{group}.{view.resource.kind})"
+        raise NotAcceptable(status.status(406, "NotAcceptable", text))
+
+
+# --- answers ----------------------------------------------------------------------------------------------
+
+
+def encode(names: Names, form: Form, value: Any) -> bytes:
+    """A JSON value in the form's media type."""
+    if form.media == names.media_yaml:
+        return dump_yaml(value)
+    data = _encode(value)
+    return msgspec.json.format(data, indent=2) if form.pretty else data
+
+
+def render(view: View, reply: Reply) -> Answer:
+    """A reply that is no watch."""
+    body = reply.body
+    if reply.item is not None:
+        return _finish(view, reply, _item_body(view, reply.item))
+    if reply.items is not None:
+        return _finish(view, reply, _list_body(view, reply))
+    if isinstance(body, str):
+        return Answer(reply.code, TEXT, body.encode(), reply.headers, reply.warnings)
+    return _finish(view, reply, body)
+
+
+def _finish(view: View, reply: Reply, body: Any) -> Answer:
+    form = view.form
+    if not isinstance(body, bytes):
+        data = encode(view.names, form, body)
+    elif form.pretty:
+        data = msgspec.json.format(body, indent=2)
+    else:
+        data = body
+    return Answer(reply.code, form.media, data, reply.headers, reply.warnings)
+
+
+def _item_body(view: View, item: Item) -> Any:
+    form = view.form
+    if form.kind == TABLE:
+        metadata = {"resourceVersion": item.obj["metadata"].get("resourceVersion", "")}
+        return table(view, [item], metadata)
+    if form.kind:
+        return partial(view, item)
+    if form.media == view.names.media_json:
+        return object_bytes(view.resource, item)
+    return typed(view.resource, item)
+
+
+def _list_body(view: View, reply: Reply) -> Any:
+    form, resource = view.form, view.resource
+    items = reply.items or []
+    metadata = list_metadata(reply)
+    if form.kind == TABLE:
+        return table(view, items, metadata)
+    if form.kind:
+        # Quirk: an empty list of metadata is null.
+        shown = [partial(view, item) for item in items] or None
+        return {"kind": PARTIAL_LIST, "apiVersion": view.meta_version, "metadata": metadata, "items": shown}
+    if form.media == view.names.media_json:
+        head = _encode({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata})
+        return head[:-1] + b',"items":[' + b",".join([_bare(item) for item in items]) + b"]}"
+    values = [
+        {key: value for key, value in whole(item).items() if key not in ("kind", "apiVersion")}
+        for item in items
+    ]
+    return {
+        "kind": resource.list_kind,
+        "apiVersion": resource.api_version,
+        "metadata": metadata,
+        "items": values,
+    }
+
+
+def failure(names: Names, form: Form, body: Obj) -> Answer:
+    """A Status as an answer; its details may ask to come back later."""
+    after = (body.get("details") or {}).get("retryAfterSeconds", 0)
+    headers = {"Retry-After": str(after)} if after else {}
+    return Answer(body["code"], form.media, encode(names, form, body), headers)
+
+
+# --- watches ----------------------------------------------------------------------------------------------
+
+
+class EventWriter:
+    """The events of one watch as lines of JSON."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._first = True
+
+    def write(self, events: list[WatchEvent], now_us: int) -> bytes:
+        if not self._view.form.kind:
+            return b"".join([self._plain(event) for event in events])
+        view = View(self._view.names, self._view.resource, self._view.form, now_us, self._view.include)
+        return b"".join([self._line(event, _encode(self._converted(view, event))) for event in events])
+
+    def _plain(self, event: WatchEvent) -> bytes:
+        if event.item is not None:
+            return self._line(event, object_bytes(self._view.resource, event.item))
+        return self._line(event, _encode(self._bodyless(event)))
+
+    def _bodyless(self, event: WatchEvent) -> Any:
+        if event.status is not None:
+            return event.status
+        resource = self._view.resource
+        metadata = {"resourceVersion": str(event.revision), "creationTimestamp": None}
+        return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+
+    @staticmethod
+    def _line(event: WatchEvent, obj: bytes) -> bytes:
+        return b'{"type":"%b","object":%b}\n' % (event.type.encode(), obj)
+
+    def _converted(self, view: View, event: WatchEvent) -> Any:
+        if event.status is not None:
+            return event.status
+        revision = str(event.revision)
+        if view.form.kind != TABLE:
+            if event.item is not None:
+                return partial(view, event.item)
+            metadata = {"resourceVersion": revision, "creationTimestamp": None}
+            return {"kind": PARTIAL, "apiVersion": view.meta_version, "metadata": metadata}
+        items = [event.item] if event.item is not None else []
+        first, self._first = self._first, False
+        return table(view, items, {"resourceVersion": revision}, first)

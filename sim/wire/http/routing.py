@@ -1,0 +1,191 @@
+"""URLs: what a path asks for, who may be asked about it, and whether there is such a thing.
+
+Turns a method, a path and a query into `Attributes` (what authorization looks at) and then into a `Target`: a
+resource request, one of the documents that are no resources, or the refusal upstream gives.
+
+Holds: a path from outside is only ever compared with the scheme's tables; no name with "/", "%", "." or ".."
+alone gets through.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/request/requestinfo.go, pkg/endpoints/installer.go (paths),
+         apimachinery pkg/api/validation/path/name.go.
+Differs  proxy, attach, exec and portforward answer 405: there is nothing behind them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+from sim.machinery import status
+from sim.machinery.api import Obj
+from sim.machinery.scheme import Resource, Scheme
+
+METHOD_VERBS = {
+    "POST": "create",
+    "GET": "get",
+    "HEAD": "get",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+NAMESPACE_SUBRESOURCES = ("status", "finalize")
+# Subresources that need a node's own servers, or are not here yet.
+UNSERVED = ("attach", "exec", "portforward", "proxy", "token")
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What a request asks for, as authorization sees it.  verb is the HTTP method's where it is no resource."""
+
+    verb: str
+    path: str
+    is_resource: bool = False
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A resource request that there is."""
+
+    resource: Resource
+    verb: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+class NoRoute(Exception):
+    """The path leads nowhere.  `body` None: the plain text 404 of a path that no group serves."""
+
+    def __init__(self, body: Obj | None) -> None:
+        super().__init__("no route")
+        self.body = body
+
+
+def decode_path(raw: str) -> str | None:
+    """The path with its escapes decoded once; None if one is broken."""
+    if _BAD_ESCAPE.search(raw):
+        return None
+    return unquote_to_bytes(raw).decode("utf-8", "replace")
+
+
+def parse_query(raw: str) -> dict[str, str]:
+    """First value of each parameter; parts that are not understood are left out, as by Go's URL.Query."""
+    found: dict[str, str] = {}
+    for part in raw.split("&"):
+        if not part or ";" in part:
+            continue
+        key, _, value = part.partition("=")
+        if _BAD_ESCAPE.search(key) or _BAD_ESCAPE.search(value):
+            continue
+        key = unquote_to_bytes(key.replace("+", " ")).decode("utf-8", "replace")
+        found.setdefault(key, unquote_to_bytes(value.replace("+", " ")).decode("utf-8", "replace"))
+    return found
+
+
+def is_set(options: Mapping[str, str], name: str) -> bool:
+    """A flag of the query: present, and neither 0 nor false."""
+    return name in options and options[name].lower() not in ("0", "false")
+
+
+def attributes(method: str, path: str, options: Mapping[str, str]) -> Attributes:
+    """Reads a path the way authorization does, whether or not there is such a resource."""
+    plain = Attributes(method.lower(), path)
+    parts = path.strip("/").split("/")
+    if len(parts) < 3 or parts[0] not in ("api", "apis"):
+        return plain
+    group = ""
+    rest = parts[1:]
+    if parts[0] == "apis":
+        if len(rest) < 3:
+            return plain
+        group, rest = rest[0], rest[1:]
+    version, rest = rest[0], rest[1:]
+    verb = METHOD_VERBS.get(method, "")
+    if rest[0] == "watch" and len(rest) > 1:
+        verb, rest = "watch", rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in NAMESPACE_SUBRESOURCES:
+            rest = rest[2:]
+    name = rest[1] if len(rest) > 1 else ""
+    sub = rest[2] if len(rest) > 2 else ""
+    if not name:
+        if verb == "get":
+            verb = "watch" if is_set(options, "watch") else "list"
+        elif verb == "delete":
+            verb = "deletecollection"
+    return Attributes(verb, path, True, group, version, rest[0], sub, namespace, name)
+
+
+def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) -> Target:
+    """The resource request of a path below a served group version.  Raises NoRoute."""
+    parts = path.split("/")[1:]
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    group, parts = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
+    version, parts = parts[0], parts[1:]
+    watching = parts[0] == "watch" and len(parts) > 1
+    if watching:
+        parts = parts[1:]
+    namespace = ""
+    namespaced = parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in NAMESPACE_SUBRESOURCES
+    if namespaced:
+        namespace, parts = parts[1], parts[2:]
+    resource = scheme.find(group, version, parts[0])
+    if resource is None or (namespaced and not resource.namespaced) or "" in parts:
+        raise NoRoute(status.unknown_resource())
+    if namespaced and not namespace:
+        raise NoRoute(status.bad_request("Namespace parameter required."))
+    if len(parts) > 3 or (len(parts) > 1 and resource.namespaced and not namespace):
+        raise NoRoute(status.unknown_resource())
+    name = parts[1] if len(parts) > 1 else ""
+    sub = parts[2] if len(parts) > 2 else ""
+    if name and "get" not in resource.verbs:  # created and forgotten: there are no items
+        raise NoRoute(status.unknown_resource())
+    verb = _verb(resource, method, name, sub, namespace)
+    if verb in ("get", "list") and not sub and (watching or is_set(options, "watch")):
+        verb = "watch"
+    if name:
+        _check_name(name)
+    return Target(resource, verb, namespace, name, sub)
+
+
+def _verb(resource: Resource, method: str, name: str, sub: str, namespace: str) -> str:
+    """The verb of a method on an item, a collection or a subresource that has it."""
+    verb = METHOD_VERBS.get(method, "")
+    if method == "HEAD":
+        raise NoRoute(status.method_not_allowed())
+    if sub:
+        found = resource.subresource(sub)
+        if found is None:
+            raise NoRoute(status.unknown_resource())
+        if verb not in found.verbs or sub in UNSERVED:
+            raise NoRoute(status.method_not_allowed())
+        return verb
+    if name:
+        if verb == "create" or verb not in resource.verbs:
+            raise NoRoute(status.method_not_allowed())
+        return verb
+    verb = {"get": "list", "delete": "deletecollection", "create": "create"}.get(verb, "")
+    across = resource.namespaced and not namespace
+    if verb not in resource.verbs or (across and verb != "list"):
+        raise NoRoute(status.method_not_allowed())
+    return verb
+
+
+def _check_name(name: str) -> None:
+    for bad in (".", ".."):
+        if name == bad:
+            raise NoRoute(status.bad_request(f"Name parameter invalid: \"{name}\": may not be '{bad}'"))
+    if "%" in name:
+        raise NoRoute(status.bad_request(f"Name parameter invalid: \"{name}\": may not contain '%'"))

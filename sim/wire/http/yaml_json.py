@@ -1,0 +1,108 @@
+"""YAML from outside as JSON values, and JSON values as YAML.
+
+Turns the YAML that clients send into what the same document is as JSON, by a loader that knows no tags but those
+of JSON's types, and answers into YAML as upstream prints it.
+
+Holds: nothing but dict, list, str, int, float, bool and None comes out; a document whose aliases unfold to more
+than `NODES_MAX` nodes, or which is nested deeper than `DEPTH_MAX`, is refused.
+
+Mirrors  sigs.k8s.io/yaml v1.2 over go-yaml v2 (YAML 1.1: y, n, on and off are booleans; times stay text).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+# Far above what 3 MiB hold without aliases that multiply.
+NODES_MAX = 2_000_000
+DEPTH_MAX = 100
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class YamlError(Exception):
+    """The document is not YAML, or not such that it can be JSON."""
+
+
+class _Loader(_Base):  # type: ignore[misc]
+    """Without the tables of its base: only what is put in below."""
+
+
+_JSON_TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("null", "int", "float", "str", "seq", "map"))
+_Loader.yaml_implicit_resolvers = {}
+_Loader.yaml_constructors = {tag: _Base.yaml_constructors[tag] for tag in (*_JSON_TAGS, None)}
+
+
+def _boolean(loader: Any, node: Any) -> bool:
+    return str(loader.construct_scalar(node)).lower() in ("y", "yes", "true", "on")
+
+
+_Loader.add_constructor("tag:yaml.org,2002:bool", _boolean)
+for _tag, _pattern, _first in (
+    ("bool", r"^(?:y|Y|n|N|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$", "yYnNtTfFoO"),
+    ("int", r"^[-+]?(?:0b[01_]+|0[0-7_]*|0x[0-9a-fA-F_]+|[1-9][0-9_]*)$", "-+0123456789"),
+    ("float", r"^[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+)$", "-+0123456789."),
+    ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
+    ("merge", r"^(?:<<)$", "<"),
+):  # fmt: skip
+    first = [*_first.replace("\0", ""), *([""] if "\0" in _first else [])]
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), first)
+
+
+def load_yaml(text: bytes) -> Any:
+    """One document as JSON values.  Raises YamlError."""
+    try:
+        loaded = yaml.load(text, Loader=_Loader)
+        return _checked(loaded, [NODES_MAX], 0)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise YamlError(str(error).split("\n")[0]) from None
+
+
+def _checked(value: Any, left: list[int], depth: int) -> Any:
+    left[0] -= 1
+    if left[0] < 0:
+        raise ValueError("document contains excessive aliasing")
+    if depth > DEPTH_MAX:
+        raise ValueError(f"exceeded max depth of {DEPTH_MAX}")
+    if isinstance(value, dict):
+        return {_key(key): _checked(item, left, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_checked(item, left, depth + 1) for item in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise ValueError(f"a value of type {type(value).__name__} cannot be JSON")
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int | float):
+        return str(key)
+    raise ValueError("a key that is no scalar cannot be JSON")
+
+
+class _Printer(_Dumper):  # type: ignore[misc]
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: Any, text: str) -> Any:
+    if "\n" in text:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
+    plain = dumper.resolve(yaml.ScalarNode, text, (True, False)) == "tag:yaml.org,2002:str"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain and text else '"')
+
+
+_Printer.add_representer(str, _text)
+
+
+def dump_yaml(value: Any) -> bytes:
+    """A JSON value as YAML, keys sorted."""
+    text = yaml.dump(value, Dumper=_Printer, default_flow_style=False, allow_unicode=True, sort_keys=True)
+    return str(text).encode()

@@ -1,0 +1,114 @@
+"""Certificates: an authority made for one run, its server's certificate and its clients'.
+
+Turns names and addresses into PEM documents and a server's TLS context.
+
+Holds: keys live in memory, but for the moment in which OpenSSL reads the server's from a private folder.
+
+Mirrors  kubeadm's phases/certs (CN and O of the administrator's certificate).
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+VALID = timedelta(days=365)  # kubeadm: CertificateValidity
+_BACKDATED = timedelta(hours=1)  # clients with clocks a little behind
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its key, PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+class Authority:
+    """A certificate authority.  `now`: when its certificates begin to hold."""
+
+    def __init__(self, name: str, now: datetime | None = None) -> None:
+        self._now = now or datetime.now(UTC)
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = self._builder(self._name, self._key.public_key())
+        usage = x509.KeyUsage(True, False, True, False, False, True, False, False, False)
+        self._certificate = (
+            builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(usage, critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+
+    @property
+    def pem(self) -> bytes:
+        return self._certificate.public_bytes(Encoding.PEM)
+
+    def server(self, hosts: tuple[str, ...]) -> Pair:
+        """A server's certificate for names and addresses."""
+        alternatives = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+        return self._issue([(NameOID.COMMON_NAME, hosts[0])], ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+
+    def client(self, user: str, groups: tuple[str, ...]) -> Pair:
+        """A client's certificate: CN the user, O each group."""
+        subject = [*((NameOID.ORGANIZATION_NAME, group) for group in groups), (NameOID.COMMON_NAME, user)]
+        return self._issue(subject, ExtendedKeyUsageOID.CLIENT_AUTH, None)
+
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(self._now - _BACKDATED)
+            .not_valid_after(self._now + VALID)
+        )
+
+    def _issue(
+        self,
+        subject: list[tuple[x509.ObjectIdentifier, str]],
+        usage: x509.ObjectIdentifier,
+        alternatives: x509.SubjectAlternativeName | None,
+    ) -> Pair:
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(oid, value) for oid, value in subject])
+        builder = self._builder(name, key.public_key()).add_extension(
+            x509.ExtendedKeyUsage([usage]), critical=False
+        )
+        if alternatives is not None:
+            builder = builder.add_extension(alternatives, critical=False)
+        made = builder.sign(self._key, hashes.SHA256())
+        secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return Pair(made.public_bytes(Encoding.PEM), secret)
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def server_context(pair: Pair, authority: bytes) -> ssl.SSLContext:
+    """TLS for a server that takes, but does not demand, client certificates of `authority`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with TemporaryDirectory() as folder:
+        certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
+        certificate.write_bytes(pair.certificate)
+        key.touch(0o600)
+        key.write_bytes(pair.key)
+        context.load_cert_chain(certificate, key)
+    context.load_verify_locations(cadata=authority.decode())
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.set_alpn_protocols(["http/1.1"])
+    return context
