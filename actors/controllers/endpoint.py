@@ -6,12 +6,14 @@ Holds: at most 1000 addresses are written; nothing is written where nothing diff
 compared untruncated, so it is written at every sync, as upstream).
 
 Mirrors  kubernetes v1.25 pkg/controller/endpoint/endpoints_controller.go, pkg/api/v1/endpoints/util.go.
-Differs  ports and subsets are in the order of the Service's ports (upstream: by an internal hash).
+Differs  ports are in the order of the Service's, subsets in that of their ports (upstream: by an internal hash).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from actors.controllers.endpoint_pods import (
@@ -25,6 +27,7 @@ from actors.controllers.endpoint_pods import (
     pod_ips,
     publishes_unready,
     target_ref,
+    trigger_us,
 )
 from actors.controllers.pod_owners import is_ready, key_of
 from actors.controllers.shell import Env, run_workers
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from sim.ident import Names
 
 RESOURCE = "endpoints"
+_BY_ADDRESS = itemgetter(0, 1)
 MAX_RETRIES = 15  # endpoints_controller.go: maxRetries
 MAX_CAPACITY = 1000  # endpoints_controller.go: maxCapacity
 TRUNCATED = "truncated"
@@ -83,27 +87,46 @@ def ports_of(pod: Obj, service: Obj) -> list[Obj]:
     return ports
 
 
-def subsets_of(service: Obj, pods: Sequence[Obj]) -> list[Obj]:
-    """Addresses grouped by equal ports; within a group by address."""
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A pod as an address: `place` is (address's order, address), None for a pod that is none."""
+
+    name: str
+    trigger_us: int
+    ports_key: str = ""
+    ports: Sequence[Obj] = ()
+    place: tuple[str, str, Obj] | None = None
+    ready: bool = False
+
+
+def view_of(pod: Obj, service: Obj) -> PodView:
+    name, changed_us = pod["metadata"]["name"], trigger_us(pod)
     unready = publishes_unready(service)
-    groups: dict[str, tuple[list[Obj], list[Obj], list[Obj]]] = {}
-    for pod in pods:
-        if not belongs(pod, unready):
-            continue
-        address = address_of(pod, service)
-        if address is None:
-            continue
-        ports = ports_of(pod, service)
-        if not ports and not (is_headless(service) and not service["spec"].get("ports")):
-            continue
-        _, ready, not_ready = groups.setdefault(repr(ports), (ports, [], []))
-        (ready if unready or is_ready(pod) else not_ready).append(address)
+    address = address_of(pod, service) if belongs(pod, unready) else None
+    ports = ports_of(pod, service)
+    if address is None or (not ports and not (is_headless(service) and not service["spec"].get("ports"))):
+        return PodView(name, changed_us)
+    place = (address["ip"], pod["metadata"]["uid"], address)
+    return PodView(name, changed_us, repr(ports), ports, place, unready or is_ready(pod))
+
+
+def subsets_of(views: Sequence[PodView]) -> list[Obj]:
+    """Addresses grouped by equal ports; within a group by address."""
+    groups: dict[str, tuple[Sequence[Obj], list[tuple[str, str, Obj]], list[tuple[str, str, Obj]]]] = {}
+    for view in views:
+        if view.place is not None:
+            group = groups.get(view.ports_key)
+            if group is None:
+                group = groups[view.ports_key] = (view.ports, [], [])
+            (group[1] if view.ready else group[2]).append(view.place)
     subsets = []
-    for ports, ready, not_ready in groups.values():
+    for key in sorted(groups):
+        ports, ready, not_ready = groups[key]
         subset: Obj = {}
-        for name, addresses in (("addresses", ready), ("notReadyAddresses", not_ready)):
-            if addresses:
-                subset[name] = sorted(addresses, key=lambda a: (a["ip"], a["targetRef"]["uid"]))
+        for name, places in (("addresses", ready), ("notReadyAddresses", not_ready)):
+            if places:
+                places.sort(key=_BY_ADDRESS)
+                subset[name] = [place[2] for place in places]
         if ports:
             subset["ports"] = ports
         subsets.append(subset)
@@ -210,13 +233,14 @@ class EndpointLoop:
         service = self.services.get(key)
         if service is None:
             self.triggers.forget(key)
+            self.watcher.forget(key)
             reply = await self.client.delete(RESOURCE, namespace, name)
             return None if reply.ok or reply.reason == "NotFound" else reply.message
         if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
             return None
-        pods = self.watcher.pods_of(service)
-        trigger = self.triggers.compute(service, pods)
-        subsets = subsets_of(service, pods)
+        views = self.watcher.views(service, view_of)
+        trigger = self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us})
+        subsets = subsets_of(views)
         stored = self.endpoints.get(key)
         if stored is not None and is_up_to_date(stored, service, subsets, self.names):
             return None

@@ -3,8 +3,8 @@
 Turns pod events into keys of Services (`ServicePods`), a Service's ports into a pod's, and what changed since
 the last sync into `last-change-trigger-time` (`TriggerTimes`).
 
-Holds: a pod event in a cluster of many Services costs one look-up per label of the pod; the order of pods is
-that of their keys.
+Holds: a pod event in a cluster of many Services costs one look-up per label of the pod; what a loop says of a
+pod is worked out once per pod object.
 
 Mirrors  kubernetes v1.25 pkg/controller/util/endpoint/{controller_utils.go,trigger_time_tracker.go},
          pkg/controller/endpoint/endpoints_controller.go (addresses), pkg/api/v1/pod/util.go (FindPort).
@@ -13,8 +13,8 @@ Differs  Services are found by an index on one pair of their selector; upstream 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.controllers.pod_owners import condition_of, index_by_namespace, is_deleting, is_ready, key_of
 from sim.machinery.api import Obj
@@ -23,6 +23,7 @@ from sim.units import format_time, parse_time
 if TYPE_CHECKING:
     from sim.client import Informer, WorkQueue
 
+View = TypeVar("View")
 SELECTOR_INDEX = "selector-pair"
 LABEL_INDEX = "label-pair"
 
@@ -70,6 +71,7 @@ class ServicePods:
         self._pods = pods
         self._queue = queue
         self._batch_us = batch_us
+        self._views: dict[str, tuple[Any, dict[str, tuple[Obj, Any]]]] = {}
         index_by_namespace(services)
         services.add_index(SELECTOR_INDEX, selector_values)
         pods.add_index(LABEL_INDEX, label_values)
@@ -87,12 +89,32 @@ class ServicePods:
             if _matches(service["spec"]["selector"], labels)
         ]
 
-    def pods_of(self, service: Obj) -> list[Obj]:
-        """The pods a Service selects, by key."""
-        selector = service["spec"]["selector"]
-        found = self._pods.by_index(LABEL_INDEX, selector_values(service)[0])
-        selected = [pod for pod in found if _matches(selector, pod["metadata"].get("labels") or {})]
-        return sorted(selected, key=key_of)
+    def views(self, service: Obj, make: Callable[[Obj, Obj], View]) -> list[View]:
+        """What `make(pod, service)` says of each pod that the Service selects, in order of arrival.
+
+        Made once per pod object: a Service of a thousand pods is looked at anew for each of them.
+        """
+        key, spec = key_of(service), service["spec"]
+        selector = spec["selector"]
+        known_spec, known = self._views.get(key, (None, {}))
+        if known_spec is not spec:
+            known = {}
+        now: dict[str, tuple[Obj, Any]] = {}
+        views: list[View] = []
+        for pod in self._pods.by_index(LABEL_INDEX, selector_values(service)[0]):
+            meta = pod["metadata"]
+            uid = meta["uid"]
+            had = known.get(uid)
+            if had is None or had[0] is not pod:
+                had = (pod, make(pod, service) if _matches(selector, meta["labels"]) else None)
+            now[uid] = had
+            if had[1] is not None:
+                views.append(had[1])
+        self._views[key] = (spec, now)
+        return views
+
+    def forget(self, key: str) -> None:
+        self._views.pop(key, None)
 
     def _queue_all(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -175,6 +197,13 @@ def target_ref(pod: Obj) -> Obj:
 # --- trigger times ------------------------------------------------------------------------------------------
 
 
+def trigger_us(pod: Obj) -> int:
+    """When readiness changed last; 0: not told."""
+    condition = condition_of(pod, "Ready")
+    text = condition.get("lastTransitionTime") if condition is not None else None
+    return parse_time(text) if text else 0
+
+
 class TriggerTimes:
     """Since when what a sync is about to write is true, per Service."""
 
@@ -184,16 +213,11 @@ class TriggerTimes:
     def forget(self, key: str) -> None:
         self._known.pop(key, None)
 
-    def compute(self, service: Obj, pods: Sequence[Obj]) -> str | None:
-        """The earliest change not told yet; a Service seen first tells its creation."""
+    def compute(self, service: Obj, times: dict[str, int]) -> str | None:
+        """The earliest change not told yet (`times`: by pod); a Service seen first tells its creation."""
         key = key_of(service)
         created = service["metadata"].get("creationTimestamp")
         service_us = parse_time(created) if created else 0
-        times: dict[str, int] = {}
-        for pod in pods:
-            condition = condition_of(pod, "Ready")
-            if condition is not None and condition.get("lastTransitionTime"):
-                times[pod["metadata"]["name"]] = parse_time(condition["lastTransitionTime"])
         known = self._known.get(key)
         self._known[key] = (service_us, times)
         if known is None:

@@ -11,6 +11,8 @@ Differs  nodes queue no Service, as no hints are computed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from actors.controllers import endpointslice_decide as decide
 from actors.controllers.endpoint_pods import ServicePods, TriggerTimes
 from actors.controllers.pod_owners import is_deleting, key_of, owner_ref
@@ -95,28 +97,31 @@ class EndpointSliceLoop:
         if service is None:
             self.triggers.forget(key)
             self.tracker.forget(key)
+            self.watcher.forget(key)
             return None
         if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
             return None
-        pods = self.watcher.pods_of(service)
+        views = self.watcher.views(service, decide.view_of)
         pieces = [piece for piece in self.slices.by_index(SERVICE_INDEX, key) if not is_deleting(piece)]
         pieces.sort(key=key_of)
         if self.tracker.is_stale(key, pieces):
             error: str | None = "EndpointSlice informer cache is out of date"
         else:
-            error = await self._reconcile(service, pods, pieces)
+            error = await self._reconcile(service, views, pieces)
         if error is not None:
             text = f"Error updating Endpoint Slices for Service {key}: {error}"
             self.recorder.event(service, "Warning", "FailedToUpdateEndpointSlices", text)
         return error
 
-    async def _reconcile(self, service: Obj, pods: list[Obj], pieces: list[Obj]) -> str | None:
+    async def _reconcile(
+        self, service: Obj, views: Sequence[decide.PodView], pieces: Sequence[Obj]
+    ) -> str | None:
         uid = service["metadata"]["uid"]
         wanted = decide.Wanted(
             service,
             owner_ref(self.env, "services", service),
             decide.slice_labels(service, self.names),
-            self.triggers.compute(service, pods),
+            self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us}),
             self.names.annotation_last_change_trigger_time,
             self.env.options.max_endpoints_per_slice,
         )
@@ -132,7 +137,7 @@ class EndpointSliceLoop:
         error: str | None = None
         for family in families:
             groups, missing = decide.desired_groups(
-                service, pods, family, self.nodes.get, self.names.label_zone
+                service, views, family, self.nodes.get, self.names.label_zone
             )
             error = error or missing
             found = decide.reconcile(wanted, groups, own[family], family)

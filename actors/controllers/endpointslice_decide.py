@@ -6,7 +6,7 @@ Holds: a slice has one address family, one set of ports and at most `limit` endp
 slice stays there; as few slices as possible are written, and none is emptied just to pack better.
 
 Mirrors  kubernetes v1.25 pkg/controller/endpointslice/{reconciler.go,utils.go}.
-Differs  endpoints are packed in the order of their pods' keys, slices are taken by name (upstream: map order);
+Differs  endpoints are packed in the order in which their pods came, slices are taken by name (upstream: map order);
          topology aware hints are not computed (the annotation is off by default).
 """
 
@@ -25,6 +25,7 @@ from actors.controllers.endpoint_pods import (
     pod_ips,
     publishes_unready,
     target_ref,
+    trigger_us,
 )
 from actors.controllers.pod_owners import is_deleting, is_ready, key_of
 from sim.machinery.api import Obj
@@ -113,7 +114,8 @@ def ports_of(pod: Obj, service: Obj) -> list[Obj]:
     return ports
 
 
-def endpoint_of(pod: Obj, service: Obj, node: Obj | None, addresses: list[str], zone_label: str) -> Obj:
+def endpoint_of(pod: Obj, service: Obj, addresses: list[str]) -> Obj:
+    """The endpoint, but for its zone."""
     deleting, ready = is_deleting(pod), is_ready(pod)
     endpoint: Obj = {
         "addresses": addresses,
@@ -129,50 +131,80 @@ def endpoint_of(pod: Obj, service: Obj, node: Obj | None, addresses: list[str], 
     endpoint["targetRef"] = target_ref(pod)
     if pod["spec"].get("nodeName"):
         endpoint["nodeName"] = pod["spec"]["nodeName"]
-    zone = ((node or {}).get("metadata", {}).get("labels") or {}).get(zone_label)
-    if zone:
-        endpoint["zone"] = zone
     return endpoint
 
 
-def _identity(endpoint: Obj) -> tuple[object, ...]:
-    """What makes two endpoints the same one, whatever their conditions."""
-    ref = endpoint.get("targetRef") or {}
-    return (
-        tuple(endpoint["addresses"]),
-        endpoint.get("hostname", ""),
-        ref.get("namespace", ""),
-        ref.get("name", ""),
-        ref.get("uid", ""),
-    )
-
-
-Pool = dict[tuple[object, ...], Obj]
+Identity = tuple[str, str, str]
+Pool = dict[Identity, Obj]
 Groups = dict[str, tuple[list[Obj], Pool]]
 
 
+def _identity(endpoint: Obj) -> Identity:
+    """What makes two endpoints the same one, whatever their conditions."""
+    ref = endpoint.get("targetRef")
+    return endpoint["addresses"][0], endpoint.get("hostname", ""), ref.get("uid", "") if ref else ""
+
+
+@dataclass(slots=True)
+class PodView:
+    """A pod as an endpoint, per family.  `zoned` remembers the labels of its node and what followed."""
+
+    name: str
+    trigger_us: int
+    node: str = ""
+    ports_key: str = ""
+    ports: list[Obj] = field(default_factory=list)
+    endpoints: dict[str, tuple[Identity, Obj]] = field(default_factory=dict)
+    zoned: dict[str, tuple[object, Obj]] = field(default_factory=dict)
+
+    def endpoint(self, family: str, node: Obj | None, zone_label: str) -> Obj:
+        labels = None if node is None else node["metadata"].get("labels")
+        known = self.zoned.get(family)
+        if known is not None and known[0] is labels:
+            return known[1]
+        endpoint = self.endpoints[family][1]
+        zone = labels.get(zone_label) if labels else None
+        if zone:
+            endpoint = {**endpoint, "zone": zone}
+        self.zoned[family] = (labels, endpoint)
+        return endpoint
+
+
+def view_of(pod: Obj, service: Obj) -> PodView:
+    view = PodView(pod["metadata"]["name"], trigger_us(pod))
+    if belongs(pod, True):
+        view.node = pod["spec"].get("nodeName", "")
+        view.ports = ports_of(pod, service)
+        view.ports_key = repr(view.ports)
+        for family in ("IPv4", "IPv6"):
+            addresses = [ip for ip in pod_ips(pod) if is_ipv6(ip) == (family == "IPv6")]
+            if addresses:
+                endpoint = endpoint_of(pod, service, addresses)
+                view.endpoints[family] = (_identity(endpoint), endpoint)
+    return view
+
+
 def desired_groups(
-    service: Obj, pods: Sequence[Obj], family: str, node_of: NodeOf, zone_label: str
+    service: Obj, views: Sequence[PodView], family: str, node_of: NodeOf, zone_label: str
 ) -> tuple[Groups, str | None]:
     """Endpoints by resolved ports, and the error to report at the end (a pod's node is not known)."""
     groups: Groups = {}
     error: str | None = None
-    for pod in pods:
-        if not belongs(pod, True):
+    unready = publishes_unready(service)
+    for view in views:
+        made = view.endpoints.get(family)
+        if made is None:
             continue
-        node_name = pod["spec"].get("nodeName", "")
-        node = node_of(node_name) if node_name else None
-        if node is None and not publishes_unready(service):
-            error = error or (
-                f"skipping Pod {pod['metadata']['name']} for Service {key_of(service)}: Node {node_name} Not Found"
+        node = node_of(view.node) if view.node else None
+        if node is None and not unready:
+            error = (
+                error or f"skipping Pod {view.name} for Service {key_of(service)}: Node {view.node} Not Found"
             )
             continue
-        addresses = [ip for ip in pod_ips(pod) if is_ipv6(ip) == (family == "IPv6")]
-        if not addresses:
-            continue
-        ports = ports_of(pod, service)
-        endpoint = endpoint_of(pod, service, node, addresses, zone_label)
-        groups.setdefault(repr(ports), (ports, {}))[1][_identity(endpoint)] = endpoint
+        group = groups.get(view.ports_key)
+        if group is None:
+            group = groups[view.ports_key] = (view.ports, {})
+        group[1][made[0]] = view.endpoint(family, node, zone_label)
     return groups, error
 
 
