@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Any
-from uuid import UUID
 
 from actors.controllers.shell import Env
 from actors.controllers.table import LOOPS, Start
@@ -23,6 +22,7 @@ from sim.client import Client, ElectionOptions, EventRecorder, Informers, Leader
 from sim.ident import Names
 from sim.kernel import Context
 from sim.machinery.api import Transport, UserInfo
+from sim.machinery.names_gen import new_uid
 from sim.machinery.scheme import Scheme
 from sim.options.controller_manager import ControllerManagerOptions
 
@@ -134,4 +134,4 @@ def start_order(loops: Mapping[str, Any], options: ControllerManagerOptions, ord
 
 def identity(host: str, draw: Random) -> str:
     """Who holds the lease: host_uuid, new for each incarnation."""
-    return f"{host}_{UUID(int=draw.getrandbits(128), version=4)}"
+    return f"{host}_{new_uid(draw.getrandbits)}"
