@@ -61,6 +61,17 @@ def merge_patch(target: Json, patch: Json) -> Json:
     return out
 
 
+def check_merge_patch(patch: Json) -> None:
+    """Refuse a body that is no merge patch of an object."""
+    if patch is None:
+        raise bad_patch("Invalid JSON Patch")
+    if not isinstance(patch, dict):
+        kind = _go_type(patch)
+        raise bad_patch(
+            f"error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        )
+
+
 # --- JSON patch (RFC 6902) --------------------------------------------------------------------------------
 
 _KNOWN_FIELDS = ("op", "path", "from", "value")

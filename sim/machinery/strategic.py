@@ -251,6 +251,54 @@ def _ordered(merged: list[Json], wanted: list[Json], server: list[Json], key: st
     return out + mine + theirs
 
 
+# --- types of the result ----------------------------------------------------------------------------------
+
+
+def restore_error(node: SchemaNode, value: Json) -> str:
+    """What the converter of a patched object says about its first value of a wrong type; "" if all fit.
+
+    Mirrors  apimachinery v1.25 pkg/runtime/converter.go: fromUnstructured.
+    """
+    if value is None:
+        return ""
+    kind = node.type
+    if kind in ("object", "map"):
+        if not isinstance(value, dict):
+            return f"cannot restore {'struct from:' if kind == 'object' else 'map from'} {_restored(value)}"
+        below = ((node.properties.get(key) or node.values, item) for key, item in value.items())
+        return next((e for n, v in below if n is not None and (e := restore_error(n, v))), "")
+    if kind == "array":
+        if not isinstance(value, list):
+            return f"cannot restore slice from {_restored(value)}"
+        items = node.items
+        return next((e for v in value if items is not None and (e := restore_error(items, v))), "")
+    return _scalar_error(node, value)
+
+
+def _restored(value: Json) -> str:
+    kind = _kind(value)
+    return {"str": "string", "int": "int64", "float": "float64"}.get(kind, kind)
+
+
+def _scalar_error(node: SchemaNode, value: Json) -> str:
+    wanted = {
+        "string": "string",
+        "boolean": "bool",
+        "integer": node.format or "int64",
+        "number": "float64",
+    }.get(node.type)
+    given = _restored(value)
+    if wanted is None or given == wanted or (wanted == "string" and node.format == "byte"):
+        return ""  # types with a decoder of their own are looked at when the object is decoded
+    if given in ("int64", "float64"):
+        fits = given == "int64" or float(value).is_integer()
+        if wanted in ("int32", "int64", "float64") and fits:
+            return ""
+        if wanted != "bool" and not (given == "float64" and wanted == "string"):
+            return f"cannot convert {given} to {wanted}"
+    return f"unrecognized type: {wanted}"
+
+
 # --- errors -----------------------------------------------------------------------------------------------
 
 

@@ -277,7 +277,7 @@ def create_config_map(obj: Obj) -> Errors:
         errors += [invalid(f"data[{key}]", key, problem) for problem in text.config_key(key)]
         if key in binary:
             errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
-        size += len(value.encode())
+        size += len((value or "").encode())
     for key, value in binary.items():
         errors += [invalid(f"binaryData[{key}]", key, problem) for problem in text.config_key(key)]
         size += _decoded_size(value)

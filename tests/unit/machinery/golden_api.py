@@ -9,7 +9,6 @@ import json
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -19,10 +18,10 @@ from actors.apiserver.rules import Machinery
 from actors.apiserver.server import PLAIN
 from actors.storage import MemoryStore
 from sim.ident import NAMES
-from sim.machinery import fieldvalidation, verbs_sub
+from sim.machinery import verbs_sub
 from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.scheme import Scheme
-from sim.machinery.verbs_call import Call, Refusal, Registry, bad_request
+from sim.machinery.verbs_call import Call, Refusal, Registry
 
 GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden"
 USER = UserInfo("admin", ("system:masters",))
@@ -39,17 +38,6 @@ def transcripts(*files: str) -> Iterator[dict[str, Any]]:
             yield from json.loads(path.read_text())["transcripts"]
 
 
-def _decode(call: Call) -> Any:
-    body = call.request.body
-    text = body if isinstance(body, bytes) else json.dumps(body)
-    try:
-        decoded = fieldvalidation.decode(call.resource, text, call.options.get("fieldValidation", "Warn"))
-    except fieldvalidation.DecodeError as error:
-        raise bad_request(error.message) from None
-    call.warnings += decoded.problems
-    return decoded.obj
-
-
 class Api:
     """A namespace with its default account on an otherwise empty cluster."""
 
@@ -59,7 +47,7 @@ class Api:
         self.scheme = Scheme(names)
         self.store = MemoryStore(lambda: 0)
         bits = random.Random(1).getrandbits
-        rules = replace(Machinery(self.scheme, self.store, bits).rules(), decode=_decode)
+        rules = Machinery(self.scheme, self.store, bits).rules()
         self.registry = Registry(self.scheme, rules, bits, lambda: 1_700_000_000_000_000)
         bootstrap(self.registry, self.store)
         self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
@@ -83,7 +71,7 @@ class Api:
             name=name,
             subresource=subresource,
             options=dict(parse_qsl(url.query, keep_blank_values=True)),
-            body=body.encode() if isinstance(body, str) else body,
+            body=_bytes(body),
             content_type=content,
             user=USER,
             manager="recorder",
@@ -102,6 +90,13 @@ class Api:
             return reply
         except Refusal as refusal:
             return refusal.reply()
+
+
+def _bytes(body: Any) -> bytes | None:
+    """A body as it comes from outside."""
+    if body is None:
+        return None
+    return body.encode() if isinstance(body, str) else json.dumps(body).encode()
 
 
 def _route(path: str) -> tuple[str, str, str, str, str, str]:

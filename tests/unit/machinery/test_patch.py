@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from sim.machinery.patch import OPERATIONS_MAX, PatchError, check_operations, json_patch, merge_patch
+from sim.machinery.patch import (
+    OPERATIONS_MAX,
+    PatchError,
+    check_merge_patch,
+    check_operations,
+    json_patch,
+    merge_patch,
+)
 from sim.machinery.schema import schema_of_kind
-from sim.machinery.strategic import strategic_merge
+from sim.machinery.strategic import restore_error, strategic_merge
 
 CONFIG_MAP = schema_of_kind("", "v1", "ConfigMap")
 POD = schema_of_kind("", "v1", "Pod")
@@ -162,3 +169,32 @@ def test_a_wrong_directive_is_answered_in_upstreams_words(patch: Any, code: int,
     with pytest.raises(PatchError) as caught:
         strategic_merge(POD, pod({"name": "a"}), patch)
     assert (caught.value.code, caught.value.message) == (code, message)
+
+
+def test_what_is_no_merge_patch_is_a_bad_request():
+    check_merge_patch({})
+    for body, text in (
+        (None, "Invalid JSON Patch"),
+        ([], "cannot unmarshal array"),
+        ("x", "cannot unmarshal string"),
+    ):
+        with pytest.raises(PatchError) as caught:
+            check_merge_patch(body)
+        assert text in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ({"spec": {"hostNetwork": "true"}}, "unrecognized type: bool"),
+        ({"spec": {"containers": {"name": "c"}}}, "cannot restore slice from map"),
+        ({"spec": {"containers": [{"args": [1]}]}}, "cannot convert int64 to string"),
+        ({"spec": {"nodeSelector": ["x"]}}, "cannot restore map from slice"),
+        ({"spec": "x"}, "cannot restore struct from: string"),
+        ({"spec": {"activeDeadlineSeconds": 1.5}}, "cannot convert float64 to int64"),
+        ({"spec": {"activeDeadlineSeconds": "5"}}, "unrecognized type: int64"),
+        ({"spec": {"activeDeadlineSeconds": 5, "hostNetwork": True, "hostname": None}}, ""),
+    ],
+)
+def test_a_patched_object_of_wrong_types_is_told_as_the_converter_does(value: Any, error: str) -> None:
+    assert restore_error(POD, value) == error
