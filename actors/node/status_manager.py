@@ -48,12 +48,11 @@ class Entry:
 def outgoing(status: Obj, held: Obj, running: bool) -> Obj:
     """What to show: foreign conditions of the API's copy kept, a terminal phase withheld while containers run."""
     foreign = [c for c in held.get("conditions") or () if c["type"] not in OWN_CONDITIONS]
-    own = [c for c in status["conditions"] if c["type"] in OWN_CONDITIONS]
-    shown = (
-        {**status, "conditions": [*foreign, *own]}
-        if foreign or len(own) != len(status["conditions"])
-        else status
-    )
+    conditions = status.get("conditions") or []  # a refused pod has none of its own
+    own = [c for c in conditions if c["type"] in OWN_CONDITIONS]
+    shown = status
+    if foreign or len(own) != len(conditions):
+        shown = {**status, "conditions": [*foreign, *own]}
     if running and status["phase"] in TERMINAL:
         shown = {**shown, "phase": held.get("phase") or "Pending"}
         for key in ("reason", "message"):
@@ -142,13 +141,20 @@ class StatusManager:
         entry.status = status
         self.push(uid)
 
-    def reconcile(self, uid: str, held: Obj) -> None:
-        """The API shows this status: what others changed of ours is put right by the next batch."""
+    def reconcile(self, uid: str, held: Obj) -> bool:
+        """The API shows this status.  True if it says what ours says: then it is held in place of ours, so that
+        memory is shared.  What others changed of ours is put right by the next batch."""
         entry = self.entries.get(uid)
-        if entry is None or entry.dirty or entry.failed or not entry.status:
-            return
-        if status_patch(held, outgoing(entry.status, held, entry.running)):
-            self._fail(entry)
+        if entry is None or not entry.status or entry.dirty or entry.failed:
+            return False
+        if held != entry.status:
+            if status_patch(held, outgoing(entry.status, held, entry.running)):
+                self._fail(entry)
+                return False
+            if held.get("phase") != entry.status["phase"]:
+                return False  # a terminal phase that is still withheld
+        entry.status = held
+        return True
 
     def push(self, uid: str) -> None:
         """Write the pod's status as soon as the queue allows."""

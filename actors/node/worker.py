@@ -240,14 +240,8 @@ class Worker:
         """The API's copy came back: share its status in place of our equal one; put right what others changed."""
         self.pod = pod
         held = pod.get("status") or {}
-        statuses = self.agent.statuses
-        entry = statuses.entries.get(self.uid)
-        if entry is None or held is entry.status:
-            return
-        if held == entry.status:
-            self.status = entry.status = held
-        else:
-            statuses.reconcile(self.uid, held)
+        if held is not self.status and self.agent.statuses.reconcile(self.uid, held):
+            self.status = held
 
     # --- sync ---------------------------------------------------------------------------------------------
 

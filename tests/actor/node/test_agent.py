@@ -348,3 +348,21 @@ async def test_pods_are_evicted_one_per_check_those_far_over_their_requests_firs
             c for c in api.objects["nodes", "", "n1"]["status"]["conditions"] if c["type"] == "MemoryPressure"
         ]
         assert pressure[0]["status"] == "False"
+
+
+async def test_the_agent_holds_the_statuses_that_the_api_holds_even_with_null_fields() -> None:
+    async with one_node() as (kernel, api, node):
+        made = api.bind("web")
+        scheduled = {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": api.now(),
+        }
+        api.put("pods", {**made, "status": {"phase": "Pending", "conditions": [scheduled]}})
+        await kernel.run_until(30 * SECOND)
+        agent = node.machine.agent
+        uid = made["metadata"]["uid"]
+        held = api.pod("web")["status"]
+        assert agent.workers[uid].status is held and agent.statuses.entries[uid].status is held
+        assert len(api.writes("patch", "pods")) == 2
