@@ -189,8 +189,11 @@ class Fleet:
         )
 
         def on_reply(reply: Reply) -> None:
-            assert reply.ok, reply.message
-            self._renew_later(reply.obj)
+            if reply.ok:
+                self._renew_later(reply.obj)
+            else:  # no server
+                assert reply.lost, reply.message
+                self.ctx.call_later_us(SECOND, self._renew, lease)
 
         self.client.call(request, on_reply)
 

@@ -217,6 +217,17 @@ async def test_29_a_lease_without_status_keeps_a_node_from_being_judged() -> Non
         assert not found.seen.nodes["node-1"].get("status", {}).get("conditions")
 
 
+async def test_30_an_outage_of_the_api_evicts_nobody() -> None:
+    async with cluster(Layout(jitter=True, pods=1)) as found:
+        await found.run_to(100)
+        found.supervisor["apiserver"].crash()
+        await found.run_to(200)
+        found.supervisor["apiserver"].start()
+        await found.run_to(900)
+        assert not no_execute(found)
+        assert not found.seen.deleted
+
+
 async def test_the_same_seed_gives_the_same_run() -> None:
     hashes = []
     for _ in range(2):
