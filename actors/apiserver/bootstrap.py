@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
-from actors.storage import MemoryStore
+from actors.apiserver.ports import LocalStore
 from sim.machinery.api import Obj
 from sim.machinery.names_gen import new_uid
 from sim.machinery.strategies import for_create
@@ -71,7 +71,7 @@ def wanted(registry: Registry) -> Iterator[tuple[str, str, Obj]]:
     yield "services", names.default_namespace, service
 
 
-def bootstrap(registry: Registry, store: MemoryStore) -> None:
+def bootstrap(registry: Registry, store: LocalStore) -> None:
     """Put what is missing."""
     for plural, namespace, obj in wanted(registry):
         resource = registry.scheme.resource(plural)

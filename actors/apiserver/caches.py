@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from random import Random
 from typing import Any
 
-from actors.storage import MemoryStore
+from actors.apiserver.ports import LocalStore
 from sim.kernel import Context
 from sim.machinery import status
 from sim.machinery.api import Obj
@@ -52,7 +52,7 @@ def node_of(pod: Obj) -> str:
 class Caches:
     """All watch caches of one incarnation of one replica."""
 
-    def __init__(self, ctx: Context, store: MemoryStore, lag_us: int) -> None:
+    def __init__(self, ctx: Context, store: LocalStore, lag_us: int) -> None:
         self.timers = ContextTimers(ctx)
         self.horizon = Horizon(self.timers, lag_us, store.revision)
         self._store = store

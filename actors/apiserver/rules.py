@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from actors.storage import MemoryStore
+from actors.apiserver.ports import LocalStore
 from sim.machinery import fieldvalidation, status
 from sim.machinery.admission import Attributes, Chain, Denial
 from sim.machinery.api import Json, Obj
@@ -27,7 +27,7 @@ OPERATIONS = {"create": "create", "update": "update", "patch": "update", "delete
 class StoreView:
     """The cluster as admission plugins read it."""
 
-    def __init__(self, store: MemoryStore, scheme: Scheme) -> None:
+    def __init__(self, store: LocalStore, scheme: Scheme) -> None:
         self._store = store
         self._scheme = scheme
 
@@ -46,7 +46,7 @@ class Machinery:
     def __init__(
         self,
         scheme: Scheme,
-        store: MemoryStore,
+        store: LocalStore,
         bits: Callable[[int], int],
         disabled: tuple[str, ...] = (),
     ) -> None:

@@ -24,8 +24,8 @@ from typing import Any, Protocol
 from actors.apiserver.bootstrap import bootstrap
 from actors.apiserver.caches import Caches
 from actors.apiserver.lane import Lane, offer_lane
+from actors.apiserver.ports import StorageProcess
 from actors.apiserver.rules import Machinery
-from actors.storage import Storage
 from sim.kernel import Context, Kernel, State
 from sim.machinery import selectors, status, verbs, verbs_delete, verbs_list, verbs_sub
 from sim.machinery.api import Obj, Reply, Request, UserInfo
@@ -111,7 +111,7 @@ class ApiServer:
         self,
         name: str,
         kernel: Kernel,
-        storage: Storage,
+        storage: StorageProcess,
         scheme: Scheme,
         options: ApiServerOptions | None = None,
         authorizer: Authorizer | None = None,

@@ -1,0 +1,72 @@
+"""What an API server needs of the storage process, as protocols: processes do not import each other.
+
+`actors.storage` fits them; so must any other store that is to be reached without a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from sim.machinery.store import (
+    Answer,
+    Change,
+    Compacted,
+    FutureRevision,
+    Item,
+    Managed,
+    Mismatch,
+    Op,
+    Page,
+    Range,
+)
+
+
+class LocalStore(Protocol):
+    """A store that answers at once, with what a watch cache and a hot lane read of it."""
+
+    @property
+    def revision(self) -> int: ...
+    @property
+    def floor(self) -> int: ...
+    def apply(self, op: Op) -> Answer: ...
+    def get(self, key: str) -> Item | None: ...
+    def get_at(self, key: str, rev: int) -> Item | None: ...
+    def range(self, op: Range) -> Page | Compacted | FutureRevision: ...
+    def events(self, after: int, prefix: str, limit: int = 0) -> list[Change] | Compacted: ...
+    def put(
+        self,
+        key: str,
+        obj: dict[str, Any],
+        expect: int | None,
+        managed: tuple[Managed, ...] = (),
+        cause: int = 0,
+    ) -> Item | Mismatch: ...
+    def replace(self, prev: Item, item: Item, cause: int = 0) -> bool: ...
+    def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]: ...
+    def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]: ...
+
+
+class Compaction(Protocol):
+    """The record by which replicas agree on one compaction per interval."""
+
+    version: int
+
+    def settle(self, seen: int) -> bool: ...
+
+
+class StorageProcess(Protocol):
+    """The storage as its clients reach it."""
+
+    writer: tuple[str, str]
+
+    @property
+    def store(self) -> LocalStore: ...
+    @property
+    def compaction(self) -> Compaction: ...
+    @property
+    def prompt(self) -> bool: ...
+    def latency_us(self, writes: int) -> int: ...
+    def submit(self, op: Op, writer: tuple[str, str], on_answer: Callable[[Answer], None]) -> None: ...
+    def compact(self, rev: int) -> None: ...
+    def expire(self, prefix: str, ttl_us: int) -> None: ...
