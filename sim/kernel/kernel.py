@@ -344,8 +344,10 @@ class Kernel:
 
     def _wait_s(self) -> float:
         due_us = min(self._heap[0][0] if self._heap else NEVER_US, self._until_us)
-        if self._rate in (0, math.inf) or due_us >= NEVER_US or due_us <= self.now_us:
+        if self._rate in (0, math.inf) or due_us >= NEVER_US:
             return math.inf
+        if due_us <= self.now_us:  # the goal is reached; or the gate moved time on to something due
+            return 0.0 if self._heap and self._heap[0][0] == due_us else math.inf
         # 1 ms quantum: a paced kernel need not wake more often than a person or a socket can see
         return max(0.001, self._base_real + (due_us - self._base_us) / 1e6 / self._rate - perf_counter())
 
