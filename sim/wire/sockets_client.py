@@ -30,7 +30,6 @@ OPERATION = "socket"
 MESSAGE, LOST = "message", "lost"
 CALLS_MAX = 10_000  # open at a time on one connection; the next is refused
 BACKLOG_MAX = 10_000  # events that came on one watch and that nobody took
-CLOSE_S = 5
 
 
 class SocketClients:
@@ -182,8 +181,9 @@ class Link:
                 else:
                     lost[0] = RESET
                     nursery.start_soon(self._write, outbox, pipe, lost)
-                    await self._read(pipe, lost)
-                    with trio.move_on_after(CLOSE_S):
+                    try:
+                        await self._read(pipe, lost)
+                    finally:
                         await pipe.aclose()
                 nursery.cancel_scope.cancel()
         finally:

@@ -21,10 +21,9 @@ import trio
 from sim.kernel import Kernel
 from sim.machinery.api import Endpoint, Reply, Watch
 from sim.wire import frames, websocket
-from sim.wire.sockets import Outbox, Pipe, PipeBrokenError, StreamPipe
+from sim.wire.sockets import CLOSE_S, Outbox, Pipe, PipeBrokenError, StreamPipe
 
 CALLS_MAX = 10_000  # unanswered requests of one connection: that of a thousand busy node agents
-CLOSE_S = 5  # for the last words on a connection
 
 # What an operation at the gate says of its connection.
 OPENED, MESSAGE, FULL, ROOM, GONE = "opened", "message", "full", "room", "gone"
@@ -71,8 +70,7 @@ class SocketServer:
         finally:
             del self.peers[peer.number]
             peer.post(GONE, peer.reason.encode())
-            with trio.move_on_after(CLOSE_S):
-                await pipe.aclose()
+            await pipe.aclose()
 
     def post(self, number: int, what: str, data: bytes) -> None:
         self.kernel.gate.post(self._operation, [number, what, data], _nothing)

@@ -12,7 +12,7 @@ import trio_websocket
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection
 
 from sim.wire import frames
-from sim.wire.sockets import Pipe, PipeBrokenError, StreamPipe, dial_stream, parse_address
+from sim.wire.sockets import CLOSE_S, Pipe, PipeBrokenError, StreamPipe, dial_stream, parse_address
 
 HANDSHAKE_S = 10
 QUEUED_MESSAGES = 64  # received and not yet taken; then the peer's writes wait
@@ -22,8 +22,9 @@ NORMAL_CLOSURE, GOING_AWAY, UNSUPPORTED_DATA = 1000, 1001, 1003
 class WebSocketPipe:
     """Messages on an open WebSocket."""
 
-    def __init__(self, connection: WebSocketConnection) -> None:
+    def __init__(self, connection: WebSocketConnection, stream: trio.SocketStream) -> None:
         self._connection = connection
+        self._stream = stream
 
     async def send(self, bodies: list[bytes]) -> None:
         try:
@@ -45,7 +46,11 @@ class WebSocketPipe:
         return [message]
 
     async def aclose(self) -> None:
-        await self._connection.aclose()
+        try:
+            with trio.move_on_after(CLOSE_S):  # the other side may never answer
+                await self._connection.aclose()
+        finally:
+            await trio.aclose_forcefully(self._stream)
 
 
 async def accept(nursery: trio.Nursery, stream: trio.SocketStream) -> WebSocketPipe:
@@ -55,7 +60,7 @@ async def accept(nursery: trio.Nursery, stream: trio.SocketStream) -> WebSocketP
             request = await trio_websocket.wrap_server_stream(
                 nursery, stream, message_queue_size=QUEUED_MESSAGES, max_message_size=frames.ASK_MAX
             )
-            return WebSocketPipe(await request.accept())
+            return WebSocketPipe(await request.accept(), stream)
     except (HandshakeError, ConnectionClosed, trio.TooSlowError) as error:
         raise PipeBrokenError(f"no WebSocket handshake: {error}") from None
 
@@ -76,6 +81,10 @@ async def dial(nursery: trio.Nursery, url: str) -> Pipe:
                 message_queue_size=QUEUED_MESSAGES,
                 max_message_size=frames.TELL_MAX,
             )
+            return WebSocketPipe(connection, stream)
     except (HandshakeError, ConnectionClosed, trio.TooSlowError) as error:
+        await trio.aclose_forcefully(stream)
         raise ConnectionRefusedError(f"no WebSocket handshake: {error}") from None
-    return WebSocketPipe(connection)
+    except trio.Cancelled:
+        await trio.aclose_forcefully(stream)
+        raise

@@ -1,0 +1,163 @@
+"""The same actors over every transport: in-process channels, TCP, Unix sockets, WebSocket.
+
+A small cluster (controller manager, scheduler, two node agents, an administrator) lives the same life over each, and
+what the storage then remembers of every object is compared.  Over sockets the clock is stepped by hand: a unit of work
+of the simulation, then whatever the sockets have to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from sim.app.cluster import Cluster
+from sim.kernel import Context
+from sim.machinery.api import Obj, Reply, Request, Transport
+from sim.machinery.store import Change
+from sim.units import SECOND
+from sim.wire.sockets import address_of, listen
+from sim.wire.sockets_client import SocketClients
+from sim.wire.sockets_server import SocketServer
+
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web"},
+    "spec": {
+        "replicas": 3,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i:1"}]},
+        },
+    },
+}
+VOLUME = re.compile(r"(api-access-)[a-z0-9]{5}")
+GENERATED = re.compile(r"-[0-9a-f]{8,10}(-[bcdfghjklmnpqrstvwxz2456789]{5})?$")
+
+
+class SocketCluster(Cluster):
+    """A cluster whose actors reach its API server over a socket at `url`."""
+
+    def __init__(self, url: str, nursery: trio.Nursery, **more: Any) -> None:
+        super().__init__(**more)
+        self._url = url
+        self._clients = SocketClients(self.kernel, nursery)
+        self.name = "apiserver-0"
+
+    def connect(self, ctx: Context) -> list[Transport]:  # type: ignore[override]
+        return [self._clients.transport(ctx, self._url)]
+
+    def handle(self, request: Request, respond: Callable[[Reply], None]) -> None:
+        """As endpoint: whoever is the first API server once there is one."""
+        self.api_servers[self.name].handle(request, respond)
+
+    async def run_until(self, at: str | int) -> None:
+        assert isinstance(at, int)
+        self.kernel.set_rate(0)
+        while self.kernel.now_us < at:
+            self.kernel.step()
+            await wait_all_tasks_blocked()
+
+
+@dataclass
+class History:
+    """What became of every object, names without their generated parts."""
+
+    specs: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    phases: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    last: dict[str, Obj] = field(default_factory=dict)
+    reasons: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    writers: set[str] = field(default_factory=set)
+
+    def see(self, change: Change) -> None:
+        obj, key = change.item.obj, change.item.key
+        kind = key.split("/")[2]
+        if kind == "events":
+            involved = obj["involvedObject"]["kind"]
+            self.reasons[involved].add(obj["reason"])
+            return
+        if kind not in ("deployments", "replicasets", "pods", "nodes"):
+            return
+        self.writers |= {f"{kind}: {entry.manager} {entry.subresource}" for entry in change.item.managed}
+        self.last[key] = obj
+        told = "deleted" if change.deleted else str((obj.get("status") or {}).get("phase", "there"))
+        told += " (ending)" if "deletionTimestamp" in obj["metadata"] and not change.deleted else ""
+        spec = {k: v for k, v in (obj.get("spec") or {}).items() if k not in ("nodeName", "volumes")}
+        for seen, new in ((self.phases[key], told), (self.specs[key], spec)):
+            if not seen or seen[-1] != new:
+                seen.append(new)
+
+    def summary(self) -> dict[str, Any]:
+        """Of each object, modulo its name and where and when it was: specs, phases, the end."""
+        objects = sorted(
+            (
+                GENERATED.sub("", key),
+                VOLUME.sub(r"\1", repr(self.specs[key])),
+                self.phases[key],
+                repr(self._end(key)),
+            )
+            for key in self.last
+        )
+        reasons = {kind: sorted(self.reasons[kind]) for kind in sorted(self.reasons)}
+        return {"objects": objects, "events": reasons, "writers": sorted(self.writers)}
+
+    def _end(self, key: str) -> Any:
+        status = self.last[key].get("status") or {}
+        conditions = sorted(
+            (c["type"], c["status"], c.get("reason", "")) for c in status.get("conditions", ())
+        )
+        counts = {k: v for k, v in status.items() if isinstance(v, int)}
+        containers = [(c["name"], c["ready"], c["restartCount"]) for c in status.get("containerStatuses", ())]
+        return conditions, counts, containers
+
+
+async def life(cluster: Cluster) -> History:
+    """Nodes come up, a Deployment is made, scaled up and down."""
+    history = History()
+    cluster.observe(history.see)
+    await cluster.run_until(10 * SECOND)
+    cluster.apply(DEPLOYMENT)
+    await cluster.run_until(25 * SECOND)
+    cluster.apply({**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "replicas": 5}})
+    await cluster.run_until(40 * SECOND)
+    cluster.apply({**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "replicas": 1}})
+    await cluster.run_until(80 * SECOND)
+    assert [pod["status"]["phase"] for pod in cluster.list("pods")] == ["Running"]
+    return history
+
+
+async def over_channels() -> dict[str, Any]:
+    async with Cluster(nodes=2, seed=5) as cluster:
+        return (await life(cluster)).summary()
+
+
+async def over_sockets(url: str) -> dict[str, Any]:
+    listeners = await listen(url)
+    scheme = url.partition(":")[0]
+    async with trio.open_nursery() as nursery:
+        cluster = SocketCluster(address_of(listeners[0], scheme), nursery, nodes=2, seed=5)
+        server = SocketServer(cluster.kernel, cluster)
+        async with cluster:
+            nursery.start_soon(lambda: server.serve(listeners, websockets=scheme == "ws"))
+            history = await life(cluster)
+            assert len(server.peers) == 1  # all actors of a process share a connection
+        nursery.cancel_scope.cancel()
+    return history.summary()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["tcp", "unix", "ws"])
+async def test_a_cluster_lives_the_same_over_channels_and_over_sockets(scheme: str, tmp_path: Path) -> None:
+    url = f"unix://{tmp_path}/api" if scheme == "unix" else f"{scheme}://127.0.0.1:0"
+    ours, reference = await over_sockets(url), await over_channels()
+    assert len(reference["objects"]) > 8 and "Killing" in reference["events"]["Pod"]
+    assert ours == reference
