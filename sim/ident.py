@@ -18,6 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+# Spelled as upstream in every naming set: the domain of groups in schemas made from upstream's data, and the
+# version inside continue tokens, which are opaque to clients.
+UPSTREAM_GROUP_DOMAIN = "k8s.io"
+CONTINUE_TOKEN_VERSION = "meta.k8s.io/v1"
+
 # Groups that never carry a domain (staging/src/k8s.io/api/*/register.go).
 _BARE_GROUPS = ("", "apps", "autoscaling", "batch", "extensions", "policy")
 _LONG_GROUPS = MappingProxyType({"rbac": "rbac.authorization", "flowcontrol": "flowcontrol.apiserver"})

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from sim.ident import Names
+from sim.ident import UPSTREAM_GROUP_DOMAIN, Names
 from sim.machinery.schema import INT_OR_STRING, QUANTITY, definition_name, raw_definitions
 from sim.machinery.scheme import Resource, Scheme
 
@@ -40,7 +40,10 @@ def _clean(raw: Body, refs: str, names: Names) -> Body:
         elif key in ("items", "additionalProperties") and isinstance(value, dict):
             out[key] = _clean(value, refs, names)
         elif key == "x-kubernetes-group-version-kind":
-            out[key] = [{**gvk, "group": names.group(gvk["group"].removesuffix(".k8s.io"))} for gvk in value]
+            out[key] = [
+                {**gvk, "group": names.group(gvk["group"].removesuffix("." + UPSTREAM_GROUP_DOMAIN))}
+                for gvk in value
+            ]
         elif key != "enum":
             out[key] = value
     return out

@@ -20,13 +20,13 @@ from binascii import Error as BadBase64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from sim.ident import CONTINUE_TOKEN_VERSION
 from sim.machinery import status
 from sim.machinery.api import Obj, Reply
 from sim.machinery.store import Compacted, FutureRevision, Item, Page, Range, Unavailable
 from sim.machinery.verbs_call import Call, Refusal, Steps, bad_request, internal, unavailable
 
 INT64_MAX = (1 << 63) - 1
-TOKEN_VERSION = "meta.k8s.io/v1"
 INCONSISTENT = -1  # revision in a token that goes on at whatever is there
 Matches = Callable[[Obj], bool]
 
@@ -122,7 +122,7 @@ def plan_list(options: Mapping[str, str], direct: bool) -> ListPlan:
 
 
 def encode_token(rev: int, start: str) -> str:
-    data = json.dumps({"v": TOKEN_VERSION, "rv": rev, "start": start}, separators=(",", ":"))
+    data = json.dumps({"v": CONTINUE_TOKEN_VERSION, "rv": rev, "start": start}, separators=(",", ":"))
     return urlsafe_b64encode(data.encode()).decode().rstrip("=")
 
 
@@ -134,15 +134,17 @@ def decode_token(token: str) -> tuple[int, str]:
         raise bad_request(
             f"continue key is not valid: illegal base64 data at input byte {len(token) // 4 * 4}"
         ) from None
-    if not isinstance(data, dict) or data.get("v") != TOKEN_VERSION:
+    if not isinstance(data, dict) or data.get("v") != CONTINUE_TOKEN_VERSION:
         raise bad_request("continue key is not valid: server does not recognize this encoded version")
     if not data.get("rv"):
         raise bad_request(
-            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+            f"continue key is not valid: incorrect encoded start resourceVersion (version {CONTINUE_TOKEN_VERSION})"
         )
     start = data.get("start", "")
     if not start or ".." in start.split("/"):
-        raise bad_request("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")
+        raise bad_request(
+            f"continue key is not valid: encoded start key empty (version {CONTINUE_TOKEN_VERSION})"
+        )
     return int(data["rv"]), start
 
 
