@@ -70,7 +70,7 @@ def p_value(gap: float, one: int, other: int) -> float:
     scaled = (root + 0.12 + 0.11 / root) * gap
     if scaled < 0.2:
         return 1.0
-    terms = (2 * (-1) ** (k - 1) * exp(-2 * k * k * scaled * scaled) for k in range(1, 101))
+    terms = (2.0 * (-1.0) ** (k - 1) * exp(-2 * k * k * scaled * scaled) for k in range(1, 101))
     return min(1.0, max(0.0, sum(terms)))
 
 
