@@ -148,7 +148,7 @@ class Front:
             return Answer(200, document.media, rendering.encode(names, form, document.value))
         try:
             if document.routed:
-                negotiation.check_route(names, header, False)
+                negotiation.check_route(names, header, False, document.json_only)
             form = negotiation.choose(names, header, options, convertible=False)
         except NotAcceptable as error:
             raise Refused(error.body) from None

@@ -70,13 +70,17 @@ OTHERS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/read
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """value: to be rendered in the negotiated form; or raw bytes of one type.  routed: the route looks at Accept."""
+    """value: to be rendered in the negotiated form; or raw bytes of one type.
+
+    routed: the route looks at Accept; json_only: there is no other form.
+    """
 
     code: int = 200
     value: Any = None
     raw: bytes = b""
     media: str = ""
     routed: bool = True
+    json_only: bool = False
 
 
 NO_PAGE = Document(404, raw=NOT_FOUND, media=TEXT)
@@ -142,7 +146,11 @@ class Documents:
     def _version(self, method: str, parts: list[str]) -> Document:
         if len(parts) > 1 and parts != ["version", ""]:
             return refused(status.unknown_resource())
-        return Document(value=VERSION) if method == "GET" else refused(status.method_not_allowed())
+        return (
+            Document(value=VERSION, json_only=True)
+            if method == "GET"
+            else refused(status.method_not_allowed())
+        )
 
     def _openapi(self, parts: list[str]) -> Document:
         if parts[1:] == ["v2"]:

@@ -74,14 +74,15 @@ def produced(names: Names, listing: bool = False) -> list[str]:
     return media
 
 
-def check_route(names: Names, header: str, listing: bool) -> None:
+def check_route(names: Names, header: str, listing: bool, json_only: bool = False) -> None:
     """The look at the header before the handler's own.  Raises NotAcceptable."""
-    known = produced(names)
+    known = [names.media_json] if json_only else produced(names)
     for part in header.split(","):
         media = part.partition(";")[0].strip()
         if media in ("", "*/*") or media in known:
             return
-    text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(produced(names, listing))}"
+    shown = known if json_only else produced(names, listing)
+    text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(shown)}"
     raise NotAcceptable(status.status(406, "NotAcceptable", text, {}))
 
 

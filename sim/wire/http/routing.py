@@ -124,7 +124,15 @@ def attributes(method: str, path: str, options: Mapping[str, str]) -> Attributes
             verb = "watch" if is_set(options, "watch") else "list"
         elif verb == "delete":
             verb = "deletecollection"
+        if verb in ("list", "watch"):
+            name = _named_by_selector(options.get("fieldSelector", ""))
     return Attributes(verb, path, True, group, version, rest[0], sub, namespace, name)
+
+
+def _named_by_selector(selector: str) -> str:
+    """The one name a list or watch can find, which authorization then takes for the request's."""
+    key, _, name = selector.partition("=")
+    return name.removeprefix("=") if key == "metadata.name" and "," not in name else ""
 
 
 def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) -> Target:
@@ -153,7 +161,10 @@ def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) ->
     if name and "get" not in resource.verbs:  # created and forgotten: there are no items
         raise NoRoute(status.unknown_resource())
     verb = _verb(resource, method, name, sub, namespace)
-    if verb in ("get", "list") and not sub and (watching or is_set(options, "watch")):
+    # Quirk: ?watch on the path of one item is ignored.
+    if (verb == "list" and (watching or is_set(options, "watch"))) or (
+        verb == "get" and watching and not sub
+    ):
         verb = "watch"
     if name:
         _check_name(name)
