@@ -1,0 +1,211 @@
+"""Forms of answers and bodies: negotiation, YAML, tokens and options, over plain values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sim.errors import InputError
+from sim.ident import NAMES
+from sim.machinery.api import UserInfo
+from sim.machinery.scheme import Scheme
+from sim.wire.http.access import Access, Authenticator, Certificate, read_tokens, subject
+from sim.wire.http.body import BadBody, json_text
+from sim.wire.http.negotiation import Form, NotAcceptable, check_route, choose, error_form
+from sim.wire.http.options import BadOption, check_options
+from sim.wire.http.routing import Target, attributes
+from sim.wire.http.yaml_json import YamlError, dump_yaml, load_yaml
+
+N = NAMES["kubernetes"]
+PODS = Scheme(N).resource("pods")
+JSON, YAML = N.media_json, N.media_yaml
+TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("header", "wanted"),
+    [
+        ("", Form(JSON)),
+        ("*/*", Form(JSON)),
+        ("text/html;q=0.9,*/*;q=0.1", Form(JSON)),
+        (f"{JSON};q=0.1, {YAML};q=0.9", Form(YAML)),
+        (f"{N.media_protobuf},{JSON}", Form(JSON)),
+        (f"{TABLE},{JSON}", Form(JSON, "Table", "v1")),
+        (f"{JSON};as=Foo;v=v1;g=meta.k8s.io,{TABLE}", Form(JSON, "Table", "v1")),
+        (f"{JSON};as=Table;v=v1;g=wrong.io,{JSON}", Form(JSON)),
+    ],
+)
+def test_the_best_form_that_can_be_made_is_chosen(header: str, wanted: Form) -> None:
+    assert choose(N, header, {}, convertible=True) == wanted
+
+
+@pytest.mark.parametrize("header", [f"{JSON};as=Table", "text/csv", f"{TABLE[:-13]};v=v9;g=meta.k8s.io"])
+def test_a_form_that_cannot_be_made_is_406(header: str) -> None:
+    with pytest.raises(NotAcceptable) as caught:
+        choose(N, header, {}, convertible=True)
+    assert caught.value.body["code"] == 406
+
+
+def test_a_route_knows_no_wildcard_of_a_type_and_no_capitals() -> None:
+    for header in ("application/*", "APPLICATION/JSON", "foo"):
+        with pytest.raises(NotAcceptable):
+            check_route(N, header, False)
+    check_route(N, f"text/html, {JSON}", False)
+
+
+def test_an_error_comes_in_yaml_only_where_that_was_asked_for_first() -> None:
+    assert error_form(N, YAML).media == YAML
+    assert error_form(N, f"{JSON}, {YAML}").media == JSON
+    assert error_form(N, "text/csv").media == JSON
+
+
+# --- YAML -------------------------------------------------------------------------------------------------
+
+
+def test_yaml_means_what_upstream_takes_it_for() -> None:
+    text = b"a: y\nb: '1'\nc: 0o7\nd: 010\ne: 2020-01-01\nf: 1:30\n1: x\nfalse: z\ng: ~\nh: 1e3\n"
+    assert load_yaml(text) == {
+        "a": True,
+        "b": "1",
+        "c": "0o7",
+        "d": 8,
+        "e": "2020-01-01",
+        "f": "1:30",
+        "1": "x",
+        "false": "z",
+        "g": None,
+        "h": 1000.0,
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"a: !!python/object/apply:os.system [true]",
+        b"a: !!binary aGk=",
+        b"a: !!set {x}",
+        b"a: !mine x",
+        b"a: [",
+        b"&a [*a]",
+        b"? [1, 2]\n: x",
+        b"a: 1\n---\nb: 2",
+        b"\xff\xfe\xfa",
+        b"[" * 5000,
+    ],
+)
+def test_yaml_that_is_not_json_is_refused(text: bytes) -> None:
+    with pytest.raises(YamlError):
+        load_yaml(text)
+
+
+def test_aliases_that_multiply_are_refused() -> None:
+    lines = [b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [b"a%d: &a%d [%b]" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 9)]
+    with pytest.raises(YamlError, match="aliasing"):
+        load_yaml(b"\n".join(lines))
+
+
+def test_yaml_is_printed_as_upstream_prints_it() -> None:
+    shown = dump_yaml({"b": [{"x": ""}], "a": "true", "c": "1", "d": None, "e": {"f": []}})
+    assert shown == b'a: "true"\nb:\n- x: ""\nc: "1"\nd: null\ne:\n  f: []\n'
+
+
+# --- bodies and options -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content", ["text/plain", "application/json,application/yaml", N.media_protobuf + "x"]
+)
+def test_a_body_of_an_unknown_type_is_415(content: str) -> None:
+    with pytest.raises(BadBody) as caught:
+        json_text(N, Target(PODS, "create", "n"), content, b"{}")
+    assert caught.value.body["code"] == 415
+
+
+def test_a_yaml_body_becomes_json_text() -> None:
+    assert (
+        json_text(N, Target(PODS, "create", "n"), f"{YAML}; charset=utf-8", b"a: {b: 1}") == b'{"a":{"b":1}}'
+    )
+
+
+def test_a_deletion_without_a_body_has_no_type_to_check() -> None:
+    assert json_text(N, Target(PODS, "delete", "n", "p"), "text/plain", b"") is None
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "field"),
+    [
+        ("create", {"dryRun": "all"}, "dryRun"),
+        ("create", {"fieldManager": "m" * 129}, "fieldManager"),
+        ("create", {"fieldManager": "a\nb"}, "fieldManager"),
+        ("update", {"fieldValidation": "strict"}, "fieldValidation"),
+        ("patch", {"force": "true"}, "force"),
+        ("delete", {"propagationPolicy": "orphan"}, "propagationPolicy"),
+        ("delete", {"propagationPolicy": "Orphan", "orphanDependents": "true"}, "propagationPolicy"),
+    ],
+)
+def test_an_option_that_means_nothing_is_422(verb: str, options: dict[str, str], field: str) -> None:
+    with pytest.raises(BadOption) as caught:
+        check_options(N, Target(PODS, verb, "n", "p"), N.media_merge_patch, options, None)
+    assert caught.value.body["code"] == 422
+    assert [cause["field"] for cause in caught.value.body["details"]["causes"]] == [field]
+
+
+# --- who --------------------------------------------------------------------------------------------------
+
+
+def test_credentials_are_told_from_none_and_from_bad_ones() -> None:
+    who = Authenticator(N, {"t": UserInfo("alice", ("dev",))})
+    alice = who.identify("Bearer t", None)
+    assert alice is not None
+    assert alice.groups == ("dev", N.group_authenticated)
+    assert who.identify("bearer t", None) == alice
+    for offered_nothing in ("", "Bearer", "Basic dDp0"):
+        anonymous = who.identify(offered_nothing, None)
+        assert anonymous is not None
+        assert anonymous.name == N.user_anonymous
+    assert who.identify("Bearer x", None) is None
+    by_certificate = who.identify("Bearer x", Certificate("bob", ("ops",)))
+    assert by_certificate is not None
+    assert by_certificate.name == "bob"
+
+
+def test_the_subject_of_a_certificate_is_user_and_groups() -> None:
+    peer = {"subject": ((("organizationName", "a"),), (("organizationName", "b"),), (("commonName", "u"),))}
+    assert subject(peer) == Certificate("u", ("a", "b"))
+    assert subject(None) is None
+
+
+def test_anonymous_reads_what_is_public_and_nothing_else() -> None:
+    anonymous = UserInfo(N.user_anonymous, (N.group_unauthenticated,))
+    access = Access(N)
+    assert access.refusal(anonymous, attributes("GET", "/healthz", {})) is None
+    refusal = access.refusal(anonymous, attributes("GET", "/api/v1/namespaces/n/pods", {}))
+    assert refusal is not None
+    assert refusal["message"] == (
+        'pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" in the namespace "n"'
+    )
+    assert access.refusal(anonymous, attributes("POST", "/healthz", {})) is not None
+
+
+def test_nobody_but_the_masters_impersonates() -> None:
+    access = Access(N)
+    refused = access.impersonated(UserInfo("alice", (N.group_authenticated,)), "bob", (N.group_masters,))
+    assert isinstance(refused, dict)
+    assert refused["code"] == 403
+    assert access.impersonated(UserInfo("root", (N.group_masters,)), "bob", ("g",)) == UserInfo(
+        "bob", ("g", N.group_authenticated)
+    )
+
+
+def test_a_token_file_is_read_as_upstreams(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.csv"
+    file.write_text('t1,admin,u1,"system:masters,dev"\n\nt2,alice,u2\n')
+    assert read_tokens(file) == {
+        "t1": UserInfo("admin", ("system:masters", "dev"), "u1"),
+        "t2": UserInfo("alice", (), "u2"),
+    }
+    file.write_text("t1,admin\n")
+    with pytest.raises(InputError, match=r"tokens\.csv:1"):
+        read_tokens(file)
