@@ -42,7 +42,10 @@ class Director:
     def _run(self, step: PlannedStep) -> None:
         kernel = self.kernel
         detail = _detail(step.action)
-        kernel.cause = kernel.record(self._begin, (step.name, step.kind, step.place, detail))
+        kernel.cause = 0
+        # the file's name without its folder: where a scenario lies is no part of what happens in it
+        place = step.place.rpartition("/")[2]
+        kernel.cause = kernel.record(self._begin, (step.name, step.kind, place, detail))
         self._on_step(step.name, step.kind, kernel.now_us)
         self._undo[step.name] = self._do(step.action, step.name)
         if step.for_us is not None:
