@@ -138,6 +138,7 @@ class Lane:
             done = self._write_value(item, value, now_s)
         if done is not None:
             self.last = done
+            server.flown += 1
         return done
 
     def _commit_as(self) -> int:

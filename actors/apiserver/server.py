@@ -128,7 +128,7 @@ class ApiServer:
         self.registry: Registry | None = None
         self.lanes: dict[str, Lane] = {}  # by key of the object
         self._flights: dict[int, _Flight] = {}
-        self._flown = 0
+        self.flown = 0  # requests taken so far, by lanes too
         self._reading = self._writing = 0
 
     # --- life ---------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class ApiServer:
             respond(Reply(0, lost=LOST_REFUSED))
             return
         flight = _Flight(self, request, respond, at_once)
-        self._flown = number = self._flown + 1
+        self.flown = number = self.flown + 1
         self._flights[number] = flight
         if ctx.state is State.RUNNING:
             self._serve(number)

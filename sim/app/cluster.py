@@ -116,7 +116,7 @@ class Cluster:
             self.api_servers[name] = server
             supervisor.add(name, server.main)
         supervisor.add("admin", self.admin.main)
-        self._add_replicas("controller-manager", plan.controller_manager, self._manager_main)
+        self._add_replicas("controller-manager", plan.controller_manager, self.manager_main)
         self._add_replicas("scheduler", plan.scheduler, self._scheduler_main)
         for node in plan.nodes:
             self.add_node(node)
@@ -136,14 +136,14 @@ class Cluster:
             at_us = self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us)
             self.kernel.call_at(at_us, lambda _: start())
 
-    def _manager_main(self) -> Callable[[Context], Any]:
+    def manager_main(self) -> Callable[[Context], Any]:
         return controller_manager_main(self.scheme, self.connect, self.options.controller_manager)
 
     def _scheduler_main(self) -> Callable[[Context], Any]:
         return scheduler_main(self.options.scheduler, self.scheme, self.names, self.connect)
 
-    def add_node(self, plan: NodePlan) -> Node:
-        """Add a node: its machine, and its agent, which registers it."""
+    def node_spec(self, plan: NodePlan) -> NodeSpec:
+        """The machine that a plan describes."""
         labels = dict(plan.labels)
         if plan.zone:
             labels[self.names.label_zone] = plan.zone
@@ -151,7 +151,7 @@ class Cluster:
             labels[self.names.label_region] = plan.region
         self._made += 1
         number = self._made
-        spec = NodeSpec(
+        return NodeSpec(
             plan.name,
             labels=labels,
             zone=plan.zone,
@@ -162,7 +162,10 @@ class Cluster:
             taints=plan.taints,
             profile=profile_of(plan.runtime),
         )
-        machine = Machine(spec)
+
+    def add_node(self, plan: NodePlan) -> Node:
+        """Add a node: its machine, and its agent, which registers it."""
+        machine = Machine(self.node_spec(plan))
         main = node_agent_main(machine, self.node_clients, self.options.nodes[plan.name], self.names)
         actor = self.supervisor.add(plan.name, main, start=False)
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)

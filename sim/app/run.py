@@ -18,10 +18,9 @@ from sim.check.expect import Expectation
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.kernel import Trace
-from sim.report import Timeline
+from sim.report import BUCKET_US, Timeline
 from sim.scenario.plan import Plan
 from sim.units import SECOND
-
 
 # A scenario's objects are applied when its machines, started within `boot_us`, have had time to be Ready.
 SETTLE_US = 5 * SECOND
@@ -77,6 +76,17 @@ def expectations_of(plan: Plan) -> list[Expectation]:
     return built
 
 
+def _sample(cluster: Cluster, timeline: Timeline) -> None:
+    """Give the timeline the number of API requests at the end of each of its buckets."""
+
+    def tick(_: object) -> None:
+        now_us = cluster.kernel.now_us
+        timeline.sample(now_us, sum(server.flown for server in cluster.api_servers.values()))
+        cluster.kernel.call_at(now_us + BUCKET_US, tick)
+
+    cluster.kernel.call_at(BUCKET_US, tick)
+
+
 async def run_plan(
     plan: Plan,
     *,
@@ -100,6 +110,7 @@ async def run_plan(
                 timeline = Timeline(cluster.names)
                 cluster.observe(checker.see)
                 cluster.observe(timeline.see)
+            _sample(cluster, timeline)
 
                 def on_step(name: str, kind: str, at_us: int) -> None:
                     checker.step(name, kind, at_us)

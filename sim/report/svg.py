@@ -8,7 +8,7 @@ from html import escape
 
 from sim.report.timeline import BUCKET_US, Series, Timeline
 
-LEFT, RIGHT, TOP, LANE, GAP = 150, 24, 46, 64, 22
+LEFT, RIGHT, TOP, LANE, GAP = 210, 24, 46, 64, 22
 PALETTE = {
     "ready": "#3d9a6a",
     "not ready": "#d9a23a",
@@ -49,8 +49,8 @@ def draw(timeline: Timeline, end_us: int, width: int = 1080) -> str:
     if timeline.evictions:
         lanes.append(("pods deleted", _ticks(timeline.evictions, axis)))
     for lease in sorted({reign.lease for reign in timeline.reigns}):
-        lanes.append((f"leader: {lease}", _reigns(timeline, lease, axis)))
-    lanes.append(("writes a second", _rate(timeline.writes, axis)))
+        lanes.append((f"leads {lease}", _reigns(timeline, lease, axis)))
+    lanes.append(("API requests a second", _rate(timeline.requests, axis)))
     height = TOP + len(lanes) * (LANE + GAP) + 30
     parts = [
         f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="timeline" xmlns="http://www.w3.org/2000/svg">'
@@ -171,14 +171,14 @@ def _reigns(timeline: Timeline, lease: str, axis: Axis) -> str:
     return "".join(parts)
 
 
-def _rate(writes: Mapping[int, int], axis: Axis) -> str:
-    if not writes:
+def _rate(requests: Mapping[int, int], axis: Axis) -> str:
+    if not requests:
         return ""
-    top = max(writes.values())
+    top = max(1, *requests.values())
     seconds = BUCKET_US / 1e6
     path = [f"M{LEFT} {LANE}"]
     for bucket in range(axis.end_us // BUCKET_US + 1):
-        height = round(LANE * (1 - writes.get(bucket, 0) / top), 1)
+        height = round(LANE * (1 - requests.get(bucket, 0) / top), 1)
         path.append(f"V{height}H{axis.x(min(axis.end_us, (bucket + 1) * BUCKET_US))}")
     path.append(f"V{LANE}Z")
     peak = f'<text x="{axis.x(axis.end_us) + 3}" y="10" class="small">{top / seconds:.0f}</text>'

@@ -14,7 +14,7 @@ from sim.ident import Names
 from sim.machinery.store import Change
 
 Obj = dict[str, Any]
-BUCKET_US = 10_000_000  # of the write rate
+BUCKET_US = 10_000_000  # of the request rate
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Timeline:
     nodes: zone → state ("ready", "not ready", "unknown") → series; taints: zone → NoExecute-tainted nodes
     pods: state ("pending", "running", "terminating", "failed", "succeeded") → series
     evictions: (time, zone) of every pod marked deleted; steps: (time, name, kind); reigns: leaders in turn
-    writes: number of commits per bucket
+    requests: number of API requests per bucket
     """
 
     def __init__(self, names: Names) -> None:
@@ -71,7 +71,8 @@ class Timeline:
         self.evictions: list[tuple[int, str]] = []
         self.steps: list[tuple[int, str, str]] = []
         self.reigns: list[Reign] = []
-        self.writes: dict[int, int] = {}
+        self.requests: dict[int, int] = {}
+        self._counted = 0
         self._zone: dict[str, str] = {}
         self._node_state: dict[str, tuple[str, str, bool]] = {}
         self._pod_state: dict[str, str] = {}
@@ -81,10 +82,13 @@ class Timeline:
     def step(self, name: str, kind: str, at_us: int) -> None:
         self.steps.append((at_us, name, kind))
 
+    def sample(self, at_us: int, requests: int) -> None:
+        """At the end of each bucket: how many requests the API servers have taken so far."""
+        self.requests[at_us // BUCKET_US - 1] = requests - self._counted
+        self._counted = requests
+
     def see(self, change: Change) -> None:
         """Take a commit in."""
-        bucket = change.at_us // BUCKET_US
-        self.writes[bucket] = self.writes.get(bucket, 0) + 1
         resource = change.item.key.split("/", 3)[2]
         if resource == "pods":
             self._see_pod(change)
