@@ -359,8 +359,12 @@ class ChannelLane:
         server = channel.server
         if server is None or not channel.up:
             return None
-        if server is not self._server or self._inner is None:
-            offer: Callable[[Request, tuple[str, ...]], HotLane | None] | None = getattr(server, "lane", None)
-            self._server = server
-            self._inner = None if offer is None else offer(self._request, self._path)
-        return None if self._inner is None else self._inner.write(value)
+        if server is self._server and self._inner is not None:
+            item = self._inner.write(value)
+            if item is not None:
+                return item
+        # The ordinary write that follows teaches a new lane; an old one may be of a server since restarted.
+        offer: Callable[[Request, tuple[str, ...]], HotLane | None] | None = getattr(server, "lane", None)
+        self._server = server
+        self._inner = None if offer is None else offer(self._request, self._path)
+        return None

@@ -1,0 +1,184 @@
+"""Heartbeats over the API server's hot lane: one event a beat, and the ordinary way whenever anything is not as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.client.client import Heartbeat
+from sim.kernel import Context
+from sim.machinery.api import Reply, UserInfo
+from sim.machinery.store import Item
+from sim.units import SECOND, format_micro_time, parse_time
+from tests.actor.apiserver.cluster import SCHEME, lease
+from tests.actor.client.rig import Rig, rig
+
+NODE = UserInfo("system:node:n", ("system:nodes",))
+PERIOD_US = 10 * SECOND
+
+
+class Beater:
+    """As a node agent renews its lease: by the lane, else GET and PUT."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.fast: list[int] = []
+        self.missed: list[int] = []
+        self.obj: dict[str, Any] = {}
+        rig.actor("n", self.main)
+
+    def main(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.client = self.rig.client(ctx, user=NODE, agent="agent", timeout_us=10 * SECOND)
+        self.beat = Heartbeat(
+            self.client,
+            self.client.request("update", "leases", "default", "n"),
+            ("spec", "renewTime"),
+            (format_micro_time, self._beaten, self._missed),
+        )
+        request = self.client.request("create", "leases", "default", body=lease("n", renewTime=self._now()))
+        self.client.call(request, self._answered)
+
+    def _now(self) -> str:
+        return format_micro_time(self.ctx.wall_us())
+
+    def _beaten(self, item: Item, reply_us: int) -> None:
+        self.fast.append(self.ctx.kernel.now_us)
+        self.obj = item.obj
+        self.beat.schedule(reply_us + PERIOD_US)
+
+    def _missed(self) -> None:
+        self.missed.append(self.ctx.kernel.now_us)
+        self._put()
+
+    def _put(self) -> None:
+        new = {**self.obj, "spec": {**self.obj["spec"], "renewTime": self._now()}}
+        self.client.call(self.client.request("update", "leases", "default", "n", body=new), self._answered)
+
+    def _answered(self, reply: Reply) -> None:
+        if reply.ok:
+            self.obj = reply.obj
+            self.beat.schedule(PERIOD_US)
+        elif reply.reason == "AlreadyExists" or reply.reason == "Conflict":
+            self.client.call(self.client.request("get", "leases", "default", "n"), self._got)
+        else:
+            self.ctx.call_later_us(SECOND, lambda _: self._put())
+
+    def _got(self, reply: Reply) -> None:
+        self.obj = reply.obj
+        self._put()
+
+    def stored_us(self) -> int:
+        """When the renewal that is stored was sent, since the start of the run."""
+        item = self.rig.plane.storage.store.get(SCHEME.key(SCHEME.resource("leases"), "default", "n"))
+        assert item is not None
+        return parse_time(item.obj["spec"]["renewTime"]) - self.rig.kernel.epoch_us
+
+
+async def test_a_steady_beat_is_one_event_and_says_when_it_was_sent() -> None:
+    async with rig() as r:
+        beater = Beater(r)
+        await r.run(30)
+        steps, beats, asked = r.kernel.steps, len(beater.fast), len(r.tap.asked)
+        await r.run(200)
+        # the second beat finds the lane open: the first write through it has to be an ordinary one
+        assert len(beater.missed) == 1 and len(beater.fast) - beats == 20
+        assert r.kernel.steps - steps == 20 and len(r.tap.asked) == asked
+        assert 200 <= beater.fast[-1] - beater.stored_us() <= 800
+        gaps = [b - a for a, b in zip(beater.fast, beater.fast[1:], strict=False)]
+        assert all(PERIOD_US + 400 <= gap <= PERIOD_US + 1600 for gap in gaps)
+
+
+async def check_resumed(r: Rig, beater: Beater) -> None:
+    fast, missed = len(beater.fast), len(beater.missed)
+    await r.run(100)
+    assert len(beater.missed) == missed and 9 <= len(beater.fast) - fast <= 10
+    assert r.kernel.now_us - beater.stored_us() <= PERIOD_US + SECOND
+
+
+async def test_a_cut_link_loses_the_beat_and_the_lane_opens_again_after_an_ordinary_write() -> None:
+    async with rig() as r:
+        beater = Beater(r)
+        await r.run(60)
+        before = beater.stored_us()
+        r.cut("n")
+        await r.run(40)
+        assert beater.stored_us() == before and len(beater.missed) == 2
+        r.heal("n")
+        await r.run(12)
+        assert r.kernel.now_us - beater.stored_us() <= 12 * SECOND
+        await check_resumed(r, beater)
+
+
+async def test_after_a_restart_of_the_server_beats_go_the_ordinary_way_until_a_lane_is_open_again() -> None:
+    async with rig() as r:
+        beater = Beater(r)
+        await r.run(60)
+        r.crash()
+        await r.run(25)
+        assert len(beater.missed) == 2
+        r.start()
+        await r.run(22)
+        await check_resumed(r, beater)
+
+
+@pytest.mark.parametrize("how", ["update", "patch", "delete and create", "same manager"])
+async def test_an_object_changed_by_another_is_seen_and_kept(how: str) -> None:
+    async with rig() as r:
+        beater = Beater(r)
+        await r.run(60)
+        fast, manager = len(beater.fast), "agent" if how == "same manager" else "test"
+        if how in ("update", "same manager"):
+            found = await r.plane.ask("get", "leases", name="n")
+            labelled = {**found.obj, "metadata": {**found.obj["metadata"], "labels": {"by": "other"}}}
+            assert (await r.plane.ask("update", "leases", name="n", body=labelled, manager=manager)).ok
+        elif how == "patch":
+            patch = {"metadata": {"labels": {"by": "other"}}}
+            kind = "application/merge-patch+json"
+            assert (await r.plane.ask("patch", "leases", name="n", body=patch, content_type=kind)).ok
+        else:
+            assert (await r.plane.ask("delete", "leases", name="n")).ok
+            body = {**lease("n", renewTime=beater.obj["spec"]["renewTime"])}
+            body["metadata"] = {"name": "n", "labels": {"by": "other"}}
+            assert (await r.plane.ask("create", "leases", body=body)).ok
+        await r.run(12)
+        assert len(beater.missed) > 1
+        assert beater.obj["metadata"]["labels"] == {"by": "other"}
+        if how == "same manager":
+            await check_resumed(r, beater)
+            return
+        await r.run(100)  # a lane never moves the times of two managers: it stays closed
+        assert len(beater.fast) == fast
+        assert r.kernel.now_us - beater.stored_us() <= PERIOD_US + SECOND
+
+
+async def test_a_paused_process_beats_late_and_a_dead_one_never() -> None:
+    async with rig() as r:
+        beater = Beater(r)
+        await r.run(60)
+        before = beater.stored_us()
+        r.supervisor["n"].pause()
+        await r.run(30)
+        assert beater.stored_us() == before
+        r.supervisor["n"].resume()
+        await r.run(1)
+        assert r.kernel.now_us - beater.stored_us() <= SECOND
+        await check_resumed(r, beater)
+        before = beater.stored_us()
+        r.supervisor["n"].crash()
+        await r.run(50)
+        assert beater.stored_us() == before
+
+
+async def test_a_beat_carries_its_owners_wrong_clock() -> None:
+    async with rig() as r:
+        beater = Beater(r)
+        await r.run(30)
+        r.supervisor["n"].clock.set(r.kernel.now_us, offset_us=-3600 * SECOND)
+        await r.run(30)
+        assert -3601 * SECOND <= beater.stored_us() - beater.fast[-1] <= -3599 * SECOND
+        r.supervisor["n"].clock.set(r.kernel.now_us, drift_ppm=100_000)
+        await r.run(30)
+        gaps = [b - a for a, b in zip(beater.fast, beater.fast[1:], strict=False)]
+        assert PERIOD_US * 0.9 <= gaps[-1] <= PERIOD_US * 0.92
