@@ -110,7 +110,7 @@ async def run_plan(
                 timeline = Timeline(cluster.names)
                 cluster.observe(checker.see)
                 cluster.observe(timeline.see)
-            _sample(cluster, timeline)
+                _sample(cluster, timeline)
 
                 def on_step(name: str, kind: str, at_us: int) -> None:
                     checker.step(name, kind, at_us)
