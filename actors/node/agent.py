@@ -118,7 +118,8 @@ class NodeAgent:
         self._network_error = machine.network_error
         self._checking = False
         self.node_loop = NodeLoop(self)
-        self.leases = Leases(ctx, (self.heartbeats, heartbeat), self.spec.name, options, self)
+        clients_of_lease = (self.heartbeats, heartbeat)
+        self.leases = Leases(ctx, clients_of_lease, name, options, self, self.spec.lease_jitter)
         self._nodes = Source(
             ctx,
             self.api,

@@ -44,7 +44,7 @@ class Leases:
     """One agent's lease.  `healthy`: the last renewal succeeded."""
 
     __slots__ = (
-        "_api", "_backoff_us", "_beat", "_ctx", "_dice", "_duration_s", "_lease", "_name", "_owner", "_tries",
+        "_api", "_backoff_us", "_beat", "_ctx", "_dice", "_duration_s", "_jitter", "_lease", "_name", "_owner", "_tries",
         "_version", "healthy",
     )  # fmt: skip
 
@@ -55,12 +55,14 @@ class Leases:
         name: str,
         options: NodeAgentOptions,
         owner: Owner,
+        jitter: bool = True,
     ) -> None:
         self._ctx = ctx
         self._api, client = clients
         self._name = name
         self._duration_s = options.node_lease_duration_s
         self._owner = owner
+        self._jitter = jitter
         self._dice = Dice(ctx.stream("lease").getrandbits(64))
         self._lease: Obj | None = None
         self._backoff_us = BACKOFF_US
@@ -78,7 +80,7 @@ class Leases:
     def _beaten(self, item: Item, reply_us: int) -> None:
         """The lane renewed the lease; the interval counts from its reply."""
         self._lease = item.obj
-        self._beat.schedule(reply_us + self._interval_us())
+        self._beat.schedule(reply_us + self._interval_us(reply_us))
 
     def _sync(self) -> None:
         self._tries = 0
@@ -166,7 +168,11 @@ class Leases:
 
     def _done(self, healthy: bool) -> None:
         self.healthy = healthy
-        self._beat.schedule(self._interval_us())
+        self._beat.schedule(self._interval_us(0))
 
-    def _interval_us(self) -> int:
-        return self._dice.jitter_us(self._duration_s * SECOND // RENEW_SHARE, JITTER_PERCENT)
+    def _interval_us(self, from_us: int) -> int:
+        """From the end of a renewal, so long from now, to the next."""
+        interval_us = self._duration_s * SECOND // RENEW_SHARE
+        if self._jitter:
+            return self._dice.jitter_us(interval_us, JITTER_PERCENT)
+        return interval_us - (self._ctx.kernel.now_us + from_us) % interval_us

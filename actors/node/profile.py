@@ -114,6 +114,7 @@ class NodeSpec:
     taints: as in the API (key, value, effect), given at registration
     static_pods: pod objects as in the manifest directory
     pod_cidr: used while the Node object has none (stands for a network plug-in with addresses of its own)
+    lease_jitter: False renews the lease at whole multiples of its interval, for timing to the hundredth
     """
 
     name: str
@@ -128,5 +129,6 @@ class NodeSpec:
     static_pods: tuple[Obj, ...] = ()
     profile: RuntimeProfile = DEFAULT_PROFILE
     provider_id: str = ""
+    lease_jitter: bool = True
     os: str = "linux"
     arch: str = "amd64"

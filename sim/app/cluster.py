@@ -137,6 +137,7 @@ class Cluster:
             self.kernel.call_at(at_us, lambda _: start())
 
     def manager_main(self) -> Callable[[Context], Any]:
+        """What runs in a controller manager's process."""
         return controller_manager_main(self.scheme, self.connect, self.options.controller_manager)
 
     def _scheduler_main(self) -> Callable[[Context], Any]:
@@ -190,8 +191,9 @@ class Cluster:
         await self.run_until(self.kernel.now_us + _us(duration))
 
     async def run_until(self, at: str | int) -> None:
-        """Run up to an instant since the start of the run."""
+        """Run up to an instant since the start of the run.  DeadlockError if nothing is left that could happen."""
         await self.kernel.run_until(_us(at))
+        self.kernel.check_deadlock()
 
     async def run_while(
         self, going: Callable[[], bool], limit: str | int = "1h", step: str | int = "1s"

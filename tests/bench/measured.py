@@ -15,19 +15,18 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import exp, sqrt
 from pathlib import Path
 from random import Random
 from statistics import fmean, stdev
-from typing import Any
 
 import trio
 
 from sim.app.cluster import Cluster, plain_nodes
-from sim.machinery.store import Change
 from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
+from tests.cluster.seen import Seen, pods_on
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "facts"
 FAILOVERS, DEATHS, NODES = 207, 70, 240
@@ -37,7 +36,6 @@ BOOT_US = 10 * SECOND
 # Unknown 0.1 s apart, each with six writes after it), here with the default network 3 ms.
 LATENCY_US = (2_000, 12_000)
 QUANTILES = (0.10, 0.25, 0.50, 0.75, 0.90, 0.99)
-Obj = dict[str, Any]
 
 
 # --- statistics -----------------------------------------------------------------------------------------------
@@ -72,68 +70,6 @@ def p_value(gap: float, one: int, other: int) -> float:
         return 1.0
     terms = (2.0 * (-1.0) ** (k - 1) * exp(-2 * k * k * scaled * scaled) for k in range(1, 101))
     return min(1.0, max(0.0, sum(terms)))
-
-
-# --- what is seen -----------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Seen:
-    """Times of commit in microseconds, by node or pod."""
-
-    names: Any
-    unknown: dict[str, int] = field(default_factory=dict)
-    no_schedule: dict[str, int] = field(default_factory=dict)
-    no_execute: dict[str, int] = field(default_factory=dict)
-    deleted: dict[str, list[int]] = field(default_factory=dict)  # by node
-    renewed: dict[str, int] = field(default_factory=dict)
-    leaders: list[tuple[int, str]] = field(default_factory=list)
-
-    def see(self, change: Change) -> None:
-        resource = change.item.key.split("/", 3)[2]
-        if resource == "leases":
-            self._lease(change)
-        elif resource == "nodes" and not change.deleted:
-            self._node(change)
-        elif resource == "pods" and change.prev is not None:
-            meta = change.item.obj["metadata"]
-            if "deletionTimestamp" in meta and "deletionTimestamp" not in change.prev.obj["metadata"]:
-                node = change.item.obj["spec"].get("nodeName", "")
-                self.deleted.setdefault(node, []).append(change.at_us)
-
-    def _lease(self, change: Change) -> None:
-        name = change.item.key.rsplit("/", 1)[1]
-        if name == self.names.component("controller-manager"):
-            holder = change.item.obj["spec"].get("holderIdentity") or ""
-            if holder and (not self.leaders or self.leaders[-1][1] != holder):
-                self.leaders.append((change.at_us, holder))
-        else:
-            self.renewed[name] = change.at_us
-
-    def _node(self, change: Change) -> None:
-        node = change.item.obj
-        name = node["metadata"]["name"]
-        for condition in (node.get("status") or {}).get("conditions") or ():
-            if condition["type"] == "Ready" and condition["status"] == "Unknown":
-                self.unknown.setdefault(name, change.at_us)
-        for taint in node["spec"].get("taints") or ():
-            if taint["key"] == self.names.taint_unreachable:
-                times = self.no_execute if taint["effect"] == "NoExecute" else self.no_schedule
-                times.setdefault(name, change.at_us)
-
-
-def pods_on(nodes: Iterable[str], count: int) -> list[Obj]:
-    """Bound pods, so that every node has the same number."""
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"pod-{node}-{number}", "namespace": "default"},
-            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "registry.example/c:1"}]},
-        }
-        for node in nodes
-        for number in range(count)
-    ]
 
 
 # --- the three recordings ----------------------------------------------------------------------------------------
