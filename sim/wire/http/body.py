@@ -5,7 +5,7 @@ Turns raw bytes and a content type into the JSON text a `Request` carries; decod
 Holds: what is not understood is refused with upstream's Status, never with an exception of a parser.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{create,update,delete,patch}.go, negotiation.
-Differs  protobuf bodies are refused with 415; keys that YAML holds twice aren't told.
+Differs  keys that YAML holds twice aren't told.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sim.ident import Names
 from sim.machinery import status
 from sim.machinery.api import Obj
 from sim.wire.http.negotiation import produced
+from sim.wire.http.protobuf import ProtobufError, decode
 from sim.wire.http.routing import Target
 from sim.wire.http.yaml_json import YamlError, load_yaml
 
@@ -47,8 +48,10 @@ def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | 
         return raw
     if not raw and target.verb in ("delete", "deletecollection"):
         return None
-    if "," in header or kind not in ("", names.media_json, names.media_yaml):
+    if "," in header or kind not in ("", names.media_json, names.media_yaml, names.media_protobuf):
         raise BadBody(status.unsupported_media_type(produced(names)))
+    if kind == names.media_protobuf:
+        return _from_protobuf(target, raw)
     if kind == names.media_yaml:
         return _from_yaml(
             raw, f"the object provided is unrecognized (must be of type {_kind(target)}): yaml: "
@@ -59,6 +62,18 @@ def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | 
 def _kind(target: Target) -> str:
     sub = target.resource.subresource(target.subresource) if target.subresource else None
     return sub.kind if sub is not None else target.resource.kind
+
+
+def _from_protobuf(target: Target, raw: bytes) -> bytes:
+    sub = target.resource.subresource(target.subresource) if target.subresource else None
+    group = target.resource.upstream_group if sub is None or not sub.group else sub.group
+    if target.verb in ("delete", "deletecollection"):
+        group = ""  # DeleteOptions come in the group version of the request, or in v1
+    try:
+        return msgspec.json.encode(decode(raw, group))
+    except ProtobufError as error:
+        text = f"the object provided is unrecognized (must be of type {_kind(target)}): {error}"
+        raise BadBody(status.bad_request(text)) from None
 
 
 def _from_yaml(raw: bytes, what: str) -> bytes:
