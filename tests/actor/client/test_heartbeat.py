@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -86,7 +87,7 @@ async def test_a_steady_beat_is_one_event_and_says_when_it_was_sent() -> None:
         assert len(beater.missed) == 1 and len(beater.fast) - beats == 20
         assert r.kernel.steps - steps == 20 and len(r.tap.asked) == asked
         assert 200 <= beater.fast[-1] - beater.stored_us() <= 800
-        gaps = [b - a for a, b in zip(beater.fast, beater.fast[1:], strict=False)]
+        gaps = [b - a for a, b in pairwise(beater.fast)]
         assert all(PERIOD_US + 400 <= gap <= PERIOD_US + 1600 for gap in gaps)
 
 
@@ -180,5 +181,5 @@ async def test_a_beat_carries_its_owners_wrong_clock() -> None:
         assert -3601 * SECOND <= beater.stored_us() - beater.fast[-1] <= -3599 * SECOND
         r.supervisor["n"].clock.set(r.kernel.now_us, drift_ppm=100_000)
         await r.run(30)
-        gaps = [b - a for a, b in zip(beater.fast, beater.fast[1:], strict=False)]
+        gaps = [b - a for a, b in pairwise(beater.fast)]
         assert PERIOD_US * 0.9 <= gaps[-1] <= PERIOD_US * 0.92

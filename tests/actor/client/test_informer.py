@@ -1,0 +1,402 @@
+"""Informers on real API servers: what they ask, when, and that what they show is what is stored."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+
+from actors.apiserver import ApiServerOptions
+from sim.client import Client, Informer, Informers
+from sim.client.reflector import BACKOFF_MAX_US, BACKOFF_US, Backoff
+from sim.kernel import Context
+from sim.machinery.api import Reply, Request
+from sim.units import SECOND
+from tests.actor.apiserver.cluster import SCHEME, lease
+from tests.actor.client.rig import OPTIONS, Rig, rig
+
+ASKED = ("resourceVersion", "limit", "continue")
+
+
+class Reader:
+    """A process with one informer of leases.  log: (add | update | delete, name, when in s)."""
+
+    def __init__(self, r: Rig, name: str = "reader", *, eager: bool = True, resync_us: int = 0) -> None:
+        self.rig = r
+        self.eager = eager
+        self.resync_us = resync_us
+        self.log: list[tuple[str, str, float]] = []
+        self.informer: Informer = None  # type: ignore[assignment]
+        r.actor(name, self.main)
+
+    def main(self, ctx: Context) -> None:
+        self.ctx = ctx
+        informers = Informers(ctx, self.rig.client(ctx), self.resync_us)
+        self.informer = informers["leases"]
+        self.informer.add_index("holder", lambda obj: [obj["spec"].get("holderIdentity", "")])
+        if self.eager:
+            self.informer.on(
+                add=lambda obj: self.note("add", obj),
+                update=lambda old, new: self.note("update", new),
+                delete=lambda obj: self.note("delete", obj),
+            )
+        informers.start()
+
+    def note(self, what: str, obj: Any) -> None:
+        self.log.append((what, obj["metadata"]["name"], self.ctx.now_us() / SECOND))
+
+    def view(self) -> dict[str, str]:
+        return {key: obj["metadata"]["resourceVersion"] for key, obj in self.informer.objects.items()}
+
+    def names(self) -> list[str]:
+        return [obj["metadata"]["name"] for obj in self.informer.list()]
+
+
+def stored(r: Rig) -> dict[str, str]:
+    items = r.plane.storage.store.bucket(SCHEME.prefix("leases")).items
+    return {f"default/{item.obj['metadata']['name']}": str(item.rev) for item in items.values()}
+
+
+async def make(r: Rig, *names: str, at: int = 0) -> None:
+    for name in names:
+        assert (await r.plane.ask("create", "leases", body=lease(name), at=at)).ok
+
+
+def options_of(r: Rig, index: int) -> Request:
+    return [request for _, request in r.tap.asked if request.verb in ("list", "watch")][index]
+
+
+async def test_the_first_list_is_from_the_cache_and_the_watch_goes_on_from_it() -> None:
+    async with rig() as r:
+        await make(r, "a")
+        reader = Reader(r)
+        await r.run(5)
+        listed, watched = options_of(r, 0), options_of(r, 1)
+        assert dict(listed.options) == {"resourceVersion": "0", "limit": "500"}
+        revision = stored(r)["default/a"]
+        assert watched.options["resourceVersion"] == revision
+        assert watched.options["allowWatchBookmarks"] == "true"
+        assert 300 <= int(watched.options["timeoutSeconds"]) <= 600
+        await make(r, "b")
+        await r.run(1)
+        assert [entry[:2] for entry in reader.log] == [("add", "a"), ("add", "b")]
+        assert reader.view() == stored(r)
+
+
+async def test_a_watch_that_ends_in_time_goes_on_at_once_from_what_was_seen_last() -> None:
+    async with rig() as r:
+        await make(r, "a")
+        reader = Reader(r)
+        await r.run(700)
+        watches = [(at, q) for at, q in r.tap.asked if q.verb == "watch"]
+        assert len(watches) in (2, 3) and r.tap.told(*ASKED[:1]).count(("list", "0")) == 1
+        (first_us, first), (second_us, second) = watches[:2]
+        timeout_us = int(first.options["timeoutSeconds"]) * SECOND
+        assert 0 < second_us - first_us - timeout_us < 5000
+        assert int(second.options["resourceVersion"]) >= int(first.options["resourceVersion"])
+        assert len(reader.log) == 1
+
+
+async def test_a_long_list_from_the_store_comes_in_pages_and_one_from_the_cache_in_one_piece() -> None:
+    async with rig() as r:
+        await make(r, *[f"l{n:04}" for n in range(1100)])
+        reader = Reader(r)
+        await r.run(2)
+        assert r.tap.told("limit", verbs=["list"]) == [("list", "500")] and len(reader.names()) == 1100
+        del r.tap.asked[:]
+        reader.informer._reflector._revision_bad = True  # as after a 410: from the store, not from a cache
+        r.plane.server.drop_watches("leases", "")
+        reader.informer._reflector._list("")
+        await r.run(2)
+        told = r.tap.told(*ASKED, verbs=["list"])
+        assert [entry[:3] for entry in told] == [("list", "", "500")] * 3
+        assert [bool(entry[3]) for entry in told] == [False, True, True]
+        assert reader.view() == stored(r)
+        assert all(what == "add" for what, *_ in reader.log) and len(reader.log) == 1100
+
+
+async def test_a_continue_token_that_expired_makes_the_pager_take_everything_at_once() -> None:
+    async with rig() as r:
+        await make(r, *[f"l{n:04}" for n in range(700)])
+
+        def expire(request: Request, reply: Reply) -> Reply:
+            if "continue" in request.options:
+                return Reply(410, body={"reason": "Expired", "code": 410})
+            return reply
+
+        reader = Reader(r)
+        await r.run(2)
+        r.tap.alter = expire
+        del r.tap.asked[:]
+        reader.informer._reflector._revision_bad = True
+        reader.informer._reflector._list("")
+        await r.run(2)
+        told = r.tap.told("limit", "continue", verbs=["list"])
+        assert [(limit, bool(more)) for _, limit, more in told] == [
+            ("500", False),
+            ("500", True),
+            ("", False),
+        ]
+        assert reader.view() == stored(r)
+
+
+async def test_a_watch_refused_as_too_old_lists_again_after_a_pause_and_keeps_what_did_not_change() -> None:
+    async with rig(replicas=2) as r:
+        await make(r, "a", "b", at=1)
+        reader = Reader(r)
+        r.taps.pop("apiserver-1")  # the writers' replica is none of this client's
+        await r.run(5)
+        kept = reader.informer.get("default/a")
+        r.crash()
+        await make(r, "c", at=1)
+        assert (await r.plane.ask("delete", "leases", name="b", at=1)).ok
+        await r.run(20)
+        del r.tap.asked[:]
+        r.start()
+        await r.run(40)
+        assert reader.view() == stored(r) and reader.informer.get("default/a") is kept
+        assert [entry[:2] for entry in reader.log[2:]] == [("add", "c"), ("delete", "b")]
+        asked = [(at, q.verb) for at, q in r.tap.asked if q.verb in ("list", "watch")]
+        assert [verb for _, verb in asked] == ["watch", "list", "watch"]
+        assert 0.8 <= (asked[1][0] - asked[0][0]) / SECOND <= 1.61
+        last_seen = options_of(r, 0).options["resourceVersion"]
+        assert options_of(r, 1).options["resourceVersion"] == last_seen
+
+
+async def test_a_server_that_refuses_connections_is_tried_with_growing_pauses_and_no_list() -> None:
+    async with rig() as r:
+        Reader(r)
+        await r.run(5)
+        tries: list[int] = []
+        r.crash()
+        r.tap._server = Refuser(r, tries)
+        await r.run(200)
+        gaps = [(b - a) / SECOND for a, b in pairwise(tries)]
+        base = 0.8
+        for gap in gaps:
+            assert base <= gap <= 2 * base + 0.01
+            base = min(30, base * 2)
+        assert len(gaps) >= 6 and r.tap.told("resourceVersion")[-1][0] == "watch"
+        assert [verb for verb, *_ in r.tap.told("resourceVersion")].count("list") == 1
+
+
+class Refuser:
+    """An API server that is down but whose port tells when it is tried."""
+
+    running = True
+
+    def __init__(self, r: Rig, tries: list[int]) -> None:
+        self.rig = r
+        self.tries = tries
+
+    def handle(self, request: Request, respond: Any) -> None:
+        self.tries.append(self.rig.kernel.now_us)
+        respond(Reply(0, lost="ConnectionRefused"))
+
+
+def test_back_off_grows_from_800_ms_to_30_s_doubled_at_most_and_is_forgotten_after_two_calm_minutes() -> None:
+    backoff, now_us, base = Backoff(Random(1)), 0, BACKOFF_US
+    for _ in range(12):
+        wait_us = backoff.step(now_us)
+        assert base <= wait_us <= 2 * base
+        last_us, now_us = now_us, now_us + wait_us
+        base = min(base * 2, BACKOFF_MAX_US)
+    assert base == BACKOFF_MAX_US
+    assert backoff.step(last_us + 120 * SECOND) >= BACKOFF_MAX_US
+    assert backoff.step(last_us + 241 * SECOND) <= 2 * BACKOFF_US
+
+
+async def test_a_watch_that_ends_within_a_second_without_events_pauses_and_lists() -> None:
+    async with rig() as r:
+        reader = Reader(r)
+        await r.run(1.5)
+        r.plane.server.drop_watches("leases", "")
+        await r.run(0.3)
+        assert r.tap.told() == [("list",), ("watch",), ("watch",)]  # it lived 1.5 s
+        dropped_us = r.kernel.now_us
+        r.plane.server.drop_watches("leases", "")
+        await r.run(4)
+        assert r.tap.told()[3:] == [("list",), ("watch",)]
+        assert 0.8 <= (r.tap.asked[-2][0] - dropped_us) / SECOND <= 1.61
+        r.plane.server.drop_watches("leases", "")
+        await r.run(0.01)
+        await make(r, "a")
+        await r.run(0.01)
+        r.plane.server.drop_watches("leases", "")
+        await r.run(0.01)
+        assert r.tap.told()[5:] == [("watch",)] * 2  # short too, but it brought something
+        assert reader.names() == ["a"]
+
+
+async def test_a_replica_too_far_behind_is_asked_again_and_then_for_its_newest() -> None:
+    async with rig(replicas=2) as r:
+        await make(r, "a")
+        reader = Reader(r)
+        await r.run(5)
+        r.plane.servers[1].lag(10_000 * SECOND)
+        await make(r, "b")
+        await r.run(1)
+        assert reader.names() == ["a", "b"]
+        reader.informer._reflector._again()  # any error: list at the revision seen
+        r.crash()
+        await r.run(100)
+        behind = r.taps["apiserver-1"]
+        told = behind.told("resourceVersion", verbs=["list"])  # type: ignore[attr-defined]
+        # 504 comes with Retry-After: the client itself tries ten times more
+        assert [entry[1] for entry in told] == [stored(r)["default/b"]] * 11 + [""]
+        assert reader.names() == ["a", "b"]
+
+
+async def test_resync_tells_every_object_again_and_changes_nothing() -> None:
+    async with rig() as r:
+        await make(r, "a", "b")
+        reader = Reader(r, resync_us=60 * SECOND)
+        await r.run(130)
+        assert [entry[:2] for entry in reader.log] == [
+            ("add", "a"),
+            ("add", "b"),
+            *[("update", "a"), ("update", "b")] * 2,
+        ]
+        assert len(r.tap.told("limit", verbs=["list"])) == 1
+
+
+@pytest.mark.parametrize("eager", [True, False])
+async def test_an_index_shows_what_a_search_would(eager: bool) -> None:
+    async with rig() as r:
+        reader, draw = Reader(r, eager=eager), Random(7)
+        for step in range(60):
+            name, holder = f"l{draw.randrange(8)}", f"h{draw.randrange(3)}"
+            got = await r.plane.ask("get", "leases", name=name)
+            if not got.ok:
+                await r.plane.ask("create", "leases", body=lease(name, holderIdentity=holder))
+            elif draw.random() < 0.3:
+                await r.plane.ask("delete", "leases", name=name)
+            else:
+                new = {**got.obj, "spec": {"holderIdentity": holder}}
+                await r.plane.ask("update", "leases", name=name, body=new)
+            if step % 5 == 0:
+                await r.run(1)
+                assert reader.view() == stored(r)
+                for value in ("h0", "h1", "h2"):
+                    found = [o["metadata"]["name"] for o in reader.informer.by_index("holder", value)]
+                    wanted = [
+                        o["metadata"]["name"]
+                        for o in reader.informer.list()
+                        if o["spec"]["holderIdentity"] == value
+                    ]
+                    assert sorted(found) == wanted
+        assert reader.names() == sorted(reader.names())
+
+
+async def test_a_selected_informer_sees_objects_come_into_and_leave_its_selection() -> None:
+    async with rig() as r:
+        log: list[tuple[str, str]] = []
+
+        def main(ctx: Context) -> None:
+            informers = Informers(ctx, r.client(ctx))
+            chosen = informers.selected("leases", labels="on=yes")
+            chosen.on(
+                add=lambda obj: log.append(("add", obj["metadata"]["name"])),
+                delete=lambda obj: log.append(("delete", obj["metadata"]["labels"]["on"])),
+            )
+            informers.start()
+
+        r.actor("chooser", main)
+        made = (await r.plane.ask("create", "leases", body=lease("a"))).obj
+        for value in ("yes", "no"):
+            await r.run(1)
+            made = {**made, "metadata": {**made["metadata"], "labels": {"on": value}}}
+            made = (await r.plane.ask("update", "leases", name="a", body=made)).obj
+        await r.run(1)
+        assert log == [("add", "a"), ("delete", "yes")]
+
+
+async def test_a_paused_reader_has_missed_nothing_when_it_goes_on() -> None:
+    async with rig() as r:
+        reader = Reader(r)
+        await r.run(5)
+        r.supervisor["reader"].pause()
+        await make(r, *[f"l{n}" for n in range(30)])
+        await r.run(20)
+        assert reader.log == []
+        r.supervisor["reader"].resume()
+        await r.run(1)
+        assert [name for _, name, _ in reader.log] == [f"l{n}" for n in range(30)]
+        assert all(at >= 26 for *_, at in reader.log) and len(r.tap.told("limit", verbs=["list"])) == 1
+
+
+async def test_a_slow_reader_is_late_and_in_order() -> None:
+    async with rig() as r:
+        reader = Reader(r)
+        await r.run(5)
+        r.supervisor["reader"].slow(300_000)
+        for n in range(5):
+            await make(r, f"l{n}")
+            await r.run(0.1)
+        await r.run(5)
+        assert [name for _, name, _ in reader.log] == [f"l{n}" for n in range(5)]
+        assert reader.log[0][2] >= 6.3
+
+
+# --- a lazy informer is an eager one that nobody was told about ------------------------------------------------
+
+
+async def views(eager: bool, seed: int) -> tuple[list[dict[str, str]], list[tuple[str, ...]]]:
+    """What a reader sees over a run with a partition, a server crash and a compaction of the history."""
+    options = ApiServerOptions(
+        disabled_admission=OPTIONS.disabled_admission, compaction_interval_us=30 * SECOND
+    )
+    async with rig(replicas=2, options=options, seed=seed) as r:
+        draw = Random(seed)
+        r.actor("writer", lambda ctx: Writer(r.client(ctx), draw).step(None))
+        reader = Reader(r, eager=eager)
+        seen: list[dict[str, str]] = []
+        for half in range(600):
+            at_s = half / 2
+            if at_s in (40, 100):
+                r.cut("reader")
+            if at_s in (60, 160):
+                r.heal("reader")
+            if at_s in (200, 260):
+                r.crash()
+            if at_s in (203, 290):
+                r.start()
+            if at_s in (90, 220):
+                r.plane.storage.store.compact(r.plane.storage.store.revision)
+            await r.run(0.5)
+            seen.append(dict(reader.view()))
+        await r.run(60)
+        assert reader.view() == stored(r)
+        return seen, r.tap.told("resourceVersion")
+
+
+class Writer:
+    def __init__(self, client: Client, draw: Random) -> None:
+        self.client = client
+        self.draw = draw
+
+    def step(self, _: Any) -> None:
+        client, draw = self.client, self.draw
+        name, verb = f"l{draw.randrange(20)}", draw.choice(["create", "create", "patch", "patch", "delete"])
+        body: Any = None
+        more: dict[str, Any] = {}
+        if verb == "create":
+            body = lease(name)
+        elif verb == "patch":
+            body = {"spec": {"holderIdentity": f"h{draw.randrange(99)}"}}
+            more["content_type"] = "application/merge-patch+json"
+        name = "" if verb == "create" else name
+        client.call(client.request(verb, "leases", "default", name, body=body, **more), lambda _: None)
+        if client.ctx.now_us() < 300 * SECOND:
+            client.ctx.call_later_us(int(400_000 * draw.random()), self.step)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_a_lazy_informer_shows_what_an_eager_one_shows_through_faults(seed: int) -> None:
+    (eager, eager_asked), (lazy, lazy_asked) = await views(True, seed), await views(False, seed)
+    assert [n for n, (a, b) in enumerate(zip(eager, lazy, strict=True)) if a != b] == []
+    assert eager_asked == lazy_asked
+    assert len({len(view) for view in eager}) > 5
