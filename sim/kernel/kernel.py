@@ -305,6 +305,8 @@ class Kernel:
                 goal.set()
 
     def _limit_us(self) -> int:
+        if self._until_us < self.now_us:  # a goal in the past: the present instant is finished all the same
+            self._until_us = self.now_us
         if self._rate == math.inf:
             return self._until_us
         paced = self._base_us + int(self._rate * (perf_counter() - self._base_real) * 1_000_000)
