@@ -159,13 +159,14 @@ class LeaderElector:
     async def _renew(self) -> bool:
         """One round: try at once and then at each tick of the retry period, for renew_deadline at most."""
         options, ctx = self._options, self._ctx
-        began_us = ctx.now_us()
-        end_us = began_us + options.renew_deadline_us
+        end_us = ctx.now_us() + options.renew_deadline_us
+        ticking_us = -1  # since when the ticker runs: it starts with the end of the first try
         while not self._stopping:
             if await self._try(end_us - ctx.now_us()):
                 return True
             now_us = ctx.now_us()
-            tick_us = now_us + options.retry_period_us - (now_us - began_us) % options.retry_period_us
+            ticking_us = now_us if ticking_us < 0 else ticking_us
+            tick_us = now_us + options.retry_period_us - (now_us - ticking_us) % options.retry_period_us
             if await self._pause(min(tick_us, end_us) - now_us) or ctx.now_us() >= end_us:
                 return False
         return False
