@@ -10,6 +10,8 @@ Differs  keys that YAML holds twice aren't told.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from sim.ident import Names
@@ -21,6 +23,8 @@ from sim.wire.http.routing import Target
 from sim.wire.http.yaml_json import YamlError, load_yaml
 
 BODY_MAX = 3 * 1024 * 1024  # server.Config.MaxRequestBodyBytes
+# Schemas nest about 20 deep; upstream stops at 10000, which Python's own stack does not reach.
+DEPTH_MAX = 200
 SHOWN = 30  # bytes of a broken body that a message shows: summarizeData
 
 
@@ -37,6 +41,30 @@ def media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+def _check_depth(target: Target, raw: bytes) -> None:
+    """No body is nested deeper than what walks over it can go."""
+    if raw.count(b"[") + raw.count(b"{") <= DEPTH_MAX:
+        return
+    depth = 0
+    for found in _BRACKETS.finditer(raw):
+        mark = found[0]
+        if mark in (b"[", b"{"):
+            depth += 1
+            if depth > DEPTH_MAX:
+                why = f"json parse error: invalid character '{mark.decode()}' exceeded max depth ({_excerpt(raw)})"
+                what = f"the object provided is unrecognized (must be of type {_kind(target)}): "
+                raise BadBody(status.bad_request(f"{what}couldn't get version/kind; {why}"))
+        elif mark in (b"]", b"}"):
+            depth -= 1
+
+
+def _excerpt(raw: bytes) -> str:
+    return raw[:SHOWN].decode("utf-8", "replace") + (" ..." if len(raw) > SHOWN else "")
+
+
 def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | None:
     """The body of a write as JSON text; None if there is none.  Raises BadBody."""
     kind = media_type(header)
@@ -45,6 +73,7 @@ def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | 
             return _from_yaml(raw, "error decoding YAML: ")
         if kind not in (names.media_json_patch, names.media_merge_patch, names.media_strategic_patch):
             raise BadBody(status.unsupported_patch())
+        _check_depth(target, raw)
         return raw
     if not raw and target.verb in ("delete", "deletecollection"):
         return None
@@ -56,6 +85,7 @@ def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | 
         return _from_yaml(
             raw, f"the object provided is unrecognized (must be of type {_kind(target)}): yaml: "
         )
+    _check_depth(target, raw)
     return raw
 
 
@@ -80,5 +110,4 @@ def _from_yaml(raw: bytes, what: str) -> bytes:
     try:
         return msgspec.json.encode(load_yaml(raw))
     except YamlError as error:
-        shown = raw[:SHOWN].decode("utf-8", "replace") + (" ..." if len(raw) > SHOWN else "")
-        raise BadBody(status.bad_request(f"{what}{error} ({shown})")) from None
+        raise BadBody(status.bad_request(f"{what}{error} ({_excerpt(raw)})")) from None

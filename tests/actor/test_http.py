@@ -1,0 +1,241 @@
+"""The HTTP front on a live cluster: answers while time stands still, streams, refusals, certificates, replay."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trio
+import trio.testing
+
+from sim.app.cluster import Cluster
+from sim.app.serve import make_front
+from sim.ident import NAMES
+from sim.kernel import NEVER_US, Operation
+from sim.machinery.api import UserInfo
+from sim.wire.http.app import make_app
+from sim.wire.http.body import BODY_MAX
+from sim.wire.http.server import serve
+from sim.wire.tls import Authority, server_context
+
+N = NAMES["kubernetes"]
+TOKENS = {"root": UserInfo("admin", (N.group_masters,))}
+MAPS = "/api/v1/namespaces/default/configmaps"
+PODS = "/api/v1/namespaces/default/pods"
+JSON = {"Content-Type": "application/json"}
+
+
+@asynccontextmanager
+async def served(
+    *, pace: float = 0, replay: list[Operation] | None = None, context: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
+    """A cluster without nodes; time stands still unless a pace is given."""
+    async with Cluster(naming="kubernetes", replay=replay) as cluster, trio.open_nursery() as nursery:
+        cluster.kernel.set_rate(pace)
+        if pace:
+            cluster.kernel.set_goal(NEVER_US)
+        app = make_app(make_front(cluster, TOKENS, "127.0.0.1"))
+        port = await nursery.start(serve, app, "127.0.0.1", 0, context)
+        scheme = "https" if context else "http"
+        async with httpx.AsyncClient(
+            base_url=f"{scheme}://127.0.0.1:{port}", headers={"Authorization": "Bearer root"}, verify=False
+        ) as client:
+            yield cluster, client
+        nursery.cancel_scope.cancel()
+
+
+def config_map(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "data": {"k": "v"}}
+
+
+async def test_writes_and_reads_are_answered_while_time_stands_still() -> None:
+    async with served() as (cluster, client):
+        made = await client.post(MAPS, json=config_map("a"))
+        assert made.status_code == 201
+        assert made.json()["metadata"]["managedFields"][0]["manager"] == "python-httpx"
+        listed = (await client.get(MAPS)).json()
+        assert [item["metadata"]["name"] for item in listed["items"]] == ["a"]
+        assert "kind" not in listed["items"][0]
+        gone = await client.delete(f"{MAPS}/a")
+        assert gone.json()["status"] == "Success"
+        assert (await client.get(f"{MAPS}/a")).status_code == 404
+        assert cluster.kernel.now_us == 0
+
+
+async def test_one_revision_is_encoded_once_for_all_its_readers() -> None:
+    async with served() as (cluster, client):
+        await client.post(MAPS, json=config_map("a"))
+        first = (await client.get(f"{MAPS}/a")).content
+        item = cluster.request("get", "configmaps", "default", "a").item
+        assert item is not None
+        assert item.raw is not None
+        (kept,) = item.raw.values()
+        await client.get(MAPS)
+        assert item.raw == {"bare": kept}
+        assert first.endswith(kept[1:])
+
+
+async def test_a_watch_streams_events_as_they_come_and_ends_at_its_time_out() -> None:
+    async with (
+        served(pace=60) as (_, client),
+        client.stream("GET", f"{MAPS}?watch=1&labelSelector=l&timeoutSeconds=60") as stream,
+    ):
+        assert stream.status_code == 200
+        lines = stream.aiter_lines()
+        await client.post(MAPS, json={"metadata": {"name": "a", "labels": {"l": "x"}}})
+        event = json.loads(await anext(lines))
+        assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "a")
+        await client.delete(f"{MAPS}/a")
+        with trio.fail_after(5):
+            rest = [json.loads(line) async for line in lines]
+        assert [event["type"] for event in rest] == ["DELETED"]
+
+
+async def test_a_client_that_goes_ends_its_watch_in_the_simulation() -> None:
+    async with served(pace=1) as (cluster, client):
+        async with client.stream("GET", f"{MAPS}?watch=1"):
+            assert [operation.name for operation in cluster.kernel.gate.journal] == ["request"]
+        with trio.move_on_after(1):  # real seconds for the server to notice
+            await trio.testing.wait_all_tasks_blocked(0.05)
+        assert cluster.kernel.gate.journal[-1].name == "watch-stop"
+
+
+async def test_a_journal_replays_to_the_same_trace() -> None:
+    async def record(replay: list[Operation] | None) -> tuple[str, list[Operation]]:
+        async with served(replay=replay) as (cluster, client):
+            cluster.kernel.set_rate(float("inf"))
+            if replay is None:
+                await client.post(MAPS, json=config_map("a"))
+                async with client.stream("GET", f"{MAPS}?watch=1"):
+                    await cluster.run_until("2s")
+                    await client.post(MAPS, json=config_map("b"))
+            await cluster.run_until("5s")
+            return cluster.kernel.trace.sha256(), cluster.kernel.gate.journal
+
+    recorded, journal = await record(None)
+    replayed, _ = await record(journal)
+    assert replayed == recorded
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "headers", "code"),
+    [
+        ("POST", MAPS, b"{", JSON, 400),
+        ("POST", MAPS, b"", JSON, 400),
+        ("POST", MAPS, b"[]", JSON, 400),
+        ("POST", MAPS, b"nul", JSON, 400),
+        ("POST", MAPS, b'{"metadata": "x"}', JSON, 400),
+        ("POST", MAPS, b'{"metadata": {"name": 1}}', JSON, 400),
+        ("POST", MAPS, b'{"metadata": {"name": "a"}, "data": []}', JSON, 400),
+        ("POST", MAPS, b'{"metadata": {"name": "a", "labels": {"b": 1}}}', JSON, 400),
+        ("POST", MAPS, b'{"metadata": {"name": "A B"}}', JSON, 422),
+        ("POST", MAPS, b"\xff\xfe", JSON, 400),
+        ("POST", MAPS, b'{"a":' * 20_000, JSON, 400),
+        ("POST", MAPS, b"{}", {"Content-Type": "text/plain"}, 415),
+        ("POST", MAPS, b"a: [", {"Content-Type": "application/yaml"}, 400),
+        ("POST", MAPS, b"a: !!python/name:os.system ''", {"Content-Type": "application/yaml"}, 400),
+        ("POST", MAPS, b"k8s\x00\x0a\xff", {"Content-Type": N.media_protobuf}, 400),
+        ("POST", MAPS, b"nonsense", {"Content-Type": N.media_protobuf}, 400),
+        ("PATCH", f"{MAPS}/x", b"[" * 20_000, {"Content-Type": N.media_json_patch}, 400),
+        ("PATCH", f"{MAPS}/kube-root-ca.crt", b"{}", {"Content-Type": "application/json"}, 415),
+        ("DELETE", f"{MAPS}/x?gracePeriodSeconds=abc", b"", {}, 400),
+        ("GET", f"{MAPS}?limit=abc", b"", {}, 400),
+        ("GET", f"{MAPS}?labelSelector=a==b,,", b"", {}, 400),
+        ("GET", f"{MAPS}?fieldSelector=spec.nope=1", b"", {}, 400),
+        ("GET", f"{MAPS}?continue=%25", b"", {}, 400),
+        ("GET", f"{MAPS}?timeout=soon", b"", {}, 400),
+        ("GET", f"{MAPS}/a%zz", b"", {}, 400),
+        ("GET", f"{MAPS}/%2e%2e", b"", {}, 400),
+        ("GET", "/nope", b"", {}, 404),
+        ("GET", "//api/v1/pods", b"", {}, 404),
+        ("GET", "/apis/nope.example.com/v1", b"", {}, 404),
+        ("BREW", MAPS, b"", {}, 405),
+        ("PUT", MAPS, b"{}", JSON, 405),
+        ("GET", MAPS, b"", {"Accept": "text/csv"}, 406),
+        ("GET", MAPS, b"", {"Authorization": "Bearer wrong"}, 401),
+        ("GET", MAPS, b"", {"Authorization": ""}, 403),
+        # Quirk: these client mistakes are upstream's own 500.
+        ("GET", f"{MAPS}/a?resourceVersion=abc", b"", {}, 500),
+        ("POST", MAPS, b'{"metadata": {"name": "a", "resourceVersion": "1"}}', JSON, 500),
+        ("DELETE", f"{MAPS}/a", b'{"kind": "Pod", "apiVersion": "v1"}', JSON, 500),
+    ],
+)
+async def test_bad_input_is_refused_in_upstreams_way(
+    method: str, path: str, content: bytes, headers: dict[str, str], code: int
+) -> None:
+    async with served() as (_, client):
+        answer = await client.request(method, path, content=content, headers=headers)
+        assert answer.status_code == code
+        if answer.headers["Content-Type"] == "application/json":
+            assert answer.json()["code"] == code
+        assert (await client.get("/healthz")).text == "ok"
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_a_body_beyond_the_limit_is_413_before_it_is_all_read(announced: bool) -> None:
+    size = f"Content-Length: {BODY_MAX + 1}" if announced else "Transfer-Encoding: chunked"
+    head = f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer root\r\n{size}\r\n\r\n"
+    chunk = b" " * 65_536
+    async with served() as (_, client):
+        stream = await trio.open_tcp_stream("127.0.0.1", client.base_url.port or 0)
+        await stream.send_all(head.encode())
+        if not announced:
+            for _ in range(BODY_MAX // len(chunk) + 1):
+                await stream.send_all(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        with trio.fail_after(5):
+            answer = await stream.receive_some()
+        assert answer.startswith(b"HTTP/1.1 413")
+        await stream.aclose()
+
+
+async def test_unknown_fields_are_warned_about() -> None:
+    async with served() as (_, client):
+        answer = await client.post(MAPS, json={**config_map("a"), "nope": 1})
+        assert answer.headers["Warning"] == '299 - "unknown field \\"nope\\""'
+
+
+async def test_a_table_has_upstreams_columns_and_metadata_of_each_row() -> None:
+    async with served() as (_, client):
+        await client.post(MAPS, json=config_map("a"))
+        accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+        table = (await client.get(MAPS, headers=accept)).json()
+        assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Data", "Age"]
+        assert table["rows"][0]["cells"] == ["a", 1, "0s"]
+        assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+
+
+async def test_a_client_certificate_of_the_servers_authority_is_believed(tmp_path: Path) -> None:
+    authority = Authority("ca")
+    pair = authority.client("admin", (N.group_masters,))
+    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    certificate.write_bytes(pair.certificate)
+    key.write_bytes(pair.key)
+    mine = ssl.create_default_context(cadata=authority.pem.decode())
+    async with served(context=server_context(authority.server(("127.0.0.1",)), authority.pem)) as (
+        _,
+        insecure,
+    ):
+        base = insecure.base_url
+        async with httpx.AsyncClient(base_url=base, verify=mine) as client:
+            assert (await client.get(MAPS)).status_code == 403
+        mine.load_cert_chain(certificate, key)
+        async with httpx.AsyncClient(base_url=base, verify=mine) as client:
+            assert (await client.get(MAPS)).status_code == 200
+            assert (await client.get(MAPS)).status_code == 200  # on the same connection
+
+
+async def test_a_dead_api_server_is_503_and_the_next_one_answers() -> None:
+    async with served() as (cluster, client):
+        cluster.supervisor["apiserver-0"].crash()
+        dead = await client.get(MAPS)
+        assert dead.status_code == 503
+        assert dead.headers["Retry-After"] == "1"
+        assert (await client.get("/readyz")).status_code == 500
+        cluster.supervisor["apiserver-0"].start()
+        assert (await client.get(MAPS)).status_code == 200
