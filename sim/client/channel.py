@@ -4,7 +4,8 @@ Turns a `Request` into a call of an `Endpoint` one link delay later, and its ans
 delay after that; a server's `Watch` into one on the client's side whose events come in order, in batches.
 
 Holds: `on_reply` is called exactly once unless the client dies; events of a watch arrive in the order taken,
-each batch not before the link's delay; a watch has at most one useful kernel event pending, a lazy one none;
+each batch not before the link's delay, and at most BACKLOG_MAX (and a batch) wait for a client that does not read;
+a watch has at most one useful kernel event pending, a lazy one none;
 what a reader sees at an instant is the same for a lazy watch as for an eager one, with the same draws.
 
 Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apimachinery configures them
@@ -27,6 +28,9 @@ from sim.machinery.store import Item
 
 DEAD_CONNECTION_US = 45_000_000  # facts/behaviour.md 4.1: 30 idle + 15 ping
 LAZY_MAX = 1000  # events that may wait unread on a lazy watch before its owner is told after all
+# Events on their way to a client or unread there: then no more are taken from the server, whose watch cache ends the
+# watch as too slow.  Go's HTTP/2 client takes 4 MiB of a stream ahead (transportDefaultStreamFlow).
+BACKLOG_MAX = 10_000
 
 REFUSED = "ConnectionRefused"
 RESET = "ConnectionReset"
@@ -211,10 +215,10 @@ class ChannelWatch:
         if self._over:
             return
         source = self._source
-        while batch := source.take(LAZY_MAX):
+        while self._waiting < BACKLOG_MAX and (batch := source.take(LAZY_MAX)):
             self._waiting += len(batch)
             self._push(batch)
-        if source.ended:
+        if source.ended and self._waiting < BACKLOG_MAX:
             self._over = True
             self._push([])
 
@@ -311,14 +315,13 @@ class ChannelWatch:
     def take(self, limit: int = 1000) -> list[WatchEvent]:
         if not self._held:
             self._collect()
-        arrived = self._arrived
-        if len(arrived) <= limit:
-            self._arrived = []
-            self._waiting -= len(arrived)
-            return arrived
+        arrived, stalled = self._arrived, self._waiting >= BACKLOG_MAX
         self._arrived = arrived[limit:]
-        self._waiting -= limit
-        return arrived[:limit]
+        taken = arrived[:limit] if self._arrived else arrived
+        self._waiting -= len(taken)
+        if stalled and taken:
+            self._on_source()
+        return taken
 
     @property
     def ended(self) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from actors.apiserver import ApiServerOptions
 from sim.client import Client, Informer, Informers
+from sim.client.channel import BACKLOG_MAX, LAZY_MAX, ChannelWatch
 from sim.client.reflector import BACKOFF_MAX_US, BACKOFF_US, Backoff
 from sim.kernel import Context
 from sim.machinery.api import Reply, Request
@@ -325,6 +326,28 @@ async def test_a_paused_reader_has_missed_nothing_when_it_goes_on() -> None:
         await r.run(1)
         assert [name for _, name, _ in reader.log] == [f"l{n}" for n in range(30)]
         assert all(at >= 26 for *_, at in reader.log) and len(r.tap.told("limit", verbs=["list"])) == 1
+
+
+async def test_a_reader_paused_for_too_much_loses_its_watch_and_catches_up() -> None:
+    async with rig() as r:
+        reader = Reader(r)
+        await r.run(5)
+        r.supervisor["reader"].pause()
+        store, body = r.plane.storage.store, lease("x")
+        for n in range(BACKLOG_MAX + 5000):
+            name = f"l{n % 50}"
+            meta = {"name": name, "namespace": "default", "number": n}
+            store.put(SCHEME.key("leases", "default", name), {**body, "metadata": meta}, None)
+            if n % 500 == 0:
+                await r.run(0.001)
+        watch = reader.informer._reflector._watch
+        await r.run(1)
+        await make(r, "last")
+        assert isinstance(watch, ChannelWatch) and not watch._over
+        assert BACKLOG_MAX <= watch._waiting <= BACKLOG_MAX + LAZY_MAX and watch._source.ended
+        r.supervisor["reader"].resume()
+        await r.run(5)
+        assert reader.view() == stored(r) and len(reader.log) > BACKLOG_MAX
 
 
 async def test_a_slow_reader_is_late_and_in_order() -> None:

@@ -1,0 +1,179 @@
+"""Clients on a real API server: Retry-After, time-outs, buckets, servers that come and go, storage that hangs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from actors.apiserver import ApiServerOptions
+from sim.client import Client
+from sim.kernel import Context
+from sim.machinery.api import Reply
+from sim.units import SECOND
+from tests.actor.apiserver.cluster import lease
+from tests.actor.client.rig import Rig, rig
+
+FULL = ApiServerOptions(max_mutating_requests_inflight=0)
+
+
+class Job:
+    """A process that does one thing.  done: (seconds it took, what it returned)."""
+
+    def __init__(
+        self, r: Rig, work: Callable[[Client], Awaitable[Any]], name: str = "job", **more: Any
+    ) -> None:
+        self.done: tuple[float, Any] | None = None
+        self.started_us = r.kernel.now_us
+
+        async def main(ctx: Context) -> None:
+            result = await work(r.client(ctx, **more))
+            self.done = (ctx.kernel.now_us - self.started_us) / SECOND, result
+            await ctx.forever()
+
+        r.actor(name, main)
+
+
+async def test_a_request_refused_for_load_is_sent_again_each_second_ten_times() -> None:
+    async with rig(options=FULL) as r:
+        job = Job(r, lambda client: client.create("leases", "default", lease("a")))
+        await r.run(30)
+        assert job.done is not None
+        took_s, reply = job.done
+        tries = [at for at, request in r.tap.asked]
+        assert len(tries) == 11 and reply.code == 429 and 10 <= took_s <= 10.1
+
+
+async def test_a_request_refused_for_load_succeeds_when_there_is_room_again() -> None:
+    refused = Reply(429, body="Too many requests", headers={"Retry-After": "2"})
+    async with rig() as r:
+        r.tap.alter = lambda _, reply: refused if r.kernel.now_us < 6 * SECOND else reply
+        job = Job(r, lambda client: client.get("leases", "default", "a"))
+        await r.run(30)
+        assert job.done is not None and job.done[1].code == 404 and 6 <= job.done[0] <= 6.1
+
+
+async def test_an_error_without_retry_after_is_final() -> None:
+    async with rig() as r:
+        r.tap.alter = lambda _, __: Reply(500, body={"reason": "InternalError"})
+        job = Job(r, lambda client: client.get("leases", "default", "a"))
+        await r.run(5)
+        assert job.done is not None and job.done[1].code == 500 and len(r.tap.asked) == 1
+
+
+async def test_retries_take_tokens_and_watches_do_not() -> None:
+    async with rig(options=FULL) as r:
+
+        async def work(client: Client) -> Reply:
+            for _ in range(5):
+                client.call(client.request("watch", "leases", "default"), lambda reply: None)
+            return await client.create("leases", "default", lease("a"))
+
+        job = Job(r, work, qps=0.25, burst=1)
+        await r.run(60)
+        tries = [at for at, request in r.tap.asked if request.verb == "create"]
+        assert job.done is not None and len(tries) == 11
+        assert all(b - a >= 3.9 * SECOND for a, b in itertools.pairwise(tries))
+
+
+async def test_a_time_out_counts_from_the_sending_and_the_write_may_have_landed() -> None:
+    async with rig() as r:
+
+        async def work(client: Client) -> list[Reply]:
+            first = client.answer(client.request("create", "leases", "default", body=lease("a")))
+            second = client.answer(client.request("create", "leases", "default", body=lease("b")))
+            r.plane.supervisor["storage"].pause()
+            return [await first.wait(), await second.wait()]
+
+        job = Job(r, work, qps=0.5, burst=1, timeout_us=3 * SECOND)
+        await r.run(20)
+        assert job.done is not None
+        assert [reply.lost for reply in job.done[1]] == ["Timeout", "Timeout"] and 5 <= job.done[0] <= 5.01
+        r.plane.supervisor["storage"].resume()
+        await r.run(1)
+        assert (await r.plane.ask("get", "leases", name="a")).ok
+
+
+async def test_without_a_time_out_a_dead_connection_is_found_after_45_seconds() -> None:
+    async with rig() as r:
+        r.cut("job")
+        job = Job(r, lambda client: client.get("leases", "default", "a"))
+        await r.run(60)
+        assert job.done is not None and job.done[1].lost == "Timeout" and 45 <= job.done[0] <= 45.01
+
+
+@pytest.mark.parametrize("verb", ["get", "create"])
+async def test_a_reset_connection_is_tried_again_for_reads_only(verb: str) -> None:
+    async with rig(replicas=2) as r:
+        r.plane.supervisor["storage"].pause()  # so that the request is under way for long
+
+        async def work(client: Client) -> Reply:
+            if verb == "get":
+                return await client.get("leases", "default", "a")
+            return await client.create("leases", "default", lease("a"))
+
+        job = Job(r, work)
+        await r.run(1)
+        r.crash()
+        r.plane.supervisor["storage"].resume()
+        await r.run(10)
+        assert job.done is not None
+        took_s, reply = job.done
+        second = len(r.taps["apiserver-1"].asked)  # type: ignore[attr-defined]
+        if verb == "get":
+            assert reply.code == 404 and 2 <= took_s <= 2.1 and second == 1
+        else:
+            assert reply.lost == "ConnectionReset" and took_s <= 1.1 and second == 0
+
+
+async def test_a_client_moves_to_the_next_server_and_stays() -> None:
+    async with rig(replicas=3) as r:
+
+        async def work(client: Client) -> list[int]:
+            codes = []
+            for _ in range(10):
+                codes.append((await client.get("leases", "default", "a")).code)
+                await client.ctx.sleep_us(SECOND)
+            return codes
+
+        job = Job(r, work)
+        await r.run(3.5)
+        r.crash("apiserver-0")
+        await r.run(2)
+        r.start("apiserver-0")
+        await r.run(10)
+        assert job.done is not None and job.done[1] == [404] * 10
+        assert [len(tap.asked) for tap in r.taps.values()] == [4, 6, 0]  # type: ignore[attr-defined]
+
+
+async def test_a_dead_clients_requests_are_served_and_answered_to_nobody() -> None:
+    async with rig() as r:
+        seen: list[Reply] = []
+
+        def main(ctx: Context) -> None:
+            client = r.client(ctx)
+            client.call(client.request("create", "leases", "default", body=lease("a")), seen.append)
+
+        r.actor("short", main)
+        await r.run(0.0009)
+        r.supervisor["short"].crash()
+        await r.run(5)
+        assert seen == [] and (await r.plane.ask("get", "leases", name="a")).ok
+
+
+async def test_a_watch_of_a_dead_client_is_closed_at_the_server() -> None:
+    async with rig() as r:
+        opened: list[Reply] = []
+
+        def main(ctx: Context) -> None:
+            client = r.client(ctx)
+            client.call(client.request("watch", "leases", "default"), opened.append)
+
+        r.actor("short", main)
+        await r.run(1)
+        source = opened[0].watch._source  # type: ignore[union-attr]
+        assert not source.ended
+        r.supervisor["short"].crash()
+        assert source.ended
