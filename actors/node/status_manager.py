@@ -134,9 +134,12 @@ class StatusManager:
             self._queue.pop(uid, None)
 
     def set(self, uid: str, status: Obj, *, force: bool = False) -> None:
-        """The pod's status is now this; written if it differs from the last one (or `force`)."""
-        entry = self.entries[uid]
-        if not force and entry.status == status:
+        """The pod's status is now this; written if it differs from the last one (or `force`).
+
+        A pod whose object is gone already (deleted by force while it ran) has nobody to tell.
+        """
+        entry = self.entries.get(uid)
+        if entry is None or (not force and entry.status == status):
             return
         entry.status = status
         self.push(uid)

@@ -5,12 +5,13 @@ can fail, wait and retry like a real one.  Every outcome is a trace record.
 
 Mirrors  kubectl v1.25 pkg/cmd/{apply,scale,delete}, pkg/drain: evict pod by pod, 429 is retried each 5 s, the
          pods of daemon sets and mirror pods stay.
-Differs  apply creates what is missing and otherwise replaces spec, data and labels (no three-way merge).
+Differs  apply creates what is missing and otherwise replaces spec, data and labels (no three-way merge); a command
+         that meets no server, or one that fails (5xx), is tried again each second for a minute: a person would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +26,8 @@ from sim.units import SECOND
 Obj = Mapping[str, Any]
 EVICT_RETRY_US = 5 * SECOND  # kubectl pkg/drain/drain.go: evictPods sleeps 5 s after a 429
 GONE_POLL_US = 1 * SECOND  # kubectl pkg/drain/default.go: waitForDelete polls each second
-CREATE_RETRY_US = 1 * SECOND
-CREATE_TRIES = 60
+RETRY_US = 1 * SECOND
+TRIES = 60
 COMMANDS_MAX = 1_000
 
 
@@ -140,16 +141,23 @@ class Admin:
             return
         namespace = meta.get("namespace", "default") if resource.namespaced else ""
         whole = {**obj, "metadata": {**meta, "namespace": namespace}} if resource.namespaced else dict(obj)
-        reply = await self.client.create(resource, namespace, whole)
-        for _ in range(CREATE_TRIES):
-            # the namespace or its service account may not be there yet: whoever applies tries again
-            if reply.ok or (reply.reason not in ("NotFound", "Forbidden") and not reply.lost):
-                break
-            await self._sleep(CREATE_RETRY_US)
-            reply = await self.client.create(resource, namespace, whole)
+        # the namespace or its service account may not be there yet: whoever applies tries again
+        reply = await self._persist(
+            lambda: self.client.create(resource, namespace, whole), ("NotFound", "Forbidden")
+        )
         if reply.reason == "AlreadyExists":
             reply = await self._replace(resource, namespace, whole)
         self._note("apply", f"{resource.plural}/{meta['name']}", reply)
+
+    async def _persist(self, send: Callable[[], Awaitable[Reply]], passing: tuple[str, ...] = ()) -> Reply:
+        """Send a request until it is answered for good; refusals for the `passing` reasons pass."""
+        reply = await send()
+        for _ in range(TRIES):
+            if reply.ok or not (reply.lost or reply.code >= 500 or reply.reason in passing):
+                break
+            await self._sleep(RETRY_US)
+            reply = await send()
+        return reply
 
     async def _replace(self, resource: Resource, namespace: str, obj: dict[str, Any]) -> Reply:
         while True:
@@ -167,7 +175,9 @@ class Admin:
 
     async def _scale(self, resource: str, namespace: str, name: str, replicas: int) -> None:
         patch = {"spec": {"replicas": replicas}}
-        reply = await self.client.patch(resource, namespace, name, patch, kind="merge", subresource="scale")
+        reply = await self._persist(
+            lambda: self.client.patch(resource, namespace, name, patch, kind="merge", subresource="scale")
+        )
         self._note("scale", f"{resource}/{name}", reply)
 
     async def _delete(self, command: DeleteAll) -> None:
@@ -183,16 +193,19 @@ class Admin:
             )
             self._note("delete", f"{command.resource}/{name}", reply)
 
+    async def _delete_one(self, command: DeleteAll, name: str) -> Reply:
+        return await self.client.delete(command.resource, command.namespace, name, grace_s=command.grace_s)
+
     async def _cordon(self, node: str, on: bool) -> None:
         patch = {"spec": {"unschedulable": on or None}}
-        reply = await self.client.patch("nodes", "", node, patch, kind="strategic")
+        reply = await self._persist(lambda: self.client.patch("nodes", "", node, patch, kind="strategic"))
         self._note("cordon" if on else "uncordon", node, reply)
 
     async def _drain(self, node: str, timeout_us: int) -> None:
         assert self._ctx is not None
         await self._cordon(node, True)
         end_us = self._ctx.now_us() + timeout_us
-        listed = await self.client.list("pods", field_selector=f"spec.nodeName={node}")
+        listed = await self._persist(lambda: self.client.list("pods", field_selector=f"spec.nodeName={node}"))
         left = [item.obj for item in listed.items or () if self._evictable(item.obj)]
         await self._ctx.gather(*[lambda pod=pod: self._evict(pod, end_us) for pod in left])
         self._note("drain", node, "ok" if self._ctx.now_us() < end_us else "timed out")

@@ -47,9 +47,9 @@ class Director:
         place = step.place.rpartition("/")[2]
         kernel.cause = kernel.record(self._begin, (step.name, step.kind, place, detail))
         self._on_step(step.name, step.kind, kernel.now_us)
-        self._undo[step.name] = self._do(step.action, step.name)
         if step.for_us is not None:
             kernel.call_later(step.for_us, self._finish, step.name)
+        self._undo[step.name] = self._do(step.action, step.name)
 
     def _finish(self, name: str) -> None:
         undo = self._undo.pop(name, None)

@@ -1,0 +1,205 @@
+"""Every action of a timeline does what its name says, on a whole small cluster."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sim.app.run import Result, run_plan
+from sim.kernel import read
+from sim.scenario.compile import compile_plan
+from sim.scenario.source import parse_documents
+
+WEB: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web"},
+    "spec": {
+        "replicas": 6,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "r/web:1"}]},
+        },
+    },
+}
+BUDGET: dict[str, Any] = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "web"},
+    "spec": {"minAvailable": 5, "selector": {"matchLabels": {"app": "web"}}},
+}
+
+
+async def run(tmp_path: Path, timeline: list[Any], expect: list[Any], **spec: Any) -> Result:
+    cluster = {"nodes": [{"count": 3, "zones": ["a", "b", "c"]}], **spec.pop("cluster", {})}
+    body = {
+        "seed": 3,
+        "duration": "8m",
+        "objects": [WEB],
+        "cluster": cluster,
+        "timeline": timeline,
+        "expect": expect,
+        **spec,
+    }
+    whole = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": "t"}, "spec": body}
+    (document,) = parse_documents(yaml.safe_dump(whole), "t.yaml")
+    result = await run_plan(compile_plan(document, tmp_path), trace_file=tmp_path / "trace")
+    failed = [f"{v.name}: {v.measured}, wanted {v.wanted}" for v in result.verdicts if not v.ok]
+    assert not failed
+    return result
+
+
+RUNNING = {"name": "it runs first", "eventually": "at least 6 pods are Running", "by": "1m"}
+
+
+def step(action: str, body: Any, **more: Any) -> dict[str, Any]:
+    return {"at": "2m", "name": "it", action: body, **more}
+
+
+def within(what: Any, low: str, high: str) -> dict[str, Any]:
+    return {"name": str(what), "when": what, "within": [low, high], "after": "it"}
+
+
+CASES: dict[str, tuple[list[Any], list[Any]]] = {
+    "power loss": (
+        [step("fail", {"nodes": {"zone": "a"}, "how": "power-loss"}), {"at": "5m", "name": "back", "heal": {"step": "it"}}],
+        [
+            within("all nodes in zone a have Ready=Unknown", "29s", "46s"),
+            {"name": "back", "when": "all nodes in zone a have Ready=True", "within": ["0s", "15s"], "after": "back"},
+        ],
+    ),
+    "hang": (
+        [step("fail", {"nodes": {"zone": "a"}, "how": "hang"}, **{"for": "2m"})],
+        [within("all nodes in zone a have Ready=Unknown", "29s", "46s"), within("all nodes have Ready=True", "0s", "140s")],
+    ),
+    "network cut": (
+        [step("fail", {"nodes": {"zone": "a"}, "how": "network-cut"}, **{"for": "2m"})],
+        [
+            within("all nodes in zone a have Ready=Unknown", "29s", "46s"),
+            {"name": "no pod goes", "never": {"deleted": "pods"}},
+            {"name": "back", "always": "all nodes have Ready=True", "after": "300s"},
+        ],
+    ),
+    "agent crash": (
+        [step("fail", {"nodes": {"zone": "a"}, "how": "agent-crash"}, **{"for": "2m"})],
+        [within("all nodes in zone a have Ready=Unknown", "29s", "46s"), {"name": "back", "always": "all nodes have Ready=True", "after": "300s"}],
+    ),
+    "runtime failure": (
+        [step("fail", {"nodes": {"zone": "a"}, "how": "runtime-failure"}, **{"for": "2m"})],
+        [within("all nodes in zone a have Ready=False", "0s", "45s"), {"name": "back", "always": "all nodes have Ready=True", "after": "300s"}],
+    ),
+    "reboot": (
+        [step("reboot", {"nodes": {"zone": "a"}, "downtime": "90s"})],
+        [within("all nodes in zone a have Ready=Unknown", "29s", "46s"), {"name": "back", "always": "all nodes have Ready=True", "after": "240s"}],
+    ),
+    "partition of a node from the API": (
+        [step("partition", {"between": ["node-a-0", "apiserver"]}, **{"for": "100s"})],
+        [within("all nodes in zone a have Ready=Unknown", "29s", "46s"), {"name": "back", "always": "all nodes have Ready=True", "after": "300s"}],
+    ),
+    "a slow network": (
+        [step("network", {"between": ["nodes", "apiserver"], "latency": "2s"}), {"at": "3m", "name": "more", "scale": {"resource": "deployments", "name": "web", "replicas": 9}}],
+        [{"name": "slow", "when": "at least 9 pods are Running", "within": ["6s", "60s"], "after": "more"}],
+    ),
+    "an API server crash": (
+        [step("crash", {"actor": "apiserver-0", "restartAfter": "20s"}), {"at": "2m5s", "name": "more", "scale": {"resource": "deployments", "name": "web", "replicas": 9}}],
+        [
+            {"name": "no earlier than it is back", "when": "at least 9 pods exist", "within": ["15s", "90s"], "after": "more"},
+            {"name": "no node is lost", "never": "any nodes have Ready=Unknown"},
+        ],
+    ),
+    "a stalled API server": (
+        [step("stall", {"actor": "apiserver-0"}, **{"for": "20s"}), {"at": "2m5s", "name": "more", "scale": {"resource": "deployments", "name": "web", "replicas": 9}}],
+        [{"name": "later", "when": "at least 9 pods exist", "within": ["15s", "90s"], "after": "more"}],
+    ),
+    "a slow controller manager": (
+        [step("slow", {"actor": "controller-manager-0", "by": "50ms"})],
+        [{"name": "no pod goes", "never": {"deleted": "pods"}}],
+    ),
+    "a scheduler crash": (
+        [step("crash", {"actor": "scheduler-leader", "restartAfter": "30s"}), {"at": "2m5s", "name": "more", "scale": {"resource": "deployments", "name": "web", "replicas": 9}}],
+        [{"name": "later", "when": "all pods are bound", "within": ["0s", "60s"], "after": "more"}],
+    ),
+    "a storage pause": (
+        [step("storage", {"how": "pause"}, **{"for": "10s"}), {"at": "2m2s", "name": "more", "scale": {"resource": "deployments", "name": "web", "replicas": 9}}],
+        [{"name": "later", "when": "at least 9 pods are Running", "within": ["7s", "90s"], "after": "more"}],
+    ),
+    "storage without quorum": (
+        [step("storage", {"how": "unavailable"}, **{"for": "15s"})],
+        [{"name": "no pod goes", "never": {"deleted": "pods"}}, {"name": "back", "always": "all nodes have Ready=True", "after": "240s"}],
+    ),
+    "slow storage": (
+        [step("storage", {"how": "slow", "by": "300ms"}, **{"for": "60s"}), {"at": "2m2s", "name": "more", "scale": {"resource": "deployments", "name": "web", "replicas": 9}}],
+        [{"name": "later", "when": "at least 9 pods are Running", "within": ["2s", "60s"], "after": "more"}],
+    ),
+    "a lagging watch cache": (
+        [step("lag", {"apiServer": "apiserver-0", "by": "5s"}), {"at": "2m10s", "name": "more", "scale": {"resource": "deployments", "name": "web", "replicas": 9}}],
+        [{"name": "later", "when": "at least 9 pods exist", "within": ["9s", "40s"], "after": "more"}],
+    ),
+    "dropped watches and compaction": (
+        [step("dropWatches", {}), {"at": "2m", "name": "gone", "compact": {}}, {"at": "3m", "name": "more", "scale": {"resource": "deployments", "name": "web", "replicas": 9}}],
+        [{"name": "seen", "when": "at least 9 pods are Running", "within": ["0s", "40s"], "after": "more"}],
+    ),
+    "apply and delete": (
+        [step("apply", {"objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}]}), {"at": "3m", "name": "away", "delete": {"resource": "deployments", "name": "web"}}],
+        [
+            within("configmaps named c have data.a=1", "0s", "1s"),
+            {"name": "collected", "when": "no pods exist", "within": ["1s", "60s"], "after": "away"},
+        ],
+    ),
+    "delete by selector": (
+        [step("delete", {"resource": "pods", "selector": "app=web", "gracePeriodSeconds": 0})],
+        [{"name": "replaced", "count": {"created": "pods"}, "equals": 12}],
+    ),
+    "cordon": (
+        [step("cordon", {"nodes": {"zone": ["a", "b"]}}), {"at": "3m", "name": "more", "scale": {"resource": "deployments", "name": "web", "replicas": 12}}],
+        [within("all nodes in zone a are cordoned", "0s", "1s"), {"name": "only c", "never": {"created": "pods", "where": {"zone": ["a", "b"]}}, "after": "more"}],
+    ),
+    "drain": (
+        [step("drain", {"nodes": {"zone": "a"}}), {"at": "6m", "name": "open", "uncordon": {"nodes": {"zone": "a"}}}],
+        [
+            within("no pods in zone a exist", "1s", "60s"),
+            {"name": "not cordoned", "when": "no nodes are cordoned", "within": ["0s", "1s"], "after": "open"},
+        ],
+    ),
+    "a clock that runs ahead": (
+        [step("clock", {"actor": "node-a-0", "offset": "10m", "driftPpm": 1000})],
+        [{"name": "leases are not compared with clocks", "never": "any nodes have Ready=Unknown"}],
+    ),
+    "a clock that is put back": (
+        # upstream counts a renewal only if its time is later than the last one's
+        [step("clock", {"actor": "node-a-0", "offset": "-10m"})],
+        [within("all nodes in zone a have Ready=Unknown", "29s", "46s")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_an_action_has_its_effect(name: str, tmp_path: Path) -> None:
+    timeline, expect = CASES[name]
+    await run(tmp_path, timeline, [RUNNING, *expect])
+    steps = [record.values["name"] for record in read(tmp_path / "trace") if record.kind == "step"]
+    assert steps == [entry["name"] for entry in timeline]
+
+
+async def test_a_drain_keeps_to_the_disruption_budget(tmp_path: Path) -> None:
+    timeline = [step("drain", {"nodes": {"zone": "a"}})]
+    expect = [
+        RUNNING,
+        {
+            "name": "never below five",
+            "always": "deployments named web have status.readyReplicas>=5",
+            "after": "2m",
+        },
+        within("no pods in zone a exist", "5s", "120s"),
+    ]
+    await run(tmp_path, timeline, expect, objects=[WEB, BUDGET])
+
+
+async def test_the_end_of_a_fault_is_in_the_trace_with_its_cause(tmp_path: Path) -> None:
+    await run(tmp_path, [step("fail", {"nodes": {"zone": "a"}, "how": "hang"}, **{"for": "2m"})], [])
+    records = list(read(tmp_path / "trace"))
+    begin = next(record for record in records if record.kind == "step")
+    end = next(record for record in records if record.kind == "step-end")
+    assert (begin.at_us, end.at_us, end.cause) == (120_000_000, 240_000_000, begin.ident)
