@@ -41,6 +41,7 @@ from sim.kernel import Rule as NetworkRule
 from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Change
+from sim.options.node_agent import parse_node_agent
 from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.scenario.schema import Runtime
 from sim.units import SECOND, parse_duration_us
@@ -167,7 +168,10 @@ class Cluster:
     def add_node(self, plan: NodePlan) -> Node:
         """Add a node: its machine, and its agent, which registers it."""
         machine = Machine(self.node_spec(plan))
-        main = node_agent_main(machine, self.node_clients, self.options.nodes[plan.name], self.names)
+        options = self.options.nodes.get(plan.name)
+        if options is None:  # added later than the plan
+            options = parse_node_agent(plan.flags, names=self.names, place=plan.place)
+        main = node_agent_main(machine, self.node_clients, options, self.names)
         actor = self.supervisor.add(plan.name, main, start=False)
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)
         self._boot(plan.name, node.start_agent)

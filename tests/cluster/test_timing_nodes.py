@@ -11,7 +11,7 @@ from typing import Any
 from sim.machinery.store import Change
 from sim.units import SECOND, parse_time
 from tests.cluster.fixed import FixedPhases, container, seconds, workload
-from tests.cluster.seen import pods_on
+from tests.cluster.seen import Obj, pods_on
 
 TEN = {"": 10}
 
@@ -60,7 +60,7 @@ def conditions_of(cluster: FixedPhases, node: str) -> dict[str, Any]:
 
 
 async def test_5_no_schedule_comes_at_once_and_no_execute_one_pass_later() -> None:
-    not_ready = []
+    not_ready: list[Obj] = []
 
     def see(change: Change) -> None:
         if change.item.key.startswith("//nodes/") and change.at_us > 90 * SECOND:
@@ -142,7 +142,7 @@ async def test_11_tolerations_decide_how_long_a_pod_stays() -> None:
             "operator": "Exists",
             "effect": "NoExecute",
         }
-        lists = (
+        lists: tuple[list[Obj], ...] = (
             [{**tolerates, "tolerationSeconds": 0}],
             [{**tolerates, "tolerationSeconds": 60}],
             [tolerates],
