@@ -8,6 +8,7 @@ Differs  admission reads the store as it is now; upstream's plugins read informe
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 
 from actors.apiserver.ports import LocalStore
@@ -19,7 +20,7 @@ from sim.machinery.names_gen import generated_name
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Range
 from sim.machinery.validation import validate_create, validate_update
-from sim.machinery.verbs_call import Call, Refusal, Rules, bad_request
+from sim.machinery.verbs_call import Call, Patched, Refusal, Rules, bad_request
 
 OPERATIONS = {"create": "create", "update": "update", "patch": "update", "delete": "delete"}
 
@@ -111,7 +112,7 @@ def decode(call: Call) -> Obj:
     """The body of a POST or PUT as an object of the resource's kind; one of our own processes sends a good one."""
     body: Json = call.request.body
     resource = call.resource
-    if isinstance(body, dict):
+    if isinstance(body, dict) and not call.unchecked:
         if body.get("apiVersion") == resource.api_version and body.get("kind") == resource.kind:
             return body
         if not body.get("apiVersion") and not body.get("kind"):
@@ -121,31 +122,43 @@ def decode(call: Call) -> Obj:
     except fieldvalidation.DecodeError as error:
         raise bad_request(error.message) from None
     call.warnings += decoded.problems
-    return decoded.obj
+    # An equal body keeps its shared parts, which defaults and validation know by identity.
+    return body if decoded.obj == body else decoded.obj
 
 
 def _directive(call: Call) -> str:
     return call.options.get("fieldValidation") or fieldvalidation.WARN
 
 
-def _conform(call: Call, obj: Obj) -> Obj:
-    """What a patch from outside has made, well typed."""
+def _conform(call: Call, obj: Obj, patched: Patched) -> Obj:
+    """What a patch has made, well typed and of its kind."""
     resource, directive = call.resource, _directive(call)
     made, problems = fieldvalidation.conform(resource.schema, obj, resource.kind)
-    if isinstance(made, fieldvalidation.DecodeError) or (problems and directive == fieldvalidation.STRICT):
-        why = ", ".join(problems)
-        text = (
-            made.message if isinstance(made, fieldvalidation.DecodeError) else f"strict decoding error: {why}"
-        )
-        raise Refusal.of(status.invalid("", "", "", [_BadPatch(call, text)]))
+    problems = [*patched.problems, *problems]
+    wrong = patched.wrong or _other_kind(call, obj)
+    if not wrong and isinstance(made, fieldvalidation.DecodeError):
+        wrong = made.message
+    if not wrong and problems and directive == fieldvalidation.STRICT:
+        wrong = f"strict decoding error: {', '.join(problems)}"
+    if wrong:
+        raise Refusal.of(status.invalid("", "", "", [_BadPatch(patched.shown(), wrong)]))
     if directive != fieldvalidation.IGNORE:
-        call.warnings += problems
+        call.warnings += [problem for problem in problems if problem not in call.warnings]
     return {"apiVersion": resource.api_version, "kind": resource.kind, **made}
+
+
+def _other_kind(call: Call, obj: Json) -> str:
+    if not isinstance(obj, dict):
+        return ""
+    resource = call.resource
+    for field, right in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+        if obj.get(field) not in (None, "", right):
+            return f'unable to decode: {field} is "{obj[field]}", not "{right}"'
+    return ""
 
 
 class _BadPatch:
     reason, field = "FieldValueInvalid", "patch"
 
-    def __init__(self, call: Call, why: str) -> None:
-        patch = bytes(call.request.body).decode("utf-8", "replace")
-        self.message = f"Invalid value: {patch!r}: {why}"
+    def __init__(self, shown: str, why: str) -> None:
+        self.message = f"Invalid value: {json.dumps(shown, ensure_ascii=False)}: {why}"

@@ -27,7 +27,7 @@ from actors.apiserver.lane import Lane, offer_lane
 from actors.apiserver.ports import StorageProcess
 from actors.apiserver.rules import Machinery
 from sim.kernel import Context, Kernel, State
-from sim.machinery import selectors, status, verbs, verbs_delete, verbs_list, verbs_sub
+from sim.machinery import event_forms, selectors, status, verbs, verbs_delete, verbs_list, verbs_sub
 from sim.machinery.api import Obj, Reply, Request, UserInfo
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Answer
@@ -356,6 +356,10 @@ class ApiServer:
         return self._steps(self._call(request))
 
     def _steps(self, call: Call) -> Steps:
+        steps = self._plain_steps(call)
+        return event_forms.converted(steps, call.resource) if event_forms.is_newer(call.resource) else steps
+
+    def _plain_steps(self, call: Call) -> Steps:
         request, options = call.request, call.options
         verb = request.verb
         if request.subresource or request.resource == "bindings":
@@ -443,17 +447,23 @@ class ApiServer:
         if timeout and not timeout.isdecimal():
             raise bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax')
         cache = caches.of(call.resource)
+        newer, matches = event_forms.is_newer(call.resource), selection.matches
+        if newer and matches is not None:
+            matches = event_forms.converted_first(matches, call.resource)
         watch = CacheWatch(
             cache,
             self.scheme.prefix(call.resource, request.namespace),
-            selection.matches,
+            matches,
             key=selection.key,
             value=selection.node,
             deadline_us=caches.deadline_us(int(timeout or 0)),
             bookmarks=is_true(options, "allowWatchBookmarks"),
         )
         watch.client = request.user.name
-        return Reply(200, watch=caches.open(cache, watch, rev))
+        opened = caches.open(cache, watch, rev)
+        if newer:
+            return Reply(200, watch=event_forms.NewerWatch(opened, call.resource.api_version))
+        return Reply(200, watch=opened)
 
 
 @dataclass(frozen=True, slots=True)

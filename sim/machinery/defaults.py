@@ -434,6 +434,11 @@ def _core_event(obj: Obj) -> Obj:
     return _present(obj, {**times, **empty})
 
 
+def _newer_event(obj: Obj) -> Obj:
+    times = dict.fromkeys(("eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp"))
+    return _present(obj, {**times, "regarding": {}, "deprecatedSource": {}})
+
+
 _KINDS: dict[tuple[str, str], Fn] = {
     ("", "Pod"): _pod,
     ("", "Namespace"): _namespace,
@@ -441,6 +446,7 @@ _KINDS: dict[tuple[str, str], Fn] = {
     ("", "Service"): _service,
     ("", "Endpoints"): _endpoints,
     ("", "Event"): _core_event,
+    ("events", "Event"): _newer_event,
     ("", "Secret"): lambda obj: _fill(obj, {"type": "Opaque"}),
     ("", "PersistentVolumeClaim"): _claim,
     ("apps", "Deployment"): _deployment,

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.machinery.api import Json, Obj
+from sim.machinery.json_text import Twice
 
 # apiserver pkg/endpoints/handlers/patch.go: maxJSONPatchOperations.
 OPERATIONS_MAX = 10_000
@@ -109,6 +110,15 @@ def check_operations(patch: Json) -> list[str]:
             {},
         )
     return unknown
+
+
+def json_patch_problems(patch: Json) -> list[str]:
+    """Unknown and duplicate fields of a JSON patch, worded."""
+    found = [f'json patch unknown field "{path}"' for path in check_operations(patch)]
+    for i, operation in enumerate(patch or ()):
+        if isinstance(operation, Twice):
+            found += [f'json patch duplicate field "[{i}].{key}"' for key in operation.keys_twice]
+    return found
 
 
 def _go_type(value: Json) -> str:

@@ -346,7 +346,7 @@ def _paths(*texts: str) -> dict[str, Getter]:
 
 _ALWAYS = _paths("metadata.name", "metadata.namespace")
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-# (short group, kind) with selectable fields of its own.  Both kinds of Event read the stored, core form.
+# (short group, kind) with selectable fields of its own.  Each kind of Event reads its own form.
 _FIELDS: dict[tuple[str, str], dict[str, Getter]] = {
     ("", "Pod"): {
         **_ALWAYS,
@@ -366,9 +366,7 @@ _FIELDS: dict[tuple[str, str], dict[str, Getter]] = {
     },
     ("events", "Event"): {
         **_ALWAYS,
-        **{f"regarding.{field}": _path(f"involvedObject.{field}") for field in _INVOLVED},
-        **_paths("reason", "type"),
-        "reportingController": _event_source,
+        **_paths(*(f"regarding.{field}" for field in _INVOLVED), "reason", "reportingController", "type"),
     },
 }
 

@@ -144,7 +144,9 @@ def _cause_body(cause: Cause) -> Body:
 
 
 def invalid_object(resource: Resource, name: str, causes: Sequence[Cause]) -> Body:
-    return invalid(resource.group, resource.kind, name, causes)
+    # Quirk: an Event is of the core group there, through whichever group it came.
+    group = "" if resource.short_group == "events" else resource.group
+    return invalid(group, resource.kind, name, causes)
 
 
 def forbidden(

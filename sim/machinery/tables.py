@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from sim.ident import Names
+from sim.machinery.event_forms import is_newer, to_core
 from sim.machinery.objects import condition_status, get_in, is_deleting, labels_of, metadata_of, name_of
 from sim.machinery.schema import definition_name, description
 from sim.machinery.scheme import Resource
@@ -29,6 +30,8 @@ _WIDE = ("*Containers", "*Images")
 _COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
     ("", "Pod"): (_NAME, "Ready", "Status", "Restarts", _AGE, "*IP=status.podIP", "*Node=spec.nodeName",
                   "*Nominated Node=status.nominatedNodeName", "*Readiness Gates=spec.readinessGates"),
+    ("", "ReplicationController"): (_NAME, "Desired:integer=spec.replicas", "Current:integer=status.replicas",
+                                    "Ready:integer=status.readyReplicas", _AGE, *_WIDE, "*Selector=spec.selector"),
     ("apps", "ReplicaSet"): (_NAME, "Desired:integer=spec.replicas", "Current:integer=status.replicas",
                              "Ready:integer=status.readyReplicas", _AGE, *_WIDE, "*Selector=spec.selector"),
     ("apps", "Deployment"): (_NAME, "Ready", "Up-to-date=status.updatedReplicas",
@@ -100,7 +103,7 @@ def cells(resource: Resource, obj: Obj, now_us: int, names: Names) -> Cells:
     printer = _PRINTERS.get(_kind(resource))
     if printer is None:
         return [name_of(obj), metadata_of(obj).get("creationTimestamp")]
-    return printer(obj, now_us, names)
+    return printer(to_core(obj) if is_newer(resource) else obj, now_us, names)
 
 
 def row(resource: Resource, obj: Obj, now_us: int, names: Names) -> Obj:
@@ -148,6 +151,10 @@ def _count(obj: Obj, *path: str) -> int:
 # --- kinds ------------------------------------------------------------------------------------------------
 
 
+def _replication_controller(obj: Obj, now_us: int, names: Names) -> Cells:
+    return [*_replica_set(obj, now_us, names)[:-1], _labels(get_in(obj, ("spec", "selector")))]
+
+
 def _replica_set(obj: Obj, now_us: int, _: Names) -> Cells:
     numbers = [
         _count(obj, "spec", "replicas"),
@@ -168,7 +175,7 @@ def _deployment(obj: Obj, now_us: int, _: Names) -> Cells:
     numbers = [_count(obj, "status", "updatedReplicas"), _count(obj, "status", "availableReplicas")]
     selector = format_selector(get_in(obj, ("spec", "selector")))
     shown = "" if selector == "<none>" else selector
-    return [name_of(obj), ready, *map(str, numbers), age(obj, now_us), *_containers(obj), shown]
+    return [name_of(obj), ready, *numbers, age(obj, now_us), *_containers(obj), shown]
 
 
 def _stateful_set(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -228,7 +235,7 @@ def _endpoints(obj: Obj, now_us: int, _: Names) -> Cells:
 
 
 def _endpoint_slice(obj: Obj, now_us: int, _: Names) -> Cells:
-    ports = ["*" if p.get("port") is None else str(p["port"]) for p in obj.get("ports") or ()]
+    ports = [str(p.get("port") or p.get("name") or "*") for p in obj.get("ports") or ()]
     addresses = [a for e in obj.get("endpoints") or () for a in e.get("addresses") or ()]
     shown = [_cut(ports, 3) or "<unset>", _cut(addresses, 3) or "<unset>"]
     return [name_of(obj), obj.get("addressType", ""), *shown, age(obj, now_us)]
@@ -265,7 +272,10 @@ def _event(obj: Obj, now_us: int, _: Names) -> Cells:
     involved, source = obj.get("involvedObject") or {}, obj.get("source") or {}
     kind = str(involved.get("kind", "")).lower()
     target = f"{kind}/{involved['name']}" if involved.get("name") else kind
-    origin = [source.get("component") or obj.get("reportingComponent") or "", source.get("host") or ""]
+    origin = [
+        source.get("component") or obj.get("reportingComponent") or "",
+        source.get("host") or obj.get("reportingInstance") or "",
+    ]
     count = get_in(obj, ("series", "count")) or obj.get("count") or 1
     head = [last, obj.get("type", ""), obj.get("reason", ""), target, involved.get("fieldPath", "")]
     tail = [
@@ -300,6 +310,7 @@ def _budget(obj: Obj, now_us: int, _: Names) -> Cells:
 _Printer = Callable[[Obj, int, Names], Cells]
 _PRINTERS: dict[tuple[str, str], _Printer] = {
     ("", "Pod"): lambda o, now, _: pod_cells(o, now),
+    ("", "ReplicationController"): _replication_controller,
     ("apps", "ReplicaSet"): _replica_set,
     ("apps", "Deployment"): _deployment,
     ("apps", "StatefulSet"): _stateful_set,

@@ -58,6 +58,15 @@ class Refusal(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Patched:
+    """What a refusal of a patched object needs: its text, what the converter says, the patch's own unknown fields."""
+
+    shown: Callable[[], str]
+    wrong: str
+    problems: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """The parts of the API machinery that a verb runs an object through.
 
@@ -71,7 +80,7 @@ class Rules:
     admit: Callable[[Call, Obj, Obj | None], Obj]
     valid: Callable[[Call, Obj, Obj | None], None]
     check: Callable[[Call, Obj | None, Obj | None], None]
-    conform: Callable[[Call, Obj], Obj]
+    conform: Callable[[Call, Obj, Patched], Obj]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +133,11 @@ class Call:
     def from_outside(self) -> bool:
         """True if the body came as text, from a client whose types nobody has checked."""
         return isinstance(self.request.body, bytes | bytearray)
+
+    @property
+    def unchecked(self) -> bool:
+        """True if the body may be anything: it came as text, or from a user who is no part of the system."""
+        return self.from_outside or not self.request.user.name.startswith("system:")
 
     def body(self) -> Json:
         """The body as a JSON value; ValueError if the text is none."""

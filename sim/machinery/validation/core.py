@@ -14,6 +14,7 @@ from sim.machinery.api import Obj
 from sim.machinery.validation import text
 from sim.machinery.validation.claims import claim_spec
 from sim.machinery.validation.errors import (
+    IMMUTABLE,
     Errors,
     Shown,
     duplicate,
@@ -168,8 +169,6 @@ _EVENT_TEXT_MAX, _EVENT_NOTE_MAX = 128, 1024
 
 
 def create_event(obj: Obj) -> Errors:
-    if "regarding" in obj:  # stored by the other group
-        return _event(obj, "regarding", "note", "reportingController")
     return _event(obj, "involvedObject", "message", "reportingComponent")
 
 
@@ -242,28 +241,56 @@ def _series(obj: Obj) -> Errors:
     return errors
 
 
+# (field in the newer form, its name in errors), in the order of ValidateEventUpdate.
+_EVENT_FIXED = (
+    ("regarding", "involvedObject"),
+    ("reason", "reason"),
+    ("note", "message"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+    ("reason", "reason"),  # Quirk: looked at twice
+    ("type", "type"),
+    ("eventTime", "eventTime"),
+    ("action", "action"),
+    ("related", "related"),
+    ("reportingController", "reportingController"),
+    ("reportingInstance", "reportingInstance"),
+)
+_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_GO_NAMES = {"uid": "UID", "apiVersion": "APIVersion"}
+
+
 def update_new_event(new: Obj, old: Obj) -> Errors:
     errors = _event(new, "regarding", "note", "reportingController")
     errors += object_meta_update(new["metadata"], old["metadata"])
-    for key in (
-        "regarding",
-        "reason",
-        "action",
-        "type",
-        "note",
-        "reportingController",
-        "reportingInstance",
-        "eventTime",
-    ):
-        spelled = {"regarding": "involvedObject", "note": "message"}.get(key, key)
-        errors += immutable(
-            spelled, new.get(key), old.get(key), _go_time(new) if key == "eventTime" else None
-        )
+    for key, spelled in _EVENT_FIXED:
+        after, before = new.get(key) or None, old.get(key) or None
+        if after != before:
+            errors.append(invalid(spelled, _event_shown(key, after), IMMUTABLE))
     return errors + _series(new)
 
 
-def _go_time(obj: Obj) -> Shown:
-    return Shown(shown_time(obj.get("eventTime")))
+def _event_shown(key: str, value: Any) -> Any:
+    """A field of an Event as Go prints it."""
+    if key in ("eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp"):
+        return Shown(shown_time(value or "0001-01-01T00:00:00Z"))
+    if key in ("regarding", "deprecatedSource"):
+        kind, fields = (
+            ("EventSource", ("component", "host"))
+            if key == "deprecatedSource"
+            else ("ObjectReference", _REFERENCE)
+        )
+        return _go_struct(kind, fields, value or {})
+    if key == "related":
+        return Shown("null") if value is None else _go_struct("ObjectReference", _REFERENCE, value)
+    return value if value is not None else 0 if key == "deprecatedCount" else ""
+
+
+def _go_struct(kind: str, fields: tuple[str, ...], value: Obj) -> Shown:
+    texts = (f"{_GO_NAMES.get(f, f[0].upper() + f[1:])}:{quoted(str(value.get(f, '')))}" for f in fields)
+    return Shown(f"core.{kind}{{{', '.join(texts)}}}")
 
 
 # --- ConfigMap, Secret ------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from actors.apiserver.rules import Machinery
 from actors.apiserver.server import PLAIN
 from actors.storage import MemoryStore
 from sim.ident import NAMES
-from sim.machinery import verbs_sub
+from sim.machinery import event_forms, verbs_sub
 from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.scheme import Scheme
 from sim.machinery.verbs_call import Call, Refusal, Registry
@@ -82,6 +82,8 @@ class Api:
             steps = verbs_sub.verb_of(call) if subresource else PLAIN.get(request.verb)
             assert steps is not None
             run = steps(call)
+            if event_forms.is_newer(found):
+                run = event_forms.converted(run, found)
             op = next(run)
             while True:
                 op = run.send(self.store.apply(op))

@@ -96,7 +96,7 @@ def test_field_selectors_read_the_fields_of_their_kind():
     nodes = SCHEME.resource("nodes")
     assert parse_fields(nodes, "spec.unschedulable=false").matches({"spec": {}})
     events = SCHEME.resource("events.events")
-    assert parse_fields(events, "regarding.name=p").matches({"involvedObject": {"name": "p"}})
+    assert parse_fields(events, "regarding.name=p").matches({"regarding": {"name": "p"}})
 
 
 @pytest.mark.parametrize(
