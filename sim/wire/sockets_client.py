@@ -186,6 +186,8 @@ class Link:
                     finally:
                         await pipe.aclose()
                 nursery.cancel_scope.cancel()
+        except* websocket.MALFORMED as group:
+            lost[1] = str(group.exceptions[0])
         finally:
             self._outbox = self._scope = None
             self._post(LOST, [lost[0], self._newest, lost[1]])

@@ -52,13 +52,16 @@ class SocketServer:
         await self.serve_pipe(StreamPipe(stream, frames.ASK_MAX))
 
     async def _serve_websocket(self, stream: trio.SocketStream) -> None:
-        async with trio.open_nursery() as nursery:
-            try:
-                pipe = await websocket.accept(nursery, stream)
-            except PipeBrokenError:
-                nursery.cancel_scope.cancel()  # not one of us: nothing was asked
-            else:
-                await self.serve_pipe(pipe)
+        try:
+            async with trio.open_nursery() as nursery:
+                try:
+                    pipe = await websocket.accept(nursery, stream)
+                except PipeBrokenError:
+                    nursery.cancel_scope.cancel()
+                else:
+                    await self.serve_pipe(pipe)
+        except* websocket.MALFORMED:
+            pass  # not one of us: nothing was asked
 
     async def serve_pipe(self, pipe: Pipe) -> None:
         """Serve one connection until it ends."""

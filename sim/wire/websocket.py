@@ -7,13 +7,17 @@ Holds: a message longer than its direction allows closes the connection with cod
 
 from __future__ import annotations
 
+import h11
 import trio
 import trio_websocket
+import wsproto.utilities
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection
 
 from sim.wire import frames
 from sim.wire.sockets import CLOSE_S, Pipe, PipeBrokenError, StreamPipe, dial_stream, parse_address
 
+# What the library lets escape from its reader, into the nursery it was given, when a peer's opening makes no sense.
+MALFORMED = (h11.ProtocolError, wsproto.utilities.ProtocolError)
 HANDSHAKE_S = 10
 QUEUED_MESSAGES = 64  # received and not yet taken; then the peer's writes wait
 NORMAL_CLOSURE, GOING_AWAY, UNSUPPORTED_DATA = 1000, 1001, 1003

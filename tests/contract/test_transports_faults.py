@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
+import trio_websocket
 
 from actors.apiserver import ApiServerOptions
 from sim.client import Client, Informers
@@ -358,3 +361,67 @@ async def test_both_sides_can_be_replayed_from_their_journals_without_sockets() 
         kernel.stop()
         other.stop()
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.slow
+async def test_a_client_in_a_process_of_its_own_reads_writes_and_watches() -> None:
+    async with world() as w:
+        assert (await w.do(lambda client: client.create("leases", "default", lease("ours")))).ok
+        command = [sys.executable, "-m", "tests.contract.peer", w.url]
+        done = await trio.run_process(command, capture_stdout=True)
+        assert json.loads(done.stdout) == [["add", "ours"], ["add", "theirs"], ["delete", "theirs"]]
+        await until(lambda: len(w.server.peers) == 1)
+
+
+# --- WebSocket ------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def websocket_world() -> AsyncIterator[World]:
+    async with world() as w:
+        w.serving.cancel()
+        listeners = await listen("ws://127.0.0.1:0")
+        w.url = address_of(listeners[0], "ws")
+        w.nursery.start_soon(lambda: w.server.serve(listeners, websockets=True))
+        yield w
+
+
+@pytest.mark.parametrize(
+    ("message", "code"), [("text", 1003), (b"x" * (frames.ASK_MAX + 1), 1009), (b"\xc1", 1000)]
+)
+async def test_a_websocket_message_that_is_none_of_ours_closes_the_connection(
+    message: str | bytes, code: int
+) -> None:
+    async with websocket_world() as w:
+        opened = await w.do(watch)
+        stream = await dial_stream(w.url)
+        async with stream, trio.open_nursery() as nursery:
+            connection = await trio_websocket.wrap_client_stream(nursery, stream, "api", "/")
+            with trio.fail_after(5), pytest.raises(trio_websocket.ConnectionClosed) as closed:
+                await connection.send_message(message)
+                while True:
+                    await connection.get_message()
+        assert closed.value.reason is not None and closed.value.reason.code == code
+        await until(lambda: len(w.server.peers) == 1)
+        assert not opened.watch.ended
+
+
+async def test_a_server_that_does_not_speak_websocket_refuses() -> None:
+    async with world() as w:
+        w.url = w.url.replace("tcp://", "ws://")
+        assert (await w.do(lambda client: client.list("leases"))).lost == "ConnectionRefused"
+
+
+@pytest.mark.parametrize("opening", [b"NONSENSE\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"])
+async def test_a_peer_that_does_not_open_a_websocket_is_dropped_and_nobody_else_notices(
+    opening: bytes,
+) -> None:
+    async with websocket_world() as w:
+        stream = await dial_stream(w.url)
+        async with stream:
+            await stream.send_all(opening)
+            await stream.send_eof()
+            with trio.fail_after(5):
+                while await stream.receive_some():
+                    pass
+        assert (await w.do(lambda client: client.list("leases"))).ok
