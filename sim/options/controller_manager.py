@@ -23,13 +23,13 @@ from sim.options.base import (
     integer,
     more_than,
     number,
-    one_of,
     option,
     parse,
     string,
     strings,
     within,
 )
+from sim.options.election import ElectionFlags
 
 # Every name that upstream's --controllers takes (NewControllerInitializers of v1.25).
 _CONTROLLERS = """
@@ -42,8 +42,6 @@ _CONTROLLERS = """
 """
 CONTROLLERS = tuple(_CONTROLLERS.split())
 DISABLED_BY_DEFAULT = ("bootstrapsigner", "tokencleaner")
-# client-go leaderelection.JitterFactor: the renew deadline must leave room for one jittered retry
-JITTER_FACTOR = 1.2
 
 
 def controller_enabled(name: str, entries: tuple[str, ...]) -> bool:
@@ -68,7 +66,7 @@ def _syncs(name: str, default: int, loop: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerManagerOptions:
+class ControllerManagerOptions(ElectionFlags):
     """The options of one controller manager process."""
 
     # --- process ---
@@ -95,25 +93,8 @@ class ControllerManagerOptions:
         "{short}-api-burst", integer, 30, "size of each client's token bucket", check=at_least(1)
     )
 
-    # --- leader election ---
-    leader_elect: bool = option("leader-elect", boolean, True, "lead before any loop starts")
-    leader_elect_lease_duration_us: int = option(
-        "leader-elect-lease-duration", duration, "15s", "wait since the last observed renewal", unit="us"
-    )
-    leader_elect_renew_deadline_us: int = option(
-        "leader-elect-renew-deadline", duration, "10s", "the leader gives up after failing so long", unit="us"
-    )
-    leader_elect_retry_period_us: int = option(
-        "leader-elect-retry-period", duration, "2s", "pause between tries", unit="us", check=more_than(0)
-    )
-    leader_elect_resource_lock: str = option(
-        "leader-elect-resource-lock", string, "leases", "kind of the lock object", check=one_of("leases")
-    )
     leader_elect_resource_name: str = option(
         "leader-elect-resource-name", string, "{short}-controller-manager", "name of the lock object"
-    )
-    leader_elect_resource_namespace: str = option(
-        "leader-elect-resource-namespace", string, "{short}-system", "namespace of the lock object"
     )
 
     # --- nodes ---
@@ -188,14 +169,7 @@ class ControllerManagerOptions:
     concurrent_statefulset_syncs: int = _syncs("statefulset", 5, "statefulset")
 
     def __post_init__(self) -> None:
-        if not self.leader_elect:
-            return
-        if self.leader_elect_lease_duration_us <= self.leader_elect_renew_deadline_us:
-            raise ValueError("leader-elect-lease-duration must be greater than leader-elect-renew-deadline")
-        if self.leader_elect_renew_deadline_us <= JITTER_FACTOR * self.leader_elect_retry_period_us:
-            raise ValueError(
-                "leader-elect-renew-deadline must be greater than 1.2 times leader-elect-retry-period"
-            )
+        self.check_election()
 
     def runs(self, controller: str) -> bool:
         return controller_enabled(controller, self.controllers)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from sim.ident import NAMES, Names
 from sim.options.base import (
     at_least,
-    boolean,
     duration,
     integer,
     more_than,
@@ -27,13 +26,11 @@ from sim.options.base import (
     string,
     within,
 )
-
-# client-go leaderelection.JitterFactor: the renew deadline must leave room for one jittered retry
-JITTER_FACTOR = 1.2
+from sim.options.election import ElectionFlags
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerOptions:
+class SchedulerOptions(ElectionFlags):
     """The options of one scheduler process."""
 
     api_qps: float = option(
@@ -43,22 +40,8 @@ class SchedulerOptions:
         "{short}-api-burst", integer, 100, "size of each client's token bucket", check=at_least(1)
     )
 
-    # --- leader election ---
-    leader_elect: bool = option("leader-elect", boolean, True, "lead before any pod is scheduled")
-    leader_elect_lease_duration_us: int = option(
-        "leader-elect-lease-duration", duration, "15s", "wait since the last observed renewal", unit="us"
-    )
-    leader_elect_renew_deadline_us: int = option(
-        "leader-elect-renew-deadline", duration, "10s", "the leader gives up after failing so long", unit="us"
-    )
-    leader_elect_retry_period_us: int = option(
-        "leader-elect-retry-period", duration, "2s", "pause between tries", unit="us", check=more_than(0)
-    )
     leader_elect_resource_name: str = option(
         "leader-elect-resource-name", string, "{short}-scheduler", "name of the lock object"
-    )
-    leader_elect_resource_namespace: str = option(
-        "leader-elect-resource-namespace", string, "{short}-system", "namespace of the lock object"
     )
 
     # --- configuration ---
@@ -88,14 +71,7 @@ class SchedulerOptions:
     def __post_init__(self) -> None:
         if self.pod_max_backoff_us < self.pod_initial_backoff_us:
             raise ValueError("pod-max-backoff must not be less than pod-initial-backoff")
-        if not self.leader_elect:
-            return
-        if self.leader_elect_lease_duration_us <= self.leader_elect_renew_deadline_us:
-            raise ValueError("leader-elect-lease-duration must be greater than leader-elect-renew-deadline")
-        if self.leader_elect_renew_deadline_us <= JITTER_FACTOR * self.leader_elect_retry_period_us:
-            raise ValueError(
-                "leader-elect-renew-deadline must be greater than 1.2 times leader-elect-retry-period"
-            )
+        self.check_election()
 
 
 def parse_scheduler(

@@ -1,0 +1,49 @@
+"""Leader election options, the same for every daemon that leads by a lease.
+
+Mirrors  kubernetes v1.25 component-base/config/options/leaderelectionconfig.go, client-go leaderelection (limits).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim.options.base import boolean, duration, more_than, one_of, option, string
+
+# client-go leaderelection.JitterFactor: the renew deadline must leave room for one jittered retry
+JITTER_FACTOR = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionFlags:
+    """A daemon gives `leader_elect_resource_name` a default of its own."""
+
+    leader_elect: bool = option("leader-elect", boolean, True, "lead before anything is done")
+    leader_elect_lease_duration_us: int = option(
+        "leader-elect-lease-duration", duration, "15s", "wait since the last observed renewal", unit="us"
+    )
+    leader_elect_renew_deadline_us: int = option(
+        "leader-elect-renew-deadline", duration, "10s", "the leader gives up after failing so long", unit="us"
+    )
+    leader_elect_retry_period_us: int = option(
+        "leader-elect-retry-period", duration, "2s", "pause between tries", unit="us", check=more_than(0)
+    )
+    leader_elect_resource_lock: str = option(
+        "leader-elect-resource-lock", string, "leases", "kind of the lock object", check=one_of("leases")
+    )
+    leader_elect_resource_name: str = option(
+        "leader-elect-resource-name", string, "", "name of the lock object"
+    )
+    leader_elect_resource_namespace: str = option(
+        "leader-elect-resource-namespace", string, "{short}-system", "namespace of the lock object"
+    )
+
+    def check_election(self) -> None:
+        """Raise ValueError where the times do not fit together (not asked when nobody elects)."""
+        if not self.leader_elect:
+            return
+        if self.leader_elect_lease_duration_us <= self.leader_elect_renew_deadline_us:
+            raise ValueError("leader-elect-lease-duration must be greater than leader-elect-renew-deadline")
+        if self.leader_elect_renew_deadline_us <= JITTER_FACTOR * self.leader_elect_retry_period_us:
+            raise ValueError(
+                "leader-elect-renew-deadline must be greater than 1.2 times leader-elect-retry-period"
+            )
