@@ -65,12 +65,19 @@ class SocketClients:
 class _Call:
     """A request without its reply yet.  parts: of the list that is its answer."""
 
-    __slots__ = ("on_reply", "parts", "transport")
+    __slots__ = ("_cause", "_on_reply", "parts", "transport")
 
     def __init__(self, transport: SocketTransport, on_reply: Callable[[Reply], None]) -> None:
         self.transport = transport
-        self.on_reply = on_reply
         self.parts: list[frames.WireItem] = []
+        self._on_reply = on_reply
+        self._cause = transport.ctx.kernel.cause
+
+    def answer(self, reply: Reply) -> None:
+        """What the actor does with its reply is caused by what led to the request."""
+        ctx = self.transport.ctx
+        ctx.kernel.cause = self._cause
+        ctx.run(self._on_reply, reply)
 
 
 class Link:
@@ -134,14 +141,13 @@ class Link:
             reply.watch = self.watches[told.call] = SocketWatch(call.transport.ctx, self, told.call)
             if not call.transport.ctx.alive:
                 reply.watch.stop()
-        call.transport.ctx.run(call.on_reply, reply)
+        call.answer(reply)
 
     def lose(self, reason: str, newest: int, text: str) -> None:
         """The connection that carried the calls up to `newest` is gone."""
         self._record(reason, text)
         for number in [number for number in self._calls if number <= newest]:
-            call = self._calls.pop(number)
-            call.transport.ctx.run(call.on_reply, Reply(0, lost=reason))
+            self._calls.pop(number).answer(Reply(0, lost=reason))
         for number in [number for number in self.watches if number <= newest]:
             self.watches.pop(number).arrive([], True)
 

@@ -286,6 +286,20 @@ async def test_the_watches_of_a_dead_actor_are_closed_at_the_server() -> None:
         await until(lambda: not session._watches)
 
 
+async def test_what_a_reply_leads_to_is_caused_by_what_led_to_the_request() -> None:
+    async with world() as w:
+        causes: list[int] = []
+
+        def main(ctx: Context) -> None:
+            asked = ctx.kernel.cause = ctx.record(ctx.kernel.kind("asked"), ())
+            client = w.client(ctx)
+            client.call(client.request("list", "leases"), lambda _: causes.extend([asked, ctx.kernel.cause]))
+
+        w.actor("asks", main)
+        await until(lambda: causes)
+        assert causes[0] == causes[1] > 0
+
+
 async def test_a_request_longer_than_a_frame_is_refused_without_harm() -> None:
     body = lease("a", holderIdentity="x" * frames.ASK_MAX)
     async with world() as w:
