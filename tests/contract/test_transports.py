@@ -18,10 +18,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from sim.app.cluster import Cluster
-from sim.kernel import Context
+from sim.app.cluster import Cluster, plain_nodes
+from sim.kernel import NEVER_US, Context
 from sim.machinery.api import Obj, Reply, Request, Transport
 from sim.machinery.store import Change
+from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from sim.wire.sockets import address_of, listen
 from sim.wire.sockets_client import SocketClients
@@ -152,6 +153,51 @@ async def over_sockets(url: str) -> dict[str, Any]:
             assert len(server.peers) == 1  # all actors of a process share a connection
         nursery.cancel_scope.cancel()
     return history.summary()
+
+
+async def life_apart(plane: Cluster, others: Cluster) -> History:
+    """Both clocks keep pace with the real one, by themselves."""
+    history = History()
+    plane.observe(history.see)
+    for cluster in (plane, others):
+        cluster.kernel.set_rate(20)
+        cluster.kernel.set_goal(NEVER_US)
+
+    async def until(true: Callable[[], object]) -> None:
+        with trio.fail_after(10):
+            while not true():  # noqa: ASYNC110 - the clocks are real here
+                await trio.sleep(0.01)
+
+    def running() -> int:
+        return [pod.get("status", {}).get("phase") for pod in plane.list("pods")].count("Running")
+
+    await until(lambda: plane.counts()["ready"] == 2)
+    plane.apply(DEPLOYMENT)
+    await until(lambda: running() == 3)
+    plane.apply({**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "replicas": 1}})
+    await until(lambda: len(plane.list("pods")) == 1)
+    return history
+
+
+@pytest.mark.slow
+async def test_controllers_scheduler_and_nodes_live_on_a_kernel_of_their_own_on_real_clocks() -> None:
+    listeners = await listen("tcp://127.0.0.1:0")
+    none = ComponentPlan(replicas=0)
+    async with trio.open_nursery() as nursery:
+        plane = Cluster(ClusterPlan(controller_manager=none, scheduler=none))
+        others = SocketCluster(
+            address_of(listeners[0]), nursery, plan=ClusterPlan(nodes=plain_nodes(2), api_server=none)
+        )
+        async with plane:
+            server = SocketServer(plane.kernel, plane.api_servers["apiserver-0"])
+            nursery.start_soon(server.serve, listeners)
+            async with others:
+                history = await life_apart(plane, others)
+        nursery.cancel_scope.cancel()
+    phases = sorted(history.phases[key] for key in history.phases if key.startswith("//pods/"))
+    gone = ["Pending", "Running", "Running (ending)", "deleted"]
+    assert phases == [["Pending", "Running"], gone, gone]
+    assert {"Scheduled", "Pulled", "Created", "Started", "Killing"} <= history.reasons["Pod"]
 
 
 @pytest.mark.slow
