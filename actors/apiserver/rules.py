@@ -1,26 +1,28 @@
-"""What an object passes on its way through a replica: decoding, defaults, admission, validation.
+"""What an object passes on its way through a replica: defaults, admission, validation.
 
 Turns the pure parts of the API machinery into the `Rules` the verbs run on.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/create.go (decode), pkg/admission.
+Mirrors  kubernetes v1.25 apiserver pkg/admission.
 Differs  admission reads the store as it is now; upstream's plugins read informers that may lag by milliseconds.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import msgspec
 
 from actors.apiserver.ports import LocalStore
-from sim.machinery import fieldvalidation, status
+from sim.machinery import status
 from sim.machinery.admission import Attributes, Chain, Denial
-from sim.machinery.api import Json, Obj
+from sim.machinery.api import Obj
 from sim.machinery.defaults import apply_defaults
 from sim.machinery.names_gen import generated_name
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Range
 from sim.machinery.validation import validate_create, validate_update
-from sim.machinery.verbs_call import Call, Patched, Refusal, Rules, bad_request
+from sim.machinery.verbs_call import Call, Refusal, Rules
 
 OPERATIONS = {"create": "create", "update": "update", "patch": "update", "delete": "delete"}
 
@@ -41,6 +43,13 @@ class StoreView:
         return [item.obj for item in getattr(page, "items", ())]
 
 
+def token_suffix(spec: Obj, account: Obj) -> str:
+    """Five letters that look drawn, the same for the same spec and account."""
+    encoded = msgspec.json.encode((account["metadata"].get("uid", ""), spec))
+    value = int.from_bytes(blake2b(encoded, digest_size=5).digest())
+    return generated_name("", lambda _: value)
+
+
 class Machinery:
     """The rules of one replica.  `disabled`: --disable-admission-plugins."""
 
@@ -48,20 +57,17 @@ class Machinery:
         self,
         scheme: Scheme,
         store: LocalStore,
-        bits: Callable[[int], int],
         disabled: tuple[str, ...] = (),
     ) -> None:
         self._view = StoreView(store, scheme)
-        self._chain = Chain(scheme.names, lambda: generated_name("", bits), disabled)
+        self._chain = Chain(scheme.names, token_suffix, disabled)
 
     def rules(self) -> Rules:
         return Rules(
-            decode=decode,
             defaults=apply_defaults,
             admit=self._admit,
             valid=_valid,
             check=self._check,
-            conform=_conform,
         )
 
     def _attributes(self, call: Call, operation: str, old: Obj | None) -> Attributes:
@@ -106,59 +112,3 @@ def _valid(call: Call, obj: Obj, old: Obj | None) -> None:
     if errors:
         name = obj["metadata"].get("name", "")
         raise Refusal.of(status.invalid_object(call.resource, name, errors))
-
-
-def decode(call: Call) -> Obj:
-    """The body of a POST or PUT as an object of the resource's kind; one of our own processes sends a good one."""
-    body: Json = call.request.body
-    resource = call.resource
-    if isinstance(body, dict) and not call.unchecked:
-        if body.get("apiVersion") == resource.api_version and body.get("kind") == resource.kind:
-            return body
-        if not body.get("apiVersion") and not body.get("kind"):
-            return {**body, "apiVersion": resource.api_version, "kind": resource.kind}
-    try:
-        decoded = fieldvalidation.decode(resource, body, _directive(call))
-    except fieldvalidation.DecodeError as error:
-        raise bad_request(error.message) from None
-    call.warnings += decoded.problems
-    # An equal body keeps its shared parts, which defaults and validation know by identity.
-    return body if decoded.obj == body else decoded.obj
-
-
-def _directive(call: Call) -> str:
-    return call.options.get("fieldValidation") or fieldvalidation.WARN
-
-
-def _conform(call: Call, obj: Obj, patched: Patched) -> Obj:
-    """What a patch has made, well typed and of its kind."""
-    resource, directive = call.resource, _directive(call)
-    made, problems = fieldvalidation.conform(resource.schema, obj, resource.kind)
-    problems = [*patched.problems, *problems]
-    wrong = patched.wrong or _other_kind(call, obj)
-    if not wrong and isinstance(made, fieldvalidation.DecodeError):
-        wrong = made.message
-    if not wrong and problems and directive == fieldvalidation.STRICT:
-        wrong = f"strict decoding error: {', '.join(problems)}"
-    if wrong:
-        raise Refusal.of(status.invalid("", "", "", [_BadPatch(patched.shown(), wrong)]))
-    if directive != fieldvalidation.IGNORE:
-        call.warnings += [problem for problem in problems if problem not in call.warnings]
-    return {"apiVersion": resource.api_version, "kind": resource.kind, **made}
-
-
-def _other_kind(call: Call, obj: Json) -> str:
-    if not isinstance(obj, dict):
-        return ""
-    resource = call.resource
-    for field, right in (("apiVersion", resource.api_version), ("kind", resource.kind)):
-        if obj.get(field) not in (None, "", right):
-            return f'unable to decode: {field} is "{obj[field]}", not "{right}"'
-    return ""
-
-
-class _BadPatch:
-    reason, field = "FieldValueInvalid", "patch"
-
-    def __init__(self, shown: str, why: str) -> None:
-        self.message = f"Invalid value: {json.dumps(shown, ensure_ascii=False)}: {why}"

@@ -153,7 +153,7 @@ class ApiServer:
         store = self.storage.store
         self.ctx = ctx
         bits = ctx.stream("objects").getrandbits
-        rules = Machinery(self.scheme, store, bits, self.options.disabled_admission).rules()
+        rules = Machinery(self.scheme, store, self.options.disabled_admission).rules()
         self.registry = Registry(self.scheme, rules, bits, ctx.wall_us, self.options.service_cidr, self.log)
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
         bootstrap(self.registry, store)

@@ -127,9 +127,9 @@ class NamespaceLifecycle:
 class ServiceAccount:
     """Every pod runs under an account of its namespace and gets a token of it mounted."""
 
-    def __init__(self, names: Names, draw_suffix: Callable[[], str]) -> None:
+    def __init__(self, names: Names, suffix_of: Callable[[Obj, Obj], str]) -> None:
         self._names = names
-        self._draw_suffix = draw_suffix
+        self._suffix_of = suffix_of
         self._mount_path = TOKEN_MOUNT_PATH.format(product=names.product)
         self._specs: IdentityMemo[Obj] = IdentityMemo()
 
@@ -173,18 +173,18 @@ class ServiceAccount:
         if automount is None:
             automount = account.get("automountServiceAccountToken")
         if automount is not False:
-            self._mount_token(out)
+            self._mount_token(out, self._suffix_of(spec, account))
         if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
             out["imagePullSecrets"] = account["imagePullSecrets"]
         return out
 
-    def _mount_token(self, spec: Obj) -> None:
+    def _mount_token(self, spec: Obj, suffix: str) -> None:
         """Mount the token in every container without anything at its path; `spec` is a fresh copy."""
         prefix = self._names.volume_api_access_prefix
         given = next(
             (v["name"] for v in spec.get("volumes") or () if v.get("name", "").startswith(prefix)), ""
         )
-        volume = given or prefix + self._draw_suffix()
+        volume = given or prefix + suffix
         mount = {"name": volume, "readOnly": True, "mountPath": self._mount_path}
         mounted = False
         for kind in ("initContainers", "containers"):
@@ -430,20 +430,21 @@ ORDER = (
 class Chain:
     """The plugins that are switched on, in order.
 
-    draw_suffix: five random letters for a token volume's name, from a stream of the server's.
+    suffix_of: five letters for a token volume's name, from a pod's spec and its account.  A function of both, not a
+        draw: pods of one template share what was admitted once, and when it was forgotten must not show.
     """
 
     def __init__(
         self,
         names: Names,
-        draw_suffix: Callable[[], str],
+        suffix_of: Callable[[Obj, Obj], str],
         disabled: Iterable[str] = (),
         defaults: Defaults | None = None,
     ) -> None:
         off = tuple(disabled)
         made: tuple[Plugin, ...] = (
             NamespaceLifecycle(names),
-            ServiceAccount(names, draw_suffix),
+            ServiceAccount(names, suffix_of),
             TaintNodesByCondition(names),
             Priority(names),
             DefaultTolerationSeconds(names, defaults or Defaults()),

@@ -47,7 +47,7 @@ class Api:
         self.scheme = Scheme(names)
         self.store = MemoryStore(lambda: 0)
         bits = random.Random(1).getrandbits
-        rules = Machinery(self.scheme, self.store, bits).rules()
+        rules = Machinery(self.scheme, self.store).rules()
         self.registry = Registry(self.scheme, rules, bits, lambda: 1_700_000_000_000_000)
         bootstrap(self.registry, self.store)
         self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
