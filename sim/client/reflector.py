@@ -157,7 +157,7 @@ class Reflector:
             self._seen = 0
             self.tune()
         elif reply.lost == REFUSED or reply.code == 429:
-            self._ctx.call_later_us(self._connect_backoff.step(self._ctx.now_us()), self._open)
+            self._open_later()
         else:
             self._again()
 
@@ -182,7 +182,7 @@ class Reflector:
                 if event.type == "ERROR":
                     self._watch = None
                     watch.stop()
-                    self._again()  # an expired one too: the list is at least as new as what we have
+                    self._broken(event)
                     return
                 if event.cause:
                     kernel.cause = event.cause
@@ -190,6 +190,17 @@ class Reflector:
                 if event.type != "BOOKMARK":
                     self._sink.apply(event)
         kernel.cause = cause
+
+    def _broken(self, event: WatchEvent) -> None:
+        """The watch ended in an error; after an expired one too the list is at least as new as what we have."""
+        if isinstance(event.status, dict) and event.status.get("code") == 429:
+            self._open_later()
+        else:
+            self._again()
+
+    def _open_later(self) -> None:
+        """Watch on from what was seen last, after a pause."""
+        self._ctx.call_later_us(self._connect_backoff.step(self._ctx.now_us()), self._open)
 
     def _on_watch(self) -> None:
         self.pull()

@@ -14,6 +14,7 @@ from sim.client.channel import BACKLOG_MAX, LAZY_MAX, ChannelWatch
 from sim.client.reflector import BACKOFF_MAX_US, BACKOFF_US, Backoff
 from sim.kernel import Context
 from sim.machinery.api import Reply, Request
+from sim.machinery.watchcache import FailedWatch
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME, lease
 from tests.actor.client.rig import OPTIONS, Rig, rig
@@ -195,6 +196,27 @@ class Refuser:
     def handle(self, request: Request, respond: Any) -> None:
         self.tries.append(self.rig.kernel.now_us)
         respond(Reply(0, lost="ConnectionRefused"))
+
+
+@pytest.mark.parametrize(
+    ("code", "then"), [(429, ["watch"]), (410, ["list", "watch"]), (500, ["list", "watch"])]
+)
+async def test_a_watch_that_ends_in_an_error_goes_on_or_lists_after_a_pause(
+    code: int, then: list[str]
+) -> None:
+    async with rig() as r:
+        reader = Reader(r)
+        failed = FailedWatch({"kind": "Status", "code": code, "reason": "Any"})
+        r.tap.alter = lambda request, reply: (
+            Reply(200, watch=failed) if request.verb == "watch" and r.kernel.now_us < 1_100_000 else reply
+        )
+        await r.run(5)
+        asked = [(at, q.verb) for at, q in r.tap.asked]
+        assert [verb for _, verb in asked] == ["list", "watch", *then]
+        assert 0.8 <= (asked[2][0] - asked[1][0]) / SECOND <= 1.61
+        await make(r, "a")
+        await r.run(1)
+        assert reader.names() == ["a"]
 
 
 def test_back_off_grows_from_800_ms_to_30_s_doubled_at_most_and_is_forgotten_after_two_calm_minutes() -> None:
