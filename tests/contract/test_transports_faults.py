@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from sim.kernel import NEVER_US, Context, Kernel, Operation, Supervisor
 from sim.machinery.api import Reply, Request, UserInfo, WatchEvent
 from sim.machinery.store import Item
 from sim.wire import frames
-from sim.wire.sockets import StreamPipe, address_of, dial_stream, listen
+from sim.wire.sockets import StreamPipe, address_of, dial_stream, listen, parse_address
 from sim.wire.sockets_client import BACKLOG_MAX, SocketClients, SocketWatch
 from sim.wire.sockets_server import SocketServer
 from tests.actor.apiserver.cluster import ADMIN, SCHEME, Plane, lease, request
@@ -439,3 +440,27 @@ async def test_a_peer_that_does_not_open_a_websocket_is_dropped_and_nobody_else_
                 while await stream.receive_some():
                     pass
         assert (await w.do(lambda client: client.list("leases"))).ok
+
+
+# --- addresses ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:80", "http://a:1", "tcp://a", "tcp://:1", "unix://", "ws:///x", "tcp://a:x"]
+)
+def test_what_is_no_address_is_a_value_error(url: str) -> None:
+    with pytest.raises(ValueError):
+        parse_address(url)
+
+
+async def test_a_unix_socket_left_behind_is_taken_over_and_a_served_one_is_not(tmp_path: Path) -> None:
+    url = f"unix://{tmp_path}/api"
+    (first,) = await listen(url)
+    with pytest.raises(OSError):
+        await listen(url)
+    await first.aclose()
+    assert (tmp_path / "api").exists()
+    (second,) = await listen(url)
+    assert address_of(second) == url
+    await (await dial_stream(url)).aclose()
+    await second.aclose()
