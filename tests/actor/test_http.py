@@ -194,6 +194,20 @@ async def test_a_body_beyond_the_limit_is_413_before_it_is_all_read(announced: b
         await stream.aclose()
 
 
+async def test_a_refusal_before_the_body_leaves_the_connection_usable() -> None:
+    async with served() as (_, client):
+        stream = await trio.open_tcp_stream("127.0.0.1", client.base_url.port or 0)
+        for _ in range(3):
+            head = f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{}}"
+            await stream.send_all(head.encode())
+            answer = b""
+            with trio.fail_after(5):
+                while b'"code":403}' not in answer:
+                    answer += await stream.receive_some()
+            assert answer.startswith(b"HTTP/1.1 403")
+        await stream.aclose()
+
+
 async def test_unknown_fields_are_warned_about() -> None:
     async with served() as (_, client):
         answer = await client.post(MAPS, json={**config_map("a"), "nope": 1})

@@ -13,6 +13,7 @@ import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import trio
 from quart import Response
 from quart import request as current
 from quart_trio import QuartTrio
@@ -24,7 +25,7 @@ from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.access import Access, Authenticator, Certificate
 from sim.wire.http.body import BODY_MAX, BadBody, json_text
 from sim.wire.http.documents import NO_PAGE, Document, Documents
-from sim.wire.http.gateway import Gateway, OutsideWatch
+from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch
 from sim.wire.http.negotiation import Form, NotAcceptable
 from sim.wire.http.options import BadOption, check_options
 from sim.wire.http.rendering import Answer, EventWriter, View
@@ -69,10 +70,13 @@ class Front:
         """The whole life of the current request."""
         header = current.headers.get("Accept", "")
         try:
-            return await self._answer(header)
+            response = await self._answer(header)
         except Refused as refused:
             form = negotiation.error_form(self._names, header)
-            return self._response(rendering.failure(self._names, form, refused.body))
+            response = self._response(rendering.failure(self._names, form, refused.body))
+        if not await _drained(response):
+            response.headers["Connection"] = "close"
+        return response
 
     async def _answer(self, header: str) -> Response:
         raw_path = current.scope["raw_path"].decode("latin1")
@@ -172,7 +176,7 @@ class Front:
         body = None
         content = current.headers.get("Content-Type", "")
         if target.verb in WRITES:
-            body = json_text(names, target, content, await self._body())
+            body = json_text(names, target, content, await _read())
         check_options(names, target, content, options, body)
         asked = Request(
             verb=target.verb,
@@ -192,17 +196,6 @@ class Front:
         if watch is not None:
             return self._stream(EventWriter(view), watch)
         return self._response(rendering.render(view, reply))
-
-    async def _body(self) -> bytes:
-        """The body, up to the limit."""
-        if (current.content_length or 0) > BODY_MAX:
-            raise Refused(status.too_large())
-        found = bytearray()
-        async for chunk in current.body:
-            found += chunk
-            if len(found) > BODY_MAX:
-                raise Refused(status.too_large())
-        return bytes(found)
 
     def _stream(self, writer: EventWriter, watch: OutsideWatch) -> Response:
         async def lines() -> AsyncIterator[bytes]:
@@ -234,6 +227,32 @@ class Front:
         # An identifier of the answer only: a running number in the form of a UUID.
         response.headers["Audit-Id"] = f"00000000-0000-4000-8000-{self._served:012x}"
         response.headers["Cache-Control"] = "no-cache, private"
+
+
+async def _read() -> bytes:
+    """The body, up to the limit."""
+    if (current.content_length or 0) > BODY_MAX:
+        raise Refused(status.too_large())
+    found = bytearray()
+    with trio.move_on_after(REQUEST_TIMEOUT_S) as scope:
+        async for chunk in current.body:
+            found += chunk
+            if len(found) > BODY_MAX:
+                raise Refused(status.too_large())
+    if scope.cancelled_caught:
+        raise Refused(status.timeout("request did not complete within the allotted timeout"))
+    return bytes(found)
+
+
+async def _drained(response: Response) -> bool:
+    """Read what a refusal left of the body, so that the connection can go on; False if it cannot."""
+    if response.status_code in (413, 504):
+        return False
+    try:
+        await _read()
+    except Refused:
+        return False
+    return True
 
 
 def make_app(front: Front) -> QuartTrio:

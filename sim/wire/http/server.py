@@ -27,6 +27,7 @@ from sim.wire.http.app import PEER
 
 HANDSHAKE_S = 10
 GRACE_S = 2
+LAST_SEND_S = 5  # for a client that does not read
 _App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
@@ -52,7 +53,7 @@ class _Connection:
         async def last_shielded(message: Any) -> None:
             # quart-trio cancels its nursery in the midst of the last send; hypercorn then forgets keep-alive
             if message["type"] == "http.response.body" and not message.get("more_body", False):
-                with trio.CancelScope(shield=True):
+                with trio.move_on_after(LAST_SEND_S, shield=True):
                     await send(message)
             else:
                 await send(message)
