@@ -324,6 +324,7 @@ class Kernel:
             await self._yield()
             return
         busy = self._starting or self._ready or self._late or self.gate.waiting
+        busy = busy or self.gate.replaying_at(self.steps)  # the slice ended just before a journalled operation
         if busy or (self._heap and self._heap[0][0] <= limit_us):
             await self._yield()
             return
