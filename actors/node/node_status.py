@@ -74,8 +74,14 @@ def allocatable_of(capacity: Mapping[str, str], options: NodeAgentOptions) -> di
         if signal and not options.experimental_allocatable_ignore_eviction:
             nano -= threshold_value(options.eviction_hard.get(signal, "0"), text) * 1_000_000_000
         changed = nano != quantity_nano(text)
-        result[resource] = format_quantity_nano(max(0, nano), quantity_style(text)) if changed else text
+        left = format_quantity_nano(max(0, nano), quantity_style(text)) if changed else text
+        result[resource] = _stored(left)
     return result
+
+
+def _stored(text: str) -> str:
+    """As the API gives it back (its defaults round resource lists): another text would look like a change."""
+    return format_quantity_milli(quantity_milli(text), quantity_style(text))
 
 
 def threshold_value(threshold: str, capacity: str) -> int:
@@ -87,7 +93,7 @@ def threshold_value(threshold: str, capacity: str) -> int:
 
 
 def capacity_of(spec: NodeSpec, options: NodeAgentOptions) -> dict[str, str]:
-    capacity = dict(spec.capacity)
+    capacity = {resource: _stored(text) for resource, text in spec.capacity.items()}
     pods = options.max_pods
     if options.pods_per_core:
         pods = min(pods, options.pods_per_core * quantity_milli(capacity.get("cpu", "0")) // 1000)
