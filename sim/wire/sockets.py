@@ -177,8 +177,12 @@ async def listen(url: str) -> list[trio.SocketListener]:
         return list(await trio.open_tcp_listeners(parts.port, host=parts.hostname))
     await _remove_abandoned(trio.Path(parts.path))
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    await sock.bind(parts.path)
-    sock.listen(1024)
+    try:
+        await sock.bind(parts.path)
+        sock.listen(1024)
+    except OSError:
+        sock.close()
+        raise
     return [trio.SocketListener(sock)]
 
 
