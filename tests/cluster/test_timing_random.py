@@ -6,6 +6,7 @@ and what came before has settled.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from statistics import fmean
 
@@ -27,9 +28,10 @@ def quantile(sample: list[float], share: float) -> float:
 async def found_dead_after(seed: int, count: int) -> list[float]:
     """Seconds from a node's death to Ready=Unknown, one node of ten after the other."""
     draw = Random(seed)
-    plan = ClusterPlan(
-        nodes=plain_nodes(10), controller_manager=ONE_LOOP, scheduler=ComponentPlan(0), boot_us=BOOT_US
-    )
+    # A report of status makes the lease before it count once more, so a node that dies just after is found 5 s later
+    # (quirk kept in nodelifecycle_decide).  The case speaks of leases only.
+    nodes = tuple(replace(node, flags={"node-status-report-frequency": "20m"}) for node in plain_nodes(10))
+    plan = ClusterPlan(nodes=nodes, controller_manager=ONE_LOOP, scheduler=ComponentPlan(0), boot_us=BOOT_US)
     took = []
     async with Cluster(plan, seed=seed) as cluster:
         seen = Seen(cluster.names)
