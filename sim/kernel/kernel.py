@@ -323,6 +323,7 @@ class Kernel:
             self._todo = max(0, self._todo - done) if done else 0
             await self._yield()
             return
+        limit_us = self._limit_us()  # the goal or the rate may have been set while tasks ran
         busy = self._starting or self._ready or self._late or self.gate.waiting
         busy = busy or self.gate.replaying_at(self.steps)  # the slice ended just before a journalled operation
         if busy or (self._heap and self._heap[0][0] <= limit_us):
