@@ -218,6 +218,8 @@ class ChannelWatch:
         while self._waiting < BACKLOG_MAX and (batch := source.take(LAZY_MAX)):
             self._waiting += len(batch)
             self._push(batch)
+            if len(batch) < LAZY_MAX:
+                break  # fewer than asked for: no more for now
         if source.ended and self._waiting < BACKLOG_MAX:
             self._over = True
             self._push([])

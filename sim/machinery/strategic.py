@@ -24,6 +24,7 @@ RETAIN_KEYS = "$retainKeys"
 ORDER_PREFIX = "$setElementOrder/"
 DELETE_PREFIX = "$deleteFromPrimitiveList/"
 _RETAIN_KEYS_ERROR = "invalid patch format of retainKeys"
+_ABSENT: Json = object()
 
 
 def strategic_merge(node: SchemaNode, original: Obj, patch: Json) -> Obj:
@@ -51,6 +52,34 @@ def _merge_map(node: SchemaNode | None, original: Obj | None, patch: Obj) -> Obj
         if directive == "delete":
             return {}
         raise _bad_patch_type(directive, patch)
+    for name in patch:
+        if name.startswith("$"):
+            return _merge_directed(node, original, patch)
+    if not original:
+        return {k: _without_nulls(v) for k, v in patch.items() if v is not None}
+    out = dict(original)
+    same = True
+    for key, value in patch.items():
+        old = out.get(key, _ABSENT)
+        if value is None:
+            same = out.pop(key, _ABSENT) is _ABSENT and same
+            continue
+        if old is _ABSENT:
+            new = _without_nulls(value)
+        elif type(value) is type(old) and type(value) in (dict, list):
+            new = _merge_value(_below(node, key), old, value, False)
+        else:
+            new = value
+            if new == old and type(new) is type(old):
+                continue
+        if new is not old:
+            out[key] = new
+            same = False
+    return original if same else out
+
+
+def _merge_directed(node: SchemaNode | None, original: Obj | None, patch: Obj) -> Obj:
+    """As `_merge_map`, for a patch with directives about its own fields."""
     out = dict(original or {})
     if RETAIN_KEYS in patch:
         _retain_keys(out, patch)
@@ -101,11 +130,22 @@ def _kind(value: Json) -> str:
 
 def _without_nulls(value: Json) -> Json:
     """A value new to the document: nulls in it delete nothing and say nothing."""
+    if not _has_null(value):
+        return value
     if isinstance(value, dict):
         return {k: _without_nulls(v) for k, v in value.items() if v is not None}
     if isinstance(value, list):
         return [_without_nulls(v) for v in value]
     return value
+
+
+def _has_null(value: Json) -> bool:
+    """Whether there is a null in any map within a value (as an item of a list it stays)."""
+    if isinstance(value, dict):
+        return any(v is None or (type(v) in (dict, list) and _has_null(v)) for v in value.values())
+    if isinstance(value, list):
+        return any(type(v) in (dict, list) and _has_null(v) for v in value)
+    return False
 
 
 def _retain_keys(out: Obj, patch: Obj) -> None:
@@ -194,13 +234,18 @@ def _merge_list(node: SchemaNode | None, old: list[Json], patch: list[Json], del
     old, patch = _apply_directives(old, patch, key)
     merged = list(old)
     items = node.items if node is not None else None
+    places: dict[Json, int] = {}
+    for at, item in enumerate(merged):
+        if key in item:  # one without is refused below
+            places.setdefault(_name(item, key), at)
     for item in patch:
-        value = _merge_value_of(item, key)
-        at = next((i for i, v in enumerate(merged) if key in v and v[key] == value), None)
-        if at is None:
+        name = _name(item, key)
+        known = places.get(name)
+        if known is None:
+            places[name] = len(merged)
             merged.append(item)
         else:
-            merged[at] = _merge_map(items, merged[at], item)
+            merged[known] = _merge_map(items, merged[known], item)
     return _ordered(merged, patch, old, key)
 
 
@@ -233,22 +278,37 @@ def _apply_directives(old: list[Json], patch: list[Json], key: str) -> tuple[lis
     return (plain, []) if replace else (old, plain)
 
 
+def _name(item: Json, key: str) -> Json:
+    """What tells an item from others: its merge key or itself, as something that can be looked up."""
+    value = _merge_value_of(item, key) if key else item
+    return ("", go_print(value)) if isinstance(value, dict | list) else value
+
+
+def _places(items: list[Json], key: str) -> dict[Json, int]:
+    """Name of each item to where it stands first."""
+    places: dict[Json, int] = {}
+    for at, item in enumerate(items):
+        places.setdefault(_name(item, key), at)
+    return places
+
+
 def _ordered(merged: list[Json], wanted: list[Json], server: list[Json], key: str) -> list[Json]:
     """Items of the patch in its order, items only the server has in its order, interleaved by the server's order."""
-    if key:
-        for item in (*merged, *wanted, *server):
-            _merge_value_of(item, key)
-
-    def index(items: list[Json], item: Json) -> int:
-        return next((i for i, v in enumerate(items) if _match(v, item, key)), -1)
-
-    mine = sorted((v for v in merged if index(wanted, v) >= 0), key=lambda v: index(wanted, v))
-    theirs = sorted((v for v in merged if index(wanted, v) < 0), key=lambda v: index(server, v))
+    named = [(_name(item, key), item) for item in merged]
+    first, before = _places(wanted, key), _places(server, key)
+    mine = sorted((pair for pair in named if pair[0] in first), key=lambda pair: first[pair[0]])
+    theirs = sorted(
+        (pair for pair in named if pair[0] not in first), key=lambda pair: before.get(pair[0], -1)
+    )
     out: list[Json] = []
-    while mine and theirs:
-        left, right = index(server, theirs[0]), index(server, mine[0])
-        out.append((theirs if 0 <= left < right else mine).pop(0))
-    return out + mine + theirs
+    at = 0
+    for name, item in mine:
+        right = before.get(name, -1)
+        while at < len(theirs) and 0 <= before.get(theirs[at][0], -1) < right:
+            out.append(theirs[at][1])
+            at += 1
+        out.append(item)
+    return out + [item for _, item in theirs[at:]]
 
 
 # --- types of the result ----------------------------------------------------------------------------------
