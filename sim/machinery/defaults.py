@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from sim.machinery.scheme import Resource
-from sim.units import NANO_PER_MILLI, format_quantity_milli, quantity_milli, quantity_nano, quantity_style
+from sim.units import format_quantity_milli, quantity_milli, quantity_style
 
 Obj = dict[str, Any]
 Fn = Callable[[Any], Any]
@@ -121,21 +121,19 @@ def _lifecycle(lifecycle: Obj) -> Obj:
 
 
 def _env(env: Obj) -> Obj:
-    def value_from(source: Obj) -> Obj:
-        return _in(source, "fieldRef", lambda ref: _fill(ref, {"apiVersion": "v1"}))
-
-    return _in(env, "valueFrom", value_from)
+    return _in(env, "valueFrom", _field_file)
 
 
 def _amounts(amounts: Obj) -> Obj:
-    """Quantities finer than a milli unit are rounded up."""
+    """Quantities in their canonical text, what is finer than a milli unit rounded up."""
     rounded = {}
     for name, text in amounts.items():
         try:
-            if quantity_nano(text) % NANO_PER_MILLI:
-                rounded[name] = format_quantity_milli(quantity_milli(text), quantity_style(text))
+            canonical = format_quantity_milli(quantity_milli(text), quantity_style(text))
         except ValueError:
             continue  # left to validation, which words the refusal
+        if canonical != text:
+            rounded[name] = canonical
     return {**amounts, **rounded} if rounded else amounts
 
 
@@ -183,6 +181,8 @@ _VOLUMES: dict[str, Mapping[str, Any]] = {
 
 
 def _field_file(item: Obj) -> Obj:
+    """Of an environment variable as of a file: which field of the pod it shows."""
+    item = _in(item, "resourceFieldRef", lambda ref: _present(ref, {"divisor": "0"}))
     return _in(item, "fieldRef", lambda ref: _fill(ref, {"apiVersion": "v1"}))
 
 
@@ -240,6 +240,7 @@ def _template_spec(spec: Obj) -> Obj:
             spec = {**spec, "serviceAccount": account}
     for field in ("containers", "initContainers", "ephemeralContainers"):
         spec = _in(spec, field, _containers)
+    spec = _in(spec, "overhead", _amounts)
     if spec.get("hostNetwork"):
         for field in ("containers", "initContainers"):
             spec = _all(spec, field, _host_ports)
@@ -273,19 +274,75 @@ _templates = _Memo(_template)
 
 
 def _claim_spec(spec: Obj) -> Obj:
-    return _present(_fill(spec, {"volumeMode": "Filesystem"}), {"resources": {}})
+    spec = _present(_fill(spec, {"volumeMode": "Filesystem"}), {"resources": {}})
+    return _in(spec, "resources", _resources)
+
+
+def _claim_status(status: Obj) -> Obj:
+    status = _in(_fill(status, {"phase": "Pending"}), "capacity", _amounts)
+    return _conditions(_in(status, "allocatedResources", _amounts), _PROBED)
 
 
 def _claim(claim: Obj) -> Obj:
     claim = _in(_present(claim, {"spec": {}, "status": {}}), "spec", _claim_spec)
-    return _in(claim, "status", lambda status: _fill(status, {"phase": "Pending"}))
+    return _in(claim, "status", _claim_status)
+
+
+# --- status -----------------------------------------------------------------------------------------------
+
+# Members of conditions and container statuses that the encoding writes even when nothing is known.
+_CHANGED: Mapping[str, Any] = {"lastTransitionTime": None}
+_PROBED: Mapping[str, Any] = {"lastProbeTime": None, "lastTransitionTime": None}
+_UPDATED: Mapping[str, Any] = {"lastUpdateTime": None, "lastTransitionTime": None}
+_BEATEN: Mapping[str, Any] = {"lastHeartbeatTime": None, "lastTransitionTime": None}
+_CONTAINER_STATUS: Mapping[str, Any] = {
+    "state": {},
+    "lastState": {},
+    "ready": False,
+    "restartCount": 0,
+    "image": "",
+    "imageID": "",
+}
+
+
+def _whole(items: list[Obj], members: Mapping[str, Any]) -> list[Obj]:
+    """Members that every item shows; the list itself where each has them all.  Hot: every status write comes here."""
+    for item in items:
+        for name in members:
+            if name not in item:
+                return [{**members, **each} for each in items]
+    return items
+
+
+def _conditions(status: Obj, members: Mapping[str, Any]) -> Obj:
+    conditions = status.get("conditions")
+    if not conditions:
+        return status
+    whole = _whole(conditions, members)
+    return status if whole is conditions else {**status, "conditions": whole}
+
+
+def _pod_status(status: Obj) -> Obj:
+    status = _conditions(status, _PROBED)
+    for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        items = status.get(field)
+        if items and (whole := _whole(items, _CONTAINER_STATUS)) is not items:
+            status = {**status, field: whole}
+    address = status.get("podIP")
+    if address and not status.get("podIPs"):
+        status = {**status, "podIPs": [{"ip": address}]}
+    return status
+
+
+def _conditioned(obj: Obj, members: Mapping[str, Any] = _CHANGED) -> Obj:
+    return _in(obj, "status", lambda status: _conditions(status, members))
 
 
 # --- kinds ------------------------------------------------------------------------------------------------
 
 
 def _pod(pod: Obj) -> Obj:
-    return _in(_present(pod, {"status": {}}), "spec", _pod_specs)
+    return _in(_in(_present(pod, {"status": {}}), "status", _pod_status), "spec", _pod_specs)
 
 
 def _rolling(spec: Obj, field: str, defaults: Mapping[str, Any]) -> Obj:
@@ -305,17 +362,31 @@ def _deployment(obj: Obj) -> Obj:
             _rolling(value, "strategy", {"maxUnavailable": "25%", "maxSurge": "25%"}), "template", _templates
         )
 
-    return _in(_present(obj, {"status": {}}), "spec", spec)
+    return _conditioned(_in(_present(obj, {"spec": {}, "status": {}}), "spec", spec), _UPDATED)
 
 
 def _replica_set(obj: Obj) -> Obj:
+    obj = _present(obj, {"spec": {}})
+    obj = _in(obj, "spec", lambda spec: _in(_fill(spec, {"replicas": 1}), "template", _templates))
+    return _counters(obj, "replicas")
+
+
+def _replication_controller(obj: Obj) -> Obj:
+    obj = _present(obj, {"spec": {}})
+    labels = ((obj["spec"].get("template") or {}).get("metadata") or {}).get("labels")
+    if labels:  # both come from the template
+        obj = _in(obj, "spec", lambda spec: spec if spec.get("selector") else {**spec, "selector": labels})
+        obj = _in(
+            obj, "metadata", lambda given: given if given.get("labels") else {**given, "labels": labels}
+        )
     obj = _in(obj, "spec", lambda spec: _in(_fill(spec, {"replicas": 1}), "template", _templates))
     return _counters(obj, "replicas")
 
 
 def _counters(obj: Obj, *names: str) -> Obj:
     zeros = dict.fromkeys(names, 0)
-    return _in(_present(obj, {"status": {}}), "status", lambda status: _present(status, zeros))
+    obj = _in(_present(obj, {"status": {}}), "status", lambda status: _present(status, zeros))
+    return _conditioned(obj)
 
 
 def _daemon_set(obj: Obj) -> Obj:
@@ -325,7 +396,7 @@ def _daemon_set(obj: Obj) -> Obj:
             _rolling(value, "updateStrategy", {"maxUnavailable": 1, "maxSurge": 0}), "template", _templates
         )
 
-    obj = _in(obj, "spec", spec)
+    obj = _in(_present(obj, {"spec": {}}), "spec", spec)
     return _counters(
         obj, "currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"
     )
@@ -349,7 +420,7 @@ def _stateful_set(obj: Obj) -> Obj:
         value = _all(_present(value, {"serviceName": ""}), "volumeClaimTemplates", template)
         return _in(value, "template", _templates)
 
-    return _counters(_in(obj, "spec", spec), "replicas", "availableReplicas")
+    return _counters(_in(_present(obj, {"spec": {}}), "spec", spec), "replicas", "availableReplicas")
 
 
 def _service(obj: Obj) -> Obj:
@@ -360,6 +431,8 @@ def _service(obj: Obj) -> Obj:
 
     def spec(value: Obj) -> Obj:
         value = _fill(value, {"sessionAffinity": "None", "type": "ClusterIP"})
+        if value["sessionAffinity"] == "None" and "sessionAffinityConfig" in value:
+            value = {key: part for key, part in value.items() if key != "sessionAffinityConfig"}
         if value["sessionAffinity"] == "ClientIP":
             affinity = {"clientIP": {"timeoutSeconds": 10800}}
             value = _fill(value, {"sessionAffinityConfig": affinity})
@@ -394,7 +467,8 @@ def _endpoint_slice(obj: Obj) -> Obj:
 
 
 def _namespace(obj: Obj) -> Obj:
-    return _in(_present(obj, {"spec": {}, "status": {}}), "status", lambda s: _fill(s, {"phase": "Active"}))
+    obj = _in(_present(obj, {"spec": {}, "status": {}}), "status", lambda s: _fill(s, {"phase": "Active"}))
+    return _conditioned(obj)
 
 
 _NODE_INFO = (
@@ -411,12 +485,16 @@ _NODE_INFO = (
 )
 
 
+_node_amounts = _Memo(_amounts)
+
+
 def _node(obj: Obj) -> Obj:
     def status(value: Obj) -> Obj:
+        value = _conditions(_in(value, "capacity", _node_amounts), _BEATEN)
         if value.get("capacity") and not value.get("allocatable"):
             value = {**value, "allocatable": value["capacity"]}
         return _present(
-            value,
+            _in(value, "allocatable", _node_amounts),
             {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": dict.fromkeys(_NODE_INFO, "")},
         )
 
@@ -447,6 +525,7 @@ _KINDS: dict[tuple[str, str], Fn] = {
     ("", "Endpoints"): _endpoints,
     ("", "Event"): _core_event,
     ("events", "Event"): _newer_event,
+    ("", "ReplicationController"): _replication_controller,
     ("", "Secret"): lambda obj: _fill(obj, {"type": "Opaque"}),
     ("", "PersistentVolumeClaim"): _claim,
     ("apps", "Deployment"): _deployment,

@@ -25,6 +25,7 @@ PrepareUpdate = Callable[[Obj, Obj, Names], Obj]
 # Fields of a status that upstream writes even when zero.
 _ZERO_STATUS: dict[str, Obj] = {
     "replicasets": {"replicas": 0},
+    "replicationcontrollers": {"replicas": 0},
     "statefulsets": {"replicas": 0, "availableReplicas": 0},
     "daemonsets": {
         "currentNumberScheduled": 0,
@@ -146,10 +147,11 @@ def _namespace_create(obj: Obj, names: Names) -> Obj:
     finalizers = spec.get("finalizers") or []
     if names.finalizer_namespace not in finalizers:
         finalizers = [*finalizers, names.finalizer_namespace]
-    return _namespace_label({**obj, "spec": {**spec, "finalizers": finalizers}}, names)
+    return namespace_label({**obj, "spec": {**spec, "finalizers": finalizers}}, names)
 
 
-def _namespace_label(obj: Obj, names: Names) -> Obj:
+def namespace_label(obj: Obj, names: Names) -> Obj:
+    """The label with the namespace's own name, which nobody can take away."""
     metadata = obj["metadata"]
     name, labels = metadata.get("name", ""), metadata.get("labels") or EMPTY
     if not name or labels.get(names.label_metadata_name) == name:
@@ -158,14 +160,14 @@ def _namespace_label(obj: Obj, names: Names) -> Obj:
 
 
 def _namespace_update(new: Obj, old: Obj, names: Names) -> Obj:
-    return with_field(_namespace_label(new, names), "spec", old.get("spec"))
+    return with_field(namespace_label(new, names), "spec", old.get("spec"))
 
 
 def for_finalize(new: Obj, old: Obj, names: Names) -> Obj:
     """Prepare a write to /finalize of a namespace: the only one that changes spec.finalizers."""
     finalizers = (new.get("spec") or EMPTY).get("finalizers")
     spec = {"finalizers": finalizers} if finalizers else EMPTY
-    return {**_namespace_label(new, names), "spec": spec, "status": old.get("status")}
+    return {**namespace_label(new, names), "spec": spec, "status": old.get("status")}
 
 
 def _deployment_status(new: Obj, old: Obj, _: Names) -> Obj:

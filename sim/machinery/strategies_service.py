@@ -11,15 +11,19 @@ Differs  what is taken is read from the Services themselves, not from a bitmap k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from sim.machinery.api import Obj
 from sim.machinery.scheme import Resource
-from sim.machinery.store import Answer, Op, Page, Range
+from sim.machinery.store import Answer, Item, Op, Page, Range
+from sim.machinery.validation.errors import Errors, invalid
+from sim.machinery.validation.network import cluster_ip_errors
 
 NODE_PORT_LOW, NODE_PORT_HIGH = 30000, 32767
+FAMILY = "IPv4"  # the cluster's only one
 NEEDS_NODE_PORT = ("NodePort", "LoadBalancer")
 
 
@@ -32,84 +36,226 @@ class ServiceRefusal(Exception):
         self.full = full
 
 
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """What Services are given from.  lax: a dry run, which takes nothing and so refuses nothing as taken."""
+
+    cidr: str
+    bits: Callable[[int], int]
+    lax: bool = False
+
+
 def prepare_service(
-    resource: Resource, obj: Obj, old: Obj | None, cidr: str, bits: Callable[[int], int]
+    resource: Resource, obj: Obj, old: Obj | None, ranges: Ranges
 ) -> Generator[Op, Answer, Obj]:
-    """The Service with everything allocated that its type needs."""
-    spec = dict(obj.get("spec") or {})
+    """The Service with everything allocated that its type needs, and without what a change of type ends."""
+    spec: Obj = dict(obj.get("spec") or {})
     before: Obj = (old or {}).get("spec") or {}
-    kind = spec.get("type", "ClusterIP")
     if old is not None:
-        _keep(spec, before, kind)
-    if kind == "ExternalName":
-        for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-            spec.pop(field, None)
-        return {**obj, "spec": spec}
-    wanted = spec.get("clusterIP") or next(iter(spec.get("clusterIPs") or ()), "")
-    if wanted != "None":
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
-        spec.setdefault("ipFamilies", ["IPv4"])
-    else:
-        selects = bool(spec.get("selector"))
-        spec.setdefault("ipFamilyPolicy", "SingleStack" if selects else "RequireDualStack")
-        spec.setdefault("ipFamilies", ["IPv4"] if selects else ["IPv4", "IPv6"])
-    needs_ip = wanted != "None" and (not wanted or wanted != before.get("clusterIP"))
-    needs_port = kind in NEEDS_NODE_PORT and any(
-        port.get("nodePort", 0) not in _ports_of(before) or not port.get("nodePort")
-        for port in spec.get("ports") or ()
-    )
-    ips: dict[str, None] = {}
-    ports: dict[int, None] = {}
-    if needs_ip or needs_port:
+        _keep_allocated(spec, before)
+    _sync_addresses(spec, before)
+    if _needs_ip(spec):
+        _families(spec, before)
+    wanted = next(iter(spec.get("clusterIPs") or ()), "")
+    # A changed address is refused by validation, so it is not looked for here.
+    asks_ip = _needs_ip(spec) and wanted != "None" and not _has_ip(before)
+    asks_ports = _asks_ports(spec, before)
+    taken = _Taken()
+    if asks_ip or asks_ports:
         page = yield Range(resource.prefix)
         assert isinstance(page, Page)
-        mine = obj["metadata"].get("uid")
-        for item in page.items:
-            if item.obj["metadata"].get("uid") != mine:
-                other = item.obj.get("spec") or {}
-                ips.update(dict.fromkeys(other.get("clusterIPs") or ()))
-                ports.update(_ports_of(other))
-    if needs_ip:
-        wanted = _take_ip(wanted, ips, cidr, bits)
-    spec["clusterIP"], spec["clusterIPs"] = wanted, [wanted]
-    if needs_port:
-        spec["ports"] = _take_ports(spec.get("ports") or [], ports, bits)
+        if not ranges.lax:
+            taken = _taken(page.items, obj["metadata"].get("uid"))
+    if asks_ip:
+        wanted = _take_ip(wanted, taken.ips, ranges)
+        spec["clusterIP"], spec["clusterIPs"] = wanted, [wanted]
+    if asks_ports:
+        _take_ports(spec, before, taken.ports, ranges)
+        _take_check_port(spec, before, taken.ports, ranges)
+    if old is None:
+        return {**obj, "spec": spec}
+    _drop_by_type(spec, before)
+    if before.get("type") == "LoadBalancer" != spec.get("type"):
+        return {**obj, "spec": spec, "status": {"loadBalancer": {}}}
     return {**obj, "spec": spec}
 
 
-def _keep(spec: Obj, before: Obj, kind: str) -> None:
-    """An update that leaves allocated fields empty keeps what there was; a change of type clears it."""
-    was = before.get("type", "ClusterIP")
-    if kind != "ExternalName" and was != "ExternalName":
-        for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-            if not spec.get(field) and field in before:
-                spec[field] = before[field]
-    if kind in NEEDS_NODE_PORT and was in NEEDS_NODE_PORT:
-        known = {port.get("name", ""): port.get("nodePort") for port in before.get("ports") or ()}
-        spec["ports"] = [
-            {**port, "nodePort": known[port.get("name", "")]}
-            if not port.get("nodePort") and known.get(port.get("name", ""))
-            else port
-            for port in spec.get("ports") or ()
+# --- what the type needs ----------------------------------------------------------------------------------
+
+
+def _needs_ip(spec: Obj) -> bool:
+    return spec.get("type", "ClusterIP") in ("ClusterIP", *NEEDS_NODE_PORT)
+
+
+def _has_ip(before: Obj) -> bool:
+    return bool(before) and _needs_ip(before) and bool(before.get("clusterIPs"))
+
+
+def _needs_ports(spec: Obj) -> bool:
+    return spec.get("type") in NEEDS_NODE_PORT
+
+
+def _needs_check_port(spec: Obj) -> bool:
+    return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+
+
+def _asks_ports(spec: Obj, before: Obj) -> bool:
+    if not _needs_ports(spec):
+        return False
+    had = _ports_of(before)
+    if any(
+        port.get("nodePort", 0) not in had or not port.get("nodePort") for port in spec.get("ports") or ()
+    ):
+        return True
+    return _needs_check_port(spec) and spec.get("healthCheckNodePort", 0) != before.get("healthCheckNodePort")
+
+
+# --- what stays and what goes -----------------------------------------------------------------------------
+
+
+def _keep_allocated(spec: Obj, before: Obj) -> None:
+    """An update that leaves allocated fields empty keeps what there was (patchAllocatedValues)."""
+    if _needs_ip(before) and _needs_ip(spec):
+        if not spec.get("clusterIP") and before.get("clusterIP"):
+            spec["clusterIP"] = before["clusterIP"]
+        if not spec.get("clusterIPs") and spec.get("clusterIP") == before.get("clusterIP"):
+            spec["clusterIPs"] = before.get("clusterIPs") or []
+    if _needs_ports(before) and _needs_ports(spec):
+        known = {port.get("name", ""): port.get("nodePort", 0) for port in before.get("ports") or ()}
+        used = list(_ports_of(spec))
+        ports = []
+        for port in spec.get("ports") or ():
+            number = known.get(port.get("name", ""), 0)
+            if not port.get("nodePort") and number and number not in used:
+                used.append(number)
+                port = {**port, "nodePort": number}
+            ports.append(port)
+        spec["ports"] = ports
+    if _needs_check_port(before) and _needs_check_port(spec) and not spec.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = before.get("healthCheckNodePort", 0)
+
+
+def _sync_addresses(spec: Obj, before: Obj) -> None:
+    """clusterIP and clusterIPs follow each other where only one was given or changed (normalizeClusterIPs)."""
+    first, listed = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
+    if not before:
+        if first and not listed:
+            spec["clusterIPs"] = [first]
+        return
+    same_first, same_listed = first == before.get("clusterIP", ""), listed == (before.get("clusterIPs") or [])
+    if same_listed and not same_first:
+        spec["clusterIPs"] = [first] if first else []
+    elif same_first and not same_listed:
+        spec["clusterIP"] = listed[0] if listed else ""
+    for name in ("clusterIP", "clusterIPs"):
+        if name in spec and not spec[name]:
+            del spec[name]
+
+
+def _drop_by_type(spec: Obj, before: Obj) -> None:
+    """A change of type clears what it makes meaningless and the user left as it was (dropTypeDependentFields)."""
+
+    def drop(*names: str) -> None:
+        for name in names:
+            if name in spec and spec[name] == before.get(name):
+                del spec[name]
+
+    if _needs_ip(before) and not _needs_ip(spec):
+        if spec.get("clusterIPs") == before.get("clusterIPs"):
+            drop("clusterIP", "clusterIPs")
+        drop("ipFamilies", "ipFamilyPolicy")
+        drop("internalTrafficPolicy")
+    if _needs_ports(before) and not _needs_ports(spec):
+        if _ports_of(spec) == _ports_of(before):
+            spec["ports"] = [
+                {k: v for k, v in port.items() if k != "nodePort"} for port in spec.get("ports") or ()
+            ]
+        drop("externalTrafficPolicy")
+    if _needs_check_port(before) and not _needs_check_port(spec):
+        drop("healthCheckNodePort")
+    if before.get("type") == "LoadBalancer" != spec.get("type"):
+        drop("allocateLoadBalancerNodePorts", "loadBalancerClass")
+
+
+# --- addresses --------------------------------------------------------------------------------------------
+
+
+def _families(spec: Obj, before: Obj) -> None:
+    """Fill in families and their policy, on a cluster of one family (initIPFamilyFields)."""
+    headless = bool(spec.get("clusterIPs")) and spec["clusterIPs"][0] == "None"
+    if before and not spec.get("ipFamilies") and _needs_ip(before) and before.get("ipFamilies"):
+        spec["ipFamilies"] = before["ipFamilies"]
+    policy = spec.get("ipFamilyPolicy")
+    if policy is None:
+        policy = before.get("ipFamilyPolicy") if _needs_ip(before) else None
+    if policy is None:
+        policy = "RequireDualStack" if headless and not spec.get("selector") else "SingleStack"
+    spec["ipFamilyPolicy"] = policy
+    _refuse(cluster_ip_errors(spec))
+    many = "must be 'RequireDualStack' or 'PreferDualStack' when multiple {} are specified"
+    if policy == "SingleStack":
+        wrong = [
+            many.format(what)
+            for field, what in (("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families"))
+            if len(spec.get(field) or ()) > 1
         ]
-    elif was in NEEDS_NODE_PORT and kind not in NEEDS_NODE_PORT:
-        old_ports = _ports_of(before)
-        spec["ports"] = [
-            {k: v for k, v in port.items() if k != "nodePort"} if port.get("nodePort") in old_ports else port
-            for port in spec.get("ports") or ()
+        _refuse([invalid("spec.ipFamilyPolicy", policy, text) for text in wrong[:1]])
+    families = list(spec.get("ipFamilies") or ())
+    if headless and not spec.get("selector"):  # the one case where families need not be the cluster's
+        families = families or [FAMILY]
+        if policy != "SingleStack" and len(families) == 1:
+            families.append("IPv6" if families[0] == "IPv4" else "IPv4")
+        spec["ipFamilies"] = families
+        return
+    if not headless:
+        families += [
+            "IPv6" if ":" in address else "IPv4"
+            for address in (spec.get("clusterIPs") or ())[len(families) :]
         ]
-        if spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
-            spec.pop("externalTrafficPolicy", None)
+    errors = []
+    if policy == "RequireDualStack":
+        errors.append(
+            invalid("spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services")
+        )
+    for i, family in enumerate(families):
+        if family != FAMILY:
+            errors.append(invalid(f"spec.ipFamilies[{i}]", family, "not configured on this cluster"))
+    _refuse(errors)
+    spec["ipFamilies"] = families or [FAMILY]
+
+
+def _refuse(errors: Errors) -> None:
+    if errors:
+        raise ServiceRefusal([(error.reason, error.field, error.message) for error in errors])
 
 
 def _ports_of(spec: Obj) -> dict[int, None]:
     return {port["nodePort"]: None for port in spec.get("ports") or () if port.get("nodePort")}
 
 
-def _take_ip(wanted: str, taken: dict[str, None], cidr: str, bits: Callable[[int], int]) -> str:
-    network = IPv4Network(cidr)
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    ips: dict[str, None] = field(default_factory=dict)
+    ports: dict[int, None] = field(default_factory=dict)
+
+
+def _taken(items: Iterable[Item], mine: str | None) -> _Taken:
+    """What all Services but one hold."""
+    taken = _Taken()
+    for item in items:
+        if item.obj["metadata"].get("uid") != mine:
+            other = item.obj.get("spec") or {}
+            taken.ips.update(dict.fromkeys(other.get("clusterIPs") or ()))
+            taken.ports.update(_ports_of(other))
+            if other.get("healthCheckNodePort"):
+                taken.ports[other["healthCheckNodePort"]] = None
+    return taken
+
+
+def _take_ip(wanted: str, taken: dict[str, None], ranges: Ranges) -> str:
+    network = IPv4Network(ranges.cidr)
     if wanted:
-        text = _problem_of(wanted, taken, network, cidr)
+        text = "" if ranges.lax else _problem_of(wanted, taken, network, ranges.cidr)
         if text:
             full = f"Invalid value: {_shown([wanted])}: failed to allocate IP {wanted}: {text}"
             raise ServiceRefusal([("FieldValueInvalid", "spec.clusterIPs", full)])
@@ -119,7 +265,7 @@ def _take_ip(wanted: str, taken: dict[str, None], cidr: str, bits: Callable[[int
     # allocator.go: static addresses live below the offset, random ones start above it
     offset = 0 if size < 16 else min(max(16, size // 16), 256)
     for low, count in ((offset, size - offset), (0, offset)):
-        start = bits(32) % count if count else 0
+        start = ranges.bits(32) % count if count else 0
         for step in range(count):
             address = str(IPv4Address(first + low + (start + step) % count))
             if address not in taken:
@@ -141,30 +287,55 @@ def _problem_of(wanted: str, taken: dict[str, None], network: IPv4Network, cidr:
     return "provided IP is already allocated" if wanted in taken else ""
 
 
-def _take_ports(asked: list[Obj], taken: dict[int, None], bits: Callable[[int], int]) -> list[Obj]:
+def _take_ports(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) -> None:
+    """Node ports for every port that has none; one number serves several protocols of one port."""
+    allocates = spec.get("type") == "NodePort" or spec.get("allocateLoadBalancerNodePorts") is not False
+    had = _ports_of(before)
+    asked = {
+        port.get("port", 0): port["nodePort"]
+        for port in reversed(spec.get("ports") or ())
+        if port.get("nodePort")
+    }
     out = []
-    given: dict[tuple[int, int], int] = {}  # one number may serve several protocols of one port
-    causes = []
-    for index, port in enumerate(asked):
+    for index, port in enumerate(spec.get("ports") or ()):
         number = port.get("nodePort", 0)
-        if number:
-            text = ""
-            if not NODE_PORT_LOW <= number <= NODE_PORT_HIGH:
-                text = f"provided port is not in the valid range. The range of valid ports is {NODE_PORT_LOW}-{NODE_PORT_HIGH}"
-            elif number in taken:
-                text = "provided port is already allocated"
-            if text:
-                where = f"spec.ports[{index}].nodePort"
-                causes.append(("FieldValueInvalid", where, f"Invalid value: {number}: {text}"))
-            out.append(port)
-            continue
-        number = given.get((port.get("port", 0), 0), 0) or _free_port(taken, bits)
-        taken[number] = None
-        given[port.get("port", 0), 0] = number
-        out.append({**port, "nodePort": number})
-    if causes:
-        raise ServiceRefusal(causes)
-    return out
+        if number and number not in had and not ranges.lax:
+            _check_port(number, taken, f"spec.ports[{index}].nodePort")
+        if not number and allocates:
+            number = asked.get(port.get("port", 0), 0) or _free_port(
+                {**taken, **_ports_of(spec)}, ranges.bits
+            )
+            asked[port.get("port", 0)] = number
+            port = {**port, "nodePort": number}
+            taken[number] = None
+        out.append(port)
+    spec["ports"] = out
+
+
+def _check_port(number: int, taken: dict[int, None], where: str) -> None:
+    if not NODE_PORT_LOW <= number <= NODE_PORT_HIGH:
+        text = f"provided port is not in the valid range. The range of valid ports is {NODE_PORT_LOW}-{NODE_PORT_HIGH}"
+    elif number in taken:
+        text = "provided port is already allocated"
+    else:
+        return
+    raise ServiceRefusal([("FieldValueInvalid", where, f"Invalid value: {number}: {text}")])
+
+
+def _take_check_port(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) -> None:
+    if not _needs_check_port(spec) or _needs_check_port(before):
+        return
+    number = spec.get("healthCheckNodePort", 0)
+    if not number:
+        spec["healthCheckNodePort"] = _free_port({**taken, **_ports_of(spec)}, ranges.bits)
+    elif not ranges.lax:
+        try:
+            _check_port(number, taken, "")
+        except ServiceRefusal as refusal:  # Quirk: the client's mistake, and yet a 500
+            why = refusal.causes[0][2].partition(": ")[2].partition(": ")[2]
+            raise ServiceRefusal(
+                [], full=f"failed to allocate requested HealthCheck NodePort {number}: {why}"
+            ) from None
 
 
 def _free_port(taken: dict[int, None], bits: Callable[[int], int]) -> int:

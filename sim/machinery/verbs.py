@@ -34,13 +34,14 @@ from sim.machinery.strategies import (
     for_status,
     for_update,
     keep_system_fields,
+    namespace_label,
     strategy_of,
     with_metadata,
 )
-from sim.machinery.strategies_service import ServiceRefusal, prepare_service
+from sim.machinery.strategies_service import Ranges, ServiceRefusal, prepare_service
+from sim.machinery.verbs_body import Patched, conform, decode
 from sim.machinery.verbs_call import (
     Call,
-    Patched,
     Refusal,
     Steps,
     bad_request,
@@ -72,7 +73,7 @@ def create(call: Call) -> Steps:
     """POST to a collection."""
     if call.request.name or (call.resource.namespaced and not call.request.namespace):
         raise method_not_allowed()
-    return (yield from create_object(call, call.registry.rules.decode(call)))
+    return (yield from create_object(call, decode(call, call.resource)))
 
 
 def create_object(call: Call, obj: Obj) -> Steps:
@@ -92,7 +93,10 @@ def create_object(call: Call, obj: Obj) -> Steps:
         del metadata["resourceVersion"]
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(field, None)
+    _drop_repeated_owners(call, metadata)
     obj = registry.rules.defaults(resource, {**obj, "metadata": metadata})
+    if resource.plural == "namespaces":
+        obj = namespace_label(obj, names)
     record = ownership.on_create(resource.schema, obj, call.writer(), _reset(resource, call.subresource))
     obj = without_record(registry.rules.admit(call, obj, None))
     base = obj["metadata"].get("generateName", "")
@@ -119,6 +123,26 @@ def create_object(call: Call, obj: Obj) -> Steps:
             return Reply(201, item=item, warnings=tuple(call.warnings))
         existing = found((yield Get(key)))
     raise call.name_taken(name if fixed else base) if base else call.already_exists(name, existing)
+
+
+def _drop_repeated_owners(call: Call, metadata: Obj) -> None:
+    owners = metadata.get("ownerReferences")
+    if not owners or len(owners) == 1:
+        return
+    first: dict[str, Obj] = {}
+    repeated: dict[str, None] = {}
+    for owner in owners:
+        uid = owner.get("uid", "")
+        if first.setdefault(uid, owner) is not owner and first[uid] == owner:
+            repeated[uid] = None
+    if repeated:
+        call.warnings.append(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and "
+            "may reject such requests as early as 1.24; please fix your requests; "
+            f"duplicate UID(s) observed: {', '.join(repeated)}"
+        )
+        kept = [o for i, o in enumerate(owners) if o not in owners[:i]]
+        metadata["ownerReferences"] = kept
 
 
 _EMPTIED = ("labels", "annotations", "finalizers", "ownerReferences")
@@ -148,7 +172,8 @@ def _allocate(call: Call, obj: Obj, old: Obj | None) -> Generator[Op, Answer, Ob
     """Give a Service its addresses and ports."""
     registry = call.registry
     try:
-        return (yield from prepare_service(call.resource, obj, old, registry.service_cidr, registry.bits))
+        ranges = Ranges(registry.service_cidr, registry.bits, call.dry_run)
+        return (yield from prepare_service(call.resource, obj, old, ranges))
     except ServiceRefusal as refusal:
         if refusal.full:
             raise internal(refusal.full) from None
@@ -162,7 +187,7 @@ def update(call: Call) -> Steps:
     """PUT to a name, or to its /status."""
     if not call.request.name:
         raise method_not_allowed()
-    obj = call.registry.rules.decode(call)
+    obj = decode(call, call.resource)
     check_name(obj, call)
     metadata = obj["metadata"]
     revision, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
@@ -305,7 +330,7 @@ def patch(call: Call) -> Steps:
     kind = call.request.content_type.partition(";")[0].strip()
     if kind not in (names.media_json_patch, names.media_merge_patch, names.media_strategic_patch):
         raise _unsupported_patch(call)
-    body = _patch_body(call, kind)
+    body = patch_body(call, kind)
     strategic = kind == names.media_strategic_patch
 
     def change(item: Item) -> Obj:
@@ -326,7 +351,7 @@ def patch(call: Call) -> Steps:
         if call.unchecked:
             shown = partial(go_print, body) if strategic else partial(_document, item, out, body)
             wrong = restore_error(resource.schema, out) if strategic else ""
-            out = call.registry.rules.conform(call, out, Patched(shown, wrong, problems))
+            out = conform(call, resource, out, Patched(shown, wrong, problems))
         check_name(out, call)
         revision = out["metadata"].get("resourceVersion", "")
         parse_revision(revision)
@@ -337,7 +362,7 @@ def patch(call: Call) -> Steps:
     return (yield from update_object(call, change))
 
 
-def _patch_body(call: Call, kind: str) -> Json:
+def patch_body(call: Call, kind: str) -> Json:
     body = call.request.body
     if not isinstance(body, bytes | bytearray):
         return body

@@ -58,29 +58,17 @@ class Refusal(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Patched:
-    """What a refusal of a patched object needs: its text, what the converter says, the patch's own unknown fields."""
-
-    shown: Callable[[], str]
-    wrong: str
-    problems: list[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Rules:
     """The parts of the API machinery that a verb runs an object through.
 
     admit(call, obj, old) answers the object as admission changes it, or raises; check(call, obj, old) is
-    admission's last word; valid(call, obj, old) raises what validation finds; decode(call) answers the body as an
-    object and takes warnings down; conform(call, obj) does the same for what a patch from outside has made.
+    admission's last word; valid(call, obj, old) raises what validation finds.
     """
 
-    decode: Callable[[Call], Obj]
     defaults: Callable[[Resource, Obj], Obj]
     admit: Callable[[Call, Obj, Obj | None], Obj]
     valid: Callable[[Call, Obj, Obj | None], None]
     check: Callable[[Call, Obj | None, Obj | None], None]
-    conform: Callable[[Call, Obj, Patched], Obj]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +98,7 @@ class Call:
     options: Mapping[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     subresource: str = ""
-    managed_body: Json = None  # metadata.managedFields as the client sent it
+    recorded: str | None = None  # subresource that ownership is recorded under, where it is another
 
     @property
     def key(self) -> str:
@@ -126,7 +114,7 @@ class Call:
             manager=manager,
             api_version=self.resource.api_version,
             time_s=self.registry.wall_us() // SECOND,
-            subresource=self.subresource,
+            subresource=self.subresource if self.recorded is None else self.recorded,
         )
 
     @property
@@ -143,13 +131,6 @@ class Call:
         """The body as a JSON value; ValueError if the text is none."""
         body = self.request.body
         return parse(bytes(body).decode("utf-8", "replace")) if self.from_outside and body else body or None
-
-    def body_object(self) -> Obj:
-        """The body of a subresource whose type has no schema of its own here."""
-        try:
-            return any_of(self.body())
-        except ValueError as error:
-            raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
 
     # --- refusals -----------------------------------------------------------------------------------------
 

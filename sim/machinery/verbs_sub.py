@@ -19,11 +19,13 @@ from sim.machinery.selectors import from_selector
 from sim.machinery.status import too_many_requests
 from sim.machinery.store import Answer, Get, Item, Op, Page, Put, Range
 from sim.machinery.strategies import with_metadata
-from sim.machinery.verbs import TRIES_MAX, get, patch, update, update_object
+from sim.machinery.verbs import get, patch, update, update_object
+from sim.machinery.verbs_body import body_kind, decode
 from sim.machinery.verbs_call import Call, Refusal, Steps, any_of, bad_request, found, internal, written
 from sim.machinery.verbs_delete import DeleteOptions, delete_object
 from sim.machinery.verbs_scale import get_scale, write_scale
 
+BUDGET_TRIES_MAX = 20  # eviction.go: EvictionsRetry
 DISRUPTED_MAX = 2000  # eviction.go: MaxDisruptedPodSize
 STALE_RETRY_S = 10  # eviction.go: the controller has not seen the budget's newest generation
 
@@ -38,7 +40,7 @@ def _success(call: Call) -> Reply:
 
 def bind(call: Call) -> Steps:
     """POST pods/NAME/binding, or bindings with the pod's name inside."""
-    body = call.body_object()
+    body = decode(call, body_kind(call))
     metadata = any_of(body.get("metadata"))
     if not call.request.name:
         if not metadata.get("name"):
@@ -114,7 +116,7 @@ def _scheduled(call: Call, status: Obj) -> Obj:
 
 def evict(call: Call) -> Steps:
     """POST pods/NAME/eviction: a deletion that asks the pod's budget first."""
-    body = call.body_object()
+    body = decode(call, body_kind(call))
     if any_of(body.get("metadata")).get("name") != call.request.name:
         raise bad_request("name in URL does not match name in Eviction object")
     asked = any_of(body.get("deleteOptions"))
@@ -171,7 +173,7 @@ def _is_ready(pod: Obj) -> bool:
 
 def _spend(call: Call, pod: Obj, item: Item) -> Generator[Op, Answer, None]:
     """Take one disruption of the budget, or refuse the eviction."""
-    for _ in range(TRIES_MAX):
+    for _ in range(BUDGET_TRIES_MAX):
         status = item.obj.get("status") or {}
         healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
         if not _is_ready(pod) and healthy >= desired > 0:

@@ -51,7 +51,7 @@ def _service(obj: Obj, spec: Obj) -> Errors:
     errors += _ports(spec.get("ports") or ())
     errors += labels(spec.get("selector"), "spec.selector")
     errors += _affinity(spec)
-    errors += _cluster_ips(spec)
+    errors += cluster_ip_errors(spec)
     for i, address in enumerate(spec.get("externalIPs") or ()):
         at = f"spec.externalIPs[{i}]"
         problems = text.ip(address) + text.non_special_ip(address)
@@ -173,7 +173,7 @@ def _affinity(spec: Obj) -> Errors:
     return errors
 
 
-def _cluster_ips(spec: Obj) -> Errors:
+def cluster_ip_errors(spec: Obj) -> Errors:
     """clusterIPs, ipFamilies and ipFamilyPolicy against each other."""
     if spec.get("type") == "ExternalName":
         return []

@@ -89,12 +89,57 @@ def _always_running(spec: Obj, kind: str) -> Errors:
     return errors
 
 
+def _read_only_disks(spec: Obj) -> Errors:
+    """What several pods mount at once must be mounted read-only."""
+    if (spec.get("replicas") or 0) <= 1:
+        return []
+    volumes = ((spec.get("template") or {}).get("spec") or {}).get("volumes") or ()
+    detail = "must be true for replicated pods > 1; GCE PD can only be mounted on multiple machines if it is read-only"
+    return [
+        invalid(f"spec.template.spec.volumes[{i}].gcePersistentDisk.readOnly", False, detail)
+        for i, volume in enumerate(volumes)
+        if volume.get("gcePersistentDisk") and not volume["gcePersistentDisk"].get("readOnly")
+    ]
+
+
 def _set_template(spec: Obj) -> Errors:
     if not is_sound(spec.get("selector")):
         return [invalid("spec.selector", go_selector(spec["selector"]), "invalid label selector")]
     errors = _mismatch(spec)
     errors += template(spec.get("template") or {}, "spec.template")
-    return errors + _always_running(spec, "ReplicaSet")
+    return errors + _read_only_disks(spec) + _always_running(spec, "ReplicaSet")
+
+
+# --- ReplicationController --------------------------------------------------------------------------------
+
+
+def _controller_spec(spec: Obj) -> Errors:
+    errors = at_least_zero("spec.minReadySeconds", spec.get("minReadySeconds"))
+    selector, given = spec.get("selector"), spec.get("template")
+    if not selector:
+        errors.append(required("spec.selector"))
+    errors += at_least_zero("spec.replicas", spec.get("replicas"))
+    if given is None:
+        return [*errors, required("spec.template")]
+    found = (given.get("metadata") or {}).get("labels") or {}
+    if any(found.get(key) != value for key, value in (selector or {}).items()):
+        errors.append(invalid("spec.template.metadata.labels", go_map(found), _MISMATCH))
+    errors += template(given, "spec.template")
+    return errors + _read_only_disks(spec) + _always_running(spec, "ReplicationController")
+
+
+def create_controller(obj: Obj) -> Errors:
+    return object_meta(obj["metadata"], True, text.subdomain) + _controller_spec(_spec(obj))
+
+
+def update_controller(new: Obj, old: Obj) -> Errors:
+    if new["metadata"] is old["metadata"] and _spec(new) is _spec(old):
+        return []
+    return (
+        create_controller(new)
+        + object_meta_update(new["metadata"], old["metadata"])
+        + _controller_spec(_spec(new))
+    )
 
 
 # --- ReplicaSet -------------------------------------------------------------------------------------------
@@ -135,7 +180,9 @@ def _counters(status: Obj, keys: tuple[str, ...]) -> Errors:
 
 def _bounded(status: Obj, keys: tuple[str, ...], by: str, detail: str) -> Errors:
     bound = status.get(by, 0)
-    return [invalid(f"status.{key}", status.get(key, 0), detail) for key in keys if status.get(key, 0) > bound]
+    return [
+        invalid(f"status.{key}", status.get(key, 0), detail) for key in keys if status.get(key, 0) > bound
+    ]
 
 
 def status_replica_set(new: Obj, old: Obj) -> Errors:

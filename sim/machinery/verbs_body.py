@@ -1,0 +1,106 @@
+"""Bodies of requests as objects of the kind they must be.
+
+Turns the body of a POST or PUT, and what a patch has made of an object, into a well-typed object; takes down warnings,
+refuses what does not fit.  Objects of our own processes are good ones and pass as they are.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{create,update,patch}.go (decoding).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from sim.ident import Names
+from sim.machinery import fieldvalidation
+from sim.machinery.api import Json, Obj
+from sim.machinery.scheme import Resource
+from sim.machinery.status import invalid
+from sim.machinery.verbs_call import Call, Refusal, bad_request
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """What a refusal of a patched object needs: its text, what the converter says, the patch's own unknown fields."""
+
+    shown: Callable[[], str]
+    wrong: str
+    problems: list[str]
+
+
+@lru_cache(maxsize=64)
+def subresource_kind(names: Names, resource: Resource, subresource: str) -> Resource:
+    """The kind of a subresource's bodies, as a resource; its own where it has none of its own."""
+    sub = resource.subresource(subresource)
+    if sub is None or sub.kind == resource.kind:
+        return resource
+    return replace(
+        resource,
+        group=sub.group,
+        version=sub.version or resource.version,
+        kind=sub.kind,
+        short_group=sub.group.partition(".")[0],
+        upstream_group=names.upstream_group(sub.group),
+        api_version=f"{sub.group}/{sub.version}" if sub.group else resource.version,
+    )
+
+
+def body_kind(call: Call) -> Resource:
+    """The kind that the body of a call to a subresource must be."""
+    return subresource_kind(call.registry.names, call.resource, call.request.subresource or "binding")
+
+
+def decode(call: Call, resource: Resource) -> Obj:
+    """The body of a POST or PUT as an object of the resource's kind."""
+    body: Json = call.request.body
+    if isinstance(body, dict) and not call.unchecked:
+        if body.get("apiVersion") == resource.api_version and body.get("kind") == resource.kind:
+            return body
+        if not body.get("apiVersion") and not body.get("kind"):
+            return {**body, "apiVersion": resource.api_version, "kind": resource.kind}
+    try:
+        decoded = fieldvalidation.decode(resource, body, _directive(call))
+    except fieldvalidation.DecodeError as error:
+        raise bad_request(error.message) from None
+    call.warnings += decoded.problems
+    # An equal body keeps its shared parts, which defaults and validation know by identity.
+    return body if decoded.obj == body else decoded.obj
+
+
+def _directive(call: Call) -> str:
+    return call.options.get("fieldValidation") or fieldvalidation.WARN
+
+
+def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
+    """What a patch has made, well typed and of the resource's kind."""
+    directive = _directive(call)
+    made, problems = fieldvalidation.conform(resource.schema, obj, resource.kind)
+    problems = [*patched.problems, *problems]
+    wrong = patched.wrong or _other_kind(resource, obj)
+    if not wrong and isinstance(made, fieldvalidation.DecodeError):
+        wrong = made.message
+    if not wrong and problems and directive == fieldvalidation.STRICT:
+        wrong = f"strict decoding error: {', '.join(problems)}"
+    if wrong:
+        raise Refusal.of(invalid("", "", "", [_BadPatch(patched.shown(), wrong)]))
+    if directive != fieldvalidation.IGNORE:
+        call.warnings += [problem for problem in problems if problem not in call.warnings]
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **made}
+
+
+def _other_kind(resource: Resource, obj: Json) -> str:
+    if not isinstance(obj, dict):
+        return ""
+    for field, right in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+        if obj.get(field) not in (None, "", right):
+            return f'unable to decode: {field} is "{obj[field]}", not "{right}"'
+    return ""
+
+
+class _BadPatch:
+    reason, field = "FieldValueInvalid", "patch"
+
+    def __init__(self, shown: str, why: str) -> None:
+        self.message = f"Invalid value: {json.dumps(shown, ensure_ascii=False)}: {why}"
