@@ -177,7 +177,7 @@ class Front:
         content = current.headers.get("Content-Type", "")
         if target.verb in WRITES:
             body = json_text(names, target, content, await _read())
-        check_options(names, target, content, options, body)
+        check_options(names, target, content, current.query_string.decode("latin1"), body)
         asked = Request(
             verb=target.verb,
             resource=resource.plural,

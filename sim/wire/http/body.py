@@ -67,14 +67,9 @@ def _excerpt(raw: bytes) -> str:
 
 def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | None:
     """The body of a write as JSON text; None if there is none.  Raises BadBody."""
-    kind = media_type(header)
     if target.verb == "patch":
-        if kind == names.media_apply_patch:
-            return _from_yaml(raw, "error decoding YAML: ")
-        if kind not in (names.media_json_patch, names.media_merge_patch, names.media_strategic_patch):
-            raise BadBody(status.unsupported_patch())
-        _check_depth(target, raw)
-        return raw
+        return _patch_text(names, target, header, raw)
+    kind = media_type(header)
     if not raw and target.verb in ("delete", "deletecollection"):
         return None
     if "," in header or kind not in ("", names.media_json, names.media_yaml, names.media_protobuf):
@@ -85,6 +80,25 @@ def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | 
         return _from_yaml(
             raw, f"the object provided is unrecognized (must be of type {_kind(target)}): yaml: "
         )
+    _check_depth(target, raw)
+    return raw
+
+
+def _patch_text(names: Names, target: Target, header: str, raw: bytes) -> bytes:
+    """Quirk: the type of a patch is told case and all."""
+    kind = header.partition(";")[0].strip()
+    known = [
+        names.media_json_patch,
+        names.media_merge_patch,
+        names.media_strategic_patch,
+        names.media_apply_patch,
+    ]
+    if kind.partition(",")[0].strip() not in known:
+        raise BadBody(status.unsupported_patch())
+    if kind not in known:
+        raise BadBody(status.unsupported_media_type(known))
+    if kind == names.media_apply_patch:
+        return _from_yaml(raw, "error decoding YAML: ")
     _check_depth(target, raw)
     return raw
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sim.ident import Names
 from sim.machinery import status
 from sim.machinery.api import Obj
-from sim.wire.http.routing import Target
+from sim.wire.http.routing import Target, parse_query, query_pairs
 
 MANAGER_MAX = 128
 POLICIES = ("Foreground", "Background", "Orphan")
@@ -40,10 +40,10 @@ class _Cause:
     message: str
 
 
-def check_options(
-    names: Names, target: Target, content: str, options: Mapping[str, str], body: bytes | None
-) -> None:
-    """Raises BadOption."""
+def check_options(names: Names, target: Target, content: str, query: str, body: bytes | None) -> None:
+    """The options in a query string.  Raises BadOption."""
+    options = parse_query(query)
+    dry_runs = [value for key, value in query_pairs(query) if key == "dryRun"]
     if (
         target.verb == "get"
         and not target.subresource
@@ -55,9 +55,9 @@ def check_options(
     if kind is None:
         return
     if kind == "DeleteOptions":
-        causes = list(_delete(options, body))
+        causes = list(_delete(options, dry_runs, body))
     else:
-        causes = list(_write(names, target.verb, content, options))
+        causes = list(_write(names, target.verb, content, options, dry_runs))
     if causes:
         raise BadOption(status.invalid(names.group("meta"), kind, "", causes))
 
@@ -68,12 +68,15 @@ def _unsupported(field: str, shown: str, supported: str) -> _Cause:
     )
 
 
-def _dry_run(value: str) -> Iterator[_Cause]:
-    if value != "All":
-        yield _unsupported("dryRun", f'[]string{{"{value}"}}', '"All"')
+def _dry_run(values: list[str]) -> Iterator[_Cause]:
+    if any(value != "All" for value in values):
+        shown = ", ".join(f'"{value}"' for value in values)
+        yield _unsupported("dryRun", f"[]string{{{shown}}}", '"All"')
 
 
-def _write(names: Names, verb: str, content: str, options: Mapping[str, str]) -> Iterator[_Cause]:
+def _write(
+    names: Names, verb: str, content: str, options: Mapping[str, str], dry_runs: list[str]
+) -> Iterator[_Cause]:
     manager = options.get("fieldManager", "")
     apply = content.partition(";")[0].strip() == names.media_apply_patch
     if verb == "patch" and apply and not manager:
@@ -87,14 +90,13 @@ def _write(names: Names, verb: str, content: str, options: Mapping[str, str]) ->
             shown = manager.encode("unicode_escape").decode()
             text = f'Invalid value: "{shown}": invalid character U+{ord(char):04X} (at position {place})'
             yield _Cause("FieldValueInvalid", "fieldManager", text)
-    if "dryRun" in options:
-        yield from _dry_run(options["dryRun"])
+    yield from _dry_run(dry_runs)
     level = options.get("fieldValidation", "")
     if level not in ("", "Ignore", "Strict", "Warn"):
         yield _unsupported("fieldValidation", f'"{level}"', '"", "Ignore", "Strict", "Warn"')
 
 
-def _delete(options: Mapping[str, str], body: bytes | None) -> Iterator[_Cause]:
+def _delete(options: Mapping[str, str], dry_runs: list[str], body: bytes | None) -> Iterator[_Cause]:
     """The query counts only without a body."""
     if body:
         return
@@ -108,5 +110,4 @@ def _delete(options: Mapping[str, str], body: bytes | None) -> Iterator[_Cause]:
     elif policy is not None and orphan is not None:
         text = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
         yield _Cause("FieldValueInvalid", "propagationPolicy", text)
-    if "dryRun" in options:
-        yield from _dry_run(options["dryRun"])
+    yield from _dry_run(dry_runs)

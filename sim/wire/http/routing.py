@@ -14,7 +14,7 @@ Differs  proxy, attach, exec and portforward answer 405: there is nothing behind
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
@@ -78,17 +78,23 @@ def decode_path(raw: str) -> str | None:
 
 
 def parse_query(raw: str) -> dict[str, str]:
-    """First value of each parameter; parts that are not understood are left out, as by Go's URL.Query."""
+    """First value of each parameter."""
     found: dict[str, str] = {}
-    for part in raw.split("&"):
-        if not part or ";" in part:
-            continue
-        key, _, value = part.partition("=")
-        if _BAD_ESCAPE.search(key) or _BAD_ESCAPE.search(value):
-            continue
-        key = unquote_to_bytes(key.replace("+", " ")).decode("utf-8", "replace")
-        found.setdefault(key, unquote_to_bytes(value.replace("+", " ")).decode("utf-8", "replace"))
+    for key, value in query_pairs(raw):
+        found.setdefault(key, value)
     return found
+
+
+def query_pairs(raw: str) -> Iterator[tuple[str, str]]:
+    """All parameters; parts that are not understood are left out, as by Go's URL.Query."""
+    for part in raw.split("&"):
+        key, _, value = part.partition("=")
+        if not part or ";" in part or _BAD_ESCAPE.search(part):
+            continue
+        yield (
+            unquote_to_bytes(key.replace("+", " ")).decode("utf-8", "replace"),
+            unquote_to_bytes(value.replace("+", " ")).decode("utf-8", "replace"),
+        )
 
 
 def is_set(options: Mapping[str, str], name: str) -> bool:

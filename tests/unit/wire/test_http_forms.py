@@ -123,6 +123,15 @@ def test_a_body_of_an_unknown_type_is_415(content: str) -> None:
     assert caught.value.body["code"] == 415
 
 
+@pytest.mark.parametrize(
+    "content", ["", JSON, N.media_merge_patch.title(), f"{N.media_merge_patch}, {JSON}", "text/plain"]
+)
+def test_a_patch_of_an_unknown_type_is_415(content: str) -> None:
+    with pytest.raises(BadBody) as caught:
+        json_text(N, Target(PODS, "patch", "n", "p"), content, b"{}")
+    assert caught.value.body["code"] == 415
+
+
 def test_a_yaml_body_becomes_json_text() -> None:
     assert (
         json_text(N, Target(PODS, "create", "n"), f"{YAML}; charset=utf-8", b"a: {b: 1}") == b'{"a":{"b":1}}'
@@ -134,20 +143,21 @@ def test_a_deletion_without_a_body_has_no_type_to_check() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "options", "field"),
+    ("verb", "query", "field"),
     [
-        ("create", {"dryRun": "all"}, "dryRun"),
-        ("create", {"fieldManager": "m" * 129}, "fieldManager"),
-        ("create", {"fieldManager": "a\nb"}, "fieldManager"),
-        ("update", {"fieldValidation": "strict"}, "fieldValidation"),
-        ("patch", {"force": "true"}, "force"),
-        ("delete", {"propagationPolicy": "orphan"}, "propagationPolicy"),
-        ("delete", {"propagationPolicy": "Orphan", "orphanDependents": "true"}, "propagationPolicy"),
+        ("create", "dryRun=all", "dryRun"),
+        ("create", "dryRun=All&dryRun=x", "dryRun"),
+        ("create", "fieldManager=" + "m" * 129, "fieldManager"),
+        ("create", "fieldManager=a%0Ab", "fieldManager"),
+        ("update", "fieldValidation=strict", "fieldValidation"),
+        ("patch", "force=true", "force"),
+        ("delete", "propagationPolicy=orphan", "propagationPolicy"),
+        ("delete", "propagationPolicy=Orphan&orphanDependents=true", "propagationPolicy"),
     ],
 )
-def test_an_option_that_means_nothing_is_422(verb: str, options: dict[str, str], field: str) -> None:
+def test_an_option_that_means_nothing_is_422(verb: str, query: str, field: str) -> None:
     with pytest.raises(BadOption) as caught:
-        check_options(N, Target(PODS, verb, "n", "p"), N.media_merge_patch, options, None)
+        check_options(N, Target(PODS, verb, "n", "p"), N.media_merge_patch, query, None)
     assert caught.value.body["code"] == 422
     assert [cause["field"] for cause in caught.value.body["details"]["causes"]] == [field]
 
