@@ -329,7 +329,8 @@ def _pod_status(status: Obj) -> Obj:
         if items and (whole := _whole(items, _CONTAINER_STATUS)) is not items:
             status = {**status, field: whole}
     address = status.get("podIP")
-    if address and not status.get("podIPs"):
+    listed = status.get("podIPs")
+    if address and (not listed or listed[0].get("ip") != address):  # the singular wins
         status = {**status, "podIPs": [{"ip": address}]}
     return status
 
@@ -358,6 +359,7 @@ def _rolling(spec: Obj, field: str, defaults: Mapping[str, Any]) -> Obj:
 def _deployment(obj: Obj) -> Obj:
     def spec(value: Obj) -> Obj:
         value = _fill(value, {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
+        value = _present(value, {"template": {}})
         return _in(
             _rolling(value, "strategy", {"maxUnavailable": "25%", "maxSurge": "25%"}), "template", _templates
         )
@@ -366,9 +368,10 @@ def _deployment(obj: Obj) -> Obj:
 
 
 def _replica_set(obj: Obj) -> Obj:
-    obj = _present(obj, {"spec": {}})
-    obj = _in(obj, "spec", lambda spec: _in(_fill(spec, {"replicas": 1}), "template", _templates))
-    return _counters(obj, "replicas")
+    def spec(value: Obj) -> Obj:
+        return _in(_present(_fill(value, {"replicas": 1}), {"template": {}}), "template", _templates)
+
+    return _counters(_in(_present(obj, {"spec": {}}), "spec", spec), "replicas")
 
 
 def _replication_controller(obj: Obj) -> Obj:
@@ -391,7 +394,7 @@ def _counters(obj: Obj, *names: str) -> Obj:
 
 def _daemon_set(obj: Obj) -> Obj:
     def spec(value: Obj) -> Obj:
-        value = _fill(value, {"revisionHistoryLimit": 10})
+        value = _present(_fill(value, {"revisionHistoryLimit": 10}), {"template": {}})
         return _in(
             _rolling(value, "updateStrategy", {"maxUnavailable": 1, "maxSurge": 0}), "template", _templates
         )
@@ -417,7 +420,7 @@ def _stateful_set(obj: Obj) -> Obj:
             value, {"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"}
         )
         value = _in(_fill(value, {"updateStrategy": {}}), "updateStrategy", strategy)
-        value = _all(_present(value, {"serviceName": ""}), "volumeClaimTemplates", template)
+        value = _all(_present(value, {"serviceName": "", "template": {}}), "volumeClaimTemplates", template)
         return _in(value, "template", _templates)
 
     return _counters(_in(_present(obj, {"spec": {}}), "spec", spec), "replicas", "availableReplicas")

@@ -170,6 +170,15 @@ def for_finalize(new: Obj, old: Obj, names: Names) -> Obj:
     return {**namespace_label(new, names), "spec": spec, "status": old.get("status")}
 
 
+def for_ephemeral(new: Obj, old: Obj) -> Obj:
+    """Prepare a write to /ephemeralcontainers of a pod: that list, and its own version, are all it says."""
+    listed = (new.get("spec") or EMPTY).get("ephemeralContainers")
+    before = old.get("spec") or EMPTY
+    if listed == before.get("ephemeralContainers"):
+        return old
+    return {**old, "spec": with_field(before, "ephemeralContainers", listed)}
+
+
 def _deployment_status(new: Obj, old: Obj, _: Names) -> Obj:
     labels = old["metadata"].get("labels")
     return new if new["metadata"].get("labels") == labels else with_metadata(new, labels=labels)

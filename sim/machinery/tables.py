@@ -235,7 +235,9 @@ def _endpoints(obj: Obj, now_us: int, _: Names) -> Cells:
 
 
 def _endpoint_slice(obj: Obj, now_us: int, _: Names) -> Cells:
-    ports = [str(p.get("port") or p.get("name") or "*") for p in obj.get("ports") or ()]
+    ports = [
+        str(p["port"]) if p.get("port") is not None else p.get("name") or "*" for p in obj.get("ports") or ()
+    ]
     addresses = [a for e in obj.get("endpoints") or () for a in e.get("addresses") or ()]
     shown = [_cut(ports, 3) or "<unset>", _cut(addresses, 3) or "<unset>"]
     return [name_of(obj), obj.get("addressType", ""), *shown, age(obj, now_us)]

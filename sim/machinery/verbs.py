@@ -30,6 +30,7 @@ from sim.machinery.store import Answer, Delete, Get, Item, Managed, Op, Put
 from sim.machinery.strategic import go_print, restore_error, strategic_merge
 from sim.machinery.strategies import (
     for_create,
+    for_ephemeral,
     for_finalize,
     for_status,
     for_update,
@@ -90,6 +91,8 @@ def create_object(call: Call, obj: Obj) -> Steps:
     if revision and not call.dry_run:  # Quirk: one that is no number is let through
         if revision.isdecimal() and int(revision):
             raise internal("resourceVersion should not be set on objects to be created")
+        del metadata["resourceVersion"]
+    elif "resourceVersion" in metadata and not revision:
         del metadata["resourceVersion"]
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(field, None)
@@ -299,6 +302,8 @@ def _prepared(
         new = for_status(plural, new, old, names)
     elif call.subresource == "finalize":
         new = for_finalize(new, old, names)
+    elif call.subresource == "ephemeralcontainers":
+        new = for_ephemeral(new, old)
     elif call.subresource == "":
         if plural == "services":
             new = yield from _allocate(call, new, old)

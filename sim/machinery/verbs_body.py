@@ -16,6 +16,7 @@ from functools import lru_cache
 from sim.ident import Names
 from sim.machinery import fieldvalidation
 from sim.machinery.api import Json, Obj
+from sim.machinery.json_text import parse
 from sim.machinery.scheme import Resource
 from sim.machinery.status import invalid
 from sim.machinery.verbs_call import Call, Refusal, bad_request
@@ -55,6 +56,8 @@ def body_kind(call: Call) -> Resource:
 def decode(call: Call, resource: Resource) -> Obj:
     """The body of a POST or PUT as an object of the resource's kind."""
     body: Json = call.request.body
+    if resource.kind == "Eviction":
+        body = _newer_eviction(resource, body)
     if isinstance(body, dict) and not call.unchecked:
         if body.get("apiVersion") == resource.api_version and body.get("kind") == resource.kind:
             return body
@@ -67,6 +70,21 @@ def decode(call: Call, resource: Resource) -> Obj:
     call.warnings += decoded.problems
     # An equal body keeps its shared parts, which defaults and validation know by identity.
     return body if decoded.obj == body else decoded.obj
+
+
+def _newer_eviction(resource: Resource, body: Json) -> Json:
+    """An Eviction of policy/v1beta1, which is still understood, as one of v1."""
+    if not isinstance(body, dict):
+        try:
+            value = parse(bytes(body or b"").decode("utf-8", "replace"))
+        except ValueError:
+            return body
+        if not isinstance(value, dict) or value.get("apiVersion") != f"{resource.group}/v1beta1":
+            return body
+        body = value
+    if body.get("apiVersion") == f"{resource.group}/v1beta1":
+        return {**body, "apiVersion": resource.api_version}
+    return body
 
 
 def _directive(call: Call) -> str:

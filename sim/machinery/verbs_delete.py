@@ -76,6 +76,10 @@ def options_of(request: Request, body: Json) -> DeleteOptions:
     )
 
 
+# scheduling/helpers.go: SystemPriorityClasses.
+_SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
+
+
 def delete(call: Call) -> Steps:
     return (yield from delete_object(call, checked_options(call)))
 
@@ -93,13 +97,14 @@ def checked_options(call: Call) -> DeleteOptions:
             raise internal(text)
         call.dry_run = bool(body.get("dryRun"))
     options = options_of(call.request, body)
-    if options.policy not in ("", "Foreground", "Background", "Orphan"):
-        raise Refusal.of(
-            status.invalid(
-                call.registry.names.group("meta"), "DeleteOptions", "", [_BadPolicy(options.policy)]
-            )
-        )
+    check_policy(call, options.policy)
     return options
+
+
+def check_policy(call: Call, policy: str) -> None:
+    if policy not in ("", "Foreground", "Background", "Orphan"):
+        group = call.registry.names.group("meta")
+        raise Refusal.of(status.invalid(group, "DeleteOptions", "", [_BadPolicy(policy)]))
 
 
 class _BadPolicy:
@@ -117,6 +122,8 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
         if item is None:
             raise call.not_found()
         _check_preconditions(call, options, item)
+        if call.resource.plural == "priorityclasses" and call.request.name in _SYSTEM_CLASSES:
+            raise call.forbidden(call.request.name, "this is a system priority class and cannot be deleted")
         call.registry.rules.check(call, None, item.obj)
         marked = _marked(call, options, item)
         if marked is None:  # graceful deletion goes on already, nothing shortens it

@@ -22,8 +22,9 @@ from sim.machinery.strategies import with_metadata
 from sim.machinery.verbs import get, patch, update, update_object
 from sim.machinery.verbs_body import body_kind, decode
 from sim.machinery.verbs_call import Call, Refusal, Steps, any_of, bad_request, found, internal, written
-from sim.machinery.verbs_delete import DeleteOptions, delete_object
+from sim.machinery.verbs_delete import DeleteOptions, check_policy, delete_object
 from sim.machinery.verbs_scale import get_scale, write_scale
+from sim.machinery.verbs_token import request_token
 
 BUDGET_TRIES_MAX = 20  # eviction.go: EvictionsRetry
 DISRUPTED_MAX = 2000  # eviction.go: MaxDisruptedPodSize
@@ -122,6 +123,7 @@ def evict(call: Call) -> Steps:
     asked = any_of(body.get("deleteOptions"))
     call.dry_run = call.dry_run or bool(asked.get("dryRun"))
     given = any_of(asked.get("preconditions"))
+    check_policy(call, asked.get("propagationPolicy") or "")
     options = DeleteOptions(
         asked.get("gracePeriodSeconds"),
         asked.get("propagationPolicy") or "",
@@ -260,6 +262,7 @@ SUBRESOURCES: dict[tuple[str, str, str], Callable[[Call], Steps]] = {
     ("create", "bindings", ""): bind,
     ("create", "pods", "eviction"): evict,
     ("update", "namespaces", "finalize"): update,
+    ("create", "serviceaccounts", "token"): request_token,
     ("get", "pods", "log"): read_log,
     ("get", "pods", "ephemeralcontainers"): get,
     ("update", "pods", "ephemeralcontainers"): write_ephemeral,

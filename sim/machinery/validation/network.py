@@ -291,7 +291,7 @@ def update_service(new: Obj, old: Obj) -> Errors:
 
 def _addresses_update(spec: Obj, before: Obj) -> Errors:
     """Addresses stay while the type needs them; the second one may come and go."""
-    if "ExternalName" in (spec.get("type"), before.get("type")):
+    if any(each.get("type") not in ("ClusterIP", "NodePort", "LoadBalancer") for each in (spec, before)):
         return []
     errors: Errors = []
     new, old = spec.get("clusterIPs") or [], before.get("clusterIPs") or []
