@@ -6,7 +6,7 @@ delay after that; a server's `Watch` into one on the client's side whose events 
 Holds: `on_reply` is called exactly once unless the client dies; events of a watch arrive in the order taken,
 each batch not before the link's delay, and at most BACKLOG_MAX (and a batch) wait for a client that does not read;
 a watch has at most one useful kernel event pending, a lazy one none;
-what a reader sees at an instant is the same for a lazy watch as for an eager one, with the same draws.
+the owner of a lazy watch sees what the server's watch showed one link delay before it looks.
 
 Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apimachinery configures them
          (ReadIdleTimeout 30 s, PingTimeout 15 s: a dead connection is found after 45 s).
@@ -188,6 +188,7 @@ class ChannelWatch:
         "_last_us",
         "_notify",
         "_over",
+        "_relaxed",
         "_source",
         "_waiting",
     )
@@ -195,7 +196,7 @@ class ChannelWatch:
     def __init__(self, channel: Channel, ident: int, source: Watch, from_us: int) -> None:
         self._channel = channel
         self._ident = ident
-        self._source = source
+        self._source: Any = source
         self._last_us = from_us
         self._flow: deque[tuple[int, list[WatchEvent]]] = deque()  # (arrival, batch); an empty batch: the end
         self._arrived: list[WatchEvent] = []
@@ -206,6 +207,7 @@ class ChannelWatch:
         self._held = not channel.up
         self._ended = False
         self._over = False  # nothing more is taken from the server
+        self._relaxed = False  # the server's watch tells of its end only
         source.attach(self._on_source)
         self._on_source()
 
@@ -269,6 +271,7 @@ class ChannelWatch:
     def hold(self) -> None:
         """The link is cut: what has arrived stays, what was on its way waits to be sent again."""
         self._collect()
+        self._look()
         self._held = True
         self._due_us = 0
         if self._ended or (self._eager and self._arrived):
@@ -304,6 +307,10 @@ class ChannelWatch:
 
     def attach(self, notify: Callable[[], None]) -> None:
         self._notify, self._eager = notify, True
+        if self._relaxed and not self._over:
+            self._relaxed = False
+            self._source.attach(self._on_source)
+            self._on_source()
         if self._arrived or self._ended:
             self._schedule(self._channel.ctx.kernel.now_us)
         elif self._flow:
@@ -311,12 +318,28 @@ class ChannelWatch:
 
     def attach_lazy(self, notify: Callable[[], None]) -> None:
         self._notify, self._eager = notify, False
+        relax: Callable[[], bool] | None = getattr(self._source, "relax", None)
+        self._relaxed = relax is not None and not self._over and relax()
         if self._over or self._waiting >= LAZY_MAX:
             self._schedule(self._last_us)
+
+    def _look(self) -> None:
+        """What a relaxed watch of the server showed one link delay ago has arrived."""
+        source, now_us = self._source, self._channel.ctx.kernel.now_us
+        if not self._relaxed or self._over or self._flow or now_us < self._last_us or source.quiet:
+            return
+        delay_us = self._channel.back.delay_us()
+        full = True
+        while full and self._waiting < BACKLOG_MAX:
+            batch = source.take(LAZY_MAX, delay_us)
+            self._waiting += len(batch)
+            self._arrived.extend(batch)
+            full = len(batch) == LAZY_MAX
 
     def take(self, limit: int = 1000) -> list[WatchEvent]:
         if not self._held:
             self._collect()
+            self._look()
         arrived, stalled = self._arrived, self._waiting >= BACKLOG_MAX
         self._arrived = arrived[limit:]
         taken = arrived[:limit] if self._arrived else arrived

@@ -56,6 +56,7 @@ class Feed(Protocol):
     @property
     def floor(self) -> int: ...
     def events(self, after: int, prefix: str, limit: int = 0) -> list[Change] | Compacted: ...
+    def changed_since(self, after: int, prefix: str) -> bool: ...
     def range(self, op: Range) -> Any: ...
     def get_at(self, key: str, rev: int) -> Item | None: ...
     def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]: ...
@@ -174,8 +175,11 @@ class WatchCache:
 
     def before_compact(self) -> None:
         self.drain()
-        for watch in self._open:
+        for watch in list(self._open):
             watch.pull()
+            if watch.relaxed and len(watch.queue) > UNREAD_MAX:
+                watch.unread = len(watch.queue)
+                watch.tell()
 
     def revision(self) -> int:
         """The revision of the newest event of this resource that is visible here."""
@@ -245,12 +249,18 @@ class WatchCache:
 
     def attached(self, watch: CacheWatch) -> None:
         """Somebody wants to be told: from now on its events are scheduled for."""
-        if not watch.indexed:
+        if not watch.indexed and not watch.relaxed:
             self._scanning[watch] = None
             self._follow()
         if watch.waiting_us is not None:
             self._mark(watch, watch.waiting_us)
             self._plan(watch.waiting_us)
+
+    def relax(self, watch: CacheWatch) -> None:
+        """Its events are not scheduled for any more: its owner asks when it wants to know."""
+        self._scanning.pop(watch, None)
+        self._dirty.pop(watch, None)
+        self._unfollow()
 
     def close(self, watch: CacheWatch) -> None:
         for group in (self._open, self._scanning, self._dirty):
@@ -261,6 +271,9 @@ class WatchCache:
                 same.pop(watch, None)
                 if not same:
                     del index[value]
+        self._unfollow()
+
+    def _unfollow(self) -> None:
         if self._unsubscribe is not None and not (self._scanning or self._by_key or self._by_value):
             self._unsubscribe()
             self._unsubscribe = None
@@ -380,6 +393,7 @@ class CacheWatch:
         self.client = ""  # the user who holds it, told by the server
         self.queue: deque[Change] = deque()
         self.notify: Callable[[], None] | None = None
+        self.relaxed = False  # the owner is told of the end, and else asks
         self.unread = 0
         self.first_us = self.last_us = 0
         self._cursor = 0
@@ -438,16 +452,36 @@ class CacheWatch:
 
     def attach(self, notify: Callable[[], None]) -> None:
         self.pull()
-        self.notify = notify
         timers = self.cache.horizon.timers
-        if self._deadline_us < NEVER_US:
+        if self._deadline_us < NEVER_US and self.notify is None:
             timers.call_at(self._deadline_us, self._timeout)
-        if self._bookmarks:
+        self.notify = notify
+        self.relaxed = False
+        if self._bookmarks and self._bookmark_us < NEVER_US:
             timers.call_at(self._bookmark_us, self._bookmark_due)
         self.cache.attached(self)
 
-    def take(self, limit: int = 1000) -> list[WatchEvent]:
-        """Events visible by now, at most `limit`; fewer means that there are no more for now."""
+    def relax(self) -> bool:
+        """The owner will ask for events (`attach` takes that back); False for an indexed watch, which stays as it is."""
+        if self.indexed or self._ended:
+            return False
+        self.relaxed = True
+        self.cache.relax(self)
+        return True
+
+    @property
+    def quiet(self) -> bool:
+        """True if `take` has surely nothing to give."""
+        cache = self.cache
+        return not (
+            self.queue
+            or self._started
+            or cache.feed.changed_since(self._cursor, cache.prefix)
+            or cache.horizon.timers.now_us() >= self._bookmark_us
+        )
+
+    def take(self, limit: int = 1000, before_us: int = 0) -> list[WatchEvent]:
+        """Events visible by now (or so long before), at most `limit`; fewer means that there are no more for now."""
         if self.ended and not self._started:
             return []
         self.unread = self._told_us = 0
@@ -457,7 +491,7 @@ class CacheWatch:
         events = events[:limit]
         queue = self.queue
         if queue:
-            reached_us = self.cache.horizon.reached_us()
+            reached_us = self.cache.horizon.reached_us() - before_us
             while queue and len(events) < limit and queue[0].at_us <= reached_us:
                 event = self._event(queue.popleft())
                 if event is not None:
@@ -492,6 +526,9 @@ class CacheWatch:
             self.cache.close(self)
 
     def _timeout(self, _: Any) -> None:
+        if self.relaxed and self.notify is not None and not self._ended:
+            self._deadline_us = NEVER_US  # the owner takes what is left, then the stream ends
+            self.notify()
         self.end()
 
     # --- events -------------------------------------------------------------------------------------------
@@ -525,7 +562,7 @@ class CacheWatch:
         self._bookmark_us = next_us
 
     def _bookmark_due(self, _: Any) -> None:
-        if not self._ended and self.notify is not None:
+        if not self._ended and not self.relaxed and self.notify is not None:
             self.tell()
 
     def _add_bookmark(self, events: list[WatchEvent]) -> None:
@@ -534,7 +571,7 @@ class CacheWatch:
         if now_us < self._bookmark_us:
             return
         self._plan_bookmark(now_us)
-        if self.notify is not None and self._bookmark_us < NEVER_US:
+        if self.notify is not None and not self.relaxed and self._bookmark_us < NEVER_US:
             timers.call_at(self._bookmark_us, self._bookmark_due)
         rev = self.cache.revision()
         if self.cache.saw_events:
