@@ -32,7 +32,7 @@ METHOD_VERBS = {
 }
 NAMESPACE_SUBRESOURCES = ("status", "finalize")
 # Subresources that need a node's own servers, or are not here yet.
-UNSERVED = ("attach", "exec", "portforward", "proxy", "token")
+UNSERVED = ("attach", "exec", "portforward", "proxy")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
