@@ -196,7 +196,7 @@ class _Walk:
             )
             if made or key in node.required or below.type not in ("array", "map"):
                 out[key] = made
-        return out
+        return {**out, **missing} if (missing := _missing(node, out)) else out
 
     def value(self, node: SchemaNode, value: Json, field: str, go: str, at: str) -> Any:
         kind = node.type
@@ -304,17 +304,20 @@ def _plain(value: Json) -> Json:
     return [_plain(v) for v in value] if isinstance(value, list) else value
 
 
+_ZEROS = {"string": "", "boolean": False, "integer": 0, "number": 0}
+
+
+def _missing(node: SchemaNode, made: Obj) -> Obj:
+    """Scalars that Go writes although nobody gave them: all others rely on their being there."""
+    absent = [key for key in node.required if key not in made and node.properties[key].type in _ZEROS]
+    return {key: _ZEROS[node.properties[key].type] for key in absent}
+
+
 def _zero(node: SchemaNode) -> Any:
     """What null means where Go holds a value."""
-    zeros: dict[str, Any] = {
-        "string": "",
-        "boolean": False,
-        "integer": 0,
-        "number": 0,
-        "quantity": "0",
-        "object": {},
-    }
-    return zeros.get(node.type)
+    if node.type == "object":
+        return _missing(node, {})
+    return "0" if node.type == "quantity" else _ZEROS.get(node.type)
 
 
 def _quantity(value: Json) -> str:
