@@ -7,7 +7,6 @@ IntOrString as unions).
 
 Mirrors  kubernetes v1.25 api/openapi-spec.
 Differs  paths carry what clients read (kind, action, fieldValidation and dryRun of PATCH), not every parameter.
-         The protobuf form of v2 is not made, so clients older than 1.28 apply with validation off.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import Any
 import msgspec
 
 from sim.ident import UPSTREAM_GROUP_DOMAIN, Names
+from sim.machinery import openapi_protobuf
 from sim.machinery.schema import INT_OR_STRING, QUANTITY, definition_name, raw_definitions
 from sim.machinery.scheme import Resource, Scheme
 
@@ -141,12 +141,20 @@ def openapi_v3_index(scheme: Scheme) -> Body:
     return {"paths": paths}
 
 
-@lru_cache(maxsize=8)
-def openapi_v2(scheme: Scheme) -> bytes:
-    """The JSON form of /openapi/v2."""
+def _v2_document(scheme: Scheme) -> Body:
     resources = list(scheme.resources)
     definitions = {name: _definition(name, _V2, scheme.names) for name in _reached(_roots(resources))}
     paths = {path: body for r in resources for path, body in _paths(r, False).items()}
-    return msgspec.json.encode(
-        {"swagger": "2.0", "info": _info(), "paths": paths, "definitions": definitions}
-    )
+    return {"swagger": "2.0", "info": _info(), "paths": paths, "definitions": definitions}
+
+
+@lru_cache(maxsize=8)
+def openapi_v2(scheme: Scheme) -> bytes:
+    """The JSON form of /openapi/v2."""
+    return msgspec.json.encode(_v2_document(scheme))
+
+
+@lru_cache(maxsize=8)
+def openapi_v2_protobuf(scheme: Scheme) -> bytes:
+    """Its protobuf form, of media type `openapi_protobuf.MEDIA`."""
+    return openapi_protobuf.document(_v2_document(scheme))

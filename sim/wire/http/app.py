@@ -93,7 +93,7 @@ class Front:
         refusal = self._access.refusal(user, asked)
         if refusal is not None:
             raise Refused(refusal)
-        document = self._documents.find(current.method, path, options)
+        document = self._documents.find(current.method, path, options, header)
         if document is not None:
             return self._response(self._document(document, header, options))
         try:

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.machinery import discovery, status
-from sim.machinery.openapi import openapi_v2, openapi_v3, openapi_v3_index
+from sim.machinery import discovery, openapi_protobuf, status
+from sim.machinery.openapi import openapi_v2, openapi_v2_protobuf, openapi_v3, openapi_v3_index
 from sim.machinery.scheme import Scheme
 from sim.wire.http.rendering import TEXT
 
@@ -100,7 +100,7 @@ class Documents:
         self._metrics = metrics
         self._groups = discovery.group_versions(scheme)
 
-    def find(self, method: str, path: str, options: Mapping[str, str]) -> Document | None:
+    def find(self, method: str, path: str, options: Mapping[str, str], accept: str = "") -> Document | None:
         """The document at a path; None where resources are."""
         parts = path.split("/")[1:]
         if not path.startswith("/") or (parts[0] == "" and path != "/"):
@@ -112,7 +112,7 @@ class Documents:
         if parts[0] == "version":
             return self._version(method, parts)
         if parts[0] == "openapi":
-            return self._openapi(parts)
+            return self._openapi(parts, accept)
         if path == "/metrics":
             return Document(raw=self._metrics().encode(), media=METRICS_TYPE)
         if path in ("/", "/index.html"):
@@ -152,7 +152,9 @@ class Documents:
             else refused(status.method_not_allowed())
         )
 
-    def _openapi(self, parts: list[str]) -> Document:
+    def _openapi(self, parts: list[str], accept: str) -> Document:
+        if parts[1:] == ["v2"] and openapi_protobuf.MEDIA in accept:
+            return Document(raw=openapi_v2_protobuf(self._scheme), media=openapi_protobuf.ANSWERED)
         if parts[1:] == ["v2"]:
             return Document(raw=openapi_v2(self._scheme), media=TEXT)
         if parts[1:] == ["v3"]:
