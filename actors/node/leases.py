@@ -44,7 +44,7 @@ class Leases:
     """One agent's lease.  `healthy`: the last renewal succeeded."""
 
     __slots__ = (
-        "_api", "_backoff_us", "_beat", "_ctx", "_dice", "_duration_s", "_jitter", "_lease", "_name", "_owner", "_tries",
+        "_api", "_backoff_us", "_beat", "_ctx", "_dice", "_duration_s", "_jitter", "_lease", "_name", "_owner", "_renewed", "_tries",
         "_version", "healthy",
     )  # fmt: skip
 
@@ -65,6 +65,7 @@ class Leases:
         self._jitter = jitter
         self._dice = Dice(ctx.stream("lease").getrandbits(64))
         self._lease: Obj | None = None
+        self._renewed: Item | None = None  # newer than `_lease`
         self._backoff_us = BACKOFF_US
         self._tries = 0
         self._version = self._api.coordination + "/v1"
@@ -79,11 +80,13 @@ class Leases:
 
     def _beaten(self, item: Item, reply_us: int) -> None:
         """The lane renewed the lease; the interval counts from its reply."""
-        self._lease = item.obj
+        self._renewed = item
         self._beat.schedule(reply_us + self._interval_us(reply_us))
 
     def _sync(self) -> None:
         self._tries = 0
+        if self._renewed is not None:  # its object is made only now that somebody wants it
+            self._lease, self._renewed = self._renewed.obj, None
         if self._lease is not None:
             self._renew()
         else:

@@ -385,7 +385,7 @@ class ChannelLane:
         """The write arrives now; None if it has to go the ordinary way."""
         channel = self._channel
         server = channel.server
-        if server is None or not channel.up:
+        if server is None or not (channel.out.up and channel.back.up):
             return None
         if server is self._server and self._inner is not None:
             item = self._inner.write(value)

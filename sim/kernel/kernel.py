@@ -113,7 +113,7 @@ class Kernel:
         self._late: list[tuple[KernelTask, Any]] = []  # started or cancelled by Trio, in any order
         self._seq = 0
         self._starting = 0
-        self._slice_s = slice_s
+        self.slice_s = slice_s
         self._rate = math.inf
         self._until_us = 0
         self._todo = 0
@@ -325,7 +325,9 @@ class Kernel:
             return
         limit_us = self._limit_us()  # the goal or the rate may have been set while tasks ran
         busy = self._starting or self._ready or self._late or self.gate.waiting
-        busy = busy or self.gate.replaying_at(self.steps)  # the slice ended just before a journalled operation
+        busy = busy or self.gate.replaying_at(
+            self.steps
+        )  # the slice ended just before a journalled operation
         if busy or (self._heap and self._heap[0][0] <= limit_us):
             await self._yield()
             return
@@ -360,13 +362,13 @@ class Kernel:
 
         A plain checkpoint is one pass of Trio's loop and one HTTP request takes about seven.
         """
-        with trio.move_on_after(self._slice_s):
+        with trio.move_on_after(self.slice_s):
             await trio.testing.wait_all_tasks_blocked()
 
     async def _slice(self, limit_us: int, quota: int) -> int:
         """Run up to `quota` units of work due up to the limit, for about one time slice; returns how many."""
         heap, ready = self._heap, self._ready
-        end = perf_counter() + self._slice_s
+        end = perf_counter() + self.slice_s
         done = 0
         while not self._starting:
             if self._late:

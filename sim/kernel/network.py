@@ -73,8 +73,9 @@ class Link:
 
     def delay_us(self) -> int:
         """Draw the delay of one segment of an established connection: loss shows as retransmission."""
-        draw = self._draws().random
-        delay = self.low_us + int((self.high_us - self.low_us) * draw())
+        draw = (self._random or self._draws()).random
+        low = self.low_us
+        delay = low + int((self.high_us - low) * draw())
         if self.loss:
             again = RETRANSMIT_US
             while draw() < self.loss and again < 60_000_000:

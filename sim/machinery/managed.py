@@ -148,11 +148,13 @@ _made: IdentityMemo[tuple[Tree | None]] = IdentityMemo()
 
 def _made_of_nothing(node: SchemaNode, key: str, value: Obj) -> Tree | None:
     """What a root field of a new object adds; objects of one template share it by identity."""
-    made = _made.get(node, value)
+    made = None if _shape(node) == _FLAT else _made.get(node, value)
     if made is None:
-        made = _made.put(
-            (_compare(node, {}, value)[0] if key in _BY_VALUE else _all(node, value),), node, value
-        )
+        made = (_compare(node, {}, value)[0] if key in _BY_VALUE else _all(node, value),)
+        if (
+            _shape(node) != _FLAT
+        ):  # a flat struct (an event's object) is one object's own, and looked up as fast
+            _made.put(made, node, value)
     return made[0]
 
 
