@@ -5,6 +5,7 @@ python -m tests.bench.big [NODES [PODS]] [--profile]
 
 from __future__ import annotations
 
+import gc
 import resource
 import sys
 from dataclasses import replace
@@ -54,11 +55,27 @@ class Running:
             self.count += phase == "Running" and before != "Running"
 
 
+class Collector:
+    """The time that Python's cyclic garbage collector takes."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began = 0.0
+        gc.callbacks.append(self._told)
+
+    def _told(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._began = perf_counter()
+        else:
+            self.seconds += perf_counter() - self._began
+
+
 async def measure(nodes: int, pods: int) -> None:
     plan = ClusterPlan(
         nodes=tuple(replace(node, capacity={**node.capacity, "cpu": "32"}) for node in plain_nodes(nodes)),
         boot_us=BOOT_US,
     )
+    collector = Collector()
     with rare_collection():
         began = perf_counter()
         async with Cluster(plan, seed=1) as cluster:
@@ -79,11 +96,12 @@ async def measure(nodes: int, pods: int) -> None:
                 f"{virtual:.0f} virtual s, {steps:,} events",
                 flush=True,
             )
+            gc.freeze()  # what lives now lives on
             await cluster.run_for("1h")
             idle = perf_counter() - filled
             print(f"one hour idle: {idle:.2f} s, {cluster.kernel.steps - steps:,} events")
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            print(f"peak memory {peak:.0f} MiB")
+            print(f"peak memory {peak:.0f} MiB, garbage collector {collector.seconds:.2f} s in all")
 
 
 def main() -> None:
