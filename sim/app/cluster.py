@@ -17,6 +17,7 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -33,6 +34,7 @@ from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfi
 from actors.scheduler.actor import scheduler_main
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
+from sim.app.logs import pod_log
 from sim.app.options import check_options
 from sim.client import Channel, Client
 from sim.ident import NAMES
@@ -114,6 +116,7 @@ class Cluster:
         for index in range(plan.api_server.replicas):
             name = f"apiserver-{index}"
             server = ApiServer(name, self.kernel, self.storage, self.scheme, ApiServerOptions())
+            server.log = partial(pod_log, self.nodes)
             self.api_servers[name] = server
             supervisor.add(name, server.main)
         supervisor.add("admin", self.admin.main)
