@@ -157,6 +157,9 @@ _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _MAX_NANO = (2**63 - 1) * NANO  # maxAllowed: larger amounts are capped
 _MAX_DIGITS = 18  # maxInt64Factors: up to here upstream keeps the text as written
 
+# quantity.go: ErrSuffix, of what looks like a quantity and ends in no known unit.
+_SUFFIXED = re.compile(r"[+-]?\d*(\.\d*)?[eEinumkKMGTP]*[-+]?\d*")
+QUANTITY_SUFFIX = "unable to parse quantity's suffix"
 QUANTITY_SYNTAX = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
@@ -168,7 +171,7 @@ def _parse_quantity(text: str) -> tuple[int, str, bool]:
     text = text.strip()  # Quirk: blanks around a quantity are cut by its JSON decoder.
     match = _QUANTITY.fullmatch(text)
     if match is None or not text:
-        raise ValueError(QUANTITY_SYNTAX)
+        raise ValueError(QUANTITY_SUFFIX if text and _SUFFIXED.fullmatch(text) else QUANTITY_SYNTAX)
     sign, whole, fraction, suffix = match[1], match[2].lstrip("0"), match[3] or "", match[4]
     digits = int((whole + fraction) or "0")
     if suffix in _BINARY:

@@ -131,7 +131,8 @@ class Watch(Protocol):
 
     The owner calls `attach` once; afterwards `notify` is called whenever events may be waiting or the watch
     has ended, and the owner drains them by `take`.  Events not yet visible to this watch (its watch cache
-    lags) are not returned; `notify` is called again when they become so.
+    lags) are not returned; `notify` is called again when they become so.  Fewer events than the limit mean that
+    there are no more for now.
     """
 
     def attach(self, notify: Callable[[], None]) -> None: ...

@@ -395,9 +395,11 @@ def _counters(obj: Obj, *names: str) -> Obj:
 def _daemon_set(obj: Obj) -> Obj:
     def spec(value: Obj) -> Obj:
         value = _present(_fill(value, {"revisionHistoryLimit": 10}), {"template": {}})
-        return _in(
-            _rolling(value, "updateStrategy", {"maxUnavailable": 1, "maxSurge": 0}), "template", _templates
+        value = _rolling(value, "updateStrategy", {"maxUnavailable": 1, "maxSurge": 0})
+        value = _in(
+            value, "updateStrategy", lambda s: _in(s, "rollingUpdate", lambda r: _fill(r, {"maxSurge": 0}))
         )
+        return _in(value, "template", _templates)
 
     obj = _in(_present(obj, {"spec": {}}), "spec", spec)
     return _counters(

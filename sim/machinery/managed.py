@@ -163,6 +163,9 @@ def _compare_field(node: SchemaNode, key: str, before: Any, after: Any, changed:
     below = node.properties.get(key) or node.values
     if below is None or before == after:
         return
+    if after and after is not _MISSING and _shape(below) == _SCALAR:  # most fields
+        changed[f"f:{key}"] = LEAF
+        return
     if before is _MISSING or after is _MISSING:
         given = after if before is _MISSING else before
         if _goes_without_saying(node, key, given):

@@ -179,6 +179,28 @@ def for_ephemeral(new: Obj, old: Obj) -> Obj:
     return {**old, "spec": with_field(before, "ephemeralContainers", listed)}
 
 
+def template_generation(obj: Obj, names: Names, old: Obj | None = None) -> Obj:
+    """A DaemonSet's annotation that counts the versions of its template."""
+    name = names.annotation_template_generation
+    annotations = obj["metadata"].get("annotations") or EMPTY
+    if old is None:
+        count = annotations.get(name) or "1"
+    else:
+        count = (old["metadata"].get("annotations") or EMPTY).get(name, "1")
+        template, before = (((o.get("spec") or EMPTY).get("template")) for o in (obj, old))
+        if template is not before and template != before:
+            count = str(int(count) + 1)
+    return (
+        obj
+        if annotations.get(name) == count
+        else with_metadata(obj, annotations={**annotations, name: count})
+    )
+
+
+def _daemon_set_update(new: Obj, old: Obj, names: Names) -> Obj:
+    return template_generation(new, names, old)
+
+
 def _deployment_status(new: Obj, old: Obj, _: Names) -> Obj:
     labels = old["metadata"].get("labels")
     return new if new["metadata"].get("labels") == labels else with_metadata(new, labels=labels)
@@ -203,7 +225,7 @@ _TABLE: dict[str, Strategy] = {
     "persistentvolumeclaims": Strategy(status=True),
     "replicasets": _WORKLOAD,
     "statefulsets": _WORKLOAD,
-    "daemonsets": _WORKLOAD,
+    "daemonsets": Strategy(status=True, generation="spec", prepare_update=_daemon_set_update),
     "deployments": Strategy(status=True, generation="spec+annotations", prepare_status=_deployment_status),
     "poddisruptionbudgets": Strategy(status=True, generation="spec", unconditional=False),
     "replicationcontrollers": Strategy(status=True, generation="spec", default_propagation="Orphan"),

@@ -37,6 +37,7 @@ from sim.machinery.strategies import (
     keep_system_fields,
     namespace_label,
     strategy_of,
+    template_generation,
     with_metadata,
 )
 from sim.machinery.strategies_service import Ranges, ServiceRefusal, prepare_service
@@ -100,6 +101,8 @@ def create_object(call: Call, obj: Obj) -> Steps:
     obj = registry.rules.defaults(resource, {**obj, "metadata": metadata})
     if resource.plural == "namespaces":
         obj = namespace_label(obj, names)
+    elif resource.plural == "daemonsets":
+        obj = template_generation(obj, names)
     record = ownership.on_create(resource.schema, obj, call.writer(), _reset(resource, call.subresource))
     obj = without_record(registry.rules.admit(call, obj, None))
     base = obj["metadata"].get("generateName", "")

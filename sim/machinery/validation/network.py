@@ -439,15 +439,17 @@ def _endpoints(given: Any, kind: str) -> Errors:
 
 def _slice_address(address: str, kind: str, at: str) -> Errors:
     if kind == "FQDN":
-        return [invalid(at, address, problem) for problem in text.subdomain(address.removesuffix("."))]
+        errors = [invalid(at, address, problem) for problem in text.subdomain(address.removesuffix("."))]
+        if not errors and "." not in address.removesuffix("."):
+            detail = "should be a domain with at least two segments separated by dots"
+            errors.append(invalid(at, address, detail))
+        return errors
     if kind not in ("IPv4", "IPv6"):
         return []
     parsed = text.parse_ip(address)
     if parsed is None or parsed.version != (4 if kind == "IPv4" else 6):
-        errors = [invalid(at, address, f"must be a valid {kind} address")]
-        return errors + (
-            [] if parsed is None else [invalid(at, address, p) for p in text.non_special_ip(address)]
-        )
+        problems = ["must be a valid IP address"] if parsed is None else text.non_special_ip(address)
+        return [invalid(at, address, p) for p in (f"must be a valid {kind} address", *problems)]
     return [invalid(at, address, problem) for problem in text.non_special_ip(address)]
 
 

@@ -89,9 +89,9 @@ def _always_running(spec: Obj, kind: str) -> Errors:
     return errors
 
 
-def _read_only_disks(spec: Obj) -> Errors:
+def _read_only_disks(spec: Obj, replicas: int) -> Errors:
     """What several pods mount at once must be mounted read-only."""
-    if (spec.get("replicas") or 0) <= 1:
+    if replicas <= 1:
         return []
     volumes = ((spec.get("template") or {}).get("spec") or {}).get("volumes") or ()
     detail = "must be true for replicated pods > 1; GCE PD can only be mounted on multiple machines if it is read-only"
@@ -107,7 +107,7 @@ def _set_template(spec: Obj) -> Errors:
         return [invalid("spec.selector", go_selector(spec["selector"]), "invalid label selector")]
     errors = _mismatch(spec)
     errors += template(spec.get("template") or {}, "spec.template")
-    return errors + _read_only_disks(spec) + _always_running(spec, "ReplicaSet")
+    return errors + _read_only_disks(spec, spec.get("replicas") or 0) + _always_running(spec, "ReplicaSet")
 
 
 # --- ReplicationController --------------------------------------------------------------------------------
@@ -125,7 +125,11 @@ def _controller_spec(spec: Obj) -> Errors:
     if any(found.get(key) != value for key, value in (selector or {}).items()):
         errors.append(invalid("spec.template.metadata.labels", go_map(found), _MISMATCH))
     errors += template(given, "spec.template")
-    return errors + _read_only_disks(spec) + _always_running(spec, "ReplicationController")
+    return (
+        errors
+        + _read_only_disks(spec, spec.get("replicas") or 0)
+        + _always_running(spec, "ReplicationController")
+    )
 
 
 def create_controller(obj: Obj) -> Errors:
@@ -426,6 +430,7 @@ def _daemon_spec(spec: Obj) -> Errors:
             invalid("spec.selector", go_selector(selector), "empty selector is invalid for daemonset")
         )
     errors += template(spec.get("template") or {}, "spec.template")
+    errors += _read_only_disks(spec, 2)  # on every node
     errors += _always_running(spec, "DaemonSet")
     errors += at_least_zero("spec.minReadySeconds", spec.get("minReadySeconds"))
     errors += _daemon_strategy(spec.get("updateStrategy") or {})
@@ -437,7 +442,7 @@ def _daemon_strategy(strategy: Obj) -> Errors:
     if kind == "OnDelete":
         return []
     if kind != "RollingUpdate":
-        return [unsupported(f"{field}.type", kind, ("RollingUpdate", "OnDelete"))]
+        return [unsupported(field, kind, ("RollingUpdate", "OnDelete"))]
     if rolling is None:
         return [required(f"{field}.rollingUpdate")]
     at = f"{field}.rollingUpdate"

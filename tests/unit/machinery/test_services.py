@@ -1,0 +1,62 @@
+"""What a Service is given, keeps and loses with its type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.machinery.api import Reply
+from tests.unit.machinery.golden_api import Api
+
+PATH = "/api/v1/namespaces/golden-ns/services"
+
+
+def made(api: Api, **spec: Any) -> Reply:
+    ports = [{"name": "a", "port": 80}]
+    return api.ask("POST", PATH, {"metadata": {"name": "s"}, "spec": {"ports": ports, **spec}})
+
+
+def changed(api: Api, **spec: Any) -> Reply:
+    return api.ask("PATCH", f"{PATH}/s", {"spec": spec}, "application/merge-patch+json")
+
+
+def test_a_change_of_type_clears_what_only_the_old_type_needs() -> None:
+    api = Api()
+    service = made(api, type="LoadBalancer", externalTrafficPolicy="Local").obj["spec"]
+    assert service["healthCheckNodePort"] and service["ports"][0]["nodePort"]
+    kept = changed(api, type="NodePort").obj["spec"]
+    assert kept["ports"] == service["ports"] and kept["clusterIP"] == service["clusterIP"]
+    assert "healthCheckNodePort" not in kept and "allocateLoadBalancerNodePorts" not in kept
+    plain = changed(api, type="ClusterIP").obj["spec"]
+    assert "nodePort" not in plain["ports"][0] and "externalTrafficPolicy" not in plain
+    outside = changed(api, type="ExternalName", externalName="example.com").obj["spec"]
+    assert not {"clusterIP", "clusterIPs", "ipFamilies", "internalTrafficPolicy"} & outside.keys()
+
+
+def test_a_load_balancer_may_do_without_node_ports() -> None:
+    spec = made(Api(), type="LoadBalancer", allocateLoadBalancerNodePorts=False).obj["spec"]
+    assert "nodePort" not in spec["ports"][0]
+
+
+def test_a_second_family_is_not_configured_here() -> None:
+    api = Api()
+    assert made(api, ipFamilyPolicy="RequireDualStack").message == (
+        'Service "s" is invalid: spec.ipFamilyPolicy: Invalid value: "RequireDualStack": '
+        "this cluster is not configured for dual-stack services"
+    )
+    assert "not configured on this cluster" in made(api, ipFamilies=["IPv6"]).message
+    headless = made(api, clusterIP="None").obj["spec"]
+    assert headless["ipFamilies"] == ["IPv4", "IPv6"] and headless["ipFamilyPolicy"] == "RequireDualStack"
+
+
+def test_an_address_may_not_change_once_given() -> None:
+    api = Api()
+    made(api)
+    assert "may not change once set" in changed(api, clusterIP="10.0.0.250").message
+
+
+def test_an_address_in_use_is_refused_but_not_in_a_dry_run() -> None:
+    api = Api()
+    address = made(api).obj["spec"]["clusterIP"]
+    other = {"metadata": {"name": "t"}, "spec": {"ports": [{"port": 80}], "clusterIP": address}}
+    assert "provided IP is already allocated" in api.ask("POST", PATH, other).message
+    assert api.ask("POST", f"{PATH}?dryRun=All", other).code == 201

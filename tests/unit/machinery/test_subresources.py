@@ -1,0 +1,81 @@
+"""Subresources whose bodies are of a kind of their own: Scale, Binding, Eviction, TokenRequest."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode
+from typing import Any
+
+from tests.unit.machinery.golden_api import Api
+
+BASE = "/api/v1/namespaces/golden-ns"
+POD: dict[str, Any] = {
+    "metadata": {"name": "p"},
+    "spec": {"automountServiceAccountToken": False, "containers": [{"name": "c", "image": "i"}]},
+}
+LABELS = {"a": "b"}
+DEPLOYMENT: dict[str, Any] = {
+    "metadata": {"name": "d"},
+    "spec": {
+        "selector": {"matchLabels": LABELS},
+        "template": {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+    },
+}
+MERGE = "application/merge-patch+json"
+
+
+def test_a_body_of_another_kind_is_refused_by_name() -> None:
+    api = Api()
+    api.ask("POST", f"{BASE}/pods", POD)
+    for path, kind in (("binding", "Binding"), ("eviction", "Eviction")):
+        reply = api.ask("POST", f"{BASE}/pods/p/{path}", {"apiVersion": "v1", "kind": "Pod"})
+        group = "core" if kind == "Binding" else "policy"
+        assert reply.code == 400
+        assert reply.message == (
+            f'Pod in version "v1" cannot be handled as a {kind}: '
+            f"converting (v1.Pod) to ({group}.{kind}): unknown conversion"
+        )
+
+
+def test_an_eviction_of_the_former_version_is_understood() -> None:
+    api = Api()
+    api.ask("POST", f"{BASE}/pods", POD)
+    body = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}}
+    assert api.ask("POST", f"{BASE}/pods/p/eviction", body).code == 201
+
+
+def test_a_scale_is_owned_under_its_subresource() -> None:
+    api = Api()
+    path = "/apis/apps/v1/namespaces/golden-ns/deployments"
+    api.ask("POST", path, DEPLOYMENT)
+    assert api.ask("PATCH", f"{path}/d/scale", {"spec": {"replicas": 5}}, MERGE).code == 200
+    item = api.ask("GET", f"{path}/d").item
+    assert item is not None and item.obj["spec"]["replicas"] == 5
+    assert [(m.subresource, m.fields) for m in item.managed if m.subresource] == [
+        ("scale", {"f:spec": {"f:replicas": {}}})
+    ]
+    assert api.ask("PATCH", f"{path}/d/scale", {"spec": {"replicas": "x"}}, MERGE).code == 422
+
+
+def test_a_token_says_for_whom_it_is_and_ends_when_asked() -> None:
+    api = Api()
+    path = f"{BASE}/serviceaccounts/default/token"
+    asked = {"spec": {"audiences": ["vault"], "expirationSeconds": 7200}}
+    reply = api.ask("POST", path, asked)
+    assert reply.code == 201
+    token = reply.body["status"]["token"]
+    assert token == api.ask("POST", path, asked).body["status"]["token"]
+    claims = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))
+    assert claims["sub"] == "system:serviceaccount:golden-ns:default"
+    assert (claims["aud"], claims["exp"] - claims["iat"]) == (["vault"], 7200)
+    assert api.ask("POST", path, {"spec": {"expirationSeconds": 599}}).code == 422
+    assert api.ask("POST", f"{BASE}/serviceaccounts/none/token", {}).code == 404
+
+
+def test_a_write_of_ephemeral_containers_changes_nothing_else() -> None:
+    api = Api()
+    api.ask("POST", f"{BASE}/pods", POD)
+    patch = {"metadata": {"labels": LABELS}, "spec": {"ephemeralContainers": [{"name": "e", "image": "i"}]}}
+    reply = api.ask("PATCH", f"{BASE}/pods/p/ephemeralcontainers", patch, MERGE)
+    assert [c["name"] for c in reply.obj["spec"]["ephemeralContainers"]] == ["e"]
+    assert "labels" not in reply.obj["metadata"]
