@@ -26,6 +26,7 @@ Obj = dict[str, Any]
 BACKOFF_US = 800 * MS
 BACKOFF_MAX_US = 30 * SECOND
 BACKOFF_RESET_US = 2 * MINUTE
+BATCH = 1000  # events taken from a watch at once; fewer means that there are no more for now
 TOO_MANY = 429
 GONE = 410
 
@@ -95,7 +96,9 @@ class Source:
         watch = self._watch
         if watch is None:
             return
-        while events := watch.take():
+        full = True
+        while full and (events := watch.take(BATCH)):
+            full = len(events) == BATCH
             for event in events:
                 if event.type == "ERROR":
                     self._close()

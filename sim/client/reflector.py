@@ -30,6 +30,7 @@ BACKOFF_RESET_US = 120_000_000
 WATCH_MIN_S = 300  # minWatchTimeout: each watch asks for 300..600 s
 SHORT_WATCH_US = 1_000_000
 PAGE_SIZE = 500  # pager.go defaultPageSize
+BATCH = 1000  # events taken from a watch at once; fewer means that there are no more for now
 
 
 class Backoff:
@@ -176,9 +177,11 @@ class Reflector:
             return
         kernel = self._ctx.kernel
         cause = kernel.cause
-        while events := watch.take():
+        full = True
+        while full and (events := watch.take(BATCH)):
+            full = len(events) == BATCH
+            self._seen += len(events)
             for event in events:
-                self._seen += 1
                 if event.type == "ERROR":
                     self._watch = None
                     watch.stop()
