@@ -1,0 +1,95 @@
+"""Protobuf bodies: read as the same object in JSON, refused when broken."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.wire.http.protobuf import MAGIC, ProtobufError, decode
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def put(number: int, value: bytes | str | int) -> bytes:
+    """One field of a message."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def body(api_version: str, kind: str, message: bytes) -> bytes:
+    return MAGIC + put(1, put(1, api_version) + put(2, kind)) + put(2, message)
+
+
+def test_a_deployment_is_read_as_its_json_would_be() -> None:
+    labels = put(1, put(1, "app") + put(2, "web"))
+    container = put(1, "c") + put(2, "nginx") + put(6, put(3, 80) + put(4, ""))
+    probe = put(1, put(2, put(2, put(2, 8080))))  # its handler's fields stand in place: httpGet.port
+    limits = put(8, put(1, put(1, "cpu") + put(2, put(1, "500m"))))
+    containers = put(2, container + put(10, probe)) + put(2, put(1, "d") + limits)
+    template = put(1, put(11, labels[2:])) + put(2, containers)
+    surge = put(2, put(2, put(1, 1) + put(3, "25%")))
+    spec = put(1, 0) + put(2, labels) + put(3, template) + put(4, surge) + put(5, 0)
+    created = put(8, put(1, 1_600_000_000) + put(2, 0))
+    message = put(1, put(1, "web") + created) + put(2, spec) + put(99, "unknown")
+    read = decode(body("apps/v1", "Deployment", message), "apps")
+    assert read["apiVersion"] == "apps/v1"
+    assert read["kind"] == "Deployment"
+    assert read["metadata"] == {"name": "web", "creationTimestamp": "2020-09-13T12:26:40Z"}
+    assert read["spec"]["replicas"] == 0  # a pointer: zero is a value
+    assert "minReadySeconds" not in read["spec"]
+    assert read["spec"]["selector"] == {"matchLabels": {"app": "web"}}
+    assert read["spec"]["strategy"] == {"rollingUpdate": {"maxSurge": "25%"}}
+    assert read["spec"]["template"]["metadata"] == {"labels": {"app": "web"}}
+    first, second = read["spec"]["template"]["spec"]["containers"]
+    assert second == {"name": "d", "resources": {"limits": {"cpu": "500m"}}}
+    assert first == {
+        "name": "c",
+        "image": "nginx",
+        "ports": [{"containerPort": 80}],
+        "livenessProbe": {"httpGet": {"port": 8080}},
+    }
+
+
+def test_bytes_become_base64_and_negative_numbers_stay() -> None:
+    data = put(2, put(1, "k") + put(2, b"\x00\x01"))
+    read = decode(body("v1", "Secret", put(1, put(1, "s")) + data), "")
+    assert read["data"] == {"k": "AAE="}
+    value = put(2, (1 << 64) - 5)
+    assert decode(body("scheduling.k8s.io/v1", "PriorityClass", value), "scheduling.k8s.io")["value"] == -5
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"",
+        b"{}",
+        body("v1", "Nope", b""),
+        body("v1", "Secret", b"\x0a\x7f"),
+        body("v1", "Secret", b"\x0b"),
+        body("v1", "Secret", b"\xff" * 12),
+        body("v1", "Secret", put(1, 7)),
+    ],
+)
+def test_what_is_no_message_of_its_kind_is_refused(broken: bytes) -> None:
+    with pytest.raises(ProtobufError):
+        decode(broken, "")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_else(data: bytes) -> None:
+    for whole in (MAGIC + data, body("v1", "Pod", data)):
+        try:
+            decode(whole, "")
+        except ProtobufError:
+            pass
