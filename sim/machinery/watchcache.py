@@ -251,6 +251,7 @@ class WatchCache:
         """Somebody wants to be told: from now on its events are scheduled for."""
         if not watch.indexed and not watch.relaxed:
             self._scanning[watch] = None
+            watch.fed = True
             self._follow()
         if watch.waiting_us is not None:
             self._mark(watch, watch.waiting_us)
@@ -298,8 +299,7 @@ class WatchCache:
         wanted = False
         for watch in self._scanning:
             if change.item.key.startswith(watch.prefix):
-                self._mark(watch, at_us)
-                wanted = True
+                wanted = self._push(watch, change) or wanted
         if self._by_key:
             for watch in self._by_key.get(change.item.key, ()):
                 wanted = self._push(watch, change) or wanted
@@ -390,6 +390,7 @@ class CacheWatch:
         self.key = key
         self.value = value
         self.indexed = bool(key or value)
+        self.fed = self.indexed  # given each change as it is committed; else it reads the log
         self.client = ""  # the user who holds it, told by the server
         self.queue: deque[Change] = deque()
         self.notify: Callable[[], None] | None = None
@@ -420,8 +421,8 @@ class CacheWatch:
         self.start(page.rev, [change for change in later if change.item.key.startswith(self.prefix)])
 
     def pull(self) -> None:
-        """Take new changes from the store's log (indexed watches are given theirs)."""
-        if not self.indexed and not self._ended:
+        """Take new changes from the store's log, unless they are given to it."""
+        if not self.fed and not self._ended:
             feed = self.cache.feed
             if feed.revision > self._cursor:
                 found = feed.events(self._cursor, self.prefix)
@@ -465,20 +466,17 @@ class CacheWatch:
         """The owner will ask for events (`attach` takes that back); False for an indexed watch, which stays as it is."""
         if self.indexed or self._ended:
             return False
-        self.relaxed = True
+        self.pull()
+        self.relaxed, self.fed, self._cursor = True, False, self.cache.feed.revision
         self.cache.relax(self)
         return True
 
     @property
     def quiet(self) -> bool:
         """True if `take` has surely nothing to give."""
-        cache = self.cache
-        return not (
-            self.queue
-            or self._started
-            or cache.feed.changed_since(self._cursor, cache.prefix)
-            or cache.horizon.timers.now_us() >= self._bookmark_us
-        )
+        if self.queue or self._started or self.cache.horizon.timers.now_us() >= self._bookmark_us:
+            return False
+        return not self.cache.feed.changed_since(self._cursor, self.cache.prefix)
 
     def take(self, limit: int = 1000, before_us: int = 0) -> list[WatchEvent]:
         """Events visible by now (or so long before), at most `limit`; fewer means that there are no more for now."""
