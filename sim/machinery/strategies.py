@@ -225,7 +225,9 @@ _TABLE: dict[str, Strategy] = {
     "persistentvolumeclaims": Strategy(status=True),
     "replicasets": _WORKLOAD,
     "statefulsets": _WORKLOAD,
-    "daemonsets": Strategy(status=True, generation="spec", prepare_update=_daemon_set_update),
+    "daemonsets": Strategy(
+        status=True, generation="spec", prepare_update=_daemon_set_update, prepare_status=_daemon_set_update
+    ),
     "deployments": Strategy(status=True, generation="spec+annotations", prepare_status=_deployment_status),
     "poddisruptionbudgets": Strategy(status=True, generation="spec", unconditional=False),
     "replicationcontrollers": Strategy(status=True, generation="spec", default_propagation="Orphan"),

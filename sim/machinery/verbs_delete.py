@@ -190,6 +190,8 @@ def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
             fields |= {"deletionTimestamp": format_time(at_us), "deletionGracePeriodSeconds": grace_s}
         elif left_s and not fields:
             return None
+        elif finalizers and "deletionGracePeriodSeconds" not in metadata and not _kept_by_spec(obj):
+            fields["deletionGracePeriodSeconds"] = 0  # a namespace that its own finalizers have let go
     else:
         fields["deletionTimestamp"] = format_time(now_us + (grace_s or 0) * SECOND)
         if call.resource.plural != "namespaces" or not _kept_by_spec(obj):
@@ -251,6 +253,8 @@ def _answer(call: Call, item: Item, obj: Obj, stays: bool, options: DeleteOption
     code = 202 if stays and options.orphan_dependents is False else 200
     warnings = tuple(call.warnings)
     if stays or call.resource.plural in RETURNS_OBJECT:
+        if not stays and not strategy_of(call.resource.plural).graceful:
+            obj = item.obj  # gone without ever having been marked
         shown = item if obj is item.obj else Item(item.key, obj, item.rev, item.created, item.managed)
         return Reply(code, item=shown, warnings=warnings)
     details = call.details(call.request.name, uid=item.obj["metadata"].get("uid", ""))

@@ -97,7 +97,8 @@ def init_containers(
     return errors
 
 
-_EPHEMERAL_FORBIDDEN = ("ports", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "resources")
+# In the order of the struct's fields.
+_EPHEMERAL_FORBIDDEN = ("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
 
 
 def ephemeral_containers(given: Any, field: str, spec: Obj, volumes: dict[str, Obj]) -> Errors:
