@@ -33,10 +33,17 @@ JSON = {"Content-Type": "application/json"}
 
 @asynccontextmanager
 async def served(
-    *, pace: float = 0, replay: list[Operation] | None = None, context: ssl.SSLContext | None = None
+    *,
+    pace: float = 0,
+    nodes: int = 0,
+    replay: list[Operation] | None = None,
+    context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
     """A cluster without nodes; time stands still unless a pace is given."""
-    async with Cluster(naming="kubernetes", replay=replay) as cluster, trio.open_nursery() as nursery:
+    async with (
+        Cluster(naming="kubernetes", nodes=nodes, replay=replay) as cluster,
+        trio.open_nursery() as nursery,
+    ):
         cluster.kernel.set_rate(pace)
         if pace:
             cluster.kernel.set_goal(NEVER_US)
@@ -242,6 +249,25 @@ async def test_a_client_certificate_of_the_servers_authority_is_believed(tmp_pat
         async with httpx.AsyncClient(base_url=base, verify=mine) as client:
             assert (await client.get(MAPS)).status_code == 200
             assert (await client.get(MAPS)).status_code == 200  # on the same connection
+
+
+async def test_logs_come_from_the_node_that_runs_the_pod_and_go_with_it() -> None:
+    async with served(nodes=1) as (cluster, client):
+        cluster.kernel.set_rate(float("inf"))
+        await cluster.run_until("5s")
+        containers = [{"name": name, "image": "i"} for name in ("a", "b")]
+        await client.post(PODS, json={"metadata": {"name": "p"}, "spec": {"containers": containers}})
+        assert (await client.get(f"{PODS}/p/log?container=a")).status_code == 204
+        await cluster.run_until("30s")
+        log = await client.get(f"{PODS}/p/log?container=a")
+        assert log.headers["Content-Type"].startswith("text/plain")
+        assert log.text.endswith(" a started, image i\n")
+        assert (await client.get(f"{PODS}/p/log?container=a&tailLines=0")).text == ""
+        which = await client.get(f"{PODS}/p/log")
+        assert which.json()["message"] == "a container name must be specified for pod p, choose one of: [a b]"
+        assert (await client.get(f"{PODS}/p/log?container=x")).status_code == 400
+        cluster.fail_node("node-0", "power-loss")
+        assert "connection refused" in (await client.get(f"{PODS}/p/log?container=a")).json()["message"]
 
 
 async def test_a_dead_api_server_is_503_and_the_next_one_answers() -> None:
