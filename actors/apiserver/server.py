@@ -30,7 +30,7 @@ from sim.kernel import Context, Kernel, State
 from sim.machinery import event_forms, selectors, status, verbs, verbs_delete, verbs_list, verbs_sub
 from sim.machinery.api import Obj, Reply, Request, UserInfo
 from sim.machinery.scheme import Scheme
-from sim.machinery.store import Answer
+from sim.machinery.store import Answer, Page
 from sim.machinery.verbs_call import (
     Call,
     Refusal,
@@ -421,12 +421,21 @@ class ApiServer:
         return read, rev
 
     def _list(self, call: Call, cache: WatchCache) -> tuple[Callable[[], Reply] | None, int]:
-        matches = select(self.scheme, call).matches
+        selection = select(self.scheme, call)
         plan = verbs_list.plan_list(call.options, cache.direct)
         if not plan.cached:
             return None, 0
         prefix = self.scheme.prefix(call.resource, call.request.namespace)
-        return lambda: verbs_list.page_reply(cache.page(prefix), plan, matches, prefix), plan.rev
+
+        def read() -> Reply:
+            if selection.key and not plan.limit:  # thousands of node agents list one node each
+                item = cache.get(selection.key)
+                page = Page([] if item is None else [item], cache.revision())
+            else:
+                page = cache.page(prefix)
+            return verbs_list.page_reply(page, plan, selection.matches, prefix)
+
+        return read, plan.rev
 
     def _delete_collection(self, call: Call) -> Steps:
         matches = select(self.scheme, call).matches
