@@ -34,7 +34,7 @@ from sim.machinery.api import Obj
 from sim.units import SECOND
 
 RESOURCE = "daemonsets"
-WORKERS = 2  # facts/controllers.md 1.2: fixed
+WORKERS = 2  # cmd/kube-controller-manager/app/apps.go: fixed
 BURST = 250  # daemon_controller.go: BurstReplicas
 BACKOFF_US, BACKOFF_MAX_US = 1 * SECOND, 900 * SECOND  # daemonset.go: NewBackOff(1s, 15m)
 

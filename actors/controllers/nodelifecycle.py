@@ -52,7 +52,7 @@ POD_WORKERS = 4  # podUpdateWorkerSize
 HEALTH_TRIES = 5  # NodeHealthUpdateRetry
 HEALTH_PAUSE_US = 20 * MS  # retrySleepTime
 TICK_US = 100 * MS  # NodeEvictionPeriod
-# A 0.1 s timer loop of a real process comes round every 100.5 ms: facts/measured.md has taints 10.05 s apart
+# A 0.1 s timer loop of a real process comes round every 100.5 ms: a recorded control plane has taints 10.05 s apart
 # where tokens come each 10 s.
 TICK_LATE_US = 500
 

@@ -39,7 +39,7 @@ def condition_of(obj: Obj, kind: str) -> Obj | None:
 
 @dataclass(frozen=True, slots=True)
 class PassCost:
-    """What a pass takes besides its requests.  240 quiet nodes: 10 ms (facts/measured-deaths.csv: passes in
+    """What a pass takes besides its requests.  240 quiet nodes: 10 ms (fitted to recorded deaths: passes in
     which nothing is written are 5.010 s apart)."""
 
     base_us: int = 1_000

@@ -30,7 +30,7 @@ from sim.units import MS, SECOND
 # Commit latency of etcd on SSDs: published medians 1 to 2 ms for writes (fsync) and below 1 ms for reads.
 WRITE_LOW_US, WRITE_HIGH_US = 1 * MS, 2 * MS
 READ_LOW_US, READ_HIGH_US = 200, 600
-# etcd answers "request timed out" after 5 s plus two election time-outs of 1 s (facts/behaviour.md 4.1).
+# etcd answers "request timed out" after 5 s plus two election time-outs of 1 s (etcd v3 server, ReqTimeout).
 REQUEST_TIMEOUT_US = 7 * SECOND
 TIMED_OUT = Unavailable("etcdserver: request timed out")
 

@@ -49,7 +49,7 @@ from sim.scenario.schema import Runtime
 from sim.units import SECOND, parse_duration_us
 
 # A controller manager or scheduler that exits is started again by its node agent after about a second of back-off
-# and start-up; facts/measured.md: a component is healthy some seconds after its start.
+# and start-up; on a real control plane a component is healthy some seconds after its start.
 RESTART_US = 2 * SECOND
 
 
@@ -351,16 +351,25 @@ def rare_collection() -> Iterator[None]:
     """Let the cyclic garbage collector run seldom while a simulation runs.
 
     What a cluster keeps (objects, history) is long-lived and acyclic; looking through it again and again took a
-    fifth of a run's time. Frozen: what lives now; thresholds: a hundred times Python's.
+    fifth of a run's time. Frozen: what lives now, and what a full collection has left; thresholds: a hundred times
+    Python's.
     """
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(70_000, 20, 100)
+    gc.callbacks.append(_freeze_survivors)
     try:
         yield
     finally:
+        gc.callbacks.remove(_freeze_survivors)
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+def _freeze_survivors(phase: str, info: dict[str, int]) -> None:
+    """Objects leave by their counts; looked through once, they need not be looked through again."""
+    if phase == "stop" and info["generation"] == 2:
+        gc.freeze()
 
 
 def plain_nodes(count: int) -> tuple[NodePlan, ...]:

@@ -26,7 +26,7 @@ from sim.kernel import Context
 from sim.machinery.api import Endpoint, Json, Reply, Request, Watch, WatchEvent
 from sim.machinery.store import Item
 
-DEAD_CONNECTION_US = 45_000_000  # facts/behaviour.md 4.1: 30 idle + 15 ping
+DEAD_CONNECTION_US = 45_000_000  # apimachinery net/http.go: ReadIdleTimeout 30 s + PingTimeout 15 s
 LAZY_MAX = 1000  # events that may wait unread on a lazy watch before its owner is told after all
 # Events on their way to a client or unread there: then no more are taken from the server, whose watch cache ends the
 # watch as too slow.  Go's HTTP/2 client takes 4 MiB of a stream ahead (transportDefaultStreamFlow).

@@ -28,7 +28,7 @@ HEALTH_TOLERANCE_US = 20_000_000  # HealthzAdaptor of the daemons: leaseDuration
 
 @dataclass(frozen=True, slots=True)
 class ElectionOptions:
-    """Defaults of the daemons (behaviour.md 3)."""
+    """Defaults of the daemons (component-base leader election defaults)."""
 
     lease_duration_us: int = 15_000_000
     renew_deadline_us: int = 10_000_000

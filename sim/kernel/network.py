@@ -18,7 +18,7 @@ from random import Random
 from sim.kernel.streams import stream
 
 # One-way delay of a data-centre network: published medians are 0.1 to 0.5 ms within and up to 1 ms between
-# zones; facts/timing-cases.md asks for request latency up to 20 ms and watch delivery up to 50 ms.
+# zones; the timing cases in the tests allow requests 20 ms and watch delivery 50 ms.
 DEFAULT_LOW_US = 200
 DEFAULT_HIGH_US = 800
 # A lost segment of an established TCP connection is sent again after the minimum RTO (Linux: 200 ms).

@@ -100,7 +100,7 @@ def _bound(call: Call, reference: Obj | None) -> Generator[Op, Answer, Obj]:
     if kind == "Pod" and account != call.request.name:
         raise bad_request(
             f'cannot bind token for serviceaccount "{call.request.name}" to pod running with different '
-            f'serviceaccount name.'
+            f"serviceaccount name."
         )
     uid = item.obj["metadata"]["uid"]
     asked = reference.get("uid", "")

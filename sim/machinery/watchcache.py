@@ -28,13 +28,13 @@ from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.store import Change, Compacted, Item, Page, Range
 from sim.units import MS, SECOND
 
-# watch_cache.go: ring of 100 to 102400 events, sized to hold 75 s (facts/behaviour.md 4.1).
+# watch_cache.go: ring of 100 to 102400 events, sized to hold 75 s (eventFreshDuration).
 WINDOW_MIN, WINDOW_MAX = 100, 102_400
 FRESH_US = 75 * SECOND
 # cacher.go: a watch that has this many events unread when its 0.1 s budget ends is closed.
 UNREAD_MAX = 1_000
 UNREAD_BUDGET_US = 100 * MS
-# Bookmarks come 59 to 62.3 s apart, and about 2 s before the deadline (facts/behaviour.md 4.1, timing case 47).
+# Bookmarks come 59 to 62.3 s apart, and about 2 s before the deadline (cacher.go, bookmarkFrequency and its jitter).
 BOOKMARK_LOW_US, BOOKMARK_HIGH_US = 59 * SECOND, 62_300 * MS
 LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US = 800 * MS, 2_800 * MS
 NEVER_US = 1 << 62

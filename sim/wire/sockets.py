@@ -23,7 +23,7 @@ from trio import socket
 from sim.wire import frames
 
 RECEIVE_BYTES = 1 << 18
-KEEP_IDLE_S, KEEP_ANSWER_S = 30, 15  # facts/behaviour.md 4.1: 30 idle + 15 ping = 45
+KEEP_IDLE_S, KEEP_ANSWER_S = 30, 15  # as apimachinery's HTTP/2 health check: 30 idle + 15 ping
 # An outbox is full beyond the one mark until it falls below the other: a few lists of a large cluster.
 FULL_BYTES, ROOM_BYTES = 32 << 20, 8 << 20
 CLOSE_S = 5  # for the last words on a connection

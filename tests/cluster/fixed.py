@@ -22,7 +22,7 @@ from sim.units import SECOND
 from tests.cluster.seen import Obj, Seen
 
 FIRST_PASS_US = 2 * SECOND
-CASE_COST = PassCost(base_us=10_000, node_us=0)  # facts/timing-cases.md: "5 s + 0.01 work"
+CASE_COST = PassCost(base_us=10_000, node_us=0)  # the cases' convention: "5 s + 0.01 work"
 
 
 async def _from_the_first_pass(env: Env) -> None:

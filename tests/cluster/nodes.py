@@ -30,7 +30,7 @@ from sim.units import SECOND, format_micro_time, format_time
 NAMES_ORCH = NAMES["orch"]
 SCHEME = Scheme(NAMES_ORCH)
 RENEW_US = 10 * SECOND
-CASE_COST = PassCost(base_us=10_000, node_us=0)  # timing-cases.md: "5 s + 0.01 work"
+CASE_COST = PassCost(base_us=10_000, node_us=0)  # the cases' convention: "5 s + 0.01 work"
 CONDITIONS = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
 

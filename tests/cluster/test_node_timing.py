@@ -1,4 +1,4 @@
-"""Node failure timing, against the real API server and client: the cases of facts/timing-cases.md part A.
+"""Node failure timing, against the real API server and client: known timing cases, part A.
 
 Numbers in test names are the cases.  "Aligned": leases renewed at 0, 10, 20 …, monitor passes at 2.00, 7.01 …
 """
@@ -184,7 +184,7 @@ async def test_23_one_zone_of_three_lost_is_tainted_at_the_full_rate_and_the_oth
         tainted = no_execute(found)
         times = seconds(tainted)
         assert sorted(tainted) == sorted(found.nodes_of("a"))
-        # facts/measured.md: 10.05 apart
+        # recorded: 10.05 apart
         assert all(10 <= gap <= 10.1 for gap in gaps(times))
         assert sorted(key.partition("/")[0] for key in found.seen.deleted) == sorted(found.nodes_of("a"))
         assert seconds(found.seen.deleted)[-1] <= times[0] + 391
@@ -263,7 +263,7 @@ async def test_a_restarted_controller_manager_takes_the_taints_off_and_evictions
         assert 600 <= seconds(found.seen.deleted)[0] <= 600.4
 
 
-# 70 deaths of 240 nodes on a real control plane (facts/measured.md): min, p10, p25, p50, p75, p90, p99.
+# 70 deaths of 240 nodes on a real control plane: min, p10, p25, p50, p75, p90, p99.
 MEASURED = {
     "unknown": (31.04, 32.76, 34.67, 37.87, 40.20, 42.69, 44.35),
     "no execute": (36.20, 39.74, 41.65, 43.79, 45.56, 47.75, 49.43),

@@ -1,4 +1,4 @@
-"""Watches and retries on whole clusters: cases of facts/timing-cases.md, whose numbers the names have."""
+"""Watches and retries on whole clusters: known timing cases, whose numbers the names have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distributions over random phases on whole clusters: cases 1 and 40 of facts/timing-cases.md.
+"""Distributions over random phases on whole clusters: known cases 1 and 40.
 
 A thousand deaths are told as well by few long runs as by a thousand short ones: a death comes at a random instant,
 and what came before has settled.
