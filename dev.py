@@ -43,7 +43,7 @@ def run(*command: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036  (this file is what an older Python is handed first)
         print("orrery needs Python 3.11 or newer", file=sys.stderr)
         return 2
     what, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
