@@ -21,6 +21,8 @@ SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 # Each takes about 0.2 s a run; the zone outage, with 990 pods made, takes twenty times that.
 SMALL = ("leader-failover", "single-node-death", "watch-expiry")
 SEEDS = range(10)
+# ORRERY_ZONE_SEEDS=10 for all ten: about a minute.
+ZONE_SEEDS = range(int(os.environ.get("ORRERY_ZONE_SEEDS", "3")))
 
 
 async def run(name: str, seed: int) -> Result:
@@ -63,7 +65,7 @@ async def run_alone(scenario: str, seed: int, hash_seed: int) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-async def test_the_zone_outage_holds_under_ten_seeds_and_does_not_depend_on_the_hash_seed() -> None:
+async def test_the_zone_outage_holds_whatever_the_seed_and_does_not_depend_on_the_hash_seed() -> None:
     """Two at a time: a run takes seconds."""
     results: dict[tuple[int, int], dict[str, Any]] = {}
     limiter = trio.CapacityLimiter(2)
@@ -73,9 +75,9 @@ async def test_the_zone_outage_holds_under_ten_seeds_and_does_not_depend_on_the_
             results[seed, hash_seed] = await run_alone("zone-outage", seed, hash_seed)
 
     async with trio.open_nursery() as nursery:
-        for seed in SEEDS:
+        for seed in ZONE_SEEDS:
             nursery.start_soon(one, seed, seed)
-        nursery.start_soon(one, 7, 4_294_967_295)
+        nursery.start_soon(one, 0, 4_294_967_295)
     failures = {
         (seed, verdict["name"]): (verdict["measured"], verdict["wanted"])
         for (seed, _), result in results.items()
@@ -83,5 +85,5 @@ async def test_the_zone_outage_holds_under_ten_seeds_and_does_not_depend_on_the_
         if not verdict["ok"]
     }
     assert not failures
-    assert results[7, 7]["trace_sha256"] == results[7, 4_294_967_295]["trace_sha256"]
-    assert len({result["trace_sha256"] for result in results.values()}) == len(SEEDS)
+    assert results[0, 0]["trace_sha256"] == results[0, 4_294_967_295]["trace_sha256"]
+    assert len({result["trace_sha256"] for result in results.values()}) == len(ZONE_SEEDS)
