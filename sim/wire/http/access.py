@@ -52,7 +52,9 @@ def read_tokens(path: Path) -> dict[str, UserInfo]:
     """A static token file: token,user,uid and, quoted, groups.  Raises InputError."""
     try:
         rows = list(csv.reader(path.read_text().splitlines(), skipinitialspace=True))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except OSError as error:
+        raise InputError((error.strerror or "cannot be read").lower(), str(path)) from None
+    except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(str(error), str(path)) from None
     found = {}
     for number, columns in enumerate(rows, 1):
