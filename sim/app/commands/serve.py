@@ -1,0 +1,71 @@
+"""`orrery serve`: a simulated cluster behind the real API."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sim.app.commands.arguments import add_scenario, add_seed, count
+from sim.errors import InputError
+
+if TYPE_CHECKING:
+    from sim.app.commands import Commands
+
+
+def add(commands: Commands) -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="serve the real REST API from a simulated cluster",
+        description="Serves the REST API over TLS while the cluster lives. Without a scenario: a control plane with no node.",
+        epilog="example: orrery serve scenarios/zone-outage.yaml --naming kubernetes --pace 60 --client-config out/config",
+    )
+    add_scenario(serve, optional=True)
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serve.add_argument(
+        "--port", type=_port, default=6443, help="port to listen on, 0 for any (default: %(default)s)"
+    )
+    serve.add_argument(
+        "--pace", type=_pace, default=1.0, metavar="1|60|max", help="virtual seconds a second (default: 1)"
+    )
+    serve.add_argument("--nodes", type=count, metavar="N", help="add that many nodes")
+    serve.add_argument(
+        "--naming", choices=("orch", "kubernetes"), help="identifiers served (default: the scenario's)"
+    )
+    add_seed(serve)
+    serve.add_argument(
+        "--client-config", type=Path, metavar="FILE", help="write a client configuration when ready"
+    )
+    serve.add_argument(
+        "--token-auth-file", type=Path, metavar="FILE", help='further users: token,user,uid,"group1,group2"'
+    )
+    serve.add_argument(
+        "--journal", type=Path, metavar="FILE", help="write what came from outside, for a replay"
+    )
+    serve.set_defaults(call=_serve)
+
+
+def _port(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= 65535:
+        raise argparse.ArgumentTypeError("a port is a number from 0 to 65535")
+    return value
+
+
+def _pace(text: str) -> float:
+    if text == "max":
+        return float("inf")
+    value = float(text)
+    if not 0 <= value <= 1e6:
+        raise argparse.ArgumentTypeError("a pace is a number from 0 (paused) to 1000000, or max")
+    return value
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    try:
+        from sim.app.serve import serve
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"serving needs the package {error.name}", "", "pip install 'orrery[serve]'"
+        ) from None
+    return serve(arguments)
