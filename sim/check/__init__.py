@@ -2,6 +2,19 @@
 
 from sim.check.condition import Condition, parse_condition
 from sim.check.expect import Checker, Expectation, Verdict, build
+from sim.check.over import Bounds, Judgement, judge
 from sim.check.world import World, split_key
 
-__all__ = ["Checker", "Condition", "Expectation", "Verdict", "World", "build", "parse_condition", "split_key"]
+__all__ = [
+    "Bounds",
+    "Checker",
+    "Condition",
+    "Expectation",
+    "Judgement",
+    "Verdict",
+    "World",
+    "build",
+    "judge",
+    "parse_condition",
+    "split_key",
+]

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from msgspec import UNSET
 
 from sim.check.condition import Condition, Select, parse_condition, selector
+from sim.check.over import Bounds, parse_over
 from sim.check.world import World
 from sim.ident import Names
 from sim.machinery.store import Change
@@ -25,13 +26,18 @@ from sim.units import parse_duration_us
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """measured and wanted in words; measured_s: the times or counts behind them."""
+    """measured and wanted in words; measured_s: the times or counts behind them.
+
+    kind: of the expectation, its key in the file; missing: how many times should have been measured and were not.
+    """
 
     name: str
     ok: bool
     measured: str
     wanted: str
     measured_s: tuple[float, ...] = ()
+    kind: str = ""
+    missing: int = 0
 
 
 class Spec(Protocol):
@@ -48,6 +54,7 @@ class Spec(Protocol):
     after: str
     until: str
     by: str
+    over: Any
     equals: Any
     at_least: Any
     at_most: Any
@@ -129,13 +136,20 @@ def build(spec: Spec, names: Names) -> Expectation:
     given = [key for key in _KINDS if getattr(spec, key) is not UNSET]
     if len(given) != 1:
         raise ValueError(f"give exactly one of {', '.join(_KINDS)}")
-    return _KINDS[given[0]](spec, names)
+    kind = given[0]
+    expectation = _KINDS[kind](spec, names)
+    expectation.kind = kind
+    if spec.over is not UNSET:
+        expectation.over = parse_over(spec.over, kind != "count", kind in ("when", "eventually", "count"))
+    return expectation
 
 
 class Expectation(ABC):
-    """One expectation during a run.  The window runs from the step `after` to `until`."""
+    """One expectation during a run.  The window runs from the step `after` to `until`; `over` is for many runs."""
 
     matter: Condition | Matter
+    kind = ""
+    over: Bounds | None = None
 
     def __init__(self, spec: Spec) -> None:
         self.name = spec.name
@@ -195,12 +209,15 @@ class Within(Expectation):
 
     def __init__(self, spec: Spec, names: Names) -> None:
         super().__init__(spec)
-        if spec.within is UNSET:
-            raise ValueError("'when' goes with 'within: [from, to]'")
+        if spec.within is UNSET and spec.over is UNSET:
+            raise ValueError("'when' goes with 'within: [from, to]' or 'over: {...}'")
         matter = parse_matter(spec.when, names)
-        self.low_us, self.high_us = (parse_duration_us(text) for text in spec.within)
-        if self.high_us < self.low_us:
-            raise ValueError(f"the interval {spec.within[0]} to {spec.within[1]} ends before it begins")
+        self.within_us: tuple[int, int] | None = None  # measured only, judged over many runs
+        if spec.within is not UNSET:
+            low_us, high_us = (parse_duration_us(text) for text in spec.within)
+            if high_us < low_us:
+                raise ValueError(f"the interval {spec.within[0]} to {spec.within[1]} ends before it begins")
+            self.within_us = low_us, high_us
         self.matter = matter
         self.tally = Tally(matter) if isinstance(matter, Condition) else None
         self.each = isinstance(matter, Condition) and matter.each
@@ -230,18 +247,27 @@ class Within(Expectation):
             self.first_us = at_us
 
     def verdict(self, end_us: int) -> Verdict:
-        wanted = f"{_shown(self.low_us)} to {_shown(self.high_us)}"
         if self.each and self.tally is not None:
             times = [self.since_us(at) for at in self.times.values()]
             missing = self.tally.selected - len([key for key in self.tally.state if key in self.times])
-            ok = bool(times) and not missing and all(self.low_us <= at <= self.high_us for at in times)
+            ok = self.within_us is None or (bool(times) and not missing and all(map(self._inside, times)))
             text = f"{_shown(min(times))} to {_shown(max(times))}" if times else "never"
             text += f", {missing} never" if missing and times else ""
-            return Verdict(self.name, ok, text, wanted, tuple(at / 1e6 for at in times))
+            return Verdict(
+                self.name, ok, text, self._wanted(), tuple(at / 1e6 for at in times), missing=missing
+            )
         if self.first_us is None:
-            return Verdict(self.name, False, "never", wanted)
+            return Verdict(self.name, self.within_us is None, "never", self._wanted(), missing=1)
         took = self.since_us(self.first_us)
-        return Verdict(self.name, self.low_us <= took <= self.high_us, _shown(took), wanted, (took / 1e6,))
+        return Verdict(self.name, self._inside(took), _shown(took), self._wanted(), (took / 1e6,))
+
+    def _inside(self, took_us: int) -> bool:
+        return self.within_us is None or self.within_us[0] <= took_us <= self.within_us[1]
+
+    def _wanted(self) -> str:
+        if self.within_us is not None:
+            return f"{_shown(self.within_us[0])} to {_shown(self.within_us[1])}"
+        return self.over.wanted if self.over is not None else ""
 
 
 class Never(Expectation):
@@ -339,7 +365,7 @@ class Eventually(Expectation):
     def verdict(self, end_us: int) -> Verdict:
         wanted = f"by {_shown(self.by_us)}" if self.by_us is not None else "by the end"
         if self.first_us is None:
-            return Verdict(self.name, False, "never", wanted)
+            return Verdict(self.name, False, "never", wanted, missing=1)
         took = self.since_us(self.first_us)
         return Verdict(
             self.name, self.by_us is None or took <= self.by_us, _shown(took), wanted, (took / 1e6,)
@@ -460,4 +486,4 @@ class Checker:
             expectation.step(name, kind, at_us, self.world)
 
     def verdicts(self, end_us: int) -> list[Verdict]:
-        return [expectation.verdict(end_us) for expectation in self.expectations]
+        return [replace(one.verdict(end_us), kind=one.kind) for one in self.expectations]

@@ -239,6 +239,8 @@ class Expectation(_Strict):
     """Name of the step (or kind of action) measured from; default the start of the run."""
     until: str = ""
     by: str = ""
+    over: dict[str, Any] | UnsetType = UNSET
+    """Bounds on the distribution over many seeds (sim.check.over): {p99: "<= 44.2s", mean: [36s, 39s], seeds: 1000}."""
     equals: Count | UnsetType = UNSET
     at_least: Count | UnsetType = UNSET
     at_most: Count | UnsetType = UNSET

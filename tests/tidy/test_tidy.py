@@ -17,6 +17,7 @@ PURE_ZONE = (
     "sim/ident.py",
     "sim/units.py",
     "sim/errors.py",
+    "sim/statistics.py",
     "sim/check/",
     "sim/report/",
 )

@@ -1,0 +1,154 @@
+"""Bounds on a distribution: `over: {p99: [0s, 44.2s], mean: [36s, 39s], seeds: 1000}` judged over the runs of many seeds.
+
+    min max mean p50 p99.9 ...   of all values measured, in all runs       [FROM, TO], or "<= TO", or ">= FROM"
+    share                        of the runs in which the expectation itself holds (0.95 or 95%)
+    seeds                        at least so many runs are needed; with fewer nothing is judged
+
+Turns such a mapping into `Bounds`, and values in groups, one a run, into what was measured and whether it is wanted.
+
+Holds: what never happened counts as later than everything (a quantile may fall on it; a mean or maximum is never).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from sim.statistics import finite, quantile
+from sim.units import parse_duration_us
+
+_QUANTILE = re.compile(r"^p(\d{1,2}(?:\.\d+)?)$")
+_ONE_SIDED = re.compile(r"^(<=|>=)\s*(.+)$")
+_EPSILON = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One number of a distribution, and where it must lie.  `timed`: seconds, shown as such."""
+
+    what: str
+    low: float
+    high: float
+    timed: bool
+
+    @property
+    def wanted(self) -> str:
+        low, high = self._shown(self.low), self._shown(self.high)
+        if self.low == -inf:
+            return f"{self.what} <= {high}"
+        return f"{self.what} >= {low}" if self.high == inf else f"{self.what} {low} to {high}"
+
+    def measured(self, value: float) -> str:
+        return f"{self.what} {'never' if finite(value) is None else self._shown(value)}"
+
+    def holds(self, value: float) -> bool:
+        return self.low - _EPSILON <= value <= self.high + _EPSILON and value != inf
+
+    def _shown(self, value: float) -> str:
+        if self.what == "share":
+            return f"{100 * value:.4g}%"
+        return f"{value:.2f}s" if self.timed else f"{value:.6g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """All bounds of one expectation.  `seeds`: how many runs it takes to judge them."""
+
+    bounds: tuple[Bound, ...]
+    seeds: int
+
+    @property
+    def wanted(self) -> str:
+        text = ", ".join(bound.wanted for bound in self.bounds)
+        return f"{text} over {self.seeds} seeds" if self.seeds > 1 else f"{text} over seeds"
+
+    @property
+    def shares(self) -> bool:
+        """Whether single runs may fail, because a share of them is judged."""
+        return any(bound.what == "share" for bound in self.bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """ok is None where there were too few runs."""
+
+    ok: bool | None
+    measured: str
+    wanted: str
+
+
+def parse_over(given: Mapping[str, Any], timed: bool, measures: bool = True) -> Bounds:
+    """Read the mapping.  ValueError with what is wrong; `measures`: the expectation measures anything but its holding."""
+    seeds = given.get("seeds", 1)
+    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
+        raise ValueError(f"'over: seeds' is a whole number from 1, not {seeds!r}")
+    bounds = tuple(_bound(what, value, timed, measures) for what, value in given.items() if what != "seeds")
+    if not bounds:
+        raise ValueError("'over' wants at least one of min, max, mean, share and quantiles like p99")
+    return Bounds(bounds, seeds)
+
+
+def _bound(what: str, value: Any, timed: bool, measures: bool) -> Bound:
+    known = ("min", "max", "mean", "share") if measures else ("share",)
+    if what not in known and not (measures and _QUANTILE.match(what)):
+        extra = ", and quantiles like p99" if measures else "; this expectation measures nothing else"
+        raise ValueError(f"'over' does not know {what!r}; known are seeds, {', '.join(known)}{extra}")
+
+    def number(text: Any) -> float:
+        return _number(what, text, timed and what != "share")
+
+    one_sided = _ONE_SIDED.match(value) if isinstance(value, str) else None
+    if one_sided:
+        limit = number(one_sided[2])
+        low, high = (-inf, limit) if one_sided[1] == "<=" else (limit, inf)
+    elif isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2:
+        low, high = number(value[0]), number(value[1])
+    else:
+        raise ValueError(f'\'over: {what}\' is [FROM, TO], "<= TO" or ">= FROM", not {value!r}')
+    if high < low:
+        raise ValueError(f"'over: {what}': the interval ends before it begins")
+    return Bound(what, low, high, timed and what != "share")
+
+
+def _number(what: str, text: Any, timed: bool) -> float:
+    if timed and isinstance(text, str):
+        return parse_duration_us(text) / 1e6
+    percent = isinstance(text, str) and what == "share" and text.endswith("%")
+    try:
+        value = float(text[:-1]) / 100 if percent else float(text)
+    except (TypeError, ValueError):
+        raise ValueError(f"'over: {what}': {text!r} is not a number") from None
+    if timed:
+        raise ValueError(f"'over: {what}': {text!r} is not a duration, write it as 44.2s")
+    return value
+
+
+def judge(bounds: Bounds, groups: Sequence[Sequence[float]], missing: int, held: int) -> Judgement:
+    """Judge values in groups, one a run; in `held` of the runs the expectation itself held."""
+    runs = len(groups)
+    if runs < bounds.seeds:
+        return Judgement(None, f"{runs} seeds are too few", bounds.wanted)
+    ordered = sorted(value for group in groups for value in group)
+    found = [(bound, _measure(bound.what, ordered, missing, held / runs)) for bound in bounds.bounds]
+    return Judgement(
+        all(bound.holds(value) for bound, value in found),
+        ", ".join(bound.measured(value) for bound, value in found),
+        bounds.wanted,
+    )
+
+
+def _measure(what: str, ordered: Sequence[float], missing: int, share: float) -> float:
+    if what == "share":
+        return share
+    if not ordered:
+        return inf
+    if what == "min":
+        return ordered[0]
+    if what == "max":
+        return inf if missing else ordered[-1]
+    if what == "mean":
+        return inf if missing else sum(ordered) / len(ordered)
+    return quantile(ordered, float(what[1:]) / 100, missing)

@@ -1,0 +1,164 @@
+"""Samples to what is told of them: quantiles, a mean with its confidence, histograms, a two-sample test.  Pure.
+
+A sample comes in groups, one a run: values of one run (the nodes of one outage) are not independent of each other,
+so confidence comes from how the runs differ, not from how the values do.
+
+Holds: everything is a function of the values and their groups only; the order of values within a group is no matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, exp, floor, inf, log10, sqrt
+from statistics import NormalDist
+
+QUANTILES = (0.50, 0.90, 0.99)
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is told of a sample.  `half_width` of the mean's confidence interval is None with less than two runs;
+    `missing`: how often there was nothing to measure (never happened), which quantiles count as beyond every value."""
+
+    count: int
+    runs: int
+    missing: int
+    low: float
+    quantiles: tuple[tuple[float, float], ...]
+    high: float
+    mean: float
+    half_width: float | None
+    deviation: float
+
+    def to_json(self) -> dict[str, float | int | list[float] | None]:
+        shown: dict[str, float | int | list[float] | None] = {
+            "n": self.count,
+            "runs": self.runs,
+            "missing": self.missing,
+            "min": self.low,
+        }
+        shown |= {f"p{100 * share:g}": finite(value) for share, value in self.quantiles}
+        half = self.half_width
+        interval = None if half is None else [self.mean - half, self.mean + half]
+        return {**shown, "max": self.high, "mean": self.mean, "mean_ci95": interval, "sd": self.deviation}
+
+
+def finite(value: float) -> float | None:
+    """JSON has no infinity: a quantile that falls on what never happened is null."""
+    return None if value == inf else value
+
+
+def summarize(
+    groups: Sequence[Sequence[float]], missing: int = 0, shares: Iterable[float] = QUANTILES
+) -> Summary | None:
+    """Sum a sample up, a group a run; None if it holds no value."""
+    values = sorted(value for group in groups for value in group)
+    if not values:
+        return None
+    mean = sum(values) / len(values)
+    deviation = sqrt(sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1))
+    quantiles = tuple((share, quantile(values, share, missing)) for share in shares)
+    runs = sum(bool(group) for group in groups)
+    half = half_width(groups)
+    return Summary(len(values), runs, missing, values[0], quantiles, values[-1], mean, half, deviation)
+
+
+def quantile(ordered: Sequence[float], share: float, missing: int = 0) -> float:
+    """Nearest rank, of a sorted sample and `missing` values beyond its end."""
+    rank = min(len(ordered) + missing - 1, int(share * (len(ordered) + missing)))
+    return ordered[rank] if rank < len(ordered) else inf
+
+
+def half_width(groups: Sequence[Sequence[float]], confidence: float = CONFIDENCE) -> float | None:
+    """Half of the mean's confidence interval, from the differences between runs (the ratio estimator of cluster
+    samples: Cochran, Sampling Techniques, 1977, 9A.2); None with less than two runs."""
+    filled = [group for group in groups if group]
+    runs, count = len(filled), sum(map(len, filled))
+    if runs < 2:
+        return None
+    mean = sum(map(sum, filled)) / count
+    squares = sum((sum(group) - mean * len(group)) ** 2 for group in filled)
+    return student((1 + confidence) / 2, runs - 1) * sqrt(squares * runs / (runs - 1)) / count
+
+
+def student(share: float, freedom: int) -> float:
+    """Quantile of Student's t (Abramowitz and Stegun 26.7.5; within 1 % from four degrees of freedom on)."""
+    z = NormalDist().inv_cdf(share)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + sum(term / float(freedom) ** (power + 1) for power, term in enumerate(terms))
+
+
+# --- histograms -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """`counts[i]` values lie from `start + i * width` on, below the next edge."""
+
+    start: float
+    width: float
+    counts: tuple[int, ...]
+
+    @property
+    def end(self) -> float:
+        return self.start + self.width * len(self.counts)
+
+
+def histogram(
+    values: Sequence[float], bins: int, low: float | None = None, high: float | None = None
+) -> Histogram:
+    """At most about `bins` bins of a round width (1, 2, 2.5 or 5 of a power of ten) over the values, or a wider range."""
+    low = min(values) if low is None else low
+    high = max(values) if high is None else high
+    width = _round_up((high - low) / max(1, bins - 1) or 1.0)
+    first, last = floor(low / width), floor(high / width)
+    counts = [0] * (last - first + 1)
+    for value in values:
+        counts[min(last, max(first, floor(value / width))) - first] += 1
+    return Histogram(first * width, width, tuple(counts))
+
+
+def _round_up(width: float) -> float:
+    power: float = 10.0 ** floor(log10(width))
+    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= width * (1 - 1e-9))
+
+
+def ticks(low: float, high: float, about: int = 6) -> list[float]:
+    """Round values from `low` to `high`."""
+    step = _round_up((high - low) / about) if high > low else 1.0
+    return [number * step for number in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
+
+
+# --- two samples ----------------------------------------------------------------------------------------------
+
+
+def ks_distance(one: Sequence[float], other: Sequence[float]) -> float:
+    """Kolmogorov-Smirnov: the largest gap between two empirical distributions."""
+    a, b = sorted(one), sorted(other)
+    i = j = 0
+    largest = 0.0
+    while i < len(a) and j < len(b):
+        at = min(a[i], b[j])
+        while i < len(a) and a[i] <= at:
+            i += 1
+        while j < len(b) and b[j] <= at:
+            j += 1
+        largest = max(largest, abs(i / len(a) - j / len(b)))
+    return largest
+
+
+def ks_p_value(gap: float, one: int, other: int) -> float:
+    """How likely a gap at least so large is between samples of one distribution (asymptotic, Stephens 1970)."""
+    root = sqrt(one * other / (one + other))
+    scaled = (root + 0.12 + 0.11 / root) * gap
+    if scaled < 0.2:
+        return 1.0
+    terms = (2.0 * (-1.0) ** (k - 1) * exp(-2 * k * k * scaled * scaled) for k in range(1, 101))
+    return min(1.0, max(0.0, sum(terms)))

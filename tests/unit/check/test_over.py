@@ -1,0 +1,76 @@
+"""Bounds on distributions: how they are written, and what they make of the values of many runs."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from sim.check import build
+from sim.check.over import judge, parse_over
+from sim.ident import NAMES
+from sim.scenario.schema import Expectation
+
+
+def test_a_bound_is_an_interval_or_one_sided() -> None:
+    bounds = parse_over(
+        {"p99": "<= 44.2s", "mean": ["36s", "39s"], "min": ">= 29.6s", "seeds": 3}, timed=True
+    )
+    found = judge(bounds, [[30.0], [38.0], [44.0]], missing=0, held=3)
+    assert found.ok
+    assert found.measured == "p99 44.00s, mean 37.33s, min 30.00s"
+    assert found.wanted == "p99 <= 44.20s, mean 36.00s to 39.00s, min >= 29.60s over 3 seeds"
+    assert judge(bounds, [[30.0], [38.0], [45.0]], missing=0, held=3).ok is False
+
+
+def test_too_few_runs_judge_nothing() -> None:
+    assert judge(parse_over({"p50": "<= 1s", "seeds": 10}, timed=True), [[5.0]] * 9, 0, 0).ok is None
+
+
+def test_what_never_happened_is_later_than_everything() -> None:
+    groups = [[float(n)] for n in range(98)] + [[], []]
+    for what, ok in (("p90", True), ("p99", False), ("max", False), ("mean", False)):
+        found = judge(parse_over({what: "<= 1000s"}, timed=True), groups, missing=2, held=98)
+        assert found.ok is ok, what
+        assert ok or found.measured == f"{what} never"
+
+
+def test_a_share_of_the_runs_may_be_asked_for_in_percent() -> None:
+    bounds = parse_over({"share": ">= 95%"}, timed=True, measures=False)
+    assert judge(bounds, [[]] * 100, 0, held=95).ok
+    assert judge(bounds, [[]] * 100, 0, held=94).measured == "share 94%"
+    assert judge(bounds, [[]] * 100, 0, held=94).ok is False
+
+
+def test_counts_are_bounded_by_plain_numbers() -> None:
+    assert judge(parse_over({"mean": [1, 2]}, timed=False), [[1.0], [2.0]], 0, 2).measured == "mean 1.5"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "at least one of"),
+        ({"p100": "<= 1s"}, "does not know 'p100'"),
+        ({"p99": "44s"}, "FROM, TO"),
+        ({"p99": ["2s", "1s"]}, "ends before it begins"),
+        ({"p99": "<= 44"}, "invalid duration"),
+        ({"p99": [1, 2]}, "not a duration"),
+        ({"share": "<= many"}, "'many' is not a number"),
+        ({"p50": "<= 1s", "seeds": 0}, "from 1"),
+    ],
+)
+def test_what_is_not_understood_is_told(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_over(given, timed=True)
+
+
+def test_an_expectation_may_be_over_many_runs_only() -> None:
+    def made(**spec: Any) -> Any:
+        return build(msgspec.convert({"name": "x", **spec}, Expectation), NAMES["orch"])
+
+    found = made(when="nodes are ready", over={"p99": "<= 4s", "seeds": 100})
+    verdict = found.verdict(0)
+    assert verdict.ok and verdict.missing == 1 and verdict.wanted == "p99 <= 4.00s over 100 seeds"
+    with pytest.raises(ValueError, match="'within: \\[from, to\\]' or 'over"):
+        made(when="nodes are ready")
+    with pytest.raises(ValueError, match="measures nothing else"):
+        made(never="nodes are ready", over={"p99": "<= 4s"})

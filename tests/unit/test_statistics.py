@@ -1,0 +1,80 @@
+"""Quantiles, confidence, histograms and the two-sample test, against values known otherwise."""
+
+from math import inf
+from random import Random
+
+import pytest
+
+from sim.statistics import (
+    half_width,
+    histogram,
+    ks_distance,
+    ks_p_value,
+    quantile,
+    student,
+    summarize,
+    ticks,
+)
+
+
+def test_a_quantile_is_the_nearest_rank_and_counts_what_never_happened_as_last() -> None:
+    ordered = [float(n) for n in range(1, 101)]
+    assert [quantile(ordered, share) for share in (0, 0.5, 0.9, 0.99)] == [1, 51, 91, 100]
+    assert quantile(ordered[:90], 0.9, missing=10) == inf
+    assert quantile(ordered[:90], 0.89, missing=10) == 90
+
+
+def test_students_t_has_its_tabled_quantiles() -> None:
+    assert student(0.975, 9) == pytest.approx(2.262, abs=0.003)
+    assert student(0.975, 99) == pytest.approx(1.984, abs=0.001)
+    assert student(0.995, 20) == pytest.approx(2.845, abs=0.003)
+
+
+def test_the_interval_of_a_mean_covers_the_truth_as_often_as_it_says_though_values_of_a_run_agree() -> None:
+    draw, covered = Random(3), 0
+    for _ in range(400):
+        runs = []
+        for _ in range(20):
+            phase = draw.gauss(0, 1)  # shared by all values of a run: they tell little more than one would
+            runs.append([10 + phase + draw.gauss(0, 0.1) for _ in range(draw.randrange(5, 15))])
+        summary = summarize(runs)
+        assert summary is not None and summary.half_width is not None
+        covered += abs(summary.mean - 10) <= summary.half_width
+    assert 0.91 <= covered / 400 <= 0.98
+
+
+def test_one_run_gives_no_confidence_and_none_gives_no_summary() -> None:
+    assert half_width([[1.0, 2.0, 3.0]]) is None
+    assert summarize([[], []]) is None
+    summary = summarize([[4.0], [2.0, 3.0], []], missing=1)
+    assert summary is not None
+    assert (summary.count, summary.runs, summary.missing, summary.low, summary.high) == (3, 2, 1, 2, 4)
+    assert summary.to_json()["p99"] is None
+
+
+def test_a_histogram_has_round_bins_that_hold_every_value_once() -> None:
+    draw = Random(1)
+    values = [draw.uniform(29.6, 45.6) for _ in range(1000)]
+    found = histogram(values, 20)
+    assert found.width == 1 and found.start == 29 and sum(found.counts) == 1000
+    assert histogram([5.0, 5.0], 20).counts == (2,)
+    assert sum(histogram(values, 20, low=35, high=40).counts) == 1000  # what lies outside counts at the edge
+
+
+def test_ticks_are_round() -> None:
+    assert ticks(29.6, 45.6) == [30, 35, 40, 45]
+    assert ticks(3, 3) == [3]
+
+
+def test_the_two_sample_test_knows_equal_from_unequal() -> None:
+    # at 0.9 all of the first sample lies below, three of five of the other
+    assert ks_distance([0.1, 0.4, 0.7, 0.9], [0.2, 0.5, 0.6, 1.4, 2.0]) == pytest.approx(0.4)
+    draw = Random(5)
+    alike = [ks_p_value(ks_distance(*_two(draw, 0)), 70, 70) for _ in range(200)]
+    apart = [ks_p_value(ks_distance(*_two(draw, 1.5)), 70, 70) for _ in range(50)]
+    assert sum(p < 0.05 for p in alike) <= 20
+    assert all(p < 0.01 for p in apart)
+
+
+def _two(draw: Random, shift: float) -> tuple[list[float], list[float]]:
+    return [draw.gauss(0, 1) for _ in range(70)], [draw.gauss(shift, 1) for _ in range(70)]
