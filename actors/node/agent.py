@@ -14,7 +14,7 @@ Differs  tickers (relist, sync, housekeeping) are points in time computed when n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from actors.node.admit import Requests, Used, refuse, refuse_under_pressure, requests_of
@@ -22,6 +22,7 @@ from actors.node.api import Api, Caller, HeartbeatCaller
 from actors.node.backoff import Backoff
 from actors.node.dice import Dice
 from actors.node.eviction import Evictor
+from actors.node.image_gc import ImageGC
 from actors.node.images import Images
 from actors.node.leases import Leases
 from actors.node.logs import container_log
@@ -50,7 +51,15 @@ DEFAULT_CIDR = "10.200.0.0/24"
 
 
 class Recorder(Protocol):
-    def event(self, obj: Obj, event_type: str, reason: str, message: str) -> None: ...
+    def event(
+        self,
+        obj: Obj,
+        event_type: str,
+        reason: str,
+        message: str,
+        *,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None: ...
 
 
 class Clients(Protocol):
@@ -108,6 +117,7 @@ class NodeAgent:
         self.used = Used()
         self.restarts = Backoff()
         self.images = Images(self)
+        self.image_gc = ImageGC(self)
         self.evictor = Evictor(self)
         self.statuses = StatusManager(ctx, self.api, self._gone)
         self.mirrors = Mirrors(self)
@@ -216,19 +226,21 @@ class NodeAgent:
 
     @property
     def pressures(self) -> tuple[str, ...]:
-        """Pressure conditions in force: a fault's and the eviction manager's."""
-        return tuple(dict.fromkeys((*self.machine.pressures, *self.evictor.pressures)))
+        """Pressure conditions in force."""
+        return self.evictor.past.conditions
 
-    def node_event(self, reason: str) -> None:
+    def consider_pressure(self) -> None:
+        """What uses the machine's memory, disks and process numbers has changed."""
+        self.evictor.consider()
+        self.image_gc.consider()
+
+    def node_event(self, reason: str, text: str = "", type_: str = "Normal") -> None:
         name = self.spec.name
-        text = f"Node {name} status is now: {reason}"
-        type_ = "Normal"
+        text = text or f"Node {name} status is now: {reason}"
         if reason == "Starting":
             text = f"Starting {self.names.node_agent}."
         elif reason == "Rebooted":
             type_, text = "Warning", f"Node {name} has been rebooted, boot id: {self.machine.boot_id}"
-        elif reason == "EvictionThresholdMet":
-            type_, text = "Warning", "Attempting to reclaim memory"
         # Quirk: node events carry the node's name as uid.
         reference = {"kind": "Node", "name": name, "uid": name}
         self._recorder.event(reference, type_, reason, text)
@@ -261,7 +273,7 @@ class NodeAgent:
             wait_us = RUNTIME_CHECK_US - (self.now_us - self._began_us) % RUNTIME_CHECK_US
             self.ctx.call_later_us(wait_us, self._check_runtime)
         self.node_loop.changed()
-        self.evictor.consider()
+        self.consider_pressure()
         for uid in list(self.workers) if runtime is None else [runtime.uid]:
             worker = self.workers.get(uid)
             if worker is not None:
@@ -397,7 +409,13 @@ class NodeAgent:
             self.statuses.forget(worker.uid)
             worker.kill()
 
+    def worker_stopped(self, worker: Worker) -> None:
+        """Nothing of the pod runs any more."""
+        self.evictor.stopped(worker)
+
     def worker_finished(self, worker: Worker) -> None:
+        if worker.status.get("reason") == "Evicted":
+            self.machine.remove(worker.uid)  # its dead containers go at once
         if worker.requests is not None:
             self.used.remove(worker.requests)
             worker.requests = None
@@ -427,7 +445,15 @@ class NodeAgent:
 
     # --- for the workers ----------------------------------------------------------------------------------
 
-    def event(self, pod: Obj, type_: str, reason: str, message: str, container: str = "") -> None:
+    def event(
+        self,
+        pod: Obj,
+        type_: str,
+        reason: str,
+        message: str,
+        container: str = "",
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
         meta = pod["metadata"]
         reference = {
             "kind": "Pod",
@@ -440,7 +466,7 @@ class NodeAgent:
         if container:
             init = any(c["name"] == container for c in pod["spec"].get("initContainers") or ())
             reference["fieldPath"] = f"spec.{'initContainers' if init else 'containers'}{{{container}}}"
-        self._recorder.event(reference, type_, reason, message)
+        self._recorder.event(reference, type_, reason, message, annotations=annotations)
 
     def log(self, namespace: str, name: str, container: str, *, previous: bool = False) -> tuple[int, str]:
         """What the node's log endpoint answers: HTTP code and text."""

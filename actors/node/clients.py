@@ -8,7 +8,7 @@ Mirrors  cmd/kubelet/app/server.go: kubeClient, heartbeatClient, eventClient (v1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sim.client.client import Client
 from sim.client.events import EventRecorder
@@ -27,9 +27,17 @@ class NoNormal:
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
-    def event(self, obj: Obj, event_type: str, reason: str, message: str) -> None:
+    def event(
+        self,
+        obj: Obj,
+        event_type: str,
+        reason: str,
+        message: str,
+        *,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
         if event_type != "Normal":
-            self._recorder.event(obj, event_type, reason, message)
+            self._recorder.event(obj, event_type, reason, message, annotations=annotations)
 
 
 class NodeClients:

@@ -1,28 +1,44 @@
-"""The eviction manager: which pod goes when the node runs out of memory.
+"""The eviction manager: pods leave before a node runs out of memory, disk or process numbers.
 
-Turns the machine's free memory and its pods' use of it into the MemoryPressure condition and evictions, one per
-check.
+Turns what the machine has left, at the ticks of a 10 s poll, into the node's pressure conditions, the clearing away of
+dead containers and images, and evictions, one pod per check.
 
-Holds: a machine that has enough memory, or whose scenario says nothing about memory, schedules nothing; critical
-pods are never evicted.
+Holds: a node on which nothing can become short schedules nothing, and one that is going to be short only the first
+tick at which it is; critical pods are never evicted.
 
-Mirrors  pkg/kubelet/eviction/eviction_manager.go: synchronize, evictPod, waitForPodsCleanup; helpers.go: rankMemoryPressure
-         (v1.25).
-Differs  hard `memory.available` only (disks and process numbers can be put under pressure by a fault, without
-         evictions); a check is planned when memory can have become short, at the time that the 10 s poll would make it.
+Mirrors  pkg/kubelet/eviction/eviction_manager.go: Start, synchronize, reclaimNodeLevelResources, evictPod,
+         waitForPodsCleanup, localStorageEviction (v1.25).
+Differs  the memory cgroup's notifications (--kernel-memcg-notification) are not used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.node.admit import is_critical
-from actors.node.node_status import threshold_value
+from actors.node.admit import is_critical, requests_of
+from actors.node.eviction_decide import (
+    ALLOCATABLE,
+    RANKS,
+    Candidate,
+    LocalUse,
+    Observed,
+    Past,
+    Threshold,
+    eviction_message,
+    first,
+    judge,
+    kind_of,
+    met,
+    over_local_limit,
+    rank,
+    thresholds_of,
+)
+from actors.node.machine import Container
 from actors.node.pod_status import priority_of
-from actors.node.worker import FINISHED, SYNC
-from sim.units import BINARY_SI, SECOND, format_quantity, quantity_value
+from actors.node.pressure import SIGNALS, available, capacity, first_below, memory_of, pods_use, turns
+from actors.node.worker import FINISHED, SYNC, TERMINATED
+from sim.units import SECOND, quantity_value
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
@@ -32,132 +48,259 @@ Obj = dict[str, Any]
 
 POLL_US = 10 * SECOND  # kubelet.go: evictionMonitoringPeriod
 CLEANUP_POLL_US = 1 * SECOND  # eviction_manager.go: podCleanupPollFreq
-KILL_WAIT_US = 10 * SECOND  # pod_workers.go: killPodNow waits max(10, 1.5 x grace override of 0)
-CLEANUP_WAIT_US = 30 * SECOND  # podCleanupTimeout
-SIGNAL = "memory.available"
-CONDITION = "MemoryPressure"
+CLEANUP_WAIT_US = 30 * SECOND  # eviction_manager.go: podCleanupTimeout
+KILL_WAIT_US = 10 * SECOND  # pod_workers.go: killPodNow waits at least so long
+RESOURCES = {signal: resource for resource, signal in SIGNALS.items()} | {ALLOCATABLE: "memory"}
+GONE = (TERMINATED, FINISHED)
+SLOW_KILL = "Container runtime did not kill the pod within specified grace period."
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A pod that may be evicted, with what its containers use and asked for: (name, used, requested)."""
-
-    name: str
-    priority: int
-    containers: tuple[tuple[str, int, int], ...]
-
-    @property
-    def over(self) -> int:
-        return sum(used - asked for _, used, asked in self.containers)
-
-
-def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Over their requests first, then the less important, then the larger use beyond the request."""
-    return sorted(candidates, key=lambda c: (c.over <= 0, c.priority, -c.over, c.name))
-
-
-def eviction_message(candidate: Candidate) -> str:
-    text = "The node was low on resource: memory. "
-    for name, used, asked in candidate.containers:
-        if used > asked:
-            shown = format_quantity(used, BINARY_SI), format_quantity(asked, BINARY_SI)
-            text += f"Container {name} was using {shown[0]}, which exceeds its request of {shown[1]}. "
-    return text
+def kill_wait_us(grace_s: int) -> int:
+    """How long whoever killed a pod waits for its end."""
+    return max(KILL_WAIT_US, (grace_s + grace_s // 2) * SECOND)
 
 
 class Evictor:
-    """One agent's eviction manager.  `pressures`: the conditions it holds."""
+    """One agent's eviction manager.  `past`: what the last check left, with the conditions in force."""
 
-    __slots__ = ("_agent", "_began_us", "_due_us", "_seen_us", "_threshold", "_waiting", "pressures")
+    __slots__ = ("_agent", "_cleaning", "_due_us", "_killing", "_thresholds", "_tick_us", "past")
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
-        self._began_us = agent.now_us
-        capacity = agent.spec.capacity.get("memory", "0")
-        text = agent.options.eviction_hard.get(SIGNAL)
-        self._threshold = threshold_value(text, capacity) if text else 0
-        self._seen_us = -1
+        self._thresholds: tuple[Threshold, ...] | None = None
+        self._tick_us = agent.now_us  # an instant of the loop's rhythm
         self._due_us = -1
-        self._waiting: Worker | None = None
-        self.pressures: tuple[str, ...] = ()
+        self._killing: list[Worker] = []  # evicted and not yet cleaned up after
+        self._cleaning = False
+        self.past = Past()
 
-    def available(self) -> int:
-        """Free memory of the machine now."""
-        machine, now_us = self._agent.machine, self._agent.now_us
-        used = machine.system_memory
-        for pod in machine.pods.values():
-            for container in pod.running(now_us):
-                used += container.behaviour.memory_bytes
-        return quantity_value(machine.spec.capacity.get("memory", "0")) - used
+    @property
+    def thresholds(self) -> tuple[Threshold, ...]:
+        """Read when first needed: most nodes never are short of anything."""
+        if self._thresholds is None:
+            self._thresholds = thresholds_of(self._agent.options)
+        return self._thresholds
+
+    # --- when to look -------------------------------------------------------------------------------------
 
     def consider(self) -> None:
-        """Memory may have become short: check at the next poll."""
-        if self._waiting is None and self.available() < self._threshold:
-            now_us = self._agent.now_us
-            poll_us = now_us + POLL_US - (now_us - self._began_us) % POLL_US
-            if self._due_us < 0 or poll_us < self._due_us:
-                self._plan(poll_us)
+        """Something may become short, or sooner than it was planned for."""
+        if not self._killing:
+            self._plan_next()
+
+    def _plan_next(self) -> None:
+        """The next tick at which a check can do anything: the next one at all while something is pressing."""
+        now_us = self._agent.now_us
+        short_us = self._short_us(now_us) if self.past.quiet else now_us
+        if short_us is not None:
+            self._plan(self._tick_after(max(now_us, short_us - 1)))
+
+    def _tick_after(self, at_us: int) -> int:
+        return at_us + POLL_US - (at_us - self._tick_us) % POLL_US
+
+    def _short_us(self, now_us: int) -> int | None:
+        """When a threshold will first be met, or a pod be over its limits."""
+        turning = turns(self._agent.machine, now_us)
+        times = [now_us] if self._over_limits() else []
+        for threshold in self.thresholds:
+            signal = threshold.signal
+
+            def left(at_us: int, signal: str = signal) -> int:
+                return self._observe(signal, at_us).available
+
+            floor = threshold.floor(self._observe(signal, now_us).capacity, reclaimed=False)
+            at_us = first_below(left, floor, turning, now_us)
+            if at_us is not None:
+                times.append(at_us)
+        return min(times, default=None)
 
     def _plan(self, at_us: int) -> None:
-        self._due_us = at_us
-        self._agent.ctx.call_later_us(at_us - self._agent.now_us, self._check, at_us)
+        if self._due_us < 0 or at_us < self._due_us:
+            self._due_us = at_us
+            self._agent.ctx.call_later_us(at_us - self._agent.now_us, self._check, at_us)
+
+    # --- a check ------------------------------------------------------------------------------------------
+
+    def _observe(self, signal: str, at_us: int) -> Observed:
+        machine = self._agent.machine
+        whole = capacity(machine, RESOURCES[signal])
+        if signal != ALLOCATABLE:
+            return Observed(available(machine, RESOURCES[signal], at_us), whole)
+        options = self._agent.options
+        for reserved in (options.orch_reserved, options.system_reserved):
+            whole -= quantity_value(reserved.get("memory", "0"))
+        return Observed(max(0, whole - pods_use(machine, "memory", at_us)), whole)
+
+    def _observations(self) -> dict[str, Observed]:
+        now_us = self._agent.now_us
+        return {t.signal: self._observe(t.signal, now_us) for t in self.thresholds}
 
     def _check(self, planned_us: int) -> None:
         if planned_us != self._due_us:
             return
         self._due_us = -1
         agent, now_us = self._agent, self._agent.now_us
-        if self.available() < self._threshold:
-            self._seen_us = now_us
-            self._show((CONDITION,))
-            agent.node_event("EvictionThresholdMet")
-            if self._evict():
-                agent.ctx.call_later_us(CLEANUP_POLL_US, self._clean, now_us)
-            else:
-                self._plan(now_us + POLL_US)
-        elif self.pressures:
-            until_us = self._seen_us + agent.options.eviction_pressure_transition_period_us
-            if now_us > until_us:
-                self._show(())
-            else:
-                self._plan(until_us + POLL_US - (until_us - self._began_us) % POLL_US)
+        self._tick_us = now_us
+        shown = self.past.conditions
+        transition_us = agent.options.eviction_pressure_transition_period_us
+        self.past = judge(self.thresholds, self.past, self._observations(), now_us, transition_us)
+        if self.past.conditions != shown:
+            agent.node_changed()
+        evicted = self._evict_over_limits() or self._evict(first(self.past.met))
+        if evicted:
+            self._killing = evicted
+        else:
+            self._plan_next()
 
-    def _show(self, pressures: tuple[str, ...]) -> None:
-        if pressures != self.pressures:
-            self.pressures = pressures
-            self._agent.node_changed()
+    def _evict(self, threshold: Threshold | None) -> list[Worker]:
+        """Act on a threshold: the one pod that was evicted, if that was needed."""
+        if threshold is None:
+            return []
+        agent, resource = self._agent, RANKS[threshold.signal][1]
+        agent.node_event("EvictionThresholdMet", f"Attempting to reclaim {resource}", "Warning")
+        if self._reclaimed(threshold.signal):
+            return []
+        found = {
+            c.name: (c, w) for w in agent.workers.values() if (c := self._candidate(w, threshold.signal))
+        }
+        for candidate in rank(threshold.signal, [c for c, _ in found.values()]):
+            worker = found[candidate.name][1]
+            if is_critical(worker.pod, agent.is_static(worker.pod)):
+                continue
+            message, annotations = eviction_message(resource, candidate)
+            grace_s = agent.options.eviction_max_pod_grace_period_s if threshold.grace_us else 0
+            self._kill(worker, grace_s, message, annotations)
+            return [worker]
+        return []
 
-    def _evict(self) -> bool:
-        """Kill the first pod of the ranking; False if there is none."""
+    def _reclaimed(self, signal: str) -> bool:
+        """Clear away what no pod needs; True if nothing is short then.
+
+        Where images have a disk of their own, that gives the node's disk nothing.
+        """
+        own_disk = bool(self._agent.spec.profile.image_disk_bytes)
+        if kind_of(signal) != "disk" or (own_disk and signal.startswith("nodefs")):
+            return False
+        self._agent.image_gc.clear()
+        return not met(self.thresholds, self._observations(), reclaimed=True)
+
+    def _kill(self, worker: Worker, grace_s: int, message: str, annotations: Mapping[str, str]) -> None:
         agent = self._agent
-        candidates = {c.name: (c, w) for w in agent.workers.values() if (c := self._candidate(w)) is not None}
-        for candidate in rank([c for c, _ in candidates.values()])[:1]:
-            worker = candidates[candidate.name][1]
-            message = eviction_message(candidate)
-            agent.event(worker.pod, "Warning", "Evicted", message)
-            self._waiting = worker
-            worker.kill(grace_s=0, override=("Failed", "Evicted", message))
-            return True
-        return False
+        agent.event(worker.pod, "Warning", "Evicted", message, annotations=annotations)
+        worker.kill(grace_s=grace_s, override=("Failed", "Evicted", message))
+        agent.ctx.call_later_us(kill_wait_us(grace_s), self._kill_is_late, worker)
 
-    def _candidate(self, worker: Worker) -> Candidate | None:
-        agent, pod = self._agent, worker.pod
-        if worker.state != SYNC or worker.runtime is None or is_critical(pod, agent.is_static(pod)):
-            return None
-        running = {c.name: c.behaviour.memory_bytes for c in worker.runtime.running(agent.now_us)}
-        rows = []
-        for container in pod["spec"]["containers"]:
-            asked = ((container.get("resources") or {}).get("requests") or {}).get("memory", "0")
-            rows.append((container["name"], running.get(container["name"], 0), quantity_value(str(asked))))
-        meta = pod["metadata"]
-        return Candidate(f"{meta['namespace']}/{meta['name']}", priority_of(pod), tuple(rows))
+    # --- after an eviction --------------------------------------------------------------------------------
+
+    def stopped(self, worker: Worker) -> None:
+        """Nothing of a pod runs any more: if it was evicted, wait for the rest of it."""
+        if worker in self._killing:
+            self._await_cleanup()
+
+    def _kill_is_late(self, worker: Worker) -> None:
+        if worker in self._killing and worker.state not in GONE:
+            self._agent.event(worker.pod, "Warning", "ExceededGracePeriod", SLOW_KILL)
+            self._await_cleanup()
+
+    def _await_cleanup(self) -> None:
+        if not self._cleaning:
+            self._cleaning = True
+            self._agent.ctx.call_later_us(CLEANUP_POLL_US, self._clean, self._agent.now_us)
 
     def _clean(self, since_us: int) -> None:
-        """Wait for the evicted pod to be gone, at most a while, then check again at once."""
-        agent, worker = self._agent, self._waiting
-        over = agent.now_us - since_us >= KILL_WAIT_US + CLEANUP_WAIT_US
-        if worker is not None and worker.state != FINISHED and not over:
+        """Look each second whether nothing is left of the pods, then check again at once."""
+        agent = self._agent
+        now_us = agent.now_us
+        left = [w for w in self._killing if w.state != FINISHED]
+        if left and now_us - since_us < CLEANUP_WAIT_US:
             agent.ctx.call_later_us(CLEANUP_POLL_US, self._clean, since_us)
             return
-        self._waiting = None
-        self._plan(agent.now_us)
+        self._killing = []
+        self._cleaning = False
+        self._due_us = -1
+        self._plan(now_us)
+
+    # --- pods ---------------------------------------------------------------------------------------------
+
+    def _candidate(self, worker: Worker, signal: str) -> Candidate | None:
+        """The pod as the ranking sees it."""
+        runtime, pod = worker.runtime, worker.pod
+        if worker.state != SYNC:
+            return None
+        resource = RANKS[signal][1]
+        name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        asked = dict(requests_of(pod).amounts).get(resource, 0)
+        if runtime is None:  # nothing is known of what it uses
+            return Candidate(name, priority_of(pod), 0, asked, known=False)
+        rows, total = [], 0
+        for spec in pod["spec"]["containers"]:
+            container = runtime.newest(spec["name"])
+            if container is None:
+                continue
+            shown, counted = self._use(container, signal)
+            total += counted
+            if resource in ("memory", "ephemeral-storage"):
+                wanted = ((spec.get("resources") or {}).get("requests") or {}).get(resource, "0")
+                rows.append((spec["name"], shown, quantity_value(str(wanted))))
+        return Candidate(name, priority_of(pod), total, asked, tuple(rows))
+
+    def _use(self, container: Container, signal: str) -> tuple[int, int]:
+        """(what messages show, what the ranking counts) of a container's use."""
+        behaviour, now_us = container.behaviour, self._agent.now_us
+        kind = kind_of(signal)
+        if kind != "disk":
+            processes = behaviour.processes if container.running(now_us) else 0
+            used = memory_of(container, now_us) if kind == "memory" else processes
+            return used, used
+        if signal.endswith("inodesFree"):
+            return behaviour.inodes, behaviour.inodes
+        shown = behaviour.log_bytes + behaviour.layer_bytes
+        if not self._agent.spec.profile.image_disk_bytes:
+            return shown, shown + behaviour.volume_bytes
+        on_images = signal.startswith("imagefs")
+        return shown, behaviour.layer_bytes if on_images else behaviour.log_bytes + behaviour.volume_bytes
+
+    # --- limits of local storage --------------------------------------------------------------------------
+
+    def _over_limits(self) -> list[tuple[Worker, str]]:
+        """Pods that write more than they may, each with the reason."""
+        agent, found = self._agent, []
+        for worker in agent.workers.values():
+            if worker.state == SYNC and worker.runtime is not None:
+                text = over_local_limit(self._local_use(worker, worker.pod["spec"]["containers"]))
+                if text and not is_critical(worker.pod, agent.is_static(worker.pod)):
+                    found.append((worker, text))
+        return found
+
+    def _local_use(self, worker: Worker, specs: Sequence[Obj]) -> LocalUse:
+        runtime = worker.runtime
+        assert runtime is not None
+        limits_of = {
+            v["name"]: quantity_value(str(v["emptyDir"].get("sizeLimit", "0")))
+            for v in worker.pod["spec"].get("volumes") or ()
+            if v.get("emptyDir") is not None
+        }
+        volumes: dict[str, int] = {}
+        containers, total = [], 0
+        for spec in specs:
+            limit = quantity_value(
+                str(((spec.get("resources") or {}).get("limits") or {}).get("ephemeral-storage", "0"))
+            )
+            total += limit
+            newest = runtime.newest(spec["name"])
+            if newest is None or not newest.behaviour.uses_much:
+                continue
+            behaviour = newest.behaviour
+            containers.append((spec["name"], behaviour.log_bytes + behaviour.layer_bytes, limit))
+            mounted = [m["name"] for m in spec.get("volumeMounts") or () if m["name"] in limits_of]
+            if behaviour.volume_bytes and mounted:
+                volumes[mounted[0]] = volumes.get(mounted[0], 0) + behaviour.volume_bytes
+        rows = tuple((name, used, limits_of[name]) for name, used in volumes.items())
+        return LocalUse(rows, tuple(containers), total)
+
+    def _evict_over_limits(self) -> list[Worker]:
+        evicted = []
+        for worker, message in self._over_limits():
+            self._kill(worker, 0, message, {})
+            evicted.append(worker)
+        return evicted

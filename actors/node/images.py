@@ -81,6 +81,8 @@ class Images:
             return self._failed(worker, name, "ErrImagePull", error)
         if not profile.warm and image not in agent.machine.images:
             agent.machine.images[image] = profile.image_bytes
+            agent.image_gc.pulled(image)
+            agent.consider_pressure()
             agent.node_changed()
         waited = format_duration(agent.now_us - began_us)
         text = (

@@ -20,6 +20,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
+from actors.node.pressure import Ramp, pressed, shared
 from actors.node.profile import ContainerBehaviour, NodeSpec
 
 Obj = dict[str, Any]
@@ -145,8 +146,7 @@ class Machine:
         self.images: dict[str, int] = dict(spec.profile.images)
         self.runtime_error = ""  # message of RuntimeReady=false
         self.network_error = ""  # message of NetworkReady=false
-        self.pressures: tuple[str, ...] = ()  # pressure conditions put in by a fault
-        self.system_memory = 0  # bytes used by everything that is no pod
+        self.outside: dict[str, Ramp] = {}  # resource -> what is used of it by everything that is no pod
         self.agent: Any = None  # the living NodeAgent, for the log endpoint and for faults
         self.changed: Callable[[PodRuntime | None], None] = _no_listener
         self._last_ip = 1
@@ -229,6 +229,20 @@ class Machine:
     def set_health(self, container: Container, healthy: bool | None) -> None:
         """From now on its probes succeed, fail, or (None) do as its behaviour says."""
         container.unhealthy = None if healthy is None else not healthy
+        self.changed(None)
+
+    def set_pressure(self, resource: str, available: int, now_us: int, ramp_us: int = 0) -> None:
+        """Let only so much of a resource (`pressure.SIGNALS`) stay available, given what pods use now.
+
+        Reached in a straight line over `ramp_us`.  What pods use from then on, or give back, comes on top.
+        """
+        resource = shared(self, resource)
+        self.outside[resource] = pressed(self, resource, available, now_us, ramp_us)
+        self.changed(None)
+
+    def end_pressure(self, resource: str) -> None:
+        """Nothing but pods uses the resource from now on."""
+        self.outside.pop(shared(self, resource), None)
         self.changed(None)
 
     def power_loss(self, now_us: int) -> None:

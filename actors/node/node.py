@@ -70,15 +70,13 @@ class Node:
     def heal_pod_network(self) -> None:
         self.fail_pod_network("")
 
-    def use_memory(self, system_bytes: int) -> None:
-        """What is no pod uses this much memory from now on."""
-        self.machine.system_memory = system_bytes
-        self.machine.changed(None)
+    def set_pressure(self, resource: str, available: int, ramp_us: int = 0) -> None:
+        """Only so much of memory, nodefs, imagefs, nodefs-inodes, imagefs-inodes or pid stays available."""
+        self.machine.set_pressure(resource, available, self._kernel.now_us, ramp_us)
 
-    def set_pressures(self, *conditions: str) -> None:
-        """The agent sees these pressures (MemoryPressure, DiskPressure, PIDPressure); () ends them."""
-        self.machine.pressures = conditions
-        self.machine.changed(None)
+    def end_pressure(self, resource: str) -> None:
+        """What is no pod gives the resource back."""
+        self.machine.end_pressure(resource)
 
     def set_health(self, namespace: str, pod: str, container: str, healthy: bool | None) -> bool:
         """Wedge or cure a running container ("" for all of the pod's); None: as its behaviour says."""

@@ -26,7 +26,10 @@ class ContainerBehaviour:
     exit_after_us: it ends by itself after this long (None: runs until stopped)
     healthy_after_us: until then its probes fail; unhealthy_after_us: from then on they fail (wedged)
     stop_us: time from SIGTERM to its exit; None ignores SIGTERM and waits for SIGKILL
-    memory_bytes: its working set while it runs
+    memory_bytes: its working set while it runs, reached in a straight line over memory_ramp_us
+    log_bytes, volume_bytes: on the node's file system, as logs and in the first emptyDir volume that it mounts
+    layer_bytes: what it writes into its own layer, on the images' file system
+    inodes, processes: how many of them it holds
     start_error: the runtime's message when the start fails (RunContainerError), "" for success
     """
 
@@ -37,8 +40,22 @@ class ContainerBehaviour:
     stop_us: int | None = 200 * MS
     stop_exit_code: int = 0
     memory_bytes: int = 0
+    memory_ramp_us: int = 0
+    log_bytes: int = 0
+    volume_bytes: int = 0
+    layer_bytes: int = 0
+    inodes: int = 0
+    processes: int = 1
     start_error: str = ""
     log: str = ""
+
+    @property
+    def uses_much(self) -> bool:
+        """Whether it can make the node short of anything."""
+        return bool(
+            self.memory_bytes or self.log_bytes or self.volume_bytes or self.layer_bytes or self.inodes
+            or self.processes > 1
+        )  # fmt: skip
 
 
 FOREVER = ContainerBehaviour()
@@ -77,7 +94,9 @@ class RuntimeProfile:
 
     warm: every image is there from the beginning; else only those in `images` (name -> bytes)
     pull_us: time to pull an image that is not there; refresh_us: to check one that is (policy Always)
+    image_disk_bytes: size of a file system of the images' own; 0: they lie on the node's
     broken_images: image -> the error with which its pull fails
+    shutdown_us: from the end of what holds a shutdown up until the power is off
     """
 
     sandbox_us: int = 300 * MS
@@ -87,6 +106,8 @@ class RuntimeProfile:
     pull_us: int = 5 * SECOND
     refresh_us: int = 500 * MS
     image_bytes: int = 100_000_000
+    image_disk_bytes: int = 0
+    shutdown_us: int = 2 * SECOND
     broken_images: Mapping[str, str] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
 

@@ -326,8 +326,8 @@ class Worker:
             agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
             return "RunContainerError"
         self.reasons.pop(name, None)
-        if behaviour.memory_bytes:
-            agent.evictor.consider()
+        if behaviour.uses_much:
+            agent.consider_pressure()
         agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
         return ""
 
@@ -410,6 +410,7 @@ class Worker:
         if entry is not None:
             entry.running = False
         self.refresh()
+        agent.worker_stopped(self)
         return ""
 
     def _finish(self) -> Work:

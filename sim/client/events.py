@@ -12,6 +12,7 @@ Differs  the wait before a second try is always the full 10 s (upstream: a rando
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 from sim.client.client import PATCH_TYPES, Client
@@ -54,7 +55,15 @@ class EventRecorder:
         self._last_ns = 0
         self.dropped = 0
 
-    def event(self, obj: Obj, event_type: str, reason: str, message: str, field_path: str = "") -> None:
+    def event(
+        self,
+        obj: Obj,
+        event_type: str,
+        reason: str,
+        message: str,
+        field_path: str = "",
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
         """Tell that something happened to `obj` (an object or an ObjectReference)."""
         if len(self._queue) >= QUEUE_MAX:
             self.dropped += 1
@@ -83,6 +92,8 @@ class EventRecorder:
             "reportingComponent": "",
             "reportingInstance": "",
         }
+        if annotations:
+            event["metadata"]["annotations"] = dict(annotations)
         self._queue.append((event, self._ctx.kernel.cause))
         if not self._busy:
             self._next()

@@ -6,8 +6,9 @@ Holds: every option of the specification is either a field here, with the effect
 `WITHOUT_EFFECT` and refused.
 
 Mirrors  spec/node-agent.md; kubernetes v1.25 cmd/kubelet/app/options and pkg/kubelet/apis/config/v1beta1/defaults.go.
-Differs  two fields that upstream takes from its configuration file only (nodeStatusReportFrequency,
-         nodeLeaseDurationSeconds) are given like options, under the names of the fields in flag spelling.
+Differs  fields that upstream takes from its configuration file only (nodeStatusReportFrequency,
+         nodeLeaseDurationSeconds, shutdownGracePeriod and its kin) are given like options, under the names of the
+         fields in flag spelling.
 """
 
 from __future__ import annotations
@@ -28,11 +29,23 @@ from sim.options.base import (
     string,
     within,
 )
+from sim.units import SECOND, quantity_nano
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 DEFAULT_EVICTION_HARD = (
     "imagefs.available<15%,memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%"
 )
+
+
+EVICTION_SIGNALS = (
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "pid.available",
+)
+CRITICAL_PRIORITY = 2_000_000_000  # scheduling.SystemCriticalPriority
 
 
 def _thresholds(value: object) -> Mapping[str, str]:
@@ -47,6 +60,49 @@ def _thresholds(value: object) -> Mapping[str, str]:
     else:
         raise ValueError("thresholds such as memory.available<100Mi")
     return {signal: amount for signal, amount in pairs.items() if amount not in ("0%", "100%")}
+
+
+def _signals(value: Mapping[str, object]) -> str | None:
+    unknown = [signal for signal in value if signal not in EVICTION_SIGNALS]
+    return f"unsupported eviction signal {unknown[0]}" if unknown else None
+
+
+def _amounts(value: Mapping[str, str]) -> str | None:
+    """Check of thresholds and of amounts to reclaim: known signals, positive quantities or percentages."""
+    for signal, text in value.items():
+        try:
+            if text.endswith("%") and not 0 <= float(text[:-1]) <= 100:
+                return f"eviction percentage threshold {signal} must be >= 0% and <= 100%: {text}"
+            if not text.endswith("%") and quantity_nano(text) <= 0:
+                return f"eviction threshold {signal} must be positive: {text}"
+        except ValueError:
+            return f"{text} of {signal} is no quantity or percentage"
+    return _signals(value)
+
+
+def _grace_periods(value: object) -> Mapping[str, int]:
+    """ "signal=duration,..." in microseconds."""
+    return {signal: duration(text) for signal, text in mapping(value).items()}
+
+
+def _not_negative(value: Mapping[str, int]) -> str | None:
+    negative = [signal for signal, grace_us in value.items() if grace_us < 0]
+    if negative:
+        return f"invalid eviction grace period specified: {negative[0]} must be a positive value"
+    return _signals(value)
+
+
+def _by_priority(value: object) -> tuple[tuple[int, int], ...]:
+    """ "priority=duration,..." as (priority, microseconds), lowest first."""
+    try:
+        pairs = [(int(priority), duration(text)) for priority, text in mapping(value).items()]
+    except ValueError:
+        raise ValueError("pairs such as 0=20s,2000000000=10s") from None
+    return tuple(sorted(pairs))
+
+
+def _zero_or_seconds(value: int) -> str | None:
+    return None if value == 0 or value >= SECOND else "must be either zero or otherwise >= 1 sec"
 
 
 def _taints(value: object) -> tuple[Mapping[str, str], ...]:
@@ -126,7 +182,36 @@ class NodeAgentOptions:
     # --- pods ---
     serialize_image_pulls: bool = option("serialize-image-pulls", boolean, True, "one image at a time")
     eviction_hard: Mapping[str, str] = option(
-        "eviction-hard", _thresholds, DEFAULT_EVICTION_HARD, "when pods are evicted; taken off allocatable"
+        "eviction-hard",
+        _thresholds,
+        DEFAULT_EVICTION_HARD,
+        "when pods are evicted; taken off allocatable",
+        check=_amounts,
+    )
+    eviction_soft: Mapping[str, str] = option(
+        "eviction-soft", _thresholds, "", "when pods are evicted after a while", check=_amounts
+    )
+    eviction_soft_grace_period: Mapping[str, int] = option(
+        "eviction-soft-grace-period",
+        _grace_periods,
+        "",
+        "how long a soft threshold is met before pods go",
+        unit="us",
+        check=_not_negative,
+    )
+    eviction_minimum_reclaim: Mapping[str, str] = option(
+        "eviction-minimum-reclaim",
+        mapping,
+        "",
+        "how far beyond a threshold it stays met",
+        check=_amounts,
+    )
+    eviction_max_pod_grace_period_s: int = option(
+        "eviction-max-pod-grace-period",
+        integer,
+        0,
+        "what pods evicted by a soft threshold get at most; 0: their own, negative: 1 s",
+        unit="s",
     )
     eviction_pressure_transition_period_us: int = option(
         "eviction-pressure-transition-period",
@@ -135,12 +220,80 @@ class NodeAgentOptions:
         "how long a pressure condition is kept",
         unit="us",
     )
+    image_gc_high_percent: int = option(
+        "image-gc-high-threshold",
+        integer,
+        85,
+        "images are removed when their disk is as full as this",
+        check=within(0, 100),
+    )
+    image_gc_low_percent: int = option(
+        "image-gc-low-threshold", integer, 80, "down to this", check=within(0, 100)
+    )
+    minimum_image_ttl_us: int = option(
+        "minimum-image-ttl-duration",
+        duration,
+        "2m0s",
+        "an image is kept so long at least",
+        unit="us",
+        check=at_least(0),
+    )
+
+    # --- shutdown of the machine ---
+    shutdown_grace_period_us: int = option(
+        "shutdown-grace-period",
+        duration,
+        "0s",
+        "how long the agent holds a shutdown up for its pods",
+        unit="us",
+        check=_zero_or_seconds,
+    )
+    shutdown_grace_period_critical_pods_us: int = option(
+        "shutdown-grace-period-critical-pods",
+        duration,
+        "0s",
+        "the part of it that is the critical pods'",
+        unit="us",
+        check=_zero_or_seconds,
+    )
+    shutdown_grace_period_by_pod_priority: tuple[tuple[int, int], ...] = option(
+        "shutdown-grace-period-by-pod-priority",
+        _by_priority,
+        "",
+        "grace periods by priority, instead of the two",
+    )
 
     # --- rates ---
     api_qps: int = option("{short}-api-qps", integer, 5, "requests a second; 0 means 5", check=at_least(0))
     api_burst: int = option("{short}-api-burst", integer, 10, "burst; 0 means 10", check=at_least(0))
     event_qps: int = option("event-qps", integer, 5, "events a second; 0 means 5", check=at_least(0))
     event_burst: int = option("event-burst", integer, 10, "burst; 0 means 10", check=within(0, 1_000_000))
+
+    def __post_init__(self) -> None:
+        for signal in self.eviction_soft:
+            if signal not in self.eviction_soft_grace_period:
+                raise ValueError(f"grace period must be specified for the soft eviction threshold {signal}")
+        if self.image_gc_low_percent >= self.image_gc_high_percent:
+            raise ValueError(
+                f"image-gc-low-threshold {self.image_gc_low_percent} must be less than "
+                f"image-gc-high-threshold {self.image_gc_high_percent}"
+            )
+        if self.shutdown_grace_period_critical_pods_us > self.shutdown_grace_period_us:
+            raise ValueError("shutdown-grace-period-critical-pods must be <= shutdown-grace-period")
+        if self.shutdown_grace_period_by_pod_priority and self.shutdown_grace_period_us:
+            raise ValueError(
+                "cannot specify both shutdown-grace-period-by-pod-priority and shutdown-grace-period"
+            )
+
+    @property
+    def shutdown_groups(self) -> tuple[tuple[int, int], ...]:
+        """(lowest priority, grace in microseconds), lowest first; () if shutdowns are not held up."""
+        whole_us, critical_us = self.shutdown_grace_period_us, self.shutdown_grace_period_critical_pods_us
+        if self.shutdown_grace_period_by_pod_priority:
+            groups = self.shutdown_grace_period_by_pod_priority
+        else:
+            groups = ((0, whole_us - critical_us), (CRITICAL_PRIORITY, critical_us))
+        return groups if any(grace_us for _, grace_us in groups) else ()
 
 
 WITHOUT_EFFECT = (
@@ -235,13 +388,6 @@ WITHOUT_EFFECT = (
     "maximum-dead-containers",
     "maximum-dead-containers-per-container",
     "minimum-container-ttl-duration",
-    "minimum-image-ttl-duration",
-    "image-gc-high-threshold",
-    "image-gc-low-threshold",
-    "eviction-soft",
-    "eviction-soft-grace-period",
-    "eviction-minimum-reclaim",
-    "eviction-max-pod-grace-period",
     "max-open-files",
     "{short}-api-content-type",
     "registry-qps",

@@ -131,7 +131,7 @@ class FakeApi:
     def call(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
         self.kernel.call_later(DELAY_US, lambda _: on_reply(self._answer(request)))
 
-    def event(self, obj: Obj, event_type: str, reason: str, message: str) -> None:
+    def event(self, obj: Obj, event_type: str, reason: str, message: str, *, annotations: Any = None) -> None:
         self.log.append((self.kernel.now_us, "event", obj["name"], (reason, message)))
 
     def _answer(self, request: Request) -> Reply:

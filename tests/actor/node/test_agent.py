@@ -2,6 +2,7 @@
 
 import itertools
 
+from actors.node.pressure import Ramp
 from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from sim.units import MINUTE, SECOND
 from tests.actor.node.fake import one_node
@@ -322,7 +323,7 @@ async def test_pods_are_evicted_one_per_check_those_far_over_their_requests_firs
             api.bind(name, {**requests, "priority": 100 if name == "r" else 0})
         await kernel.run_until(40 * SECOND)
         assert not api.events("Evicted")
-        node.use_memory((8192 - 1600 - 50) * mi)  # 50 Mi are left
+        node.set_pressure("memory", 50 * mi)
         await kernel.run_until(55 * SECOND)
         status = api.pod("p")["status"]
         assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
@@ -338,11 +339,12 @@ async def test_pods_are_evicted_one_per_check_those_far_over_their_requests_firs
         api.bind("poor")
         await kernel.run_until(57 * SECOND)
         assert api.pod("poor")["status"]["reason"] == "Evicted"
-        node.use_memory(8192 * mi)  # nothing helps now
+        node.set_pressure("memory", 0)
+        node.machine.outside["memory"] = Ramp(8192 * mi, 8192 * mi, 0, 0)  # nothing helps now
         await kernel.run_until(120 * SECOND)
         order = [name for _, verb, name, body in api.log if verb == "event" and body[0] == "Evicted"]
         assert [name for name in order if name != "poor"] == ["p", "q", "r", "s"]
-        node.use_memory(0)
+        node.end_pressure("memory")
         await kernel.run_until(500 * SECOND)
         pressure = [
             c for c in api.objects["nodes", "", "n1"]["status"]["conditions"] if c["type"] == "MemoryPressure"

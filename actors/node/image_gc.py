@@ -1,0 +1,125 @@
+"""Removes images that nobody uses, and what dead pods left, when their disk is full.
+
+Turns how full the images' file system is into removed images: every five minutes if it is fuller than the high
+threshold, and all at once when the eviction manager asks (`clear`).
+
+Holds: an image that a container (also a dead one) was made from stays, and so does one known for less than two minutes;
+a disk that does not fill schedules nothing.
+
+Mirrors  pkg/kubelet/images/image_gc_manager.go: GarbageCollect, freeSpace, detectImages; kuberuntime_gc.go:
+         GarbageCollect with evictTerminatedPods (v1.25).
+Differs  of the unused images the one known for longest goes first: upstream knows when each was last used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from actors.node.pressure import available, capacity, first_below, turns
+from actors.node.worker import FINISHED
+from sim.units import MINUTE
+
+if TYPE_CHECKING:
+    from actors.node.agent import NodeAgent
+
+PERIOD_US = 5 * MINUTE  # kubelet.go: ImageGCPeriod; image_gc_manager.go: detectImages runs as often
+SHORTAGE = "failed to garbage collect required amount of images. Wanted to free {} bytes, but freed {} bytes"
+
+
+def gc_floor(whole: int, high_percent: int) -> int:
+    """Images are removed while less than this is available: 100 - floor(available * 100 / whole) >= high."""
+    return -((high_percent - 101) * whole // 100)
+
+
+def removable(
+    images: Mapping[str, int], used: Iterable[str], known_us: Mapping[str, int], youngest_us: int
+) -> list[str]:
+    """Images to remove, first to last; `known_us`: since when, absent for those that were there from the start."""
+    held = dict.fromkeys(used)
+    free = [name for name in images if name not in held and known_us.get(name, -1) <= youngest_us]
+    return sorted(free, key=lambda name: (known_us.get(name, -1), name))
+
+
+class ImageGC:
+    """One agent's image and container garbage collection.  `_pulled_us`: images that this incarnation pulled."""
+
+    __slots__ = ("_agent", "_began_us", "_due_us", "_failed", "_pulled_us")
+
+    def __init__(self, agent: NodeAgent) -> None:
+        self._agent = agent
+        self._began_us = agent.now_us
+        self._due_us = -1
+        self._failed = False
+        self._pulled_us: dict[str, int] = {}
+
+    def pulled(self, image: str) -> None:
+        """A new image takes room."""
+        self._pulled_us[image] = self._agent.now_us
+
+    # --- when to look -------------------------------------------------------------------------------------
+
+    def consider(self) -> None:
+        """The disk may be filling: collect at the first pass that finds it too full."""
+        high = self._agent.options.image_gc_high_percent
+        if high == 100 or not self._agent.machine.images:
+            return
+        machine, now_us = self._agent.machine, self._agent.now_us
+        floor = gc_floor(capacity(machine, "imagefs"), high)
+        full_us = first_below(
+            lambda at_us: available(machine, "imagefs", at_us), floor, turns(machine, now_us), now_us
+        )
+        if full_us is not None:
+            at_us = self._pass_after(max(now_us, full_us - 1))
+            if self._due_us < 0 or at_us < self._due_us:
+                self._due_us = at_us
+                self._agent.ctx.call_later_us(at_us - now_us, self._collect, at_us)
+
+    def _pass_after(self, at_us: int) -> int:
+        return at_us + PERIOD_US - (at_us - self._began_us) % PERIOD_US
+
+    # --- collecting ---------------------------------------------------------------------------------------
+
+    def _collect(self, planned_us: int) -> None:
+        if planned_us != self._due_us:
+            return
+        self._due_us = -1
+        agent, machine, now_us = self._agent, self._agent.machine, self._agent.now_us
+        whole, left = capacity(machine, "imagefs"), available(machine, "imagefs", now_us)
+        if left < gc_floor(whole, agent.options.image_gc_high_percent):
+            wanted = whole * (100 - agent.options.image_gc_low_percent) // 100 - left
+            freed = self._free(wanted)
+            if freed < wanted:
+                text = SHORTAGE.format(wanted, freed)
+                agent.node_event("FreeDiskSpaceFailed", text, "Warning")
+                if self._failed:  # Quirk: only from the second failure on
+                    agent.node_event("ImageGCFailed", text, "Warning")
+                self._failed = True
+            else:
+                self._failed = False
+        self.consider()
+
+    def clear(self) -> None:
+        """Remove what dead pods left behind, then every image that may go."""
+        machine = self._agent.machine
+        for worker in list(self._agent.workers.values()):
+            if worker.state == FINISHED:
+                machine.remove(worker.uid)
+        self._free(sum(machine.images.values()))
+
+    def _free(self, wanted: int) -> int:
+        """Remove images until so many bytes are free; returns how many are."""
+        agent, machine, now_us = self._agent, self._agent.machine, self._agent.now_us
+        kept = [instances for pod in machine.pods.values() for instances in pod.containers.values()]
+        used = [container.image for instances in kept for container in instances]
+        # Known from the pass after the pull on, and this is one.
+        known_us = {name: min(self._pass_after(at_us), now_us) for name, at_us in self._pulled_us.items()}
+        freed = 0
+        for image in removable(machine.images, used, known_us, now_us - agent.options.minimum_image_ttl_us):
+            if freed >= wanted:
+                break
+            freed += machine.images.pop(image)
+            self._pulled_us.pop(image, None)
+        if freed:
+            agent.node_changed()
+        return freed
