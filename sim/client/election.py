@@ -145,7 +145,7 @@ class LeaderElector:
         if self._options.release_on_cancel and self.leading:
             await self._release()
         if task.trio_task is not None:
-            task.scope.cancel()
+            self._ctx.kernel.cancel(task)
 
     async def _acquire(self) -> bool:
         """Try at once, then every retry period x (1..2.2), until it succeeds (True) or `stop` (False)."""

@@ -39,8 +39,9 @@ class Gate:
     def __init__(self, kernel: Kernel, replay: list[Operation]) -> None:
         self._kernel = kernel
         self._handlers: dict[str, Handler] = {}
-        self._inbox: deque[tuple[str, Any, Callable[[Any], None]]] = deque()
-        self._replay = deque(replay)
+        # Read by the kernel before each unit of work.
+        self.inbox: deque[tuple[str, Any, Callable[[Any], None]]] = deque()
+        self.replay = deque(replay)
         self.journal: list[Operation] = []
 
     def handle(self, name: str, handler: Handler) -> None:
@@ -50,10 +51,10 @@ class Gate:
 
     @property
     def waiting(self) -> bool:
-        return bool(self._inbox)
+        return bool(self.inbox)
 
     def replaying_at(self, step: int) -> bool:
-        return bool(self._replay) and self._replay[0].step <= step
+        return bool(self.replay) and self.replay[0].step <= step
 
     async def submit(self, name: str, payload: Any) -> Any:
         """Hand an operation in from a Trio task outside and wait for its result."""
@@ -69,7 +70,7 @@ class Gate:
 
     def post(self, name: str, payload: Any, done: Callable[[Any], None]) -> None:
         """As `submit` without waiting; `done` is called in the simulation's order and must not block."""
-        self._inbox.append((name, payload, done))
+        self.inbox.append((name, payload, done))
         self._kernel.kick()
 
     def apply_now(self, name: str, payload: Any) -> Any:
@@ -84,11 +85,11 @@ class Gate:
     def apply(self) -> None:
         """Apply what waits (called by the driver, between two units of work)."""
         while self.replaying_at(self._kernel.steps):
-            operation = self._replay.popleft()
+            operation = self.replay.popleft()
             self._kernel.now_us = max(self._kernel.now_us, operation.at_us)
             self._do(operation.name, operation.payload, lambda _: None)
-        while self._inbox:
-            name, payload, done = self._inbox.popleft()
+        while self.inbox:
+            name, payload, done = self.inbox.popleft()
             self._do(name, payload, done)
 
     def _do(self, name: str, payload: Any, done: Callable[[Any], None]) -> None:

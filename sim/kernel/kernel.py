@@ -4,7 +4,7 @@ Three kinds of work in one total order (virtual time, sequence number):
 - callbacks, `call_at(at_us, fn, arg)`: plain functions, the hot path;
 - tasks: Trio tasks of actors that block only in kernel primitives.  The kernel owns the ready queue and lets
   one of them run at a time, so Trio's own scheduling order has nothing to reorder; cancellation is delivered
-  through the same queue;
+  through the same queue.  A task that parks does the driver's work itself up to the next task's turn;
 - work from outside (servers, a terminal, a notebook), handed in at the gate, applied between two events and
   journalled with its position, so that a run with live clients can be replayed.
 
@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable
 from heapq import heappop, heappush
 from random import Random
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 import outcome
 import trio
@@ -84,6 +84,14 @@ class KernelTask:
 
 
 Ticket = tuple[KernelTask, int]
+Entry = tuple[KernelTask, Any]  # a task's turn, and what it is released with
+
+
+class _Cancelled:
+    """Released with this, a task asks Trio for the cancellation."""
+
+
+CANCELLED: Final = _Cancelled()
 
 
 class Kernel:
@@ -109,9 +117,14 @@ class Kernel:
         self.tasks: dict[int, KernelTask] = {}
         self.current: KernelTask | None = None
         self._heap: list[tuple[int, int, Callable[[Any], None], Any, int]] = []
-        self._ready: deque[tuple[KernelTask, Any]] = deque()
-        self._late: list[tuple[KernelTask, Any]] = []  # started or cancelled by Trio, in any order
+        self._ready: deque[Entry] = deque()
+        self._late: list[Entry] = []  # started or cancelled by Trio, in any order
+        self._carrier: KernelTask | None = None  # the parked task that does the driver's work
+        self._carrier_gen = 0
         self._seq = 0
+        self._instant_step = 0  # units of work done when time came to now
+        self._slice_limit_us = self._slice_quota = self._slice_done = 0
+        self._slice_ends, self._slice_over = 0.0, True
         self._starting = 0
         self.slice_s = slice_s
         self._rate = math.inf
@@ -170,6 +183,13 @@ class Kernel:
         assert task is not None, "only a kernel task can wait in the kernel"
         gen = task.gen
         task.why = why
+        self.current = None
+        if self._driver is not None:
+            entry = self._carry_on(task, gen)
+            if entry is not None:
+                if entry[1] is CANCELLED:
+                    await trio.lowlevel.checkpoint()  # Trio says so
+                return entry[1]
 
         def abort(raise_cancel: Callable[[], Any]) -> Abort:
             if self._driver is None:  # no kernel any more to deliver it
@@ -180,16 +200,43 @@ class Kernel:
                 self.kick()
             return Abort.FAILED
 
-        self._hand_back()
         value = await wait_task_rescheduled(abort)
         if self._driver is None:
             await trio.sleep_forever()  # released by a kernel that has ended; the nursery is being cancelled
         return value
 
-    def _hand_back(self) -> None:
-        self.current = None
-        if self._driver is not None:
-            reschedule(self._driver)
+    def _carry_on(self, task: KernelTask, gen: int) -> Entry | None:
+        """Do the driver's work in the task that parks, up to the next task's turn.
+
+        Answers that turn if it is the caller's own: then Trio's loop is not gone through at all; otherwise it is,
+        once.  Trio does not know that the caller waits, so a cancellation meanwhile is noted by `cancel`.
+        """
+        self._carrier, self._carrier_gen = task, gen
+        if task.scope.cancel_called:
+            self._note_cancel(task)
+        done: outcome.Maybe[Entry | None] = outcome.capture(self._work)
+        self._carrier = None
+        entry = None if isinstance(done, outcome.Error) else done.value
+        if entry is None:
+            assert self._driver is not None
+            reschedule(self._driver, done)
+        elif entry[0] is task:
+            self.current, self.cause = task, task.cause
+            return entry
+        else:
+            self._release(entry)
+        return None
+
+    def cancel(self, task: KernelTask) -> None:
+        """Cancel a task (not the running one): it is released once more, in its turn, with the cancellation."""
+        task.scope.cancel()
+        if task is self._carrier:
+            self._note_cancel(task)
+
+    def _note_cancel(self, carrier: KernelTask) -> None:
+        if carrier.gen == self._carrier_gen:
+            carrier.gen += 1
+            self._late.append((carrier, CANCELLED))
 
     def spawn(
         self, nursery: trio.Nursery, owner: Any, name: str, fn: Callable[..., Awaitable[object]], *args: Any
@@ -221,7 +268,8 @@ class Kernel:
                 if started and self._driver is not None:
                     owner.task_ended(task)
                 if self._driver is not None and self.current is task:
-                    self._hand_back()
+                    self.current = None
+                    reschedule(self._driver)
 
         nursery.start_soon(body, name=name)
         return task
@@ -367,58 +415,70 @@ class Kernel:
 
     async def _slice(self, limit_us: int, quota: int) -> int:
         """Run up to `quota` units of work due up to the limit, for about one time slice; returns how many."""
-        heap, ready = self._heap, self._ready
-        end = perf_counter() + self.slice_s
-        done = 0
-        while not self._starting:
-            if self._late:
-                ready.extend(sorted(self._late, key=lambda entry: entry[0].ident))
-                self._late.clear()
-            if self.gate.waiting or self.gate.replaying_at(self.steps):
-                self.gate.apply()
+        self._slice_limit_us, self._slice_ends = limit_us, perf_counter() + self.slice_s
+        self._slice_quota, self._slice_done, self._slice_over = quota, 0, False
+        while (entry := self._work()) is not None:
+            self._release(entry)
+            await wait_task_rescheduled(lambda _: Abort.FAILED)
+        livelock = self._livelock
+        livelock.count = self.steps - self._instant_step
+        if livelock.count > livelock.limit:
+            raise LivelockError(livelock.describe(self.now_us, self._heap, self._ready))
+        self.cause = 0
+        return self._slice_done
+
+    def _work(self) -> Entry | None:
+        """Run callbacks up to the next task's turn, which is answered; None at the end of the slice."""
+        heap, ready, late, gate = self._heap, self._ready, self._late, self.gate
+        inbox, replay = gate.inbox, gate.replay
+        limit_us, done, quota = self._slice_limit_us, self._slice_done, self._slice_quota
+        entry: Entry | None = None
+        while not self._starting and not self._slice_over:
+            if late:
+                ready.extend(sorted(late, key=lambda entry: entry[0].ident))
+                late.clear()
+            if inbox or (replay and replay[0].step <= self.steps):
+                gate.apply()
             if ready:
-                task, value = ready.popleft()
-                if task.owner.holds(task, value):
+                entry = ready.popleft()
+                if entry[0].owner.holds(*entry):
+                    entry = None
                     continue
                 self.steps += 1
-                await self._release(task, value)
             elif heap and heap[0][0] <= limit_us:
                 at_us, _, fn, arg, self.cause = heappop(heap)
                 if at_us != self.now_us:
                     self.now_us = at_us
-                    self._livelock.count = 0
+                    self._instant_step = self.steps
                 self.steps += 1
                 fn(arg)
             else:
                 break
             done += 1
-            self._livelock.count += 1
-            if done >= quota or (not done & 15 and perf_counter() > end):
+            if done >= quota or (not done & 15 and perf_counter() > self._slice_ends):
+                self._slice_over = True
+            if entry is not None:
                 break
-        if self._livelock.count > self._livelock.limit:
-            raise LivelockError(self._livelock.describe(self.now_us, heap, ready))
-        self.cause = 0
-        return done
+        self._slice_done = done
+        return entry
 
-    async def _release(self, task: KernelTask, value: Any) -> None:
+    def _release(self, entry: Entry) -> None:
+        """Let a task go on; it, or whoever follows it, gives way to the driver at the end of the slice."""
+        task, value = entry
         self.current = task
         self.cause = task.cause
         assert task.trio_task is not None
-        if isinstance(value, outcome.Error):
-            reschedule(task.trio_task, value)
-        else:
-            reschedule(task.trio_task, outcome.Value(value))
-        await wait_task_rescheduled(lambda _: Abort.FAILED)
+        reschedule(task.trio_task, value if isinstance(value, outcome.Error) else outcome.Value(value))
 
     def cancel_owned(self, owner: Any) -> None:
-        """End all tasks of an owner: each is released once more, in order of start, with a cancellation.
+        """End all tasks of an owner, in order of start.
 
         A task cannot cancel the one that is running: that one ends by itself (`Context.exit` raises).
         """
         for task in [
             task for task in self.tasks.values() if task.owner is owner and task is not self.current
         ]:
-            task.scope.cancel()
+            self.cancel(task)
 
     def resume_task(self, task: KernelTask, value: Any) -> None:
         """Put back a wake-up that the task's owner had held (see `Context.holds`)."""
