@@ -37,7 +37,7 @@ class LaneItem(Item):
     The object is built when somebody reads it, and kept only while it is the current one (`release`).
     """
 
-    __slots__ = ("_base", "_built", "_field", "_section", "_value")
+    __slots__ = ("_base", "_built", "_path", "value")
 
     def __init__(
         self, prev: Item, rev: int, record: tuple[Managed, ...], path: tuple[str, str], value: str
@@ -47,25 +47,21 @@ class LaneItem(Item):
         self.created = prev.created
         self.managed = record
         self.raw = None
-        self._base: Obj = prev._base if isinstance(prev, LaneItem) else prev.obj
-        self._section, self._field = path
-        self._value = value
+        self._base: Obj = prev._base if type(prev) is LaneItem else prev.obj
+        self._path = path
+        self.value = value
         self._built: Obj | None = None
-
-    @property
-    def value(self) -> str:
-        return self._value
 
     @property
     def obj(self) -> Obj:  # type: ignore[override]
         built = self._built
         if built is None:
-            base = self._base
-            built = self._built = {
-                **base,
-                "metadata": {**base["metadata"], "resourceVersion": str(self.rev)},
-                self._section: {**base[self._section], self._field: self._value},
-            }
+            built = self._built = self._base.copy()
+            metadata = built["metadata"] = built["metadata"].copy()
+            metadata["resourceVersion"] = str(self.rev)
+            section, field = self._path
+            values = built[section] = built[section].copy()
+            values[field] = self.value
         return built
 
     def release(self) -> None:
@@ -73,20 +69,23 @@ class LaneItem(Item):
         self._built = None
 
 
-_shared: dict[tuple[str, str, str], Managed] = {}  # newest entry by manager, version and subresource
+class Stamp:
+    """A record of one owner whose time moves on: clients of one name that write in one second share it."""
 
+    __slots__ = ("entry", "record")
 
-def _entry_at(entry: Managed, now_s: int) -> Managed:
-    """An entry with its time moved; clients of one name that write in one second share it."""
-    name = (entry.manager, entry.api_version, entry.subresource)
-    known = _shared.get(name)
-    if known is not None and known.time_s == now_s and known.fields is entry.fields:
-        return known
-    if len(_shared) > 1024:
-        _shared.clear()
-    made = Managed(entry.manager, entry.operation, entry.api_version, now_s, entry.fields, entry.subresource)
-    _shared[name] = made
-    return made
+    def __init__(self, entry: Managed) -> None:
+        self.entry = entry
+        self.record = (entry,)
+
+    def at(self, now_s: int) -> tuple[Managed, ...]:
+        entry = self.entry
+        if entry.time_s != now_s:
+            self.entry = entry = Managed(
+                entry.manager, entry.operation, entry.api_version, now_s, entry.fields, entry.subresource
+            )
+            self.record = (entry,)
+        return self.record
 
 
 def offer_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> Lane | None:
@@ -98,9 +97,12 @@ def offer_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> La
 
 
 class Lane:
-    """What `ApiServer.lane` hands out.  `last`: the object as this lane's client wrote it last."""
+    """What `ApiServer.lane` hands out.  `last`: the object as this lane's client wrote it last.
 
-    __slots__ = ("_entry", "_field", "_key", "_request", "_resource", "_section", "_server", "last")
+    _stamp: the record of `last`, once it is known that only its time moves.
+    """
+
+    __slots__ = ("_key", "_path", "_request", "_resource", "_server", "_stamp", "_writer", "last")
 
     def __init__(
         self, server: ApiServer, request: Request, resource: Resource, path: tuple[str, ...]
@@ -108,9 +110,10 @@ class Lane:
         self._server = server
         self._request = request
         self._resource = resource
-        self._section, self._field = path
+        self._path = (path[0], path[1])
+        self._writer = (request.user.name, request.verb)
         self._key = server.scheme.key(resource, request.namespace, request.name)
-        self._entry: Managed | None = None
+        self._stamp: Stamp | None = None
         self.last: Item | None = None
         server.lanes[self._key] = self
 
@@ -118,90 +121,85 @@ class Lane:
         """The ordinary way has written the object."""
         mine = request.user == self._request.user and request.manager == self._request.manager
         self.last = item if mine and not request.options else None
-        self._entry = None
+        self._stamp = None
 
     def write(self, value: Json) -> Item | None:
         server, item = self._server, self.last
         ctx, storage = server.ctx, server.storage
-        if item is None or ctx is None or ctx.state is not State.RUNNING or not storage.prompt:
-            return None
-        store = storage.store
-        if store.get(self._key) is not item or server.busy:
+        if item is None or ctx is None or ctx.state is not State.RUNNING or not storage.prompt or server.busy:
             return None
         request = self._request
         if server.authorizer.refuse(request.user, request) is not None:
             return None
         now_s = ctx.wall_us() // SECOND
-        if isinstance(value, str):
-            done = self._write_text(item, value, now_s)
-        else:
-            done = self._write_value(item, value, now_s)
+        done = (
+            self._write_text(item, value, now_s)
+            if type(value) is str
+            else self._write_value(item, value, now_s)
+        )
         if done is not None:
+            storage.latency_us(1)  # drawn, though nobody waits: other requests' latencies stay what they were
             self.last = done
             server.flown += 1
         return done
 
-    def _commit_as(self) -> int:
-        """Say who writes; answers the cause."""
-        storage, request = self._server.storage, self._request
-        storage.writer = (request.user.name, request.verb)
-        storage.latency_us(1)  # drawn, though nobody waits: other requests' latencies stay what they were
-        return self._server.kernel.cause
-
     def _write_text(self, item: Item, value: str, now_s: int) -> Item | None:
         """A scalar: nothing but it, the revision and the time of its ownership can change."""
-        old = (
-            item.value if isinstance(item, LaneItem) else (item.obj.get(self._section) or {}).get(self._field)
-        )
+        section, field = self._path
+        old = item.value if type(item) is LaneItem else (item.obj.get(section) or {}).get(field)
         if len(value) != MICRO_TIME_LENGTH or value == old or old is None:
             return None
-        record = self._moved(item.managed, now_s)
-        if record is None:
+        stamp = self._stamp or self._stamp_of(item.managed)
+        if stamp is None:
             return None
-        store = self._server.storage.store
-        new = LaneItem(item, store.revision + 1, record, (self._section, self._field), value)
-        cause = self._commit_as()
-        store.replace(item, new, cause)
-        self._server.kernel.cause = cause
-        if isinstance(item, LaneItem):
+        storage, kernel = self._server.storage, self._server.kernel
+        store, cause = storage.store, kernel.cause
+        new = LaneItem(item, store.revision + 1, stamp.at(now_s), self._path, value)
+        storage.writer = self._writer
+        if not store.replace(item, new, cause):
+            return None
+        kernel.cause = cause
+        if type(item) is LaneItem:
             item.release()
         return new
 
     def _write_value(self, item: Item, value: Json, now_s: int) -> Item | None:
         """A list or map: ownership is computed as for an ordinary write."""
+        section, field = self._path
+        storage, kernel = self._server.storage, self._server.kernel
+        store, cause = storage.store, kernel.cause
+        if store.get(self._key) is not item:
+            return None
         obj = item.obj
-        section: Obj = obj.get(self._section) or {}
-        new = {**obj, "metadata": {**obj["metadata"]}, self._section: {**section, self._field: value}}
+        new = {**obj, "metadata": {**obj["metadata"]}, section: {**(obj.get(section) or {}), field: value}}
         record = self._owned(item, new, now_s)
         if new == obj:
             return None
-        cause = self._commit_as()
-        done = self._server.storage.store.put(self._key, new, item.rev, record, cause)
-        self._server.kernel.cause = cause
+        storage.writer = self._writer
+        done = store.put(self._key, new, item.rev, record, cause)
+        kernel.cause = cause
         assert isinstance(done, Item)
         return done
 
-    def _moved(self, record: tuple[Managed, ...], now_s: int) -> tuple[Managed, ...] | None:
-        """The record with this client's time moved; None if more than the time may change."""
-        if len(record) != 1:
+    def _stamp_of(self, record: tuple[Managed, ...]) -> Stamp | None:
+        """What moves the record's time; None if more than this client's time may change."""
+        request, entry = self._request, record[0] if len(record) == 1 else None
+        section, field = self._path
+        if (
+            entry is None
+            or entry.manager != request.manager
+            or entry.operation != ownership.UPDATE
+            or entry.subresource != request.subresource
+            or entry.api_version != self._resource.api_version
+            or f"f:{field}" not in (entry.fields.get(f"f:{section}") or {})
+        ):
             return None
-        entry = record[0]
-        if entry is not self._entry:
-            request = self._request
-            owned = entry.fields.get(f"f:{self._section}") or {}
-            if (
-                entry.manager != request.manager
-                or entry.operation != ownership.UPDATE
-                or entry.subresource != request.subresource
-                or entry.api_version != self._resource.api_version
-                or f"f:{self._field}" not in owned
-            ):
-                return None
-            self._entry = entry
-        if entry.time_s != now_s:
-            entry = self._entry = _entry_at(entry, now_s)
-            record = (entry,)
-        return record
+        name = (entry.manager, entry.api_version, entry.subresource)
+        known = self._server.stamps.get(name)
+        if known is None or known.entry.fields is not entry.fields:
+            known = self._server.stamps[name] = Stamp(entry)
+        self._stamp = known
+        return known
 
     def _owned(self, item: Item, new: Obj, now_s: int) -> tuple[Managed, ...]:
         """The record as an ordinary write computes it."""

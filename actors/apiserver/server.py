@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from actors.apiserver.bootstrap import bootstrap
 from actors.apiserver.caches import Caches
-from actors.apiserver.lane import Lane, offer_lane
+from actors.apiserver.lane import Lane, Stamp, offer_lane
 from actors.apiserver.ports import StorageProcess
 from actors.apiserver.rules import Machinery
 from sim.kernel import Context, Kernel, State
@@ -127,6 +127,7 @@ class ApiServer:
         self.caches: Caches | None = None
         self.registry: Registry | None = None
         self.lanes: dict[str, Lane] = {}  # by key of the object
+        self.stamps: dict[tuple[str, str, str], Stamp] = {}  # newest by manager, version and subresource
         self._flights: dict[int, _Flight] = {}
         self.flown = 0  # requests taken so far, by lanes too
         self._reading = self._writing = 0
@@ -168,7 +169,7 @@ class ApiServer:
         unhook()
         caches, self.caches = self.caches, None
         self.ctx = self.registry = None
-        self.lanes = {}
+        self.lanes, self.stamps = {}, {}
         flights, self._flights = self._flights, {}
         self._reading = self._writing = 0
         if caches is not None:

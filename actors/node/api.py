@@ -40,7 +40,7 @@ class HeartbeatCaller(Caller, Protocol):
         name: str,
         path: tuple[str, ...],
         beat: Callable[[int], Any],
-        done: Callable[[Item, int], None],
+        pause_us: Callable[[Item, int], int],
         missed: Callable[[], None],
     ) -> Beat: ...
 

@@ -78,10 +78,10 @@ class Leases:
     def start(self) -> None:
         self._sync()
 
-    def _beaten(self, item: Item, reply_us: int) -> None:
+    def _beaten(self, item: Item, reply_us: int) -> int:
         """The lane renewed the lease; the interval counts from its reply."""
         self._renewed = item
-        self._beat.schedule(reply_us + self._interval_us(reply_us))
+        return reply_us + self._interval_us(reply_us)
 
     def _sync(self) -> None:
         self._tries = 0

@@ -178,14 +178,12 @@ class MemoryStore:
     def _commit(self, bucket: Bucket, change: Change) -> None:
         self._log.append(change)
         bucket.log.append(change)
-        if bucket.subscribers:
-            for prefix, on_change in bucket.subscribers:
-                if change.item.key.startswith(prefix):
-                    on_change(change)
-        if self._subscribers:
-            for prefix, on_change in self._subscribers:
-                if change.item.key.startswith(prefix):
-                    on_change(change)
+        for subscribers in (bucket.subscribers, self._subscribers):
+            if subscribers:
+                key = change.item.key
+                for prefix, on_change in subscribers:
+                    if key.startswith(prefix):
+                        on_change(change)
 
     # --- reads --------------------------------------------------------------------------------------------
 

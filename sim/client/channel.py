@@ -362,33 +362,30 @@ class ChannelWatch:
 
 
 class ChannelLane:
-    """A server's hot lane as its client reaches it: open while both links and the same server are up."""
+    """A server's hot lane as its client reaches it: open while both links and the same server are up.
 
-    __slots__ = ("_channel", "_inner", "_path", "_request", "_server")
+    out, back: the links whose delays a request and its reply take.
+    """
+
+    __slots__ = ("_channel", "_inner", "_path", "_request", "_server", "back", "out")
 
     def __init__(self, channel: Channel, request: Request, path: tuple[str, ...]) -> None:
         self._channel = channel
+        self.out, self.back = channel.out, channel.back
         self._request = request
         self._path = path
         self._server: Endpoint | None = None
         self._inner: HotLane | None = None
 
-    def request_us(self) -> int:
-        """Draw the delay of a request."""
-        return self._channel.out.delay_us()
-
-    def reply_us(self) -> int:
-        """Draw the delay of a reply."""
-        return self._channel.back.delay_us()
-
     def write(self, value: Json) -> Item | None:
         """The write arrives now; None if it has to go the ordinary way."""
-        channel = self._channel
-        server = channel.server
-        if server is None or not (channel.out.up and channel.back.up):
+        if not (self.out.up and self.back.up):
             return None
-        if server is self._server and self._inner is not None:
-            item = self._inner.write(value)
+        server, inner = self._channel.server, self._inner
+        if server is None:
+            return None
+        if inner is not None and server is self._server:
+            item = inner.write(value)
             if item is not None:
                 return item
         # The ordinary write that follows teaches a new lane; an old one may be of a server since restarted.

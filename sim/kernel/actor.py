@@ -92,15 +92,17 @@ class Context:
 
     def now_us(self) -> int:
         """This actor's monotonic clock: virtual time since the start of the run, with its drift."""
-        return (
-            self.clock.read_us(self.kernel.now_us)
-            if self.clock.drift_ppm or self.clock.local_us
-            else self.kernel.now_us
-        )
+        clock = self.clock
+        now_us = self.kernel.now_us
+        return clock.read_us(now_us) if clock.drift_ppm or clock.local_us else now_us
 
     def wall_us(self) -> int:
         """This actor's wall clock: Unix time in microseconds, with its offset and drift."""
-        return self.kernel.epoch_us + self.now_us() + self.clock.offset_us
+        clock, kernel = self.clock, self.kernel
+        now_us = kernel.now_us
+        if clock.drift_ppm or clock.local_us:
+            now_us = clock.read_us(now_us)
+        return kernel.epoch_us + now_us + clock.offset_us
 
     @property
     def alive(self) -> bool:

@@ -19,6 +19,8 @@ from typing import IO, Any
 import msgpack
 import msgspec
 
+_ENCODER = msgspec.msgpack.Encoder()
+_HEAD_BYTES = 3  # of a msgpack array of 16 to 65,535 elements; 1 below
 BATCH = 4096  # records packed at once; bounds what a crash of the process can lose
 FORMAT = "orrery-trace/1"
 
@@ -77,8 +79,9 @@ class Trace:
     def add(self, kind: Kind, at_us: int, cause: int, values: Values) -> int:
         """Append a record; returns its id.  Values are msgpack scalars, or tuples and dicts of them."""
         self.count = ident = self.count + 1
-        self._batch.append((kind.ident, at_us, cause, *values))
-        if len(self._batch) >= BATCH:
+        batch = self._batch
+        batch.append((kind.ident, at_us, cause, *values))
+        if len(batch) >= BATCH:
             self._flush()
         if kind.listeners:
             for listener in kind.listeners:
@@ -89,9 +92,12 @@ class Trace:
         self._batch.append(row)
 
     def _flush(self) -> None:
-        packer = msgpack.Packer()
-        data = b"".join([packer.pack(row) for row in self._batch])
-        self._batch.clear()
+        batch = self._batch
+        if not batch:
+            return
+        # One array, and then without its head: the rows one after the other.
+        data = _ENCODER.encode(batch)[_HEAD_BYTES if len(batch) > 15 else 1 :]
+        batch.clear()
         self._hash.update(data)
         if self._file is not None:
             self._file.write(data)

@@ -44,10 +44,10 @@ class Beater:
     def _now(self) -> str:
         return format_micro_time(self.ctx.wall_us())
 
-    def _beaten(self, item: Item, reply_us: int) -> None:
+    def _beaten(self, item: Item, reply_us: int) -> int:
         self.fast.append(self.ctx.kernel.now_us)
         self.obj = item.obj
-        self.beat.schedule(reply_us + PERIOD_US)
+        return reply_us + PERIOD_US
 
     def _missed(self) -> None:
         self.missed.append(self.ctx.kernel.now_us)
