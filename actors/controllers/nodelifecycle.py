@@ -113,6 +113,9 @@ class NodeLifecycle:
         self._consider(node)
 
     def _node_updated(self, old: Obj, new: Obj) -> None:
+        health = self._health.get(new["metadata"]["name"])
+        if health is not None and _ready(old) != _ready(new):
+            health.verdict = self._ctx.kernel.cause
         self._taint_manager.node_changed(old, new)
         self._consider(new)
 
@@ -217,6 +220,8 @@ class NodeLifecycle:
         grace_us = self._options.node_monitor_grace_period_us
         nodes = dict(self._nodes.objects)  # as at the start of the pass; leases are read live
         lease_of, node_of = self._leases.objects.get, nodes.get
+        kernel = self._ctx.kernel
+        cause = kernel.cause
         begun_us = self._ctx.now_us()
         owed_us = self._owed_us
         for health in health_list:
@@ -232,6 +237,7 @@ class NodeLifecycle:
             if node is not None:
                 self._owed_us = owed_us
                 await self._look(health, node, lease)
+                kernel.cause = cause
                 lease_of, begun_us, owed_us = self._leases.objects.get, self._ctx.now_us(), self._owed_us
         self._owed_us = owed_us
         await self._pay()
@@ -300,6 +306,10 @@ class NodeLifecycle:
         self._count(health, key, None if excluded else ready is not None and ready["status"] == "True")
         if ready is None:
             return
+        if ready["status"] != "True" and not health.verdict:  # a new leader finds it so
+            health.verdict = self._ctx.silence(health.name, self._ctx.now_us())
+        if health.verdict:
+            self._ctx.kernel.cause = health.verdict
         await self._set_eviction(live, observed, self._zone(key))
         if ready["status"] != "True" and observed == "True":
             name = health.name
@@ -345,6 +355,7 @@ class NodeLifecycle:
             if changed is ready:  # was Unknown already
                 return silent, observed
             await self._pay()
+            self._judge(health, now_us, lease)
             reply = await self._client.update("nodes", silent, subresource="status")
             if reply.ok:
                 health.ready, health.lease = changed, lease
@@ -354,6 +365,15 @@ class NodeLifecycle:
                 return None
             node = again.obj
         return None
+
+    def _judge(self, health: Health, now_us: int, lease: Obj | None) -> None:
+        """What follows is because the node is silent, and that because of the fault that silenced it, if known."""
+        why = {
+            "silent_us": now_us - health.probe_us,
+            "lease": lease["metadata"]["resourceVersion"] if lease is not None else "",
+        }
+        silence = self._ctx.silence(health.name, health.probe_us)
+        health.verdict = self._ctx.decided("unheard", f"nodes/{health.name}", why, silence)
 
     def _age_us(self, node: Obj) -> int:
         return self._ctx.wall_us() + self._owed_us - parse_time(node["metadata"]["creationTimestamp"])
@@ -429,8 +449,10 @@ class NodeLifecycle:
             if wait_us > 0 and await self._kick.wait_us(wait_us) is not TIMED_OUT:
                 continue
             self._kick = None
+            cause = self._ctx.kernel.cause
             for zone in list(self._zones.values()):
                 await self._taint_zone(zone)
+            self._ctx.kernel.cause = cause
             base_us = self._ctx.now_us() + tick_us
 
     async def _taint_zone(self, zone: Zone) -> None:
@@ -441,6 +463,9 @@ class NodeLifecycle:
             if node is None or taint is None:
                 continue  # gone, or ready again: the token is spent
             opposite = opposite_taint(taint, self._names)
+            health = self._health.get(name)
+            why = {"taint": f"{taint}:{NO_EXECUTE}", "zone": zone.state.value}
+            self._ctx.decided("taint", f"nodes/{name}", why, health.verdict if health is not None else 0)
             if not await self._writer.swap(node, [(taint, NO_EXECUTE)], [(opposite, NO_EXECUTE)]):
                 zone.queue.put_back(name)
 
@@ -448,3 +473,8 @@ class NodeLifecycle:
         meta = node["metadata"]
         ref = {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]}
         self._recorder.event(ref, "Normal", reason, message)
+
+
+def _ready(node: Obj) -> str:
+    ready = condition_of(node, "Ready")
+    return "" if ready is None else str(ready["status"])

@@ -55,6 +55,7 @@ class Health:
     ready: its Ready condition when last heard of by status (None: never had one)
     lease: the last lease that counted as a heartbeat (None: none, or forgotten)
     probe_us: when it was last heard of, by the controller's clock
+    verdict: the trace record of the decision or write by which it is not ready (0: none known)
     node, quiet: the object of the last full look, and whether only its lease need be looked at until it changes
     zone, counted: the zone in whose counts it stands, as ready (True), not ready (False) or not at all (None)
     """
@@ -69,12 +70,14 @@ class Health:
         "probe_us",
         "quiet",
         "ready",
+        "verdict",
         "zone",
     )
 
     def __init__(self, name: str, lease_key: str) -> None:
         self.name = name
         self.lease_key = lease_key
+        self.verdict = 0
         self.known = False
         self.ready: Obj | None = None
         self.lease: Obj | None = None

@@ -105,8 +105,12 @@ class TaintManager:
 
     def _evict(self, pod: Obj) -> None:
         self._work[_key(pod)] = _SENT
+        ctx, node = self._env.ctx, pod["spec"].get("nodeName", "")
+        cause = ctx.kernel.cause
+        ctx.decided("evict", f"pods/{_key(pod)}", {"node": node})
         self._event(pod, "Marking for deletion Pod")
         self._delete((pod, 1))
+        ctx.kernel.cause = cause
 
     def _delete(self, job: tuple[Obj, int]) -> None:
         pod, attempt = job

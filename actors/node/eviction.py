@@ -186,6 +186,8 @@ class Evictor:
 
     def _kill(self, worker: Worker, grace_s: int, message: str, annotations: Mapping[str, str]) -> None:
         agent = self._agent
+        meta = worker.pod["metadata"]
+        agent.ctx.decided("evict", f"pods/{meta['namespace']}/{meta['name']}", {"message": message})
         agent.event(worker.pod, "Warning", "Evicted", message, annotations=annotations)
         worker.kill(grace_s=grace_s, override=("Failed", "Evicted", message))
         agent.ctx.call_later_us(kill_wait_us(grace_s), self._kill_is_late, worker)

@@ -96,17 +96,22 @@ class Source:
         watch = self._watch
         if watch is None:
             return
+        kernel = self._ctx.kernel
+        cause = kernel.cause
         full = True
         while full and (events := watch.take(BATCH)):
             full = len(events) == BATCH
             for event in events:
                 if event.type == "ERROR":
+                    kernel.cause = cause
                     self._close()
                     self._later(self._list)
                     return
                 self._revision = str(event.revision)
                 if event.item is not None:
+                    kernel.cause = event.cause or cause
                     self._on_event(event.type, event.item.obj)
+        kernel.cause = cause
         if watch.ended:
             self._close()
             self._later(self._open)

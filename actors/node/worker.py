@@ -338,10 +338,14 @@ class Worker:
             return ""
         key = f"{self.uid}/{spec['name']}/{spec['image']}"
         held_us = agent.restarts.held_us(key, newest.exit_us, now_us)
+        meta, name = self.pod["metadata"], spec["name"]
+        why = {"container": name, "exit_code": newest.exit_code, "wait_us": held_us}
+        agent.ctx.decided(
+            "back-off" if held_us else "restart", f"pods/{meta['namespace']}/{meta['name']}", why
+        )
         if not held_us:
             agent.restarts.next(key, newest.exit_us, now_us)
             return ""
-        meta, name = self.pod["metadata"], spec["name"]
         agent.event(self.pod, "Warning", "BackOff", "Back-off restarting failed container", container=name)
         message = (
             f"back-off {format_duration(held_us)} restarting failed container={name} "
@@ -355,6 +359,9 @@ class Worker:
     def _kill_failed(self, actions: Actions) -> int:
         """Stop containers whose probes failed; returns how long the slowest takes (never 0: MIN_GRACE)."""
         longest_us = 0
+        meta = self.pod["metadata"]
+        why = {"containers": [spec["name"] for spec, _, _ in actions.kills], "message": actions.kills[0][2]}
+        self.agent.ctx.decided("kill", f"pods/{meta['namespace']}/{meta['name']}", why)
         for spec, container, message in actions.kills:
             grace_us = effective_grace_us(self.pod)
             for key, kind in KINDS:

@@ -249,6 +249,7 @@ class Scheduler:
         info = cluster.templates.info(new, queued.pod if queued is not None else None)
         if queued is None:
             queue.add(info, self.ctx.now_us())
+            queue.pods[key].cause = self.ctx.kernel.cause
             cluster.nominate(info, info.nominated)
         else:
             before = queued.pod.nominated
@@ -286,11 +287,12 @@ class Scheduler:
         pod, cycle = queued.pod, self.queue.cycle
         answer = self.attempts.place(pod, self._budgets, self._draw)
         kernel = self.ctx.kernel
+        kernel.cause = queued.cause
         if isinstance(answer, Placed):
             kernel.cause = self.ctx.record(self._kind, (pod.key, answer.node, ""))
             self._bind(queued, answer.node, cycle)
             return
-        kernel.cause = self.ctx.record(self._kind, (pod.key, "", answer.message))
+        kernel.cause = queued.cause = self.ctx.record(self._kind, (pod.key, "", answer.message))
         if answer.candidate is not None:
             self._make_room(pod, answer.candidate)
         self._fail(queued, answer, cycle)

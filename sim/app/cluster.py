@@ -44,6 +44,7 @@ from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Change
 from sim.options.node_agent import parse_node_agent
+from sim.report.changes import Chronicle
 from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.scenario.schema import Runtime
 from sim.units import SECOND, parse_duration_us
@@ -78,6 +79,7 @@ class Cluster:
             low, high = plan.latency_us
             self.kernel.network.impose(NetworkRule("latency", None, None, low_us=low, high_us=high))
         self.storage = Storage(self.kernel)
+        Chronicle(self.kernel, self.scheme, self.storage.store.subscribe)
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
         self.cut_nodes: dict[str, str] = {}
@@ -112,6 +114,8 @@ class Cluster:
 
     def _start(self) -> None:
         supervisor, plan = self.supervisor, self.plan
+        shared = ["storage", *(f"apiserver-{index}" for index in range(plan.api_server.replicas))]
+        self.kernel.standing.shared = dict.fromkeys(shared)
         supervisor.add("storage", self.storage.main)
         for index in range(plan.api_server.replicas):
             name = f"apiserver-{index}"
@@ -218,6 +222,7 @@ class Cluster:
     def apply(self, *objects: Mapping[str, Any]) -> None:
         """Have the admin create or replace objects, one after the other, from now on."""
         if objects:
+            self.kernel.cause = 0  # a person's wish: nothing in the run led to it
             self.admin.do(ApplyAll(objects))
             self.kernel.kick()
 
@@ -321,12 +326,15 @@ class Cluster:
 
     def storage_fault(self, how: str, by_us: int) -> None:
         """pause, slow (by so much an operation) or unavailable (no quorum)."""
+        storage = self.supervisor["storage"]
         if how == "pause":
-            self.supervisor["storage"].pause()
-        elif how == "slow":
-            self.storage.extra_us = by_us
-        else:
-            self.storage.quorum = False
+            storage.pause()
+            return
+        with self.supervisor.noted(how, storage.name, str(by_us) if by_us else ""):
+            if how == "slow":
+                self.storage.extra_us = by_us
+            else:
+                self.storage.quorum = False
 
     def storage_heal(self) -> None:
         self.storage.extra_us, self.storage.quorum = 0, True
@@ -334,7 +342,8 @@ class Cluster:
 
     def lag(self, server: str, by_us: int) -> None:
         """Let a replica's watch caches trail the storage by so much more."""
-        self.api_servers[server].lag(by_us)
+        with self.supervisor.noted("lag" if by_us else "resume", server, str(by_us) if by_us else ""):
+            self.api_servers[server].lag(by_us)
 
     def drop_watches(self, resource: str, client: str) -> None:
         """Break watches off ("": of every resource, every client)."""

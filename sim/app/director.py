@@ -169,10 +169,12 @@ class Director:
 
     def _skew(self, actors: tuple[str, ...], offset_us: int, drift_ppm: int) -> Undo:
         clocks = [self.cluster.supervisor[self.cluster.actor_named(name)].clock for name in actors]
+        self.kernel.standing.begin("clock", actors)
         for clock in clocks:
             clock.set(self.kernel.now_us, offset_us=offset_us, drift_ppm=drift_ppm)
 
         def undo() -> None:
+            self.kernel.standing.end("clock", actors)
             for clock in clocks:
                 clock.set(self.kernel.now_us, offset_us=0, drift_ppm=0)
 

@@ -142,6 +142,8 @@ class LeaderElector:
         while await self._renew():
             if await self._pause(self._options.retry_period_us):
                 break
+        else:
+            self._note("lost-lease", self._ctx.name)
         if self._options.release_on_cancel and self.leading:
             await self._release()
         if task.trio_task is not None:
@@ -198,6 +200,9 @@ class LeaderElector:
         options = self._options
         if not decide(self._observed, self.identity, options.lease_duration_us, self._ctx.now_us()):
             return False
+        holder = holder_of(self._observed.spec)
+        if holder not in ("", self.identity):
+            self._note("take-over", holder.partition("_")[0], holder)
         return await self._write(
             claimed(spec, self.identity, options.lease_duration_us, self._ctx.wall_us()), end_us
         )
@@ -238,6 +243,12 @@ class LeaderElector:
         self._observed = Observed(spec, self._ctx.now_us())
         if self._on_new_leader is not None and self.leader != before:
             self._on_new_leader(self.leader)
+
+    def _note(self, what: str, silent: str, holder: str = "") -> None:
+        """What follows is because `silent`, a host, did not renew."""
+        ctx, since_us = self._ctx, self._observed.at_us
+        why = {"silent_us": ctx.now_us() - since_us, "holder": holder}
+        ctx.decided(what, "leases/" + "/".join(self._lease), why, ctx.silence(silent, since_us))
 
     async def _ask(self, request: Request, end_us: int) -> Reply:
         left_us = min(end_us - self._ctx.now_us(), self._options.timeout_us)

@@ -131,10 +131,11 @@ class Reflector:
             self._list("")
         else:
             self._revision_bad = self._revision_bad or expired or too_large(reply)
-            self._again()
+            self._again(reply.reason)
 
-    def _again(self) -> None:
+    def _again(self, why: str) -> None:
         """Begin anew after a pause."""
+        self._ctx.decided("relist", self._resource, {"why": why})
         wait_us = self._backoff.step(self._ctx.now_us())
         self._ctx.call_later_us(wait_us, lambda _: self._list(""))
 
@@ -160,7 +161,7 @@ class Reflector:
         elif reply.lost == REFUSED or reply.code == 429:
             self._open_later()
         else:
-            self._again()
+            self._again(reply.reason)
 
     def tune(self) -> None:
         """Be told of events as they come, or only when somebody reads: as the sink now needs it."""
@@ -183,12 +184,12 @@ class Reflector:
             self._seen += len(events)
             for event in events:
                 if event.type == "ERROR":
+                    kernel.cause = cause
                     self._watch = None
                     watch.stop()
                     self._broken(event)
                     return
-                if event.cause:
-                    kernel.cause = event.cause
+                kernel.cause = event.cause or cause
                 self._revision = str(event.revision)
                 if event.type != "BOOKMARK":
                     self._sink.apply(event)
@@ -199,7 +200,7 @@ class Reflector:
         if isinstance(event.status, dict) and event.status.get("code") == 429:
             self._open_later()
         else:
-            self._again()
+            self._again(str((event.status or {}).get("reason", "")))
 
     def _open_later(self) -> None:
         """Watch on from what was seen last, after a pause."""
@@ -212,7 +213,7 @@ class Reflector:
             return
         self._watch = None
         if not self._seen and self._ctx.now_us() - self._watched_since_us < SHORT_WATCH_US:
-            self._again()
+            self._again("very short watch")
         else:
             self._open()
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from random import Random
 from typing import Any
@@ -30,6 +31,8 @@ from sim.kernel.sync import Future, Mailbox
 from sim.kernel.trace import Kind, Values
 
 Main = Callable[["Context"], Awaitable[None] | None]
+MENDS = ("start", "resume")  # what ends every fault of a process
+PROCESS = "process"
 
 
 class State(Enum):
@@ -219,6 +222,24 @@ class Context:
     def record(self, kind: Kind, values: Values) -> int:
         return self.kernel.record(kind, values)
 
+    def decided(self, what: str, target: str, why: Mapping[str, Any], cause: int = 0) -> int:
+        """Record a decision of this actor's about an object ("pods/default/web-1") and what it rests on.
+
+        `cause`: what led to it, if that is not what runs now (see `silence`).  What is done from here on is caused
+        by the decision.  Returns its record id.
+        """
+        kernel = self.kernel
+        kind = self._actor.decision
+        values = (self.name, what, target, why)
+        kernel.cause = made = kernel.trace.add(kind, kernel.now_us, cause or kernel.cause, values)
+        return made
+
+    def silence(self, host: str, since_us: int) -> int:
+        """What to blame for not having heard of `host` since this time of the own clock (0: nothing known)."""
+        kernel = self.kernel
+        unheard_us = self.now_us() - since_us
+        return kernel.standing.silence(host, self.name, kernel.now_us - unheard_us)
+
     def on_stop(self, hook: Callable[[], None]) -> None:
         """Run `hook` when this incarnation ends (to cut its connections); it must not wait or send."""
         self._stop_hooks.append(hook)
@@ -239,6 +260,7 @@ class Actor:
         self.extra_us = 0
         self.incarnations = 0
         self.context: Context | None = None
+        self.decision = supervisor.decision
         self.restart_us = restart_us  # delay before a process that exited by itself is started again
         self._main = main
         self._supervisor = supervisor
@@ -255,11 +277,11 @@ class Actor:
         supervisor = self._supervisor
         self.incarnations += 1
         self.context = context = Context(supervisor.kernel, self, self.incarnations, supervisor.nursery)
-        supervisor.note("start", self.name, "")
-        if inspect.iscoroutinefunction(self._main):
-            context.spawn(self._run_main, context, name="main")
-        else:
-            self._main(context)
+        with supervisor.noted("start", self.name, ""):
+            if inspect.iscoroutinefunction(self._main):
+                context.spawn(self._run_main, context, name="main")
+            else:
+                self._main(context)
 
     async def _run_main(self, context: Context) -> None:
         result = self._main(context)
@@ -275,43 +297,44 @@ class Actor:
         if self.context is None:
             return
         self._end("exit", reason)
-        if self.restart_us is not None:
-            self._supervisor.kernel.call_later(self.restart_us, lambda _: self.start())
 
     def _end(self, how: str, reason: str) -> None:
         context, self.context = self.context, None
         if context is None:
             return
-        self._supervisor.note(how, self.name, reason)
-        context.state = State.DEAD
-        context._held.clear()
-        hooks, context._stop_hooks = context._stop_hooks, []
-        for hook in hooks:
-            hook()
-        self._supervisor.cancel_tasks(context)
+        supervisor = self._supervisor
+        with supervisor.noted(how, self.name, reason):
+            context.state = State.DEAD
+            context._held.clear()
+            hooks, context._stop_hooks = context._stop_hooks, []
+            for hook in hooks:
+                hook()
+            supervisor.cancel_tasks(context)
+            if how == "exit" and self.restart_us is not None:
+                supervisor.kernel.call_later(self.restart_us, lambda _: self.start())
 
     def pause(self) -> None:
         """Stop running anything, keep everything (a SIGSTOP, a long stall)."""
         if self.context is not None:
-            self._supervisor.note("pause", self.name, "")
-            self.context.state = State.PAUSED
+            with self._supervisor.noted("pause", self.name, ""):
+                self.context.state = State.PAUSED
 
     def resume(self) -> None:
         """Go on after `pause` or `slow`; what was held runs now, in order."""
         context = self.context
         if context is not None and context.state is not State.DEAD:
-            self._supervisor.note("resume", self.name, "")
-            context.state = State.RUNNING
-            held, context._held = context._held, deque()
-            for go in held:
-                go()
+            with self._supervisor.noted("resume", self.name, ""):
+                context.state = State.RUNNING
+                held, context._held = context._held, deque()
+                for go in held:
+                    go()
 
     def slow(self, extra_us: int) -> None:
         """From now on each piece of work takes this much longer."""
         if self.context is not None:
-            self._supervisor.note("slow", self.name, str(extra_us))
-            self.extra_us = extra_us
-            self.context.state = State.SLOW
+            with self._supervisor.noted("slow", self.name, str(extra_us)):
+                self.extra_us = extra_us
+                self.context.state = State.SLOW
 
 
 class Supervisor:
@@ -322,6 +345,7 @@ class Supervisor:
         self.nursery = nursery
         self.actors: dict[str, Actor] = {}
         self._kind = kernel.kind("actor", "what", "name", "reason")
+        self.decision = kernel.kind("decision", "actor", "what", "target", "why")
 
     def add(self, name: str, main: Main, *, restart_us: int | None = None, start: bool = True) -> Actor:
         """Register an actor under a unique name, and start it unless told otherwise."""
@@ -337,8 +361,21 @@ class Supervisor:
     def __getitem__(self, name: str) -> Actor:
         return self.actors[name]
 
-    def note(self, what: str, name: str, reason: str) -> None:
-        self.kernel.cause = self.kernel.record(self._kind, (what, name, reason))
+    @contextmanager
+    def noted(self, what: str, name: str, reason: str) -> Iterator[None]:
+        """Record what befalls an actor; what is done within is caused by it, what comes after is not.
+
+        A process that ends or is held up is silent until it starts or goes on again (`Kernel.standing`).
+        """
+        kernel = self.kernel
+        before = kernel.cause
+        kernel.cause = kernel.record(self._kind, (what, name, reason))
+        if what in MENDS:
+            kernel.standing.end(PROCESS, (name,))
+        else:
+            kernel.standing.begin(PROCESS, (name,))
+        yield
+        kernel.cause = before
 
     def cancel_tasks(self, context: Context) -> None:
         """Cancel the tasks of a dead incarnation; the kernel delivers it in order of their start."""

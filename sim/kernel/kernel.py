@@ -32,6 +32,7 @@ from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 from sim.kernel.gate import Gate, Operation
 from sim.kernel.network import Network
 from sim.kernel.report import DeadlockError, Livelock, LivelockError, describe_waits
+from sim.kernel.standing import Standing
 from sim.kernel.streams import stream
 from sim.kernel.trace import Kind, Trace, Values
 
@@ -112,7 +113,8 @@ class Kernel:
         self.cause = 0
         self.steps = 0
         self.trace = trace if trace is not None else Trace()
-        self.network = Network(seed)
+        self.standing = Standing(lambda: self.now_us, lambda: self.cause)
+        self.network = Network(seed, self.standing)
         self.gate = Gate(self, replay or [])
         self.tasks: dict[int, KernelTask] = {}
         self.current: KernelTask | None = None

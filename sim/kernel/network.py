@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from sim.kernel.standing import Standing
 from sim.kernel.streams import stream
 
 # One-way delay of a data-centre network: published medians are 0.1 to 0.5 ms within and up to 1 ms between
@@ -44,6 +45,11 @@ class Rule:
         return forward or (
             self.both_ways and self._in(self.sources, target) and self._in(self.targets, source)
         )
+
+    @property
+    def named(self) -> list[str]:
+        """The hosts that it speaks of."""
+        return sorted((self.sources or frozenset()) | (self.targets or frozenset()))
 
     @staticmethod
     def _in(group: frozenset[str] | None, host: str) -> bool:
@@ -94,10 +100,11 @@ class Link:
 
 
 class Network:
-    """All links of a run, made on first use."""
+    """All links of a run, made on first use.  Rules in force are faults of the hosts they name (`standing`)."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, standing: Standing | None = None) -> None:
         self._seed = seed
+        self._standing = standing
         self._links: dict[tuple[str, str], Link] = {}
         self._rules: dict[str, Rule] = {}
 
@@ -111,14 +118,22 @@ class Network:
 
     def impose(self, rule: Rule) -> None:
         """Put a rule into force (in place of an earlier one of the same name)."""
-        self._rules.pop(rule.name, None)
+        if rule.name in self._rules:
+            self._withdraw(rule.name)
         self._rules[rule.name] = rule
+        if self._standing is not None:
+            self._standing.begin(rule.name, rule.named)
         self._settle_all()
 
     def lift(self, name: str) -> None:
         """Take a rule away; unknown names are a bug of the caller."""
-        del self._rules[name]
+        self._withdraw(name)
         self._settle_all()
+
+    def _withdraw(self, name: str) -> None:
+        rule = self._rules.pop(name)
+        if self._standing is not None:
+            self._standing.end(name, rule.named)
 
     def _settle_all(self) -> None:
         for link in list(self._links.values()):

@@ -262,7 +262,7 @@ async def test_a_replica_too_far_behind_is_asked_again_and_then_for_its_newest()
         await make(r, "b")
         await r.run(1)
         assert reader.names() == ["a", "b"]
-        reader.informer._reflector._again()  # any error: list at the revision seen
+        reader.informer._reflector._again("asked")  # any error: list at the revision seen
         r.crash()
         await r.run(100)
         behind = r.taps["apiserver-1"]

@@ -1,0 +1,71 @@
+"""Faults that stand: what to blame for silence.
+
+A process that is dead, stopped or cut off sends nothing, so no message leads from the fault to what others
+decide when they miss it.  The supervisor and the network note here when a fault of a host begins and ends, with
+the trace record it began by; whoever decides from silence asks which of them was in force meanwhile
+(`silence`) and makes its decision caused by that record.
+
+Holds: answers depend on what was noted, in order, and on nothing else; of each host at most KEPT faults are
+remembered, the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+KEPT = 8  # more at a time than anybody can tell apart
+
+
+class Fault(msgspec.Struct):
+    """`what` names it among those of a host; `ended_us` None: it stands."""
+
+    what: str
+    record: int
+    began_us: int
+    ended_us: int | None = None
+
+
+class Standing:
+    """The faults of a run, by host.  `now_us` and `cause` read the kernel's."""
+
+    def __init__(self, now_us: Callable[[], int], cause: Callable[[], int]) -> None:
+        self._now_us = now_us
+        self._cause = cause
+        self._faults: dict[str, list[Fault]] = {}
+        # Hosts that stand between everybody (storage, API servers): a cut from one of them is the other side's fault,
+        # a fault of their own silences all.
+        self.shared: dict[str, None] = {}
+
+    def begin(self, what: str, hosts: Iterable[str]) -> None:
+        """A fault of these hosts begins, by the record that is the cause now.  `hosts` in a fixed order."""
+        named = list(hosts)
+        apart = [host for host in named if host not in self.shared]
+        for host in apart or named:
+            faults = self._faults.setdefault(host, [])
+            faults.append(Fault(what, self._cause(), self._now_us()))
+            del faults[:-KEPT]
+
+    def end(self, what: str, hosts: Iterable[str]) -> None:
+        for host in hosts:
+            for fault in self._faults.get(host, ()):
+                if fault.what == what and fault.ended_us is None:
+                    fault.ended_us = self._now_us()
+
+    def silence(self, host: str, observer: str, since_us: int) -> int:
+        """The record of the fault that kept `observer` from hearing `host` since then; 0 if none is known.
+
+        The host's own come first, then those of what stands between, then the observer's (a stalled process finds
+        everybody silent); of several the one that began last.
+        """
+        for suspects in ((host,), tuple(self.shared), (observer,)):
+            found = [
+                fault
+                for suspect in suspects
+                for fault in self._faults.get(suspect, ())
+                if fault.ended_us is None or fault.ended_us >= since_us
+            ]
+            if found:
+                return max(found, key=lambda fault: (fault.began_us, fault.record)).record
+        return 0
