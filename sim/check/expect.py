@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, Protocol
 
 from msgspec import UNSET
@@ -446,7 +447,11 @@ class Order(Expectation):
         times = [at for at in self.first_us if at is not None]
         ok = len(times) == len(self.parts) and times == sorted(times)
         text = ", ".join("never" if at is None else _shown(self.since_us(at)) for at in self.first_us)
-        return Verdict(self.name, ok, text, "in this order", tuple(self.since_us(at) / 1e6 for at in times))
+        known = takewhile(
+            lambda at: at is not None, self.first_us
+        )  # by their place, so up to the first that is not
+        values = tuple(self.since_us(at) / 1e6 for at in known if at is not None)
+        return Verdict(self.name, ok, text, "in this order", values)
 
 
 _KINDS: dict[str, Callable[[Spec, Names], Expectation]] = {

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sim.errors import InputError
+
+if TYPE_CHECKING:
+    from sim.app.pool import Pool
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -50,3 +54,46 @@ def count(text: str) -> int:
 def writable(file: Path | None) -> None:
     if file is not None and not file.parent.is_dir():
         raise InputError(f"there is no folder {file.parent}", str(file))
+
+
+def add_many(parser: argparse.ArgumentParser, seeds: int | None = None) -> None:
+    """What goes with many runs."""
+    parser.add_argument(
+        "--seeds",
+        type=positive,
+        default=seeds,
+        metavar="N",
+        help="run that many seeds, from the seed on" + (f" (default: {seeds})" if seeds else ""),
+    )
+    parser.add_argument(
+        "--jobs", "-j", type=positive, metavar="M", help="worker processes (default: one a core)"
+    )
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="keep results in this file (JSON lines), and skip those it has",
+    )
+    parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.1:8786",
+    )
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 10_000_000:
+        raise argparse.ArgumentTypeError("a number from 1 to 10000000")
+    return value
+
+
+def pool_of(arguments: argparse.Namespace) -> Pool:
+    """Where many runs take place."""
+    from sim.app.pool import cores, dask, processes
+
+    if arguments.dask is not None:
+        if arguments.jobs is not None:
+            raise InputError("is not for a Dask cluster, which has its workers", "--jobs")
+        return dask(arguments.dask)
+    return processes(arguments.jobs or cores())

@@ -5,24 +5,40 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING
 
-from sim.app.commands.arguments import EXIT_FAILED, EXIT_OK, add_scenario, add_seed, writable
+from sim.app.commands.arguments import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    add_many,
+    add_scenario,
+    add_seed,
+    pool_of,
+    writable,
+)
+from sim.errors import InputError
 
 if TYPE_CHECKING:
     from sim.app.commands import Commands
+    from sim.app.outcome import Outcome
+    from sim.scenario.plan import Plan
 
 
 def add(commands: Commands) -> None:
     run = commands.add_parser(
         "run",
-        help="run a scenario and judge it",
+        help="run a scenario, once or under many seeds, and judge it",
         description="Runs a scenario as fast as possible and prints each expectation's measured value beside the "
-        "wanted one. Exit status: 0 all hold, 1 one failed, 2 bad input.",
-        epilog="example: orrery run scenarios/zone-outage.yaml --seed 3 --trace out/zone.trace",
+        "wanted one; with --seeds its distribution over many runs, one process a core. Exit status: 0 all hold, "
+        "1 one failed, 2 bad input.",
+        epilog="examples: orrery run scenarios/zone-outage.yaml --seed 3 --trace out/zone.trace; "
+        "orrery run scenarios/single-node-death.yaml --seeds 500 --resume out/deaths.jsonl",
     )
     add_scenario(run)
     add_seed(run)
+    add_many(run)
     run.add_argument("--trace", type=Path, metavar="FILE", help="write every event of the run to this file")
     run.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     run.add_argument(
@@ -32,30 +48,88 @@ def add(commands: Commands) -> None:
         help="write the HTML report here (default: out/<scenario>.html; with --json only if given)",
     )
     run.add_argument("--no-report", action="store_true", help="write no HTML report")
+    run.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML, a test case an expectation")
     run.add_argument("--quiet", "-q", action="store_true", help="no progress display")
     run.set_defaults(call=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from sim.app.show import print_result, run_shown
     from sim.scenario.compile import load
 
     plan = load(arguments.scenario, arguments.set)
-    for file in (arguments.trace, arguments.report):
+    for file in (arguments.trace, arguments.report, arguments.junit, arguments.resume):
         writable(file)
+    if arguments.seeds is not None:
+        return _run_many(arguments, plan)
+    for option in ("jobs", "dask", "resume"):
+        if getattr(arguments, option) is not None:
+            raise InputError("is for many seeds", f"--{option}", "add --seeds N")
+    return _run_once(arguments, plan)
+
+
+def _run_once(arguments: argparse.Namespace, plan: Plan) -> int:
+    from sim.app.show import print_result, run_shown
+    from sim.app.study_report import junit_of_result
+
     result = run_shown(
         plan, seed=arguments.seed, trace_file=arguments.trace, live=not (arguments.json or arguments.quiet)
     )
-    report = arguments.report
-    if report is None and not arguments.json and not arguments.no_report:
-        report = Path("out") / f"{plan.name}.html"
-        report.parent.mkdir(exist_ok=True)
-    if report is not None and not arguments.no_report:
+    report = _report(arguments, plan, "")
+    if report is not None:
         from sim.app.report import write_report
 
         write_report(report, plan, result)
+    if arguments.junit is not None:
+        arguments.junit.write_text(junit_of_result(plan, result), encoding="utf-8")
     if arguments.json:
         print(json.dumps(result.to_json()))
     else:
         print_result(plan, result, report, arguments.trace)
     return EXIT_OK if result.ok else EXIT_FAILED
+
+
+def _report(arguments: argparse.Namespace, plan: Plan, suffix: str) -> Path | None:
+    """Where the HTML report goes, if anywhere."""
+    if arguments.no_report or (arguments.report is None and arguments.json):
+        return None
+    report: Path | None = arguments.report
+    if report is None:
+        report = Path("out") / f"{plan.name}{suffix}.html"
+        report.parent.mkdir(exist_ok=True)
+    return report
+
+
+def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
+    from sim.app.options import check_options
+    from sim.app.results import Results
+    from sim.app.show_study import followed, print_study, progress
+    from sim.app.study import jobs_of, study_of
+    from sim.app.study_report import junit_of_study, write_study
+
+    if arguments.trace is not None:
+        raise InputError("is of one run", "--trace", "give --seed N without --seeds")
+    check_options(plan.cluster)
+    study_of(plan, [], 0)  # a bad expectation is told before anything runs
+    first = plan.seed if arguments.seed is None else arguments.seed
+    results, pool = Results(arguments.resume), pool_of(arguments)
+    outcomes: list[Outcome] = []
+    started, interrupted = perf_counter(), False
+    with progress(plan.name, arguments.seeds, not (arguments.json or arguments.quiet)) as display:
+        try:
+            for one in followed(results.perform(jobs_of(plan, first, arguments.seeds), pool), display):
+                outcomes.append(one)
+        except KeyboardInterrupt:
+            interrupted = True  # what is done is shown
+    study = study_of(plan, outcomes, arguments.seeds)
+    report = _report(arguments, plan, "-seeds") if outcomes else None
+    if report is not None:
+        write_study(report, plan, study, arguments.set)
+    if arguments.junit is not None:
+        arguments.junit.write_text(junit_of_study(plan, study, arguments.set), encoding="utf-8")
+    if arguments.json:
+        print(json.dumps(study.to_json()))
+    else:
+        print_study(plan, study, perf_counter() - started, arguments.set, report)
+    if interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_OK if study.ok else EXIT_FAILED

@@ -1,0 +1,150 @@
+"""Many jobs to outcomes, as they end: in worker processes here, or on a Dask cluster.
+
+A worker is a fresh process (spawned) that imports the program once and performs one job after the other.
+
+Holds: a process that dies costs the seed it ran, whose outcome says so, and is replaced; leaving the iterator
+early ends every worker at once; at most as many jobs are under way as there are workers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from importlib import import_module
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from sim.app.outcome import Job, Outcome, perform
+from sim.errors import InputError
+
+Pool = Callable[[Iterable[Job]], Iterator[Outcome]]
+# More than one task for each thread of a Dask cluster, so that none waits for the next to travel.
+DASK_AHEAD = 2
+
+
+def cores() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Worker:
+    """A process at the other end of a pipe, and the job it has."""
+
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.job: Job | None = None
+
+    def give(self, job: Job) -> None:
+        self.job = job
+        self.pipe.send(job)
+
+    def take(self) -> Outcome:
+        """The outcome that the pipe is ready with."""
+        job, self.job = self.job, None
+        assert job is not None
+        try:
+            found = self.pipe.recv()
+        except EOFError:
+            self.process.join()
+            return Outcome(job.key, job.seed, error=f"its process ended by {_end(self.process.exitcode)}")
+        assert isinstance(found, Outcome)
+        return found
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.join()
+        self.pipe.close()
+
+
+def _work(pipe: Connection) -> None:
+    """What a worker process does until its pipe is closed.  An interrupt is the parent's to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        try:
+            job = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(perform(job))
+
+
+def _end(code: int | None) -> str:
+    return signal.Signals(-code).name if code is not None and code < 0 else f"exit status {code}"
+
+
+def processes(count: int) -> Pool:
+    """Run jobs in that many processes of this machine."""
+
+    def run(jobs: Iterable[Job]) -> Iterator[Outcome]:
+        left = iter(jobs)
+        crew: list[_Worker] = []
+        try:
+            for job in left:
+                crew.append(_Worker())
+                crew[-1].give(job)
+                if len(crew) == count:
+                    break
+            while any(worker.job for worker in crew):
+                ready = wait([worker.pipe for worker in crew if worker.job])
+                for index, worker in enumerate(crew):
+                    if worker.pipe not in ready:
+                        continue
+                    found = worker.take()
+                    following = next(left, None)
+                    if following is not None:
+                        if not worker.process.is_alive():
+                            worker.end()
+                            worker = crew[index] = _Worker()
+                        worker.give(following)
+                    yield found
+        finally:
+            for worker in crew:
+                worker.end()
+
+    return run
+
+
+def dask(address: str) -> Pool:
+    """Run jobs on a Dask cluster whose workers have this program.  Raises InputError if there is none at `address`."""
+    try:
+        distributed = import_module("distributed")  # an extra: untyped, as far as it is there
+    except ModuleNotFoundError as error:
+        raise InputError(f"--dask needs the package {error.name}", "", "pip install 'orrery[dask]'") from None
+    try:
+        client = distributed.Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"no Dask scheduler answers: {error}", address) from None
+
+    def run(jobs: Iterable[Job]) -> Iterator[Outcome]:
+        left = iter(jobs)
+        with closing(client):
+            threads = sum(client.nthreads().values())
+            if not threads:
+                raise InputError("the Dask cluster has no workers", address)
+            running = distributed.as_completed()
+            of_future: dict[Any, Job] = {}
+
+            def submit() -> None:
+                job = next(left, None)
+                if job is not None:
+                    future = client.submit(perform, job, pure=False)
+                    of_future[future.key] = job
+                    running.add(future)
+
+            for _ in range(DASK_AHEAD * threads):
+                submit()
+            for future in running:
+                job, error = of_future.pop(future.key), future.exception()
+                found = (
+                    Outcome(job.key, job.seed, error=f"{type(error).__name__}: {error}") if error else None
+                )
+                submit()
+                yield found or future.result()
+
+    return run

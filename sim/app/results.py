@@ -1,0 +1,65 @@
+"""Outcomes kept in a file, a JSON line each, so that a second start does only what is left.
+
+Holds: a line is written whole before its outcome counts as done; a last line without its end (the writer was killed)
+is cut off; runs that ended with an exception are not kept as done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from sim.app.outcome import Job, Outcome
+from sim.app.pool import Pool
+from sim.errors import InputError
+
+
+class Results:
+    """What is done, by key and seed.  Without a file: only in memory."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self.file = file
+        self._done: dict[tuple[str, int], Outcome] = {}
+        if file is not None and file.exists():
+            self._read(file)
+
+    def _read(self, file: Path) -> None:
+        data = file.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        for number, line in enumerate(data[:whole].splitlines(), 1):
+            try:
+                found = msgspec.json.decode(line, type=Outcome)
+            except msgspec.DecodeError as error:
+                raise InputError(
+                    f"not a line of results: {error}", f"{file}:{number}", "give the file of an earlier start"
+                ) from None
+            self._done[found.key, found.seed] = found
+        if whole < len(data):
+            with file.open("r+b") as cut:
+                cut.truncate(whole)
+
+    def get(self, job: Job) -> Outcome | None:
+        found = self._done.get((job.key, job.seed))
+        return None if found is None or found.error else found
+
+    def perform(self, jobs: Iterable[Job], pool: Pool) -> Iterator[Outcome]:
+        """Outcomes of all jobs: first those that are done, then the others as they end."""
+        left = []
+        for job in jobs:
+            done = self.get(job)
+            if done is None:
+                left.append(job)
+            else:
+                yield done
+        if not left:
+            return
+        if self.file is None:
+            yield from pool(left)
+            return
+        with self.file.open("ab") as lines:
+            for found in pool(left):
+                lines.write(msgspec.json.encode(found) + b"\n")
+                lines.flush()
+                yield found

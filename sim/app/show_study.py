@@ -1,0 +1,131 @@
+"""What `orrery run --seeds` shows in a terminal: progress with the time left, verdicts, distributions, what failed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from sim.app.outcome import Outcome
+from sim.app.study import FAILURES_SHOWN, Finding, Quantity, Study, failures
+from sim.report.distribution import blocks
+from sim.scenario.plan import Plan
+
+BLOCKS_MIN, BLOCKS_MAX, NUMBERS_WIDTH = 12, 40, 92
+
+
+@contextmanager
+def progress(name: str, total: int, shown: bool) -> Iterator[Progress | None]:
+    """A line with a bar, the rate, the share that holds and the time left, where a terminal can show it."""
+    console = Console(stderr=True)
+    if not (shown and console.is_terminal):
+        yield None
+        return
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}"),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as display:
+        display.add_task(name, total=total, told="")
+        yield display
+
+
+def followed(outcomes: Iterable[Outcome], display: Progress | None) -> Iterator[Outcome]:
+    """The same outcomes, while the display follows them."""
+    started, done, held = perf_counter(), 0, 0
+    for one in outcomes:
+        done, held = done + 1, held + one.ok
+        if display is not None:
+            rate = done / max(perf_counter() - started, 1e-9)
+            told = f"{rate:,.1f} seeds/s  holds in {100 * held / done:.4g}%"
+            display.update(display.task_ids[0], advance=1, told=told)
+        yield one
+
+
+def print_study(
+    plan: Plan, study: Study, wall_s: float, settings: Sequence[str], report: Path | None
+) -> None:
+    console = Console()
+    table = Table(
+        title=f"{plan.name}: {plan.description}",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+    )
+    for column in ("", "expectation", "seeds", "measured", "wanted"):
+        table.add_column(column)
+    for finding in study.findings:
+        table.add_row(*_verdict(finding))
+    console.print(table)
+    quantities = [one for finding in study.findings for one in finding.quantities if one.values]
+    if quantities:
+        console.print()
+        room = min(BLOCKS_MAX, max(BLOCKS_MIN, console.width - NUMBERS_WIDTH))
+        console.print(_distributions(quantities, room))
+    console.print()
+    runs = [one.wall_s for one in study.outcomes if not one.error]
+    each = f", {sum(runs) / len(runs):.2f} s each" if runs else ""
+    console.print(
+        f"{len(study.outcomes)} of {study.wanted_seeds} seeds in {wall_s:.1f} s{each}; "
+        f"everything holds in {study.held}",
+        highlight=False,
+    )
+    _print_failures(console, plan, study, settings)
+    if report is not None:
+        console.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
+def _verdict(finding: Finding) -> tuple[Text, str, str, str, str]:
+    mark = Text("holds", "green") if finding.ok else Text("FAILED", "bold red")
+    measured, wanted = "", finding.wanted
+    if finding.judged is not None:
+        measured, wanted = finding.judged.measured, finding.judged.wanted
+        if finding.judged.ok is None:
+            mark = Text("not judged", "yellow")
+    return mark, finding.name, f"{finding.held}/{finding.runs}", measured, wanted
+
+
+def _distributions(quantities: Sequence[Quantity], room: int) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("measured")
+    for column in ("n", "min", "p50", "p90", "p99", "max", "mean"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("min to max", no_wrap=True)
+    for one in quantities:
+        summary = one.summary
+        assert summary is not None
+        half = summary.half_width
+        mean = f"{summary.mean:.2f}" + (f" ± {half:.2f}" if half is not None else "")
+        count = f"{summary.count}" + (f" ({summary.missing} never)" if summary.missing else "")
+        numbers = [
+            f"{value:.2f}" for value in (summary.low, *(v for _, v in summary.quantiles), summary.high)
+        ]
+        table.add_row(one.name, count, *numbers, mean, Text(blocks(one.values, room), "cyan"))
+    return table
+
+
+def _print_failures(console: Console, plan: Plan, study: Study, settings: Sequence[str]) -> None:
+    found = failures(study)
+    for one, text in found[:FAILURES_SHOWN]:
+        console.print(Text(f"seed {one.seed} failed: {text}", "red"), soft_wrap=True)
+        console.print(f"  {repeat_command(plan, one.seed, settings)}", highlight=False, soft_wrap=True)
+    if len(found) > FAILURES_SHOWN:
+        console.print(f"and {len(found) - FAILURES_SHOWN} seeds more", style="red", highlight=False)
+
+
+def repeat_command(plan: Plan, seed: int, settings: Sequence[str]) -> str:
+    """The command that runs one seed exactly as it was run here."""
+    sets = [word for setting in settings for word in ("--set", setting)]
+    return shlex.join(["orrery", "run", plan.file, "--seed", str(seed), *sets])

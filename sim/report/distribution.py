@@ -1,0 +1,169 @@
+"""A distribution as a picture: a histogram as SVG text or as one line of blocks, and two distributions side by side.
+
+Turns samples into text.  Colours follow the page's variables where it has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from sim.statistics import Histogram, Summary, histogram, ticks
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+BINS, LEFT, RIGHT, TOP, BASE = 44, 16, 16, 26, 150
+GREEN, BLUE, AMBER, RED = "#3d9a6a", "#4878a8", "#c07830", "#c4483f"
+
+
+def blocks(values: Sequence[float], width: int) -> str:
+    """A histogram in one line of a terminal; whatever has a value at all is seen."""
+    counts = histogram(values, width).counts
+    top = max(counts)
+    return "".join(BLOCKS[max(1, round(8 * count / top))] if count else " " for count in counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Horizontal scale of a chart."""
+
+    low: float
+    high: float
+    width: int
+
+    def x(self, value: float) -> float:
+        inside = min(max(value, self.low), self.high)
+        share = (inside - self.low) / ((self.high - self.low) or 1)
+        return round(LEFT + (self.width - LEFT - RIGHT) * share, 1)
+
+    def axis(self, unit: str) -> str:
+        line = f'<line x1="{LEFT}" y1="{BASE}" x2="{self.width - RIGHT}" y2="{BASE}" stroke="#98a2ae"/>'
+        marks = "".join(
+            f'<line x1="{self.x(at)}" y1="{BASE}" x2="{self.x(at)}" y2="{BASE + 5}" stroke="#98a2ae"/>'
+            f'<text x="{self.x(at)}" y="{BASE + 19}" class="small" text-anchor="middle">{at:g}{unit}</text>'
+            for at in ticks(self.low, self.high, 9)
+        )
+        return line + marks
+
+
+def draw_histogram(
+    values: Sequence[float],
+    summary: Summary,
+    wanted: tuple[float, float] | None,
+    unit: str,
+    width: int = 1000,
+) -> str:
+    """Bars, red where they lie outside what is wanted (shaded); lines at the quantiles."""
+    found = histogram(values, BINS)
+    low, high = found.start, found.end
+    if wanted is not None and high > low:  # shown as far as it is near
+        span = high - low
+        low, high = max(low - span, min(low, wanted[0])), min(high + span, max(high, wanted[1]))
+    scale = Scale(low, high, width)
+    parts = [_open(width, "histogram")]
+    if wanted is not None:
+        x = scale.x(wanted[0])
+        parts.append(
+            f'<rect x="{x}" y="{TOP}" width="{max(0, scale.x(wanted[1]) - x):.1f}" height="{BASE - TOP}" '
+            f'fill="{GREEN}" opacity="0.12"><title>wanted: {wanted[0]:g}{unit} to {wanted[1]:g}{unit}</title></rect>'
+        )
+    parts.append(_bars(found, scale, unit, wanted))
+    for number, (share, value) in enumerate(summary.quantiles):
+        if value <= high:
+            x, y = scale.x(value), TOP - 4 - 11 * (number % 2)
+            parts.append(
+                f'<line x1="{x}" y1="{TOP}" x2="{x}" y2="{BASE}" stroke="{AMBER}" stroke-dasharray="4 3"/>'
+                f'<text x="{x}" y="{y}" class="small" text-anchor="middle">p{100 * share:g} {value:.2f}{unit}</text>'
+            )
+    return "".join([*parts, scale.axis(unit), "</svg>"])
+
+
+def _open(width: int, label: str, height: int = BASE + 26) -> str:
+    return (
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}" '
+        f'xmlns="http://www.w3.org/2000/svg" font-family="system-ui,sans-serif">'
+    )
+
+
+def _bars(found: Histogram, scale: Scale, unit: str, wanted: tuple[float, float] | None) -> str:
+    top, bars = max(found.counts), []
+    for number, count in enumerate(found.counts):
+        if not count:
+            continue
+        start = found.start + number * found.width
+        outside = wanted is not None and (start + found.width <= wanted[0] or start > wanted[1])
+        x, height = scale.x(start), max(1.0, (BASE - TOP) * count / top)
+        bars.append(
+            f'<rect x="{x}" y="{BASE - height:.1f}" width="{max(1.0, scale.x(start + found.width) - x - 1):.1f}" '
+            f'height="{height:.1f}" fill="{RED if outside else BLUE}">'
+            f"<title>{start:g}{unit} to {start + found.width:g}{unit}: {count}</title></rect>"
+        )
+    return "".join(bars)
+
+
+# --- two distributions ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A quantity measured in two worlds; `note` is told below its name."""
+
+    name: str
+    real: Sequence[float]
+    here: Sequence[float]
+    note: str
+
+
+ROW, HEAD, LABEL = 124, 34, 14
+
+
+def draw_pairs(pairs: Sequence[Pair], width: int = 900) -> str:
+    """A row a quantity: shares in equal bins, the first world's above the line, the other's below it.
+
+    It stands alone: what is seen does not depend on a page around it.
+    """
+    height = HEAD + ROW * len(pairs)
+    parts = [
+        _open(width, "measured and simulated distributions", height),
+        f'<rect width="{width}" height="{height}" fill="#fbfaf7"/>',
+        f'<g font-size="12" fill="#1c2430"><rect x="{LABEL}" y="12" width="11" height="11" fill="{AMBER}"/>'
+        f'<text x="{LABEL + 17}" y="22">recorded on a real control plane</text>'
+        f'<rect x="{LABEL + 230}" y="12" width="11" height="11" fill="{BLUE}"/>'
+        f'<text x="{LABEL + 247}" y="22">here</text></g>',
+    ]
+    for number, pair in enumerate(pairs):
+        parts.append(f'<g transform="translate(0 {HEAD + number * ROW})">{_pair(pair, width)}</g>')
+    return "".join([*parts, "</svg>"])
+
+
+def _pair(pair: Pair, width: int) -> str:
+    left, middle, reach = 250, 52, 42
+    low, high = min(*pair.real, *pair.here), max(*pair.real, *pair.here)
+    bins = [histogram(values, 36, low, high) for values in (pair.real, pair.here)]
+    shares = [
+        [count / len(values) for count in found.counts]
+        for found, values in zip(bins, (pair.real, pair.here), strict=True)
+    ]
+    top = max(max(of_one) for of_one in shares)
+    step = (width - left - 20) / len(bins[0].counts)
+    parts = [
+        f'<text x="{LABEL}" y="44" font-size="13" fill="#1c2430">{escape(pair.name)}</text>'
+        f'<text x="{LABEL}" y="62" font-size="11" fill="#6b7684">{escape(pair.note)}</text>'
+    ]
+    for of_one, colour, sign in zip(shares, (AMBER, BLUE), (-1, 1), strict=True):
+        for number, share in enumerate(of_one):
+            tall = reach * share / top
+            if share:
+                y = middle - tall if sign < 0 else middle
+                parts.append(
+                    f'<rect x="{left + number * step:.1f}" y="{y:.1f}" width="{step - 1:.1f}" height="{tall:.1f}" '
+                    f'fill="{colour}"><title>{100 * share:.1f}%</title></rect>'
+                )
+    parts.append(f'<line x1="{left}" y1="{middle}" x2="{width - 20}" y2="{middle}" stroke="#98a2ae"/>')
+    start, end = bins[0].start, bins[0].end
+    for at in ticks(start, end, 8):
+        x = left + (width - left - 20) * (at - start) / (end - start)
+        parts.append(
+            f'<text x="{x:.1f}" y="{middle + reach + 16}" font-size="10.5" fill="#6b7684" text-anchor="middle">{at:g} s</text>'
+        )
+    return "".join(parts)

@@ -1,0 +1,51 @@
+"""The frame of every HTML report: one file, light or dark as its reader has it, no network and no script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1c2430;--paper:#fbfaf7;--soft:#6b7684;--line:#d9d5cb;--lane:#f1efe8}
+@media (prefers-color-scheme:dark){:root{--ink:#e8e6df;--paper:#171b21;--soft:#98a2ae;--line:#343b45;--lane:#1f252d}}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:1120px;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem;margin:0}h2{font-size:1.05rem;margin:1.6rem 0 .2rem}p.what{color:var(--soft);margin:.2rem 0 1.2rem}
+table{border-collapse:collapse;width:100%;margin:1rem 0}th,td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid var(--line)}
+td.number{text-align:right;font-variant-numeric:tabular-nums}th{color:var(--soft);font-weight:500}
+td.ok{color:#3d9a6a}td.no{color:#c4483f;font-weight:600}td.open{color:#c07830}
+dl{display:flex;flex-wrap:wrap;gap:.2rem 2rem;margin:0}dt{color:var(--soft)}dd{margin:0 1rem 0 .3rem;font-variant-numeric:tabular-nums}dl div{display:flex}
+svg{width:100%;height:auto}svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg .label{text-anchor:end}svg .small{font-size:10.5px;fill:var(--soft)}
+svg .inside{fill:#fff;font-size:11px}svg .lane{fill:var(--lane)}svg .step{stroke:var(--soft);stroke-dasharray:3 3}
+.key span{display:inline-block;margin-right:1.2rem}.key i{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:2px}
+code{overflow-wrap:anywhere}
+"""
+
+
+def page(title: str, description: str, facts: Mapping[str, str], body: str) -> str:
+    """A whole page; `body` is HTML."""
+    listed = "".join(
+        f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in facts.items()
+    )
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)} – Orrery</title><style>{_STYLE}</style>"
+        f'<h1>{escape(title)}</h1><p class="what">{escape(description)}</p><dl>{listed}</dl>{body}</html>'
+    )
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 0) -> str:
+    """A table; the last `numbers` columns are numbers.  A cell "holds", "FAILED" or "not judged" shows its colour."""
+    if not rows:
+        return ""
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    first = len(columns) - numbers
+    lines = "".join(
+        "<tr>" + "".join(_cell(text, index >= first) for index, text in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    return f"<table><tr>{head}</tr>{lines}</table>"
+
+
+def _cell(text: str, number: bool) -> str:
+    kind = {"holds": "ok", "FAILED": "no", "not judged": "open"}.get(text, "number" if number else "")
+    return f'<td class="{kind}">{escape(text)}</td>' if kind else f"<td>{escape(text)}</td>"

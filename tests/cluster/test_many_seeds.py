@@ -1,0 +1,104 @@
+"""`orrery run --seeds`: every seed comes out as in a run of its own, whatever ran in the process before it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from sim.app.outcome import Job, Key, packed
+from sim.app.pool import processes
+from sim.app.run import run_plan
+from sim.scenario.compile import load
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = """
+apiVersion: orrery.dev/v1
+kind: Scenario
+metadata: {name: small}
+spec:
+  duration: 70s
+  cluster: {nodes: [{count: 3}]}
+  timeline: [{at: 20s, name: death, fail: {nodes: {name: node-1}, how: power-loss}}]
+  expect:
+    - {name: found, when: "nodes named node-1 have Ready=Unknown", within: [29.6s, 45.6s], after: death}
+    - {name: mean, when: "nodes named node-1 have Ready=Unknown", after: death, over: {mean: [30s, 45s], seeds: 4}}
+"""
+
+
+def orrery(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sim.app.cli", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    file = tmp_path / "small.yaml"
+    file.write_text(SMALL)
+    return file
+
+
+@pytest.mark.slow
+def test_many_seeds_give_what_single_runs_give_and_a_second_start_reads_it(
+    small: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.jsonl"
+    command = ("run", str(small), "--seed", "3", "--seeds", "4", "-j", "2", "--resume", str(kept), "--json")
+    first = orrery(*command)
+    assert first.returncode == 0, first.stderr
+    study = json.loads(first.stdout)
+    plan = load(small)
+    for run in study["runs"]:
+        alone = trio.run(lambda seed=run["seed"]: run_plan(plan, seed=seed))
+        assert (run["trace_sha256"], run["events"]) == (alone.trace_sha256, alone.steps)
+    found, mean = study["expectations"]
+    assert found["held"] == 4 and len(found["quantities"][0]["values"]) == 4
+    assert mean["over"]["ok"] is True
+    before = kept.read_bytes()
+    again = orrery(*command)
+    assert json.loads(again.stdout) == study and kept.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_bounds_over_seeds_decide_the_exit_status(small: Path, tmp_path: Path) -> None:
+    junit = tmp_path / "junit.xml"
+    failed = orrery(
+        "run", str(small), "--seeds", "2", "-j", "1", "--no-report", "--junit", str(junit),
+        "--set", "expect[1].over={mean: [0s, 1s]}",
+    )  # fmt: skip
+    assert failed.returncode == 1 and "mean 0.00s to 1.00s" in failed.stdout
+    assert "holds in 2 of 2 seeds\nmeasured mean" in junit.read_text()
+    bad = orrery("run", str(small), "--seeds", "2", "--set", "expect[1].over={p101: [0s, 1s]}")
+    assert bad.returncode == 2 and "does not know 'p101'" in bad.stderr
+    assert orrery("run", str(small), "-j", "2").returncode == 2
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_costs_one_seed_and_is_replaced(small: Path) -> None:
+    short, long = packed(load(small)), packed(load(small, ["duration=9h"]))
+    jobs = [Job(Key("k"), 0, b"not a plan"), Job(Key("k"), 1, short), Job(Key("k"), 2, long)]
+    found = []
+    for one in processes(1)(jobs):
+        found.append(one)
+        if one.seed == 1:
+            children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+            workers = [pid for pid in map(int, children) if b"spawn_main" in _command(pid)]
+            os.kill(workers[0], signal.SIGKILL)
+    assert [one.seed for one in found] == [0, 1, 2]
+    assert found[0].error.startswith("UnpicklingError") and found[1].ok
+    assert found[2].error == "its process ended by SIGKILL"
+
+
+def _command(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()

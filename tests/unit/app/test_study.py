@@ -1,0 +1,177 @@
+"""What outcomes of many seeds say of a scenario, and how they are kept and told."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+
+from sim.app.outcome import Job, Key, Measured, Outcome, key_of, packed, perform
+from sim.app.results import Results
+from sim.app.show_study import repeat_command
+from sim.app.study import Study, failures, jobs_of, study_of
+from sim.app.study_report import junit_of_study, write_study
+from sim.errors import InputError
+from sim.scenario.compile import load
+from sim.scenario.plan import Plan
+
+SCENARIO = """
+apiVersion: orrery.dev/v1
+kind: Scenario
+metadata: {name: small, description: Two nodes come up.}
+spec:
+  seed: 4
+  duration: 30s
+  cluster: {nodes: [{count: 2}]}
+  expect:
+    - {name: up, when: "each nodes are ready", within: [0s, 20s], over: {p50: "<= 12s", seeds: 3}}
+    - {name: never, never: {deleted: nodes}}
+    - {name: often, when: "all nodes are ready", within: [0s, 10s], over: {share: ">= 50%"}}
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    file = tmp_path / "small.yaml"
+    file.write_text(SCENARIO)
+    return load(file)
+
+
+def outcome(seed: int, up: tuple[float, ...], never: bool = True, error: str = "") -> Outcome:
+    if error:
+        return Outcome("k", seed, error=error)
+    often = max(up) <= 10
+    return Outcome(
+        "k",
+        seed,
+        wall_s=0.5,
+        expectations=(
+            Measured("up", "when", max(up) <= 20, "…", "0.00s to 20.00s", up, 2 - len(up)),
+            Measured("never", "never", never, "never" if never else "1 times", "never"),
+            Measured("often", "when", often, f"{max(up):.2f}s", "0.00s to 10.00s", (max(up),)),
+        ),
+    )
+
+
+def test_an_expectation_holds_if_every_seed_and_the_bounds_over_all_hold(plan: Plan) -> None:
+    runs = [outcome(5, (3.0, 9.0)), outcome(4, (2.0, 15.0)), outcome(6, (1.0, 8.0))]
+    study = study_of(plan, runs, 3)
+    assert study.ok and study.complete and study.held == 2  # one seed fails "often", of which half is enough
+    assert [one.seed for one in study.outcomes] == [4, 5, 6]
+    up = study.findings[0].quantities[0]
+    assert up.groups == ((2.0, 15.0), (3.0, 9.0), (1.0, 8.0)) and up.wanted == (0, 20)
+    assert failures(study) == []
+
+    late = study_of(plan, [outcome(seed, (14.0, 15.0)) for seed in range(3)], 3)
+    assert [one.ok for one in late.findings] == [False, True, False]
+    assert late.findings[0].judged is not None and late.findings[0].judged.measured == "p50 15.00s"
+
+
+def test_one_broken_seed_fails_what_must_hold_in_all(plan: Plan) -> None:
+    runs = [outcome(4, (1.0, 2.0)), outcome(5, (1.0, 2.0), never=False), outcome(6, (1.0, 2.0))]
+    study = study_of(plan, runs, 3)
+    assert not study.ok and [one.held for one in study.findings] == [3, 2, 3]
+    [(broken, text)] = failures(study)
+    assert broken.seed == 5 and text == "never: measured 1 times, wanted never"
+
+
+def test_a_run_that_ends_with_an_exception_fails_the_study(plan: Plan) -> None:
+    study = study_of(plan, [outcome(4, (1.0, 2.0)), outcome(5, (), error="DeadlockError: all wait")], 2)
+    assert not study.ok and study.findings[1].held == 1 and not study.findings[1].ok
+    assert study.findings[0].judged is not None and study.findings[0].judged.ok is None  # two seeds of three
+    assert failures(study)[0][1] == "DeadlockError: all wait"
+
+
+def test_a_failing_seed_is_told_as_the_command_that_repeats_it(plan: Plan) -> None:
+    assert repeat_command(replace(plan, file="a b.yaml"), 7, ["spec.duration=1m", "x=[1, 2]"]) == (
+        "orrery run 'a b.yaml' --seed 7 --set spec.duration=1m --set 'x=[1, 2]'"
+    )
+
+
+def test_the_key_follows_what_a_plan_means_and_not_where_it_lies(plan: Plan, tmp_path: Path) -> None:
+    other = tmp_path / "folder"
+    other.mkdir()
+    moved = other / "moved.yaml"
+    moved.write_text("# a comment\n" + SCENARIO.replace("seed: 4", "seed: 9"))
+    assert key_of(load(moved)) == key_of(plan)
+    assert key_of(load(moved, ["cluster.nodes[0].count=3"])) != key_of(plan)
+    assert [job.seed for job in jobs_of(plan, 4, 3)] == [4, 5, 6]
+
+
+class CountingPool:
+    def __init__(self) -> None:
+        self.seeds: list[int] = []
+
+    def __call__(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+        for job in jobs:
+            self.seeds.append(job.seed)
+            yield Outcome(job.key, job.seed, error="broke" if job.seed == 2 else "")
+
+
+def jobs(count: int, key: str = "k") -> list[Job]:
+    return [Job(Key(key), seed, b"") for seed in range(count)]
+
+
+def test_a_second_start_does_only_what_is_left(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    first, second, other = CountingPool(), CountingPool(), CountingPool()
+    assert len(list(Results(file).perform(jobs(4), first))) == 4
+    assert len(list(Results(file).perform(jobs(6), second))) == 6
+    assert second.seeds == [2, 4, 5]  # the one that broke, and what is new
+    list(Results(file).perform(jobs(2, "changed"), other))
+    assert other.seeds == [0, 1]
+
+
+def test_a_stopped_start_keeps_what_was_done_and_a_cut_line_is_done_again(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    for number, _ in enumerate(Results(file).perform(jobs(9), CountingPool())):
+        if number == 4:
+            break
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-10])
+    again = CountingPool()
+    assert len(list(Results(file).perform(jobs(9), again))) == 9
+    assert again.seeds == [2, 4, 5, 6, 7, 8]
+    kept = [msgspec.json.decode(line, type=Outcome).seed for line in file.read_bytes().splitlines()]
+    assert kept == [0, 1, 2, 3, 2, 4, 5, 6, 7, 8]
+
+
+def test_a_foreign_file_is_not_taken_for_results(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text('{"key": "k", "seed": 1}\nhello\n')
+    with pytest.raises(InputError, match=r"notes\.txt:2: not a line of results"):
+        Results(file)
+
+
+def test_a_bug_in_a_run_is_an_outcome(plan: Plan) -> None:
+    broken = replace(plan, steps=(None,))  # type: ignore[arg-type]
+    found = perform(Job(Key("k"), 3, packed(broken)))
+    assert not found.ok and found.error.startswith("AttributeError: ")
+
+
+def failed_study(plan: Plan) -> Study:
+    runs = [outcome(seed, (1.0, 2.0 + seed), never=seed != 5) for seed in range(4, 8)]
+    return study_of(plan, runs, 4)
+
+
+def test_junit_has_a_case_an_expectation_with_measured_and_wanted(plan: Plan) -> None:
+    root = ElementTree.fromstring(junit_of_study(plan, failed_study(plan), ["spec.duration=1m"]))
+    suite = root[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
+    cases = {case.get("name"): case.find("failure") for case in suite.findall("testcase")}
+    assert [name for name, failure in cases.items() if failure is not None] == ["never"]
+    failure = cases["never"]
+    assert failure is not None and failure.get("message") == "holds in 3 of 4 seeds"
+    assert "seed 5: measured 1 times, wanted never" in (failure.text or "")
+    assert "--seed 5 --set spec.duration=1m" in (failure.text or "")
+
+
+def test_the_page_shows_every_distribution_and_what_failed(plan: Plan, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    write_study(page, plan, failed_study(plan), [])
+    text = page.read_text()
+    assert text.count("<svg") == 2 and "p99" in text and ">FAILED<" in text and "--seed 5" in text
+    for svg in text.split("<svg")[1:]:
+        ElementTree.fromstring("<svg" + svg.split("</svg>")[0] + "</svg>")
