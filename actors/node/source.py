@@ -17,6 +17,7 @@ from typing import Any
 
 from actors.node.api import Api
 from actors.node.dice import Dice
+from sim.client.channel import ChannelWatch
 from sim.kernel.actor import Context
 from sim.machinery.api import Reply, Watch
 from sim.units import MINUTE, MS, SECOND
@@ -90,7 +91,10 @@ class Source:
             return
         self._watch = reply.watch
         self.live = True
-        reply.watch.attach(self._drain)
+        if isinstance(reply.watch, ChannelWatch):  # a bookmark is wanted when the next watch is opened
+            reply.watch.attach(self._drain, bookmarks=False)
+        else:
+            reply.watch.attach(self._drain)
 
     def _drain(self) -> None:
         watch = self._watch

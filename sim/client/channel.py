@@ -174,8 +174,9 @@ class _Call:
 class ChannelWatch:
     """The client's end of a watch: a `Watch` whose events are those of the server's, one link delay later.
 
-    `attach` asks to be told when events have arrived; `attach_lazy` only when the stream has ended or
-    LAZY_MAX events wait: its owner takes what has arrived when somebody reads.
+    `attach` asks to be told when events have arrived (without `bookmarks`: not of these, which then come with the next
+    event, or the end); `attach_lazy` only when the stream has ended or LAZY_MAX events wait: its owner takes what
+    has arrived when somebody reads.
     """
 
     __slots__ = (
@@ -186,6 +187,7 @@ class ChannelWatch:
         "_ended",
         "_flow",
         "_held",
+        "_hushed",
         "_ident",
         "_last_us",
         "_notify",
@@ -210,6 +212,7 @@ class ChannelWatch:
         self._ended = False
         self._over = False  # nothing more is taken from the server
         self._relaxed = False  # the server's watch tells of its end only
+        self._hushed = False  # and of everything but bookmarks
         source.attach(self._on_source)
         self._on_source()
 
@@ -273,7 +276,8 @@ class ChannelWatch:
     def hold(self) -> None:
         """The link is cut: what has arrived stays, what was on its way waits to be sent again."""
         self._collect()
-        self._look()
+        if self._relaxed or self._hushed:
+            self._look()
         self._held = True
         self._due_us = 0
         if self._ended or (self._eager and self._arrived):
@@ -307,8 +311,12 @@ class ChannelWatch:
 
     # --- the client's side ----------------------------------------------------------------------------------
 
-    def attach(self, notify: Callable[[], None]) -> None:
+    def attach(self, notify: Callable[[], None], bookmarks: bool = True) -> None:
         self._notify, self._eager = notify, True
+        hush: Callable[[bool], None] | None = getattr(self._source, "hush", None)
+        if hush is not None and not self._over and self._hushed is bookmarks:
+            self._hushed = not bookmarks
+            hush(self._hushed)
         if self._relaxed and not self._over:
             self._relaxed = False
             self._source.attach(self._on_source)
@@ -326,9 +334,9 @@ class ChannelWatch:
             self._schedule(self._last_us)
 
     def _look(self) -> None:
-        """What a relaxed watch of the server showed one link delay ago has arrived."""
+        """What the server's watch showed one link delay ago, and told nobody, has arrived."""
         source, now_us = self._source, self._channel.ctx.kernel.now_us
-        if not self._relaxed or self._over or self._flow or now_us < self._last_us or source.quiet:
+        if self._over or self._flow or now_us < self._last_us or source.quiet:
             return
         delay_us = self._channel.back.delay_us()
         full = True
@@ -341,7 +349,8 @@ class ChannelWatch:
     def take(self, limit: int = 1000) -> list[WatchEvent]:
         if not self._held:
             self._collect()
-            self._look()
+            if self._relaxed:
+                self._look()
         arrived, stalled = self._arrived, self._waiting >= BACKLOG_MAX
         self._arrived = arrived[limit:]
         taken = arrived[:limit] if self._arrived else arrived

@@ -166,8 +166,11 @@ class Reflector:
     def tune(self) -> None:
         """Be told of events as they come, or only when somebody reads: as the sink now needs it."""
         watch = self._watch
-        if isinstance(watch, ChannelWatch) and self._sink.lazy:
-            watch.attach_lazy(self._on_watch)
+        if isinstance(watch, ChannelWatch):  # what a bookmark says is wanted when the next watch is opened
+            if self._sink.lazy:
+                watch.attach_lazy(self._on_watch)
+            else:
+                watch.attach(self._on_watch, bookmarks=False)
         elif watch is not None:
             watch.attach(self._on_watch)
 

@@ -181,11 +181,11 @@ class WatchCache:
                 watch.unread = len(watch.queue)
                 watch.tell()
 
-    def revision(self) -> int:
-        """The revision of the newest event of this resource that is visible here."""
+    def revision(self, before_us: int = 0) -> int:
+        """The revision of the newest event of this resource that is visible here (or was, so long ago)."""
         self.drain()
         newest = max(self._window.dropped_rev, self.horizon.progress_rev)
-        reached_us = self.horizon.reached_us()
+        reached_us = self.horizon.reached_us() - before_us
         for change in reversed(self._window.changes):
             if change.at_us <= reached_us:
                 return max(newest, change.rev)
@@ -395,6 +395,7 @@ class CacheWatch:
         self.queue: deque[Change] = deque()
         self.notify: Callable[[], None] | None = None
         self.relaxed = False  # the owner is told of the end, and else asks
+        self.hushed = False  # the owner is not told of bookmarks
         self.unread = 0
         self.first_us = self.last_us = 0
         self._cursor = 0
@@ -402,7 +403,6 @@ class CacheWatch:
         self._ended = False
         self._told_us = 0
         self._deadline_us = deadline_us
-        self._bookmarks = bookmarks
         self._bookmark_us = NEVER_US
         if bookmarks:
             self._plan_bookmark(cache.horizon.timers.now_us())
@@ -458,9 +458,13 @@ class CacheWatch:
             timers.call_at(self._deadline_us, self._timeout)
         self.notify = notify
         self.relaxed = False
-        if self._bookmarks and self._bookmark_us < NEVER_US:
-            timers.call_at(self._bookmark_us, self._bookmark_due)
+        self._expect_bookmark()
         self.cache.attached(self)
+
+    def hush(self, hushed: bool = True) -> None:
+        """Bookmarks come with what else there is to take, or at the end: nobody is told of one alone."""
+        self.hushed = hushed
+        self._expect_bookmark()
 
     def relax(self) -> bool:
         """The owner will ask for events (`attach` takes that back); False for an indexed watch, which stays as it is."""
@@ -485,6 +489,9 @@ class CacheWatch:
         self.unread = self._told_us = 0
         self.pull()
         events = self._started
+        if self._ended:
+            self._started = []
+            return events
         self._started = events[limit:]
         events = events[:limit]
         queue = self.queue
@@ -494,8 +501,8 @@ class CacheWatch:
                 event = self._event(queue.popleft())
                 if event is not None:
                     events.append(event)
-        if self._bookmarks and len(events) < limit:
-            self._add_bookmark(events)
+        if len(events) < limit:
+            self._add_bookmark(events, before_us)
         return events
 
     @property
@@ -518,9 +525,11 @@ class CacheWatch:
 
     def _close(self) -> None:
         if not self._ended:
-            self._ended = True
-            self.queue.clear()
             self._started = []
+            if self.hushed and not self.relaxed and not self.queue and self.notify is not None:
+                self._add_bookmark(self._started, 0)  # its owner has everything else
+            self.queue.clear()
+            self._ended = True
             self.cache.close(self)
 
     def _timeout(self, _: Any) -> None:
@@ -559,20 +568,26 @@ class CacheWatch:
             next_us = last_us if last_us > now_us + LAST_BOOKMARK_HIGH_US else NEVER_US
         self._bookmark_us = next_us
 
+    def _expect_bookmark(self) -> None:
+        if self._bookmark_us < NEVER_US and self.notify is not None and not self.relaxed and not self.hushed:
+            self.cache.horizon.timers.call_at(self._bookmark_us, self._bookmark_due)
+
     def _bookmark_due(self, _: Any) -> None:
-        if not self._ended and not self.relaxed and self.notify is not None:
+        if not self._ended and not self.relaxed and not self.hushed and self.notify is not None:
             self.tell()
 
-    def _add_bookmark(self, events: list[WatchEvent]) -> None:
-        timers = self.cache.horizon.timers
-        now_us = timers.now_us()
-        if now_us < self._bookmark_us:
+    def _add_bookmark(self, events: list[WatchEvent], before_us: int) -> None:
+        """Add the newest bookmark that is due, unless the events say more."""
+        now_us = self.cache.horizon.timers.now_us()
+        due_us = -1
+        while self._bookmark_us <= now_us - before_us:
+            due_us = self._bookmark_us
+            self._plan_bookmark(due_us)
+        if due_us < 0:
             return
-        self._plan_bookmark(now_us)
-        if self.notify is not None and not self.relaxed and self._bookmark_us < NEVER_US:
-            timers.call_at(self._bookmark_us, self._bookmark_due)
-        rev = self.cache.revision()
-        if self.cache.saw_events:
+        self._expect_bookmark()
+        rev = self.cache.revision(now_us - due_us)
+        if self.cache.saw_events and (not events or events[-1].revision <= rev):
             events.append(WatchEvent("BOOKMARK", None, rev))
 
 

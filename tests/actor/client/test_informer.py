@@ -101,6 +101,60 @@ async def test_a_watch_that_ends_in_time_goes_on_at_once_from_what_was_seen_last
         assert len(reader.log) == 1
 
 
+class QuietReader(Reader):
+    """A process that hears of leases in a namespace where none are, and so of bookmarks only."""
+
+    def main(self, ctx: Context) -> None:
+        self.ctx = ctx
+        informers = Informers(ctx, self.rig.client(ctx))
+        self.informer = informers.selected("leases", labels="of=nobody")
+        self.informer.on(add=lambda obj: self.note("add", obj))
+        informers.start()
+
+
+async def _writes(r: Rig, until_s: int) -> dict[int, int]:
+    """A write a second, to a lease that the reader does not watch: second to revision."""
+    revisions: dict[int, int] = {}
+    while r.kernel.now_us < until_s * SECOND:
+        await make(r, f"w{r.kernel.now_us}")
+        revisions[r.kernel.now_us // SECOND] = r.plane.storage.store.revision
+        await r.run(1)
+    return revisions
+
+
+async def test_a_reader_that_is_told_of_no_bookmark_goes_on_from_the_last_one_all_the_same() -> None:
+    async with rig() as r:
+        await make(r, "a")
+        QuietReader(r)
+        revisions = await _writes(r, 610)
+        (first_us, first), (second_us, second) = [(at, q) for at, q in r.tap.asked if q.verb == "watch"][:2]
+        end_s = (first_us + int(first.options["timeoutSeconds"]) * SECOND) // SECOND
+        assert second_us // SECOND == end_s
+        # the last bookmark comes 0.8 to 2.8 s before the end, or half a minute before where that is too near
+        asked = int(second.options["resourceVersion"])
+        assert revisions[end_s - 63] <= asked < revisions[end_s]
+
+
+@pytest.mark.parametrize("how", ["crash", "cut"])
+async def test_a_bookmark_due_before_a_fault_was_seen_and_one_due_after_it_was_not(how: str) -> None:
+    async with rig() as r:
+        await make(r, "a")
+        QuietReader(r)
+        revisions = await _writes(r, 100)
+        if how == "crash":
+            r.crash()
+        else:
+            r.cut("reader")
+        await r.run(60)
+        if how == "crash":
+            r.start()
+        else:
+            r.heal("reader")
+        await r.run(60)
+        asked = [q for _, q in r.tap.asked if q.verb in ("list", "watch")][2]
+        assert revisions[59] <= int(asked.options["resourceVersion"]) <= revisions[65]
+
+
 async def test_a_long_list_from_the_store_comes_in_pages_and_one_from_the_cache_in_one_piece() -> None:
     async with rig() as r:
         await make(r, *[f"l{n:04}" for n in range(1100)])
