@@ -18,9 +18,10 @@ from actors.apiserver.ports import LocalStore
 from sim.kernel import Context
 from sim.machinery import status
 from sim.machinery.api import Obj
+from sim.machinery.horizon import Horizon
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Change
-from sim.machinery.watchcache import CacheWatch, FailedWatch, Horizon, TooOld, WatchCache
+from sim.machinery.watchcache import CacheWatch, FailedWatch, TooOld, WatchCache
 from sim.units import SECOND
 
 FRESH_WAIT_US = 3 * SECOND  # watch_cache.go: blockTimeout

@@ -153,9 +153,7 @@ class _Call:
         kernel.call_at(at_us, self.deliver, reply)
 
     def deliver(self, reply: Reply) -> None:
-        """What is done with a reply is caused by what led to the request, not by what the request wrote."""
         channel = self.channel
-        channel.ctx.kernel.cause = self.request.cause
         if channel.back.up:
             channel.ctx.run(self.on_reply, reply)
             return

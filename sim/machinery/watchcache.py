@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from sim.machinery.api import Obj, WatchEvent
+from sim.machinery.horizon import NEVER_US, Horizon
 from sim.machinery.store import Change, Compacted, Item, Page, Range
 from sim.units import MS, SECOND
 
@@ -37,15 +38,6 @@ UNREAD_BUDGET_US = 100 * MS
 # Bookmarks come 59 to 62.3 s apart, and about 2 s before the deadline (cacher.go, bookmarkFrequency and its jitter).
 BOOKMARK_LOW_US, BOOKMARK_HIGH_US = 59 * SECOND, 62_300 * MS
 LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US = 800 * MS, 2_800 * MS
-NEVER_US = 1 << 62
-
-
-class Timers(Protocol):
-    """Virtual time, as the owner lends it to its caches."""
-
-    def now_us(self) -> int: ...
-    def call_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None: ...
-    def uniform_us(self, low_us: int, high_us: int) -> int: ...
 
 
 class Feed(Protocol):
@@ -60,45 +52,6 @@ class Feed(Protocol):
     def range(self, op: Range) -> Any: ...
     def get_at(self, key: str, rev: int) -> Item | None: ...
     def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]: ...
-
-
-class Horizon:
-    """Up to which commit time a replica has seen the store.  One for all caches of the replica."""
-
-    def __init__(self, timers: Timers, lag_us: int, start_rev: int) -> None:
-        self.timers = timers
-        self.lag_us = lag_us
-        self.start_rev = start_rev
-        self.progress_rev = start_rev  # the store's progress notification, every 600 s
-        self.moved: list[Callable[[], None]] = []
-        self._frozen = False
-        self._reached_us = -1
-
-    def reached_us(self) -> int:
-        if not self._frozen:
-            reached = self.timers.now_us() - self.lag_us
-            if reached > self._reached_us:
-                self._reached_us = reached
-        return self._reached_us
-
-    def due_us(self, at_us: int) -> int:
-        """When a commit of that time becomes visible."""
-        return NEVER_US if self._frozen else at_us + self.lag_us
-
-    def set_lag(self, lag_us: int) -> None:
-        self.reached_us()
-        self.lag_us = lag_us
-        self._tell()
-
-    def freeze(self, frozen: bool) -> None:
-        """Cut off from the store (True), or following it again."""
-        self.reached_us()
-        self._frozen = frozen
-        self._tell()
-
-    def _tell(self) -> None:
-        for tell in self.moved:
-            tell()
 
 
 class TooOld:

@@ -102,12 +102,12 @@ async def test_a_watch_that_ends_in_time_goes_on_at_once_from_what_was_seen_last
 
 
 class QuietReader(Reader):
-    """A process that hears of leases in a namespace where none are, and so of bookmarks only."""
+    """A process that watches one lease that is not there, and so hears of bookmarks only."""
 
     def main(self, ctx: Context) -> None:
         self.ctx = ctx
         informers = Informers(ctx, self.rig.client(ctx))
-        self.informer = informers.selected("leases", labels="of=nobody")
+        self.informer = informers.selected("leases", namespace="default", fields="metadata.name=nobody")
         self.informer.on(add=lambda obj: self.note("add", obj))
         informers.start()
 

@@ -1,0 +1,63 @@
+"""How far behind the store one API server replica is.
+
+Turns virtual time and the replica's lag into the commit time up to which its watch caches show the store.
+
+Holds: what is visible once stays visible, whatever the lag becomes.
+
+Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher: the reflector that feeds a watch cache.
+Differs  one delay for all caches of a replica, not one of each event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+NEVER_US = 1 << 62
+
+
+class Timers(Protocol):
+    """Virtual time, as the owner lends it to its caches."""
+
+    def now_us(self) -> int: ...
+    def call_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None: ...
+    def uniform_us(self, low_us: int, high_us: int) -> int: ...
+
+
+class Horizon:
+    """Up to which commit time a replica has seen the store.  One for all caches of the replica."""
+
+    def __init__(self, timers: Timers, lag_us: int, start_rev: int) -> None:
+        self.timers = timers
+        self.lag_us = lag_us
+        self.start_rev = start_rev
+        self.progress_rev = start_rev  # the store's progress notification, every 600 s
+        self.moved: list[Callable[[], None]] = []
+        self._frozen = False
+        self._reached_us = -1
+
+    def reached_us(self) -> int:
+        if not self._frozen:
+            reached = self.timers.now_us() - self.lag_us
+            if reached > self._reached_us:
+                self._reached_us = reached
+        return self._reached_us
+
+    def due_us(self, at_us: int) -> int:
+        """When a commit of that time becomes visible."""
+        return NEVER_US if self._frozen else at_us + self.lag_us
+
+    def set_lag(self, lag_us: int) -> None:
+        self.reached_us()
+        self.lag_us = lag_us
+        self._tell()
+
+    def freeze(self, frozen: bool) -> None:
+        """Cut off from the store (True), or following it again."""
+        self.reached_us()
+        self._frozen = frozen
+        self._tell()
+
+    def _tell(self) -> None:
+        for tell in self.moved:
+            tell()
