@@ -31,6 +31,8 @@ from actors.node.mirrors import Mirrors
 from actors.node.node_loop import NodeLoop
 from actors.node.node_status import Health
 from actors.node.pod_status import TERMINAL
+from actors.node.runtime_health import RuntimeHealth
+from actors.node.shutdown import NOT_READY, REFUSAL, Shutdown
 from actors.node.source import Source
 from actors.node.status_manager import StatusManager
 from actors.node.worker import FINISHED, Worker
@@ -42,10 +44,8 @@ from sim.units import SECOND
 
 Obj = dict[str, Any]
 
-RELIST_US = 1 * SECOND  # kubelet.go: plegRelistPeriod
 TICK_US = 1 * SECOND  # kubelet.go: syncLoop's syncTicker
 HOUSEKEEPING_US = 2 * SECOND  # kubelet.go: housekeepingPeriod
-RUNTIME_CHECK_US = 5 * SECOND  # kubelet.go: updateRuntimeUp
 ORPHAN_GRACE_US = 1 * SECOND  # kubelet_pods.go: HandlePodCleanups
 DEFAULT_CIDR = "10.200.0.0/24"
 
@@ -124,9 +124,8 @@ class NodeAgent:
         self.sources_ready = False
         self._pods_started = False
         self._stalled: dict[str, Worker] = {}
-        self._runtime_error = machine.runtime_error
-        self._network_error = machine.network_error
-        self._checking = False
+        self.runtime = RuntimeHealth(self)
+        self.shutdown = Shutdown(self)
         self.node_loop = NodeLoop(self)
         clients_of_lease = (self.heartbeats, heartbeat)
         self.leases = Leases(ctx, clients_of_lease, name, options, self, self.spec.lease_jitter)
@@ -171,8 +170,8 @@ class NodeAgent:
         return self.ctx.wall_us() - self.ctx.kernel.now_us
 
     def relist_after(self, at_us: int) -> int:
-        """The first relist of the runtime strictly after that instant."""
-        return at_us + RELIST_US - (at_us - self._began_us) % RELIST_US
+        """When the first relist of the runtime that begins strictly after that instant has ended."""
+        return self.runtime.relists.end_after(at_us)
 
     def tick_after(self, at_us: int) -> int:
         """The first tick of the sync loop strictly after that instant."""
@@ -212,16 +211,9 @@ class NodeAgent:
         self.node_loop.changed()
 
     def health(self) -> Health:
-        errors = []
-        if self._runtime_error:
-            errors.append(
-                f"container runtime not ready: RuntimeReady=false reason:RuntimeNotReady message:{self._runtime_error}"
-            )
-        if self._network_error:
-            errors.append(
-                "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
-                f"message:{self._network_error}"
-            )
+        errors = self.runtime.errors()
+        if self.shutdown.going:
+            errors.append(NOT_READY)
         return Health(tuple(errors), self.pressures)
 
     @property
@@ -260,18 +252,13 @@ class NodeAgent:
 
     def stalled(self) -> bool:
         """While a runtime error stands the sync loop handles nothing."""
-        return bool(self._runtime_error)
+        return self.runtime.stalled()
 
     def resume_later(self, worker: Worker) -> None:
         self._stalled[worker.uid] = worker
 
     def _machine_changed(self, runtime: PodRuntime | None) -> None:
-        machine = self.machine
-        stale = machine.runtime_error != self._runtime_error or machine.network_error != self._network_error
-        if stale and not self._checking:
-            self._checking = True
-            wait_us = RUNTIME_CHECK_US - (self.now_us - self._began_us) % RUNTIME_CHECK_US
-            self.ctx.call_later_us(wait_us, self._check_runtime)
+        self.runtime.changed()
         self.node_loop.changed()
         self.consider_pressure()
         for uid in list(self.workers) if runtime is None else [runtime.uid]:
@@ -279,15 +266,13 @@ class NodeAgent:
             if worker is not None:
                 worker.look()
 
-    def _check_runtime(self, _: object) -> None:
-        self._checking = False
-        self._runtime_error = self.machine.runtime_error
-        self._network_error = self.machine.network_error
+    def runtime_looked(self) -> None:
+        """What is known of the runtime may have changed."""
         self.node_loop.changed()
-        if not self._runtime_error:
+        if not self.stalled():
             waiting, self._stalled = self._stalled, {}
             for worker in waiting.values():
-                worker.wake()
+                worker.resume()
 
     # --- pods ---------------------------------------------------------------------------------------------
 
@@ -376,7 +361,8 @@ class NodeAgent:
             return pressed
         if not self.node:
             return None if static else ("InvalidNodeInfo", "Kubelet cannot get node info.")
-        return refuse(pod, requests, self.used, self.node, static)
+        refusal = refuse(pod, requests, self.used, self.node, static)
+        return REFUSAL if refusal is None and self.shutdown.going else refusal
 
     def _reject(self, worker: Worker, reason: str, message: str) -> None:
         self.event(worker.pod, "Warning", reason, message)
@@ -412,6 +398,7 @@ class NodeAgent:
     def worker_stopped(self, worker: Worker) -> None:
         """Nothing of the pod runs any more."""
         self.evictor.stopped(worker)
+        self.shutdown.stopped(worker)
 
     def worker_finished(self, worker: Worker) -> None:
         if worker.status.get("reason") == "Evicted":

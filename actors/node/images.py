@@ -66,7 +66,7 @@ class Images:
         agent.event(worker.pod, "Normal", "Pulling", f'Pulling image "{image}"', container=name)
         began_us = agent.now_us
         profile = agent.spec.profile
-        took_us = profile.refresh_us if present else profile.pull_us
+        took_us = profile.refresh_us if present else profile.pull_us + (agent.machine.runtime_delay_us or 0)
         if agent.options.serialize_image_pulls:
             self._queue.append((worker, worker.work, took_us))
             self._pull_next()

@@ -146,6 +146,9 @@ class Machine:
         self.images: dict[str, int] = dict(spec.profile.images)
         self.runtime_error = ""  # message of RuntimeReady=false
         self.network_error = ""  # message of NetworkReady=false
+        self.runtime_delay_us: int | None = (
+            0  # its answers take so much longer (a slow disk); None: there is none
+        )
         self.outside: dict[str, Ramp] = {}  # resource -> what is used of it by everything that is no pod
         self.agent: Any = None  # the living NodeAgent, for the log endpoint and for faults
         self.changed: Callable[[PodRuntime | None], None] = _no_listener

@@ -1,6 +1,6 @@
 """A node as a scenario handles it: its machine, its actor and the faults that can befall them.
 
-Turns "power loss", "hang", "reboot" into what happens to the machine and to the agent's process.  The network's
+Turns "power loss", "shutdown", "hang", "reboot" into what happens to the machine and to the agent's process.  The network's
 faults are the network's.
 """
 
@@ -14,12 +14,13 @@ from sim.kernel.kernel import Kernel
 class Node:
     """One node.  `actor` runs `node_agent_main(machine, …)`."""
 
-    __slots__ = ("_kernel", "actor", "machine")
+    __slots__ = ("_going_down", "_kernel", "actor", "machine")
 
     def __init__(self, kernel: Kernel, machine: Machine, actor: Actor) -> None:
         self._kernel = kernel
         self.machine = machine
         self.actor = actor
+        self._going_down = 0  # the boot that is to end; 0: none
 
     @property
     def name(self) -> str:
@@ -27,6 +28,7 @@ class Node:
 
     def power_loss(self) -> None:
         """Everything that runs is gone at once; the disk stays."""
+        self._going_down = 0
         self.actor.crash("power loss")
         self.machine.power_loss(self._kernel.now_us)
 
@@ -34,6 +36,33 @@ class Node:
         """Boot (again): a new boot id, the agent starts, pods are restarted in new sandboxes."""
         self.machine.power_on()
         self.actor.start()
+
+    def shutdown(self) -> None:
+        """Ask the operating system to shut down: the agent may hold that up for its pods, then the power goes."""
+        boot, agent = self.machine.boots, self.machine.agent
+        if not self.machine.powered or self._going_down == boot:
+            return
+        self._going_down = boot
+        if agent is None:
+            self._go_down(boot)
+        else:
+            agent.ctx.on_stop(lambda: self._go_down(boot))  # an agent that ends holds nothing up
+            agent.shutdown.begin(lambda: self._go_down(boot))
+
+    def _go_down(self, boot: int) -> None:
+        if self._going_down == boot and self.machine.powered:
+            self._kernel.call_later(self.machine.spec.profile.shutdown_us, self._power_off, boot)
+
+    def _power_off(self, boot: int) -> None:
+        if self._going_down == boot:
+            self.power_loss()
+
+    def cancel_shutdown(self) -> None:
+        """It stays up after all (no effect once the power is off)."""
+        if self._going_down and self.machine.powered:
+            self._going_down = 0
+            if self.machine.agent is not None:
+                self.machine.agent.shutdown.cancel()
 
     def reboot(self, down_us: int) -> None:
         self.power_loss()
@@ -59,7 +88,18 @@ class Node:
         self.machine.runtime_error = message
         self.machine.changed(None)
 
+    def slow_runtime(self, by_us: int) -> None:
+        """A slow disk: each thing that the runtime does, a relist too, takes this much longer."""
+        self.machine.runtime_delay_us = by_us
+        self.machine.changed(None)
+
+    def hang_runtime(self) -> None:
+        """The container runtime does not answer at all; containers go on."""
+        self.machine.runtime_delay_us = None
+        self.machine.changed(None)
+
     def heal_runtime(self) -> None:
+        self.machine.runtime_delay_us = 0
         self.fail_runtime("")
 
     def fail_pod_network(self, message: str) -> None:

@@ -248,7 +248,7 @@ class NodeLoop:
         agent, now_us = self._agent, self._agent.now_us
         self._pass_us = now_us
         next_us = self._next_pass_us(now_us + 1)
-        troubled = self._tries >= TRIES or not agent.informed() or self._differs()
+        troubled = self._tries >= TRIES or not agent.informed() or agent.runtime.moves() or self._differs()
         self._wake_at(next_us if troubled else self._report_pass_us())
 
     def now(self) -> str:

@@ -144,6 +144,9 @@ class Worker:
         """Go on with a piece of work until it next takes time, or ends."""
         if self._work is not work:
             return  # cancelled meanwhile
+        if self.agent.machine.runtime_delay_us is None:
+            self.agent.resume_later(self)  # the runtime does not answer
+            return
         try:
             while True:
                 delay_us = next(work)
@@ -158,6 +161,13 @@ class Worker:
     def proceed(self, work: Work) -> None:
         """Called when what the work waits for (an image) has come."""
         self._step(work)
+
+    def resume(self) -> None:
+        """The runtime can be worked with again."""
+        if self._work is not None:
+            self._step(self._work)
+        else:
+            self.wake()
 
     @property
     def work(self) -> Work | None:
@@ -290,7 +300,7 @@ class Worker:
         elif actions.kills:
             yield self._kill_failed(actions)
         if actions.create_sandbox:
-            yield agent.spec.profile.sandbox_us
+            yield agent.spec.profile.sandbox_us + (agent.machine.runtime_delay_us or 0)
             meta = pod["metadata"]
             host_ip = agent.host_ip if pod["spec"].get("hostNetwork") else ""
             self.runtime = agent.machine.run_sandbox(
@@ -317,7 +327,7 @@ class Worker:
         if reason is not None:
             self.reasons[name] = reason
             return reason[0]
-        yield agent.spec.profile.start_us
+        yield agent.spec.profile.start_us + (agent.machine.runtime_delay_us or 0)
         behaviour = agent.spec.profile.behaviour(pod, name, init)
         agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
         container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us)

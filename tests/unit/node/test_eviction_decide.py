@@ -1,0 +1,148 @@
+"""What is under pressure and who goes: on plain values."""
+
+from actors.node.eviction_decide import (
+    Candidate,
+    LocalUse,
+    Observed,
+    Past,
+    Threshold,
+    eviction_message,
+    first,
+    judge,
+    over_local_limit,
+    rank,
+    thresholds_of,
+)
+from sim.options.node_agent import parse_node_agent
+from sim.units import SECOND
+
+MI = 1 << 20
+MEMORY = Threshold("memory.available", "100Mi")
+TRANSITION_US = 300 * SECOND
+
+
+def memory(mebibytes: int) -> dict[str, Observed]:
+    return {"memory.available": Observed(mebibytes * MI, 1024 * MI)}
+
+
+def test_a_hard_threshold_is_due_at_once_and_met_only_strictly_below() -> None:
+    assert judge((MEMORY,), Past(), memory(100), 0, TRANSITION_US).quiet
+    past = judge((MEMORY,), Past(), memory(99), 0, TRANSITION_US)
+    assert past.met == (MEMORY,) and past.conditions == ("MemoryPressure",)
+
+
+def test_a_condition_is_shown_until_the_transition_period_after_it_was_last_seen() -> None:
+    past = judge((MEMORY,), Past(), memory(50), 10, TRANSITION_US)
+    past = judge((MEMORY,), past, memory(500), TRANSITION_US + 9, TRANSITION_US)
+    assert not past.met and past.conditions == ("MemoryPressure",)
+    past = judge((MEMORY,), past, memory(500), TRANSITION_US + 10, TRANSITION_US)
+    assert past.quiet and not past.conditions
+
+
+def test_a_soft_threshold_shows_its_condition_at_once_and_is_due_after_its_grace() -> None:
+    soft = Threshold("memory.available", "500Mi", 60 * SECOND)
+    past = judge((soft,), Past(), memory(400), 0, TRANSITION_US)
+    assert past.conditions == ("MemoryPressure",) and not past.met
+    assert not judge((soft,), past, memory(400), 59 * SECOND, TRANSITION_US).met
+    assert judge((soft,), past, memory(400), 60 * SECOND, TRANSITION_US).met == (soft,)
+    relaxed = judge((soft,), past, memory(600), 30 * SECOND, TRANSITION_US)
+    again = judge((soft,), relaxed, memory(400), 60 * SECOND, TRANSITION_US)
+    assert not again.met  # the grace starts afresh
+
+
+def test_a_met_threshold_stays_met_until_its_minimum_reclaim_is_passed() -> None:
+    greedy = Threshold("memory.available", "100Mi", 0, "400Mi")
+    past = judge((greedy,), Past(), memory(300), 0, TRANSITION_US)
+    assert past.quiet
+    past = judge((greedy,), past, memory(99), 10, TRANSITION_US)
+    past = judge((greedy,), past, memory(499), 20, TRANSITION_US)
+    assert past.met == (greedy,)
+    assert not judge((greedy,), past, memory(500), 30, TRANSITION_US).met
+
+
+def test_percentages_are_of_the_capacity() -> None:
+    half = Threshold("nodefs.available", "50%")
+    observed = {"nodefs.available": Observed(511, 1024)}
+    assert judge((half,), Past(), observed, 0, TRANSITION_US).conditions == ("DiskPressure",)
+    observed = {"nodefs.available": Observed(512, 1024)}
+    assert judge((half,), Past(), observed, 0, TRANSITION_US).quiet
+
+
+def test_memory_comes_before_every_other_resource() -> None:
+    pid, disk = Threshold("pid.available", "1k"), Threshold("nodefs.available", "10%")
+    assert first((pid, disk, MEMORY)) == MEMORY
+    assert first((pid, disk)) == disk
+    assert first(()) is None
+
+
+def test_default_thresholds_are_the_four_and_memorys_guard_over_all_pods() -> None:
+    signals = [t.signal for t in thresholds_of(parse_node_agent({}))]
+    assert signals == [
+        "allocatableMemory.available", "memory.available", "imagefs.available", "nodefs.available",
+        "nodefs.inodesFree",
+    ]  # fmt: skip
+
+
+def test_a_soft_threshold_takes_its_grace_and_its_reclaim_from_their_options() -> None:
+    options = parse_node_agent(
+        {
+            "eviction-hard": "pid.available<10%",
+            "eviction-soft": "pid.available<20%",
+            "eviction-soft-grace-period": "pid.available=1m",
+            "eviction-minimum-reclaim": "pid.available=5%",
+        }
+    )
+    assert thresholds_of(options) == (
+        Threshold("pid.available", "10%", 0, "5%"),
+        Threshold("pid.available", "20%", 60 * SECOND, "5%"),
+    )
+
+
+def test_pods_over_their_requests_go_first_then_by_priority_then_by_excess_then_by_name() -> None:
+    order = rank(
+        "memory.available",
+        [
+            Candidate("under", 0, 50, 100),
+            Candidate("important", 100, 1000, 100),
+            Candidate("small", 0, 150, 100),
+            Candidate("big-b", 0, 400, 100),
+            Candidate("big-a", 0, 400, 100),
+            Candidate("new", 1000, 0, 100, known=False),
+        ],
+    )
+    assert [c.name for c in order] == ["new", "big-a", "big-b", "small", "important", "under"]
+
+
+def test_for_process_numbers_priority_and_count_decide() -> None:
+    order = rank(
+        "pid.available",
+        [Candidate("many", 10, 900, 0), Candidate("few", 0, 1, 0), Candidate("some", 0, 5, 0)],
+    )
+    assert [c.name for c in order] == ["some", "few", "many"]
+
+
+def test_the_message_names_the_containers_over_their_requests_and_the_annotations_list_them() -> None:
+    pod = Candidate("p", 0, 400 * MI, 0, (("a", 300 * MI, 0), ("b", 100 * MI, 200 * MI)))
+    text, annotations = eviction_message("memory", pod)
+    assert text == (
+        "The node was low on resource: memory. Container a was using 300Mi, which exceeds its request of 0. "
+    )
+    assert annotations == {
+        "offending_containers": "a",
+        "offending_containers_usage": "300Mi",
+        "starved_resource": "memory",
+    }
+
+
+def test_a_pod_over_a_limit_of_local_storage_is_told_which() -> None:
+    assert over_local_limit(LocalUse(volumes=(("tmp", 10, 0),), containers=(("c", 5, 10),))) == ""
+    assert over_local_limit(LocalUse(volumes=(("tmp", 2 * MI, MI),))) == (
+        'Usage of EmptyDir volume "tmp" exceeds the limit "1Mi". '
+    )
+    assert over_local_limit(LocalUse(containers=(("c", 2 * MI, MI),), total_limit=4 * MI)) == (
+        'Container c exceeded its local ephemeral storage limit "1Mi". '
+    )
+    both = LocalUse(volumes=(("tmp", 3 * MI, 0),), containers=(("c", 2 * MI, 4 * MI),), total_limit=4 * MI)
+    assert over_local_limit(both) == (
+        "Pod ephemeral local storage usage exceeds the total limit of containers 4Mi. "
+    )
