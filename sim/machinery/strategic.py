@@ -52,9 +52,10 @@ def _merge_map(node: SchemaNode | None, original: Obj | None, patch: Obj) -> Obj
         if directive == "delete":
             return {}
         raise _bad_patch_type(directive, patch)
-    for name in patch:
-        if name.startswith("$"):
-            return _merge_directed(node, original, patch)
+    if patch and min(patch) < "%":  # "$" sorts before every letter: one look tells plain patches
+        for name in patch:
+            if name.startswith("$"):
+                return _merge_directed(node, original, patch)
     if not original:
         return {k: _without_nulls(v) for k, v in patch.items() if v is not None}
     out = dict(original)
@@ -64,9 +65,10 @@ def _merge_map(node: SchemaNode | None, original: Obj | None, patch: Obj) -> Obj
         if value is None:
             same = out.pop(key, _ABSENT) is _ABSENT and same
             continue
+        kind = type(value)
         if old is _ABSENT:
-            new = _without_nulls(value)
-        elif type(value) is type(old) and type(value) in (dict, list):
+            new = _without_nulls(value) if kind is dict or kind is list else value
+        elif (kind is dict or kind is list) and kind is type(old):
             new = _merge_value(_below(node, key), old, value, False)
         else:
             new = value
@@ -85,17 +87,20 @@ def _merge_directed(node: SchemaNode | None, original: Obj | None, patch: Obj) -
         _retain_keys(out, patch)
     done = _merge_ordered_lists(node, out, patch)
     for name, value in patch.items():
-        if name == RETAIN_KEYS or name in done or name.startswith(ORDER_PREFIX):
+        if name in done or (name.startswith("$") and (name == RETAIN_KEYS or name.startswith(ORDER_PREFIX))):
             continue
         deleting = name.startswith(DELETE_PREFIX)
         key = name[len(DELETE_PREFIX) :] if deleting else name
+        old = out.get(key, _ABSENT)
+        kind = type(value)
         if value is None:
             out.pop(key, None)
-        elif key not in out:
+        elif old is _ABSENT:
             if not deleting:
-                out[key] = _without_nulls(value)
-        elif _same_kind(out[key], value):
-            out[key] = _merge_value(_below(node, key), out[key], value, deleting)
+                out[key] = _without_nulls(value) if kind is dict or kind is list else value
+        elif type(old) is kind:
+            container = kind is dict or kind is list
+            out[key] = _merge_value(_below(node, key), old, value, deleting) if container else value
         elif not deleting:
             out[key] = value
     return out
@@ -115,10 +120,6 @@ def _below(node: SchemaNode | None, key: str) -> SchemaNode | None:
     return None if node is None else node.properties.get(key) or node.values
 
 
-def _same_kind(a: Json, b: Json) -> bool:
-    return _kind(a) == _kind(b)
-
-
 def _kind(value: Json) -> str:
     """Kind of a decoded value as Go tells them apart."""
     if isinstance(value, dict):
@@ -129,23 +130,22 @@ def _kind(value: Json) -> str:
 
 
 def _without_nulls(value: Json) -> Json:
-    """A value new to the document: nulls in it delete nothing and say nothing."""
-    if not _has_null(value):
-        return value
-    if isinstance(value, dict):
-        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
-    if isinstance(value, list):
-        return [_without_nulls(v) for v in value]
+    """A value new to the document: nulls in its maps delete nothing and say nothing (as an item of a list one stays).
+
+    The value itself where there are none, which is nearly always.
+    """
+    kind = type(value)
+    if kind is dict:
+        for item in value.values():
+            below = type(item)
+            if item is None or ((below is dict or below is list) and _without_nulls(item) is not item):
+                return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    elif kind is list:
+        for item in value:
+            below = type(item)
+            if (below is dict or below is list) and _without_nulls(item) is not item:
+                return [_without_nulls(v) for v in value]
     return value
-
-
-def _has_null(value: Json) -> bool:
-    """Whether there is a null in any map within a value (as an item of a list it stays)."""
-    if isinstance(value, dict):
-        return any(v is None or (type(v) in (dict, list) and _has_null(v)) for v in value.values())
-    if isinstance(value, list):
-        return any(type(v) in (dict, list) and _has_null(v) for v in value)
-    return False
 
 
 def _retain_keys(out: Obj, patch: Obj) -> None:
@@ -177,6 +177,12 @@ def _merge_ordered_lists(node: SchemaNode | None, out: Obj, patch: Obj) -> tuple
         below = _below(node, name)
         key = below.patch_merge_key if below else ""
         old, items = out.get(name), patch.get(name)
+        if key and type(old) is type(items) is type(order) is list and below is not None:
+            plain = _merge_plain(below, old, items, order) if "merge" in below.patch_strategies else None
+            if plain is not None:
+                out[name] = plain
+                done = (*done, name)
+                continue
         for given in (order, old, items):
             if given is not None and not isinstance(given, list):
                 raise _server_error(f"expected a []interface {{}}, but received a {_go_kind(given)}")
@@ -223,6 +229,10 @@ def _merge_value_of(item: Json, key: str) -> Json:
 def _merge_list(node: SchemaNode | None, old: list[Json], patch: list[Json], deleting: bool) -> list[Json]:
     if not old and not patch:
         return old
+    if node is not None and node.patch_merge_key and not deleting:
+        plain = _merge_plain(node, old, patch, None)
+        if plain is not None:
+            return plain
     if not _is_list_of_maps(old, patch):
         if deleting:
             return [v for v in old if v not in patch]
@@ -247,6 +257,48 @@ def _merge_list(node: SchemaNode | None, old: list[Json], patch: list[Json], del
         else:
             merged[known] = _merge_map(items, merged[known], item)
     return _ordered(merged, patch, old, key)
+
+
+def _merge_plain(
+    node: SchemaNode, old: list[Json], patch: list[Json], order: list[Json] | None
+) -> list[Json] | None:
+    """What `_merge_list` (and the order given, if any) makes of two lists of named maps without directives.
+
+    None where anything is out of the ordinary: the long way then finds the answer, or the words of the refusal.
+    """
+    key, items = node.patch_merge_key, node.items
+    try:
+        places = {item[key]: at for at, item in enumerate(old)}
+        merged = {}
+        for item in patch:
+            if PATCH in item:
+                return None
+            name = item[key]
+            at = places.get(name)
+            merged[name] = item if at is None else _merge_map(items, old[at], item)
+        wanted = list(merged) if order is None else [given[key] for given in order]
+    except (KeyError, TypeError):  # no map, no name, or none that can be looked up
+        return None
+    if len(places) != len(old) or len(merged) != len(patch) or not old or not patch or None in places:
+        return None
+    if order is not None:
+        rest = iter(wanted)
+        if not all(name in rest for name in merged):
+            return None
+        wanted = list(dict.fromkeys(wanted))
+    out: list[Json] = []
+    left = [(at, name) for name, at in places.items() if name not in wanted]
+    left.reverse()
+    for name in wanted:
+        at = places.get(name, -1)
+        while left and left[-1][0] < at:
+            out.append(old[left.pop()[0]])
+        if name in merged:
+            out.append(merged[name])
+        elif at >= 0:
+            out.append(old[at])
+    out += [old[at] for at, _ in reversed(left)]
+    return out
 
 
 def _is_list_of_maps(old: list[Json], patch: list[Json]) -> bool:
