@@ -313,6 +313,8 @@ def _prepared(
         new = for_update(plural, new, old, names)
     if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
         new = with_metadata(new, resourceVersion=old["metadata"]["resourceVersion"])
+    if new.get("status") is not wanted.get("status"):
+        record = ownership.rebound(record, wanted, new)
     if new is not old:
         registry.rules.valid(call, new, old)
         registry.rules.check(call, new, old)
@@ -384,7 +386,7 @@ def patch_body(call: Call, kind: str) -> Json:
 def _document(item: Item, out: Json, patch: Json) -> str:
     """A patched object that does not fit its type, as upstream quotes it: with its record, patched maps by key."""
     if isinstance(out, dict) and isinstance(out.get("metadata"), dict) and item.managed:
-        metadata = {**out["metadata"], "managedFields": ownership.render(item.managed)}
+        metadata = {**out["metadata"], "managedFields": ownership.render(item.managed, item.obj)}
         out = {**out, "metadata": metadata}
 
     def by_key(value: Json, touched: Json) -> Json:

@@ -69,7 +69,7 @@ def request_token(call: Call) -> Steps:
     shown = {"name": name, "namespace": namespace, "creationTimestamp": call.now_text}
     body = {
         **obj,
-        "metadata": {**metadata, **shown, "managedFields": managed.render(record)},
+        "metadata": {**metadata, **shown, "managedFields": managed.render(record, obj)},
         "status": {"token": token, "expirationTimestamp": format_time(now_us + wanted_s * SECOND)},
     }
     return Reply(201, body=body, warnings=tuple(call.warnings))

@@ -66,7 +66,7 @@ def whole(item: Item) -> Obj:
     """An item's object with its managedFields."""
     if not item.managed:
         return item.obj
-    metadata = {**item.obj["metadata"], "managedFields": managed.render(item.managed)}
+    metadata = {**item.obj["metadata"], "managedFields": managed.render(item.managed, item.obj)}
     return {**item.obj, "metadata": metadata}
 
 

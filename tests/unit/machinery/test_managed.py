@@ -8,13 +8,13 @@ from sim.machinery.managed import (
     ANCIENT,
     UPDATE_MANAGERS_MAX,
     Writer,
-    field_set,
     live_or_given,
     on_create,
     on_update,
     render,
     reset_fields,
 )
+from sim.machinery.managed_fields import field_set
 from sim.machinery.managed_set import difference, intersection, of_paths, outside, union
 from sim.machinery.scheme import Scheme
 
@@ -38,7 +38,7 @@ def by(manager: str, at: int = 1, subresource: str = "") -> Writer:
 
 
 def owned(managed: object) -> dict[str, object]:
-    return {entry["manager"]: entry["fieldsV1"] for entry in render(managed)}  # type: ignore[arg-type]
+    return {entry["manager"]: entry["fieldsV1"] for entry in render(managed, {})}  # type: ignore[arg-type]
 
 
 def test_a_creator_owns_maps_with_their_dot_and_nothing_of_the_identity():
@@ -116,7 +116,7 @@ def test_subresources_are_entries_of_their_own_and_never_own_what_they_reset():
     )
     new = {**first, "spec": {"nodeName": "n", "containers": []}, "status": {"phase": "Running"}}
     after = on_update(POD, made, first, new, by("m", 2, "status"), reset_fields("pods", "status", True))
-    assert [(e["manager"], e.get("subresource"), e["fieldsV1"]) for e in render(after)] == [
+    assert [(e["manager"], e.get("subresource"), e["fieldsV1"]) for e in render(after, {})] == [
         ("m", None, {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}),
         ("m", "status", {"f:status": {"f:phase": {}}}),
     ]
@@ -132,7 +132,7 @@ def test_a_client_empties_the_record_through_the_main_resource_only():
         assert live_or_given(live, config_map({"a": "1"}, managedFields=given), "") == ()
         assert live_or_given(live, config_map({"a": "1"}, managedFields=given), "status") is live
     assert live_or_given(live, config_map({"a": "1"}), "") is live
-    assert live_or_given((), config_map({}, managedFields=render(live)), "") == live
+    assert live_or_given((), config_map({}, managedFields=render(live, {})), "") == live
 
 
 def test_more_than_ten_updaters_fold_the_oldest_into_one():
