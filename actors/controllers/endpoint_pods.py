@@ -73,8 +73,8 @@ class ServicePods:
         self._batch_us = batch_us
         self._views: dict[str, tuple[Any, dict[str, tuple[Obj, Any]]]] = {}
         index_by_namespace(services)
-        services.add_index(SELECTOR_INDEX, selector_values)
-        pods.add_index(LABEL_INDEX, label_values)
+        services.add_index(SELECTOR_INDEX, selector_values, ("spec", "selector"))
+        pods.add_index(LABEL_INDEX, label_values, ("metadata", "labels"))
         pods.on(add=self._changed, update=self._updated, delete=self._changed)
 
     def services_of(self, pod: Obj) -> list[str]:

@@ -50,7 +50,7 @@ class EndpointSliceLoop:
         self.batch_us = env.options.endpointslice_updates_batch_period_us
         self.api_version = env.scheme.resource(RESOURCE).api_version
         self.watcher = ServicePods(self.services, env.informers["pods"], self.queue, self.batch_us)
-        self.slices.add_index(SERVICE_INDEX, self._service_values)
+        self.slices.add_index(SERVICE_INDEX, self._service_values, ("metadata", "labels"))
         self.services.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
         self.slices.on(add=self._slice_added, update=self._slice_updated, delete=self._slice_deleted)
 

@@ -97,7 +97,7 @@ class GarbageCollector:
         self._sweep_forever(None)
 
     def _follow(self, ident: tuple[str, str], informer: Informer) -> None:
-        informer.add_index(OWNER_INDEX, _owner_uids)
+        informer.add_index(OWNER_INDEX, _owner_uids, ("metadata", "ownerReferences"))
 
         def added(obj: Obj) -> None:
             meta = obj["metadata"]

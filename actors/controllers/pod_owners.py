@@ -134,11 +134,11 @@ def namespace_values(obj: Obj) -> tuple[str, ...]:
 
 
 def index_by_controller(informer: Informer) -> None:
-    informer.add_index(CONTROLLER_INDEX, owner_values)
+    informer.add_index(CONTROLLER_INDEX, owner_values, ("metadata", "ownerReferences"))
 
 
 def index_by_namespace(informer: Informer) -> None:
-    informer.add_index(NAMESPACE_INDEX, namespace_values)
+    informer.add_index(NAMESPACE_INDEX, namespace_values, ("metadata", "namespace"))
 
 
 def candidates_of(informer: Informer, owner: Obj) -> list[Obj]:

@@ -81,7 +81,7 @@ def is_terminating(reply: Reply) -> bool:
 
 
 def index_by_node(pods: Informer) -> None:
-    pods.add_index(NODE_INDEX, _node_values)
+    pods.add_index(NODE_INDEX, _node_values, ("spec", "nodeName"))
 
 
 def _node_values(pod: Obj) -> tuple[str, ...]:

@@ -13,9 +13,7 @@ Differs  handlers run at the instant the event arrives, none has a queue of its 
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sim.client.client import Client
@@ -24,15 +22,8 @@ from sim.kernel import Context
 from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.store import Item
 
-IndexFn = Callable[[Obj], Iterable[str]]
+IndexFn = Callable[[Obj], Sequence[str]]
 Objects = list[Obj]  # `Informer.list` hides the name inside the class
-
-
-@dataclass(frozen=True, slots=True)
-class Handlers:
-    add: Callable[[Obj], None] | None
-    update: Callable[[Obj, Obj], None] | None
-    delete: Callable[[Obj], None] | None
 
 
 def key_of(obj: Obj) -> str:
@@ -50,26 +41,44 @@ def stripped(obj: Obj) -> Obj:
 
 
 class Index:
-    """value -> key -> object, for the values that `fn` gives an object."""
+    """value -> keys of the objects that have it, in order of arrival.
 
-    __slots__ = ("fn", "values")
+    part: the path, one or two names deep, of all that `fn` reads; while that is the same object the values are
+    taken to be so.  Empty: it reads here and there.
+    """
 
-    def __init__(self, fn: IndexFn) -> None:
-        self.fn = fn
-        self.values: dict[str, dict[str, Obj]] = {}
+    __slots__ = ("_fn", "_sub", "_top", "keys")
 
-    def change(self, key: str, old: Obj | None, new: Obj | None) -> None:
-        gone = () if old is None else self.fn(old)
-        now = () if new is None else tuple(self.fn(new))
-        for value in gone:
-            if value not in now:
-                bucket = self.values[value]
-                del bucket[key]
-                if not bucket:
-                    del self.values[value]
-        for value in now:
-            assert new is not None
-            self.values.setdefault(value, {})[key] = new
+    def __init__(self, fn: IndexFn, part: tuple[str, ...] = ()) -> None:
+        self._fn = fn
+        self._top, self._sub = (*part, "", "")[:2]
+        self.keys: dict[str, dict[str, None]] = {}
+
+    def add(self, key: str, obj: Obj) -> None:
+        for value in self._fn(obj):
+            self.keys.setdefault(value, {})[key] = None
+
+    def remove(self, key: str, obj: Obj) -> None:
+        self._drop(key, self._fn(obj))
+
+    def update(self, key: str, old: Obj, new: Obj) -> None:
+        top, sub = self._top, self._sub
+        if top:
+            was, now = old.get(top), new.get(top)
+            if was is now or (sub and was and now and was.get(sub) is now.get(sub)):
+                return
+        gone, come = self._fn(old), self._fn(new)
+        if gone != come:
+            self._drop(key, [value for value in gone if value not in come])
+            for value in come:
+                self.keys.setdefault(value, {})[key] = None
+
+    def _drop(self, key: str, values: Sequence[str]) -> None:
+        for value in values:
+            bucket = self.keys[value]
+            del bucket[key]
+            if not bucket:
+                del self.keys[value]
 
 
 class Informer:
@@ -84,10 +93,13 @@ class Informer:
         self._objects: dict[str, Obj] = {}
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
-        self._handlers: list[Handlers] = []
+        self._on_add: list[Callable[[Obj], None]] = []
+        self._on_update: list[Callable[[Obj, Obj], None]] = []
+        self._on_delete: list[Callable[[Obj], None]] = []
         self._on_synced: list[Callable[[], None]] = []
         self._resync_us = resync_us
         self._started = False
+        self.lazy = True  # nobody handles events: told of none until somebody reads
         self._reflector = Reflector(ctx, client, resource, self, selection)
 
     # --- reading --------------------------------------------------------------------------------------------
@@ -95,7 +107,7 @@ class Informer:
     @property
     def objects(self) -> Mapping[str, Obj]:
         """Key to object, as of now; not to be changed and not to be iterated over while waiting."""
-        if not self._handlers:
+        if self.lazy:
             self._reflector.pull()
         return self._objects
 
@@ -109,19 +121,17 @@ class Informer:
             self._order = sorted(objects)
         return [objects[key] for key in self._order]
 
-    def add_index(self, name: str, fn: IndexFn) -> None:
-        """Index by the values of `fn`; a second one of the same name is the same by rule."""
+    def add_index(self, name: str, fn: IndexFn, part: tuple[str, ...] = ()) -> None:
+        """Index by the values of `fn`, which reads only `part`; a second one of the same name is the same by rule."""
         if name not in self._indexes:
-            index = self._indexes[name] = Index(fn)
+            index = self._indexes[name] = Index(fn, part)
             for key, obj in self.objects.items():
-                index.change(key, None, obj)
+                index.add(key, obj)
 
     def by_index(self, name: str, value: str) -> Objects:
         """The objects with this value, in order of arrival."""
-        if not self._handlers:
-            self._reflector.pull()
-        bucket = self._indexes[name].values.get(value)
-        return list(bucket.values()) if bucket else []
+        objects = self.objects
+        return [objects[key] for key in self._indexes[name].keys.get(value, ())]
 
     # --- handlers -------------------------------------------------------------------------------------------
 
@@ -133,9 +143,15 @@ class Informer:
     ) -> None:
         """Call these from now on; what is there already is added first."""
         objects = self.list()
-        self._handlers.append(Handlers(add, update, delete))
-        self._reflector.tune()
+        if update is not None:
+            self._on_update.append(update)
+        if delete is not None:
+            self._on_delete.append(delete)
+        if self.lazy:
+            self.lazy = False
+            self._reflector.tune()
         if add is not None:
+            self._on_add.append(add)
             for obj in objects:
                 add(obj)
 
@@ -156,14 +172,11 @@ class Informer:
 
     def _resync(self, _: Any) -> None:
         for obj in self.list():
-            self._tell_update(obj, obj)
+            for update in self._on_update:
+                update(obj, obj)
         self._ctx.call_later_us(self._resync_us, self._resync)
 
     # --- what the reflector puts in -------------------------------------------------------------------------
-
-    @property
-    def lazy(self) -> bool:
-        return not self._handlers
 
     def replace(self, items: Sequence[Item]) -> None:
         new = {key_of(item.obj): item.obj for item in items}
@@ -188,23 +201,20 @@ class Informer:
             self._put(key_of(obj), stripped(obj))
 
     def _put(self, key: str, obj: Obj) -> None:
-        old = self._objects.get(key)
-        self._objects[key] = obj
-        for index in self._indexes.values():
-            index.change(key, old, obj)
+        objects = self._objects
+        old = objects.get(key)
+        objects[key] = obj
         if old is not None:
-            self._tell_update(old, obj)
+            for index in self._indexes.values():
+                index.update(key, old, obj)
+            for update in self._on_update:
+                update(old, obj)
             return
-        if self._order is not None:
-            insort(self._order, key)
-        for handlers in self._handlers:
-            if handlers.add is not None:
-                handlers.add(obj)
-
-    def _tell_update(self, old: Obj, new: Obj) -> None:
-        for handlers in self._handlers:
-            if handlers.update is not None:
-                handlers.update(old, new)
+        self._order = None
+        for index in self._indexes.values():
+            index.add(key, obj)
+        for add in self._on_add:
+            add(obj)
 
     def _remove(self, key: str, last: Obj) -> None:
         old = self._objects.pop(key, None)
@@ -212,10 +222,9 @@ class Informer:
             return
         self._order = None
         for index in self._indexes.values():
-            index.change(key, old, None)
-        for handlers in self._handlers:
-            if handlers.delete is not None:
-                handlers.delete(last)
+            index.remove(key, old)
+        for delete in self._on_delete:
+            delete(last)
 
 
 class Informers:

@@ -73,7 +73,7 @@ class Reflector:
         self._random = ctx.stream(f"reflector/{resource}/{selection.text}")
         self._backoff = Backoff(self._random)
         self._connect_backoff = Backoff(self._random)
-        self._revision = ""  # of the last thing seen
+        self._revision = 0  # of the last thing seen (0: none)
         self._revision_bad = False  # the last one is gone from or unknown to the server: ask for the newest
         self._paged = False
         self._items: list[Item] = []
@@ -88,7 +88,7 @@ class Reflector:
     # --- list -----------------------------------------------------------------------------------------------
 
     def _list(self, more: str) -> None:
-        revision = "" if self._revision_bad else self._revision or "0"
+        revision = "" if self._revision_bad else str(self._revision)
         if not more:
             self._items = []
             self._list_revision = revision
@@ -116,7 +116,7 @@ class Reflector:
             self._list(reply.more)
             return
         self._revision_bad = False
-        self._revision = str(reply.revision)
+        self._revision = reply.revision
         items, self._items = self._items, []
         self._sink.replace(items)
         self._open()
@@ -145,7 +145,7 @@ class Reflector:
         selection = self._selection
         timeout_s = int(WATCH_MIN_S * (1 + self._random.random()))
         options: Mapping[str, str] = {
-            **list_options(selection.labels, selection.fields, self._revision),
+            **list_options(selection.labels, selection.fields, str(self._revision)),
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(timeout_s),
         }
@@ -180,22 +180,23 @@ class Reflector:
         if watch is None:
             return
         kernel = self._ctx.kernel
-        cause = kernel.cause
+        cause, apply = kernel.cause, self._sink.apply
         full = True
         while full and (events := watch.take(BATCH)):
             full = len(events) == BATCH
             self._seen += len(events)
             for event in events:
-                if event.type == "ERROR":
+                kind = event.type
+                if kind == "ERROR":
                     kernel.cause = cause
                     self._watch = None
                     watch.stop()
                     self._broken(event)
                     return
                 kernel.cause = event.cause or cause
-                self._revision = str(event.revision)
-                if event.type != "BOOKMARK":
-                    self._sink.apply(event)
+                self._revision = event.revision
+                if kind != "BOOKMARK":
+                    apply(event)
         kernel.cause = cause
 
     def _broken(self, event: WatchEvent) -> None:
