@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.controllers.pod_owners import (
+    LABEL_INDEX,
     NAMESPACE_INDEX,
     controller_of,
+    index_by_labels,
     index_by_namespace,
     int_or_percent,
     is_deleting,
@@ -166,7 +168,7 @@ class DisruptionLoop:
             "StatefulSet": env.informers["statefulsets"],
         }
         index_by_namespace(self.budgets)
-        index_by_namespace(self.pods)
+        index_by_labels(self.pods)
         self.budgets.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
         self.pods.on(add=self._pod_changed, update=self._pod_updated, delete=self._pod_changed)
 
@@ -203,7 +205,7 @@ class DisruptionLoop:
         selector = from_selector(budget["spec"].get("selector"))
         pods = [
             pod
-            for pod in self.pods.by_index(NAMESPACE_INDEX, budget["metadata"]["namespace"])
+            for pod in self._candidates(budget)
             if selector.matches(pod["metadata"].get("labels") or {})
         ]
         if not pods:
@@ -232,6 +234,16 @@ class DisruptionLoop:
         if recheck_us is not None:
             self.queue.add_after_us(key, recheck_us - wall_us)
         return None
+
+    def _candidates(self, budget: Obj) -> list[Obj]:
+        """The pods that bear one of the labels asked for, or all of the namespace."""
+        namespace = budget["metadata"]["namespace"]
+        labels = (budget["spec"].get("selector") or {}).get("matchLabels")
+        if not labels:
+            index_by_namespace(self.pods)
+            return self.pods.by_index(NAMESPACE_INDEX, namespace)
+        key = min(labels)
+        return self.pods.by_index(LABEL_INDEX, f"{namespace}/{key}={labels[key]}")
 
     async def _fail_safe(self, budget: Obj, message: str) -> str | None:
         status = failed_status(budget, message, self.env.ctx.wall_us())

@@ -16,8 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from actors.controllers.pod_owners import condition_of, index_by_namespace, is_deleting, is_ready, key_of
+from actors.controllers.pod_owners import (
+    LABEL_INDEX,
+    condition_of,
+    index_by_labels,
+    index_by_namespace,
+    is_deleting,
+    is_ready,
+    key_of,
+)
 from sim.machinery.api import Obj
+from sim.machinery.identity import IdentityMemo
 from sim.units import format_time, parse_time
 
 if TYPE_CHECKING:
@@ -25,7 +34,6 @@ if TYPE_CHECKING:
 
 View = TypeVar("View")
 SELECTOR_INDEX = "selector-pair"
-LABEL_INDEX = "label-pair"
 
 
 def selector_values(service: Obj) -> tuple[str, ...]:
@@ -37,12 +45,6 @@ def selector_values(service: Obj) -> tuple[str, ...]:
     return (f"{service['metadata']['namespace']}/{key}={selector[key]}",)
 
 
-def label_values(pod: Obj) -> tuple[str, ...]:
-    meta = pod["metadata"]
-    namespace = meta["namespace"]
-    return tuple(f"{namespace}/{k}={v}" for k, v in (meta.get("labels") or {}).items())
-
-
 def _matches(selector: dict[str, str], labels: dict[str, str]) -> bool:
     return all(labels.get(k) == v for k, v in selector.items())
 
@@ -50,16 +52,20 @@ def _matches(selector: dict[str, str], labels: dict[str, str]) -> bool:
 def endpoint_changed(old: Obj, new: Obj) -> tuple[bool, bool]:
     """(what an endpoint shows changed, labels or host names changed)."""
     before, after = old["metadata"], new["metadata"]
-    labels = before.get("labels") != after.get("labels") or any(
-        old["spec"].get(part) != new["spec"].get(part) for part in ("hostname", "subdomain")
-    )
+    had, has = before.get("labels"), after.get("labels")
+    labels = had is not has and had != has
+    if not labels and old["spec"] is not new["spec"]:
+        labels = any(old["spec"].get(part) != new["spec"].get(part) for part in ("hostname", "subdomain"))
     if is_deleting(new) or is_deleting(old):
         # Quirk: upstream compares the two timestamps by pointer, so any update of a deleting pod counts
         return True, labels
     was, now = old.get("status", {}), new.get("status", {})
     if was is now:
         return False, labels
-    changed = was.get("podIPs") != now.get("podIPs") or is_ready(old) != is_ready(new)
+    ips, conditions = now.get("podIPs"), now.get("conditions")
+    changed = ips is not was.get("podIPs") and ips != was.get("podIPs")
+    if not changed and conditions is not was.get("conditions"):
+        changed = is_ready(old) != is_ready(new)
     return changed, labels
 
 
@@ -74,20 +80,35 @@ class ServicePods:
         self._views: dict[str, tuple[Any, dict[str, tuple[Obj, Any]]]] = {}
         index_by_namespace(services)
         services.add_index(SELECTOR_INDEX, selector_values, ("spec", "selector"))
-        pods.add_index(LABEL_INDEX, label_values, ("metadata", "labels"))
+        index_by_labels(pods)
+        self._chosen: IdentityMemo[dict[str, list[str]]] = IdentityMemo()
+        services.on(add=self._forget_chosen, update=self._selector_changed, delete=self._forget_chosen)
         pods.on(add=self._changed, update=self._updated, delete=self._changed)
 
+    def _forget_chosen(self, _: Obj) -> None:
+        self._chosen = IdentityMemo()
+
+    def _selector_changed(self, old: Obj, new: Obj) -> None:
+        if old["spec"].get("selector") is not new["spec"].get("selector"):
+            self._forget_chosen(new)
+
     def services_of(self, pod: Obj) -> list[str]:
-        labels = pod["metadata"].get("labels")
+        """Keys of the Services that select a pod; worked out once per labels object and namespace."""
+        labels, namespace = pod["metadata"].get("labels"), pod["metadata"]["namespace"]
         if not labels:
             return []
-        namespace = pod["metadata"]["namespace"]
-        return [
-            key_of(service)
-            for k, v in labels.items()
-            for service in self._services.by_index(SELECTOR_INDEX, f"{namespace}/{k}={v}")
-            if _matches(service["spec"]["selector"], labels)
-        ]
+        chosen = self._chosen.get(labels)
+        if chosen is None:
+            chosen = self._chosen.put({}, labels)
+        keys = chosen.get(namespace)
+        if keys is None:
+            keys = chosen[namespace] = [
+                key_of(service)
+                for k, v in labels.items()
+                for service in self._services.by_index(SELECTOR_INDEX, f"{namespace}/{k}={v}")
+                if _matches(service["spec"]["selector"], labels)
+            ]
+        return keys
 
     def views(self, service: Obj, make: Callable[[Obj, Obj], View]) -> list[View]:
         """What `make(pod, service)` says of each pod that the Service selects, in order of arrival.
@@ -124,9 +145,12 @@ class ServicePods:
                 self._queue.add(key)
 
     def _changed(self, pod: Obj) -> None:
-        self._queue_all(self.services_of(pod))
+        if self._services.objects:
+            self._queue_all(self.services_of(pod))
 
     def _updated(self, old: Obj, new: Obj) -> None:
+        if not self._services.objects:
+            return
         changed, relabelled = endpoint_changed(old, new)
         if not changed and not relabelled:
             return
@@ -134,7 +158,7 @@ class ServicePods:
         if relabelled:
             before = self.services_of(old)
             if changed:
-                keys += [key for key in before if key not in keys]
+                keys = keys + [key for key in before if key not in keys]
             elif old["metadata"].get("labels") != new["metadata"].get("labels"):
                 keys = [k for k in before if k not in keys] + [k for k in keys if k not in before]
         self._queue_all(keys)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 CONTROLLER_INDEX = "controller"
 NAMESPACE_INDEX = "namespace"
+LABEL_INDEX = "label-pair"
 _TERMINATING = "NamespaceTerminating"
 
 
@@ -133,6 +134,17 @@ def namespace_values(obj: Obj) -> tuple[str, ...]:
     return (obj["metadata"].get("namespace", ""),)
 
 
+def label_values(obj: Obj) -> tuple[str, ...]:
+    """Each label with the namespace: "namespace/key=value"."""
+    meta = obj["metadata"]
+    namespace = meta["namespace"]
+    return tuple(f"{namespace}/{k}={v}" for k, v in (meta.get("labels") or {}).items())
+
+
+def index_by_labels(informer: Informer) -> None:
+    informer.add_index(LABEL_INDEX, label_values, ("metadata", "labels"))
+
+
 def index_by_controller(informer: Informer) -> None:
     informer.add_index(CONTROLLER_INDEX, owner_values, ("metadata", "ownerReferences"))
 
@@ -179,10 +191,11 @@ def pod_changed(old: Obj, new: Obj) -> bool:
     before, after = old["metadata"], new["metadata"]
     if before is after:
         return False
-    return any(
-        before.get(part) != after.get(part)
-        for part in ("labels", "ownerReferences", "deletionTimestamp", "generation")
-    )
+    for part in ("labels", "ownerReferences", "deletionTimestamp", "generation"):
+        had, has = before.get(part), after.get(part)
+        if had is not has and had != has:
+            return True
+    return False
 
 
 class PodEvents:
@@ -232,7 +245,8 @@ class PodEvents:
     def updated(self, old: Obj, new: Obj) -> None:
         ref = controller_of(new)
         if ref is not None and ref["kind"] != self._kind:
-            if old["metadata"].get("ownerReferences") == new["metadata"].get("ownerReferences"):
+            had, has = old["metadata"].get("ownerReferences"), new["metadata"]["ownerReferences"]
+            if had is has or had == has:
                 return
         if not pod_changed(old, new):
             return

@@ -21,19 +21,18 @@ PERIOD_US = 20 * SECOND  # gcCheckPeriod
 QUARANTINE_US = 40 * SECOND  # quarantineTime
 # What a pass takes besides requests: it settles the tie of two passes against the quarantine as upstream does.
 PASS_US = 1 * MS
-GROUP_INDEX = "podgc"
-_TERMINATED = "terminated"
-_UNSCHEDULED = "deleting unscheduled"
+TERMINATED_INDEX = "terminated"
+UNSCHEDULED_INDEX = "deleting unscheduled"
 _LIVE_PHASES = ("Pending", "Running", "Unknown", "")
 
 
-def groups_of(pod: Obj) -> tuple[str, ...]:
-    """Which rules could concern a pod, besides that of absent nodes."""
-    if pod.get("status", {}).get("phase", "") not in _LIVE_PHASES:
-        return (_TERMINATED,)
-    if "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName"):
-        return (_UNSCHEDULED,)
-    return ()
+def terminated_values(pod: Obj) -> tuple[str, ...]:
+    return ("",) if pod.get("status", {}).get("phase", "") not in _LIVE_PHASES else ()
+
+
+def unscheduled_values(pod: Obj) -> tuple[str, ...]:
+    """A pod that is being deleted without a node; none is bound to one any more."""
+    return ("",) if "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName") else ()
 
 
 def surplus(terminated: Sequence[Obj], threshold: int) -> list[Obj]:
@@ -73,7 +72,8 @@ class PodCollector:
         self._client = env.client(CLIENT)
         self._pods = env.informers["pods"]
         self._nodes = env.informers["nodes"]
-        self._pods.add_index(GROUP_INDEX, groups_of)
+        self._pods.add_index(TERMINATED_INDEX, terminated_values, ("status", "phase"))
+        self._pods.add_index(UNSCHEDULED_INDEX, unscheduled_values, ("metadata", "deletionTimestamp"))
         index_by_node(self._pods)
         self._used: dict[str, int] = {}  # pods per node
         self._waiting: dict[str, int] = {}
@@ -100,12 +100,13 @@ class PodCollector:
 
     async def _collect(self) -> None:
         threshold = self._env.options.terminated_pod_gc_threshold
-        await self._delete(surplus(self._group(_TERMINATED), threshold))
+        await self._delete(surplus(self._pods.by_index(TERMINATED_INDEX, ""), threshold))
         await self._delete_orphaned()
-        await self._delete(self._group(_UNSCHEDULED))
+        await self._delete(self._unscheduled())
 
-    def _group(self, group: str) -> list[Obj]:
-        return self._pods.by_index(GROUP_INDEX, group)
+    def _unscheduled(self) -> list[Obj]:
+        pods = self._pods.by_index(UNSCHEDULED_INDEX, "")
+        return [pod for pod in pods if not terminated_values(pod)]
 
     async def _delete_orphaned(self) -> None:
         nodes = self._nodes.objects

@@ -260,7 +260,7 @@ class ReplicaSetLoop:
         index_by_controller(self.sets)
         index_by_controller(self.pods)
         self.sets.on(add=self._changed, update=self._updated, delete=self._deleted)
-        self.tally = OwnedTally(self.pods)
+        self.tally = OwnedTally(flavour.kind, self.pods)
         PodEvents(flavour.kind, self.sets, self.queue, self.expectations).attach(self.pods)
 
     def _changed(self, owner: Obj) -> None:

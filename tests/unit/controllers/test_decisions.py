@@ -24,7 +24,7 @@ from actors.controllers.namespace_decide import (
     pods_estimate_s,
     with_conditions,
 )
-from actors.controllers.podgc import QUARANTINE_US, groups_of, quarantine, surplus
+from actors.controllers.podgc import QUARANTINE_US, quarantine, surplus, terminated_values, unscheduled_values
 from actors.controllers.shell import Claims, Expectations, claim
 from actors.controllers.taint_manager_decide import stay_us, tolerates
 from sim.ident import NAMES
@@ -89,10 +89,10 @@ def test_the_oldest_finished_pods_beyond_the_threshold_go() -> None:
     assert surplus(pods, 0) == []
 
 
-def test_a_pod_is_grouped_by_what_could_concern_it() -> None:
-    assert groups_of(pod("p", "Succeeded")) == ("terminated",)
-    assert groups_of(pod("p", "Pending", deletionTimestamp="t")) == ("deleting unscheduled",)
-    assert groups_of(pod("p")) == ()
+def test_a_pod_is_indexed_by_what_could_concern_it() -> None:
+    finished, left, plain = pod("p", "Succeeded"), pod("p", "Pending", deletionTimestamp="t"), pod("p")
+    assert [terminated_values(p) for p in (finished, left, plain)] == [("",), (), ()]
+    assert [unscheduled_values(p) for p in (finished, left, plain)] == [(), ("",), ()]
 
 
 def test_a_node_must_be_missing_for_forty_seconds() -> None:

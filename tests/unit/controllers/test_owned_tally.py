@@ -21,7 +21,7 @@ def pod(name: str, uid: str, phase: str, ready: bool, app: str) -> dict[str, Any
         "metadata": {
             "name": name,
             "labels": {"app": app},
-            "ownerReferences": [{"uid": uid, "controller": True}],
+            "ownerReferences": [{"kind": "Owner", "uid": uid, "controller": True}],
         },
         "status": {"phase": phase, "conditions": [{"type": "Ready", "status": str(ready)}]},
     }
@@ -41,7 +41,7 @@ def test_counts_equal_a_recount_after_any_events(
     events: list[tuple[bool, tuple[str, str, str, bool, str]]],
 ) -> None:
     informer, now = FakeInformer(), dict[str, Any]()
-    tally = OwnedTally(informer)  # type: ignore[arg-type]
+    tally = OwnedTally("Owner", informer)  # type: ignore[arg-type]
     for delete, made in events:
         new = pod(*made)
         name = made[0]
