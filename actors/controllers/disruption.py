@@ -204,9 +204,7 @@ class DisruptionLoop:
         wall_us = self.env.ctx.wall_us()
         selector = from_selector(budget["spec"].get("selector"))
         pods = [
-            pod
-            for pod in self._candidates(budget)
-            if selector.matches(pod["metadata"].get("labels") or {})
+            pod for pod in self._candidates(budget) if selector.matches(pod["metadata"].get("labels") or {})
         ]
         if not pods:
             self.recorder.event(budget, "Normal", "NoPods", "No matching pods found")

@@ -22,7 +22,7 @@ from actors.scheduler.cluster import Cluster
 from actors.scheduler.events import EventSeries
 from actors.scheduler.filters import admits
 from actors.scheduler.match import from_label_selector
-from actors.scheduler.pods import PodInfo
+from actors.scheduler.pods import PodInfo, Template, is_dying
 from actors.scheduler.preempt import Budget, Candidate
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
@@ -198,7 +198,15 @@ class Scheduler:
 
     def _node_event(self, node: Obj, event: str) -> None:
         info = self.cluster.nodes[node["metadata"]["name"]]
-        self.queue.move(event, self.ctx.now_us(), lambda pod: admits(pod.template, info))
+        known: dict[Template, bool] = {}
+
+        def may_help(pod: PodInfo) -> bool:
+            answer = known.get(pod.template)
+            if answer is None:
+                answer = known[pod.template] = admits(pod.template, info)
+            return answer
+
+        self.queue.move(event, self.ctx.now_us(), may_help)
         self._wake()
 
     # --- pods -----------------------------------------------------------------------------------------------
@@ -233,9 +241,13 @@ class Scheduler:
         cluster = self.cluster
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         known = cluster.pods.get(key)
-        info = cluster.templates.info(pod, known)
         fresh = known is None or key in cluster.assumed
-        cluster.set_pod(info)
+        if known is not None and not fresh and known.asks_as(pod) and known.dying == is_dying(pod):
+            info = known
+            info.obj = pod
+        else:
+            info = cluster.templates.info(pod, known)
+            cluster.set_pod(info)
         if fresh:
             self._leave_queue(key)
         event = "AssignedPodAdd" if fresh else "AssignedPodUpdate"
@@ -356,10 +368,12 @@ class Scheduler:
                     self._patch_status(other.obj, {"nominatedNodeName": None})
 
     def _preempted(self, victim: PodInfo, pod: PodInfo, node: str) -> Callable[[Reply], None]:
+        chosen = victim.obj  # as it was then
+
         def deleted(reply: Reply) -> None:
             if reply.ok:
                 text = f"Preempted by a pod on node {node}"
-                self._events.event(victim.obj, "Normal", ("Preempted", "Preempting"), text, pod.obj)
+                self._events.event(chosen, "Normal", ("Preempted", "Preempting"), text, pod.obj)
 
         return deleted
 

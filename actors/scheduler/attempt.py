@@ -1,7 +1,8 @@
 """One try to place one pod: find the nodes, choose one, or say why not and whom to preempt.
 
 Holds: the place in the node list where the next search starts; one `ClassState` per class of equal pods
-among those tried lately.  Nothing is sent and nothing waits here.
+among those tried lately, where pods are equal that have one shape and the same of those labels that some selector
+asks for.  Nothing is sent and nothing waits here.
 
 Mirrors  kubernetes v1.25 pkg/scheduler/schedule_one.go: schedulePod, numFeasibleNodesToFind,
          evaluateNominatedNode, and the decisions of handleSchedulingFailure.
@@ -26,6 +27,7 @@ STATES_MAX = 512  # classes kept up to date; the one used longest ago goes first
 
 UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
 Draw = Callable[[int], int]
+ClassKey = tuple[object, tuple[tuple[str, str], ...]]
 
 
 class Placed(NamedTuple):
@@ -57,21 +59,25 @@ class Attempts:
         self.cluster = cluster
         self.start = 0
         self._percentage = percentage
-        self._states: dict[Template, ClassState] = {}
-        self._refusals: dict[Template, tuple[ClassState, int, Failed]] = {}
+        self._states: dict[ClassKey, ClassState] = {}
+        self._refusals: dict[ClassState, tuple[int, Failed]] = {}
 
     def state(self, template: Template) -> ClassState:
         """The class's state, up to date."""
-        state = self._states.pop(template, None)
+        asked, own = self.cluster.asked, template.own_keys
+        key = (
+            template.shape,
+            tuple([pair for pair in template.labels.items() if pair[0] in asked or pair[0] in own]),
+        )
+        state = self._states.pop(key, None)
         if state is None:
             state = ClassState(self.cluster, template)
             if len(self._states) >= STATES_MAX:
                 oldest = next(iter(self._states))
-                del self._states[oldest]
-                self._refusals.pop(oldest, None)
+                self._refusals.pop(self._states.pop(oldest), None)
         else:
             state.sync()
-        self._states[template] = state
+        self._states[key] = state
         return state
 
     def place(self, pod: PodInfo, budgets: Callable[[], list[Budget]], draw: Draw) -> Placed | Failed:
@@ -89,9 +95,9 @@ class Attempts:
             failures = {node.name: AFFINITY_CONFLICT for node in everyone}
             return self._failed(state, pod, failures, budgets, draw)
         alone = not cluster.nominated and not pod.nominated
-        refusal = self._refusals.get(pod.template)
-        if alone and refusal is not None and refusal[:2] == (state, state.version):
-            return refusal[2]  # an equal pod was refused, and nothing has changed since
+        refusal = self._refusals.get(state)
+        if alone and refusal is not None and refusal[0] == state.version:
+            return refusal[1]  # an equal pod was refused, and nothing has changed since
         if self._passes(state, pod.nominated, excluded):
             return Placed(pod.nominated)
         count = len(state.nodes)
@@ -102,7 +108,7 @@ class Attempts:
             return Placed(found.node)
         failed = self._failed(state, pod, state.failures(excluded), budgets, draw)
         if alone and failed.candidate is None:
-            self._refusals[pod.template] = (state, state.version, failed)
+            self._refusals[state] = (state.version, failed)
         return failed
 
     def _kept_for_others(self, state: ClassState, pod: PodInfo) -> dict[int, Status]:

@@ -113,6 +113,8 @@ class Cluster:
         self.services: dict[str, dict[str, Requirements]] = {}
         self.owners: dict[tuple[str, str, str], Requirements | None] = {}
         self.owners_version = 0
+        # Labels that selectors here ask for: no others tell two pods of one shape apart.
+        self.asked: dict[str, int] = {}
         self._zones: dict[str, dict[str, None]] = {}
         self._zone_of: dict[str, str] = {}
         self._hosts: dict[str, dict[str, None]] = {}
@@ -290,10 +292,16 @@ class Cluster:
         if entry is None:
             entry = self.entries[key] = Entry(kind, term, weight)
             self.entries_version += 1
+            self._ask(term.selector, 1)
         _count(entry.values, value, sign * weight)
         if not entry.values:
             del self.entries[key]
             self.entries_version += 1
+            self._ask(term.selector, -1)
+
+    def _ask(self, selector: Requirements | None, sign: int) -> None:
+        for label, _, _ in selector or ():
+            _count(self.asked, label, sign)
 
     def touch(self, name: str) -> None:
         """Note that answers for this node, and for others of its hostname, may have changed."""
@@ -319,12 +327,15 @@ class Cluster:
         before = self.nominations.pop(pod.key, None)
         if before is not None:
             held = self.nominated[before]
-            held.pop(pod.key, None)
+            for term in held.pop(pod.key).template.anti_affinity:
+                self._ask(term.selector, -1)
             if not held:
                 del self.nominated[before]
         if node_name:
             self.nominations[pod.key] = node_name
             self.nominated.setdefault(node_name, {})[pod.key] = pod
+            for term in pod.template.anti_affinity:
+                self._ask(term.selector, 1)
 
     # --- what else matters ----------------------------------------------------------------------------------
 
@@ -339,6 +350,8 @@ class Cluster:
         selector = from_labels((obj or {}).get("spec", {}).get("selector") or {})
         held = self.services.setdefault(namespace, {})
         if held.get(name, ()) != selector:
+            self._ask(held.get(name), -1)
+            self._ask(selector, 1)
             held[name] = selector
             self.owners_version += 1
             if not selector:
@@ -349,12 +362,14 @@ class Cluster:
         meta, selector = obj["metadata"], obj["spec"].get("selector")
         key = (kind, meta["namespace"], meta["name"])
         if deleted:
-            self.owners.pop(key, None)
+            self._ask(self.owners.pop(key, None), -1)
             self.owners_version += 1
             return
         plain = kind == "ReplicationController"
         made = from_labels(selector or {}) if plain else from_label_selector(selector)
         if self.owners.get(key, ()) != made:
+            self._ask(self.owners.get(key), -1)
+            self._ask(made, 1)
             self.owners[key] = made
             self.owners_version += 1
 

@@ -4,6 +4,9 @@ A `Template` is everything about a pod that filters and scores look at, parsed o
 a `PodInfo` is one pod of it.  The class is found by the bytes of the parts that count, so that names, mounts
 and environments (which differ per pod) do not split a class.
 
+A `shape` is all of a template but its labels: those differ from pod to pod of a StatefulSet, though hardly any
+selector asks for them.
+
 Holds: two pods share a Template if and only if no plugin can tell them apart; a Template never changes.
 
 Mirrors  kubernetes v1.25 pkg/scheduler/framework/types.go: PodInfo, calculateResource, AffinityTerm;
@@ -27,11 +30,22 @@ from actors.scheduler.match import (
     node_term,
 )
 from sim.machinery.api import Obj
+from sim.machinery.identity import IdentityMemo
 from sim.units import quantity_milli, quantity_value
 
 # Counted for scoring where a container asks for nothing (pkg/scheduler/util/pod_resources.go).
 DEFAULT_MILLI_CPU = 100
 DEFAULT_MEMORY = 200 << 20
+# Parts of a spec that count as they are.
+_PLAIN_PARTS = (
+    "overhead",
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "priority",
+    "preemptionPolicy",
+)
 TEMPLATES_MAX = 20_000  # parsed classes kept; beyond it the cache starts anew, which costs time only
 
 Port = tuple[str, str, int]
@@ -128,13 +142,17 @@ def amounts(resources: Mapping[str, Any]) -> Amounts:
 
 
 class Template:
-    """What the plugins see of a pod.  See the fields' upstream names in the pod's spec."""
+    """What the plugins see of a pod.  See the fields' upstream names in the pod's spec.
+
+    shape: the same object for all templates that differ in their labels only
+    own_keys: the labels that the pod's own terms and constraints ask for
+    """
 
     def __init__(self, pod: Obj) -> None:
         meta, spec = pod["metadata"], pod["spec"]
+        self.shape = object()
         self.namespace: str = meta["namespace"]
-        self.labels: Mapping[str, str] = meta.get("labels") or {}
-        self.groups = (Group(self.namespace, self.labels, False), Group(self.namespace, self.labels, True))
+        self._label(meta.get("labels") or {})
         self.owner = _controller(meta)
         self.priority: int = spec.get("priority") or 0
         self.never_preempts = spec.get("preemptionPolicy") == "Never"
@@ -148,6 +166,23 @@ class Template:
         self.own_spread = bool(constraints)
         self.hard = tuple(_spread(c) for c in constraints if c["whenUnsatisfiable"] == "DoNotSchedule")
         self.soft = tuple(_spread(c) for c in constraints if c["whenUnsatisfiable"] == "ScheduleAnyway")
+        asking = (
+            *(spread.selector for spread in (*self.hard, *self.soft)),
+            *(term.selector for term in (*self.affinity, *self.anti_affinity)),
+            *(term.selector for _, term in self.preferred_pods),
+        )
+        self.own_keys = frozenset(need[0] for selector in asking for need in selector or ())
+
+    def _label(self, labels: Mapping[str, str]) -> None:
+        self.labels = labels
+        self.groups = (Group(self.namespace, labels, False), Group(self.namespace, labels, True))
+
+    def labelled(self, labels: Mapping[str, str]) -> Template:
+        """The template of the same shape with these labels."""
+        made = Template.__new__(Template)
+        made.__dict__.update(self.__dict__)
+        made._label(labels)
+        return made
 
     def _requests(self, spec: Mapping[str, Any]) -> None:
         containers = spec.get("containers") or ()
@@ -238,8 +273,12 @@ def image_name(image: str) -> str:
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 
+def is_dying(pod: Obj) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
 class PodInfo:
-    """One pod as the scheduler knows it."""
+    """One pod as the scheduler knows it; `obj` is its latest state."""
 
     __slots__ = ("dying", "key", "node_name", "obj", "template")
 
@@ -249,7 +288,12 @@ class PodInfo:
         self.template = template
         self.key: str = f"{meta['namespace']}/{meta['name']}"
         self.node_name: str = node_name or obj["spec"].get("nodeName") or ""
-        self.dying = "deletionTimestamp" in meta
+        self.dying = is_dying(obj)
+
+    def asks_as(self, pod: Obj) -> bool:
+        """Whether this later state of the pod asks for nothing else: its spec and labels are the same objects."""
+        old = self.obj
+        return old["spec"] is pod["spec"] and old["metadata"].get("labels") is pod["metadata"].get("labels")
 
     @property
     def group(self) -> Group:
@@ -273,36 +317,52 @@ class Templates:
     """The classes of equal pods met so far."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Template] = {}
+        self._known: dict[tuple[bytes, bytes], Template] = {}
+        self._shapes: dict[bytes, Template] = {}
+        self._seen: IdentityMemo[Template] = IdentityMemo()
         self._encode = msgspec.json.Encoder().encode
 
-    def info(self, pod: Obj, before: PodInfo | None = None, node_name: str = "") -> PodInfo:
+    def info(self, pod: Obj, before: PodInfo | None = None) -> PodInfo:
         """The pod's info; `before`, what was known of it, saves the look-up where nothing changed."""
-        if (
-            before is not None
-            and before.obj["spec"] is pod["spec"]
-            and before.obj["metadata"].get("labels") is pod["metadata"].get("labels")
-        ):
-            return PodInfo(pod, before.template, node_name)
-        return PodInfo(pod, self.template(pod), node_name)
+        same = before is not None and before.asks_as(pod)
+        return PodInfo(pod, before.template if before is not None and same else self.template(pod))
 
     def template(self, pod: Obj) -> Template:
-        meta, spec = pod["metadata"], pod["spec"]
-        get = spec.get
-        key = self._encode(
+        meta, get = pod["metadata"], pod["spec"].get
+        parts = (
+            meta["namespace"],
+            meta.get("labels"),
+            meta.get("ownerReferences"),
+            get("containers"),
+            get("initContainers"),
+            *map(get, _PLAIN_PARTS),
+        )
+        return self._seen.get(*parts) or self._seen.put(self._find(pod), *parts)
+
+    def _find(self, pod: Obj) -> Template:
+        """By content: pods whose parts are not the same objects may ask for the same all the same."""
+        meta, get = pod["metadata"], pod["spec"].get
+        labels = meta.get("labels") or {}
+        shape = self._encode(
             (
                 meta["namespace"],
-                meta.get("labels"),
                 _controller(meta),
                 [(c.get("image"), c.get("resources"), c.get("ports")) for c in get("containers") or ()],
                 [c.get("resources") for c in get("initContainers") or ()],
-                (get("overhead"), get("nodeSelector"), get("affinity"), get("tolerations")),
-                (get("topologySpreadConstraints"), get("priority"), get("preemptionPolicy")),
+                [get(part) for part in _PLAIN_PARTS],
             )
         )
+        key = (shape, self._encode(labels))
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= TEMPLATES_MAX:
                 self._known.clear()
-            known = self._known[key] = Template(pod)
+                self._shapes.clear()
+                self._seen = IdentityMemo()
+            like = self._shapes.get(shape)
+            if like is None:
+                known = self._shapes[shape] = Template(pod)
+            else:
+                known = like.labelled(labels)
+            self._known[key] = known
         return known

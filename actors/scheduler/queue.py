@@ -56,6 +56,7 @@ class SchedulingQueue:
     def __init__(self, initial_backoff_us: int, max_backoff_us: int) -> None:
         self.pods: dict[str, QueuedPod] = {}
         self.unschedulable: dict[str, QueuedPod] = {}
+        self._sociable: dict[str, QueuedPod] = {}  # those of them that want to be near others
         self.cycle = 0
         self._initial_us = initial_backoff_us
         self._max_us = max_backoff_us
@@ -76,6 +77,7 @@ class SchedulingQueue:
             self._active_count -= 1
         elif queued.place == "unschedulable":
             del self.unschedulable[queued.pod.key]
+            self._sociable.pop(queued.pod.key, None)
         queued.ticket = 0
 
     def _enter(self, queued: QueuedPod, place: str) -> None:
@@ -83,6 +85,8 @@ class SchedulingQueue:
         queued.place = place
         if place == "unschedulable":
             self.unschedulable[queued.pod.key] = queued
+            if queued.pod.template.affinity:
+                self._sociable[queued.pod.key] = queued
             return
         self._tickets += 1
         queued.ticket = self._tickets
@@ -186,7 +190,7 @@ class SchedulingQueue:
         """
         chosen = [
             q
-            for q in self.unschedulable.values()
+            for q in self._sociable.values()
             if any(
                 term.matches(pod.template.namespace, pod.template.labels, namespaces)
                 for term in q.pod.template.affinity

@@ -253,3 +253,20 @@ def test_a_namespace_that_gets_the_selected_labels_counts_from_then_on():
     assert isinstance(world.place(app="b", affinity=near), Failed)
     world.cluster.set_namespace("other", {"team": "x"})
     assert world.place(app="b", affinity=near) == Placed("b")
+
+
+def test_pods_that_differ_in_a_label_nobody_asks_for_share_a_class_until_somebody_does():
+    world = World()
+    world.node("n1")
+    infos = world.cluster.templates
+    first, second = world.pod(), world.pod()
+    first["metadata"]["labels"] = {"app": "db", "ordinal": "0"}
+    second["metadata"]["labels"] = {"app": "db", "ordinal": "1"}
+    one, two = infos.template(first), infos.template(second)
+    assert one is not two
+    assert world.attempts.state(one) is world.attempts.state(two)
+    selecting = {"metadata": {"namespace": "default", "name": "zero"}, "spec": {"selector": {"ordinal": "0"}}}
+    world.cluster.set_service("default", "zero", selecting)
+    assert world.attempts.state(one) is not world.attempts.state(two)
+    world.cluster.set_service("default", "zero", None)
+    assert world.attempts.state(one) is world.attempts.state(two)
