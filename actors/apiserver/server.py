@@ -1,7 +1,8 @@
 """One API server replica: a request comes in, a reply or a watch goes out.
 
 Turns a `Request` into a run of its verb on the storage and its `Reply` into a callback after the storage's
-latency.  While the storage is healthy a request runs straight through at the instant it arrives; otherwise it
+latency.  While the storage is healthy a request runs straight through at the instant it arrives, and a transport
+in this process may put the storage's latency on its own (`serve`: no event of the server's in between); otherwise it
 goes on operation by operation, as answers come.
 
 Order of refusals: too many requests, unknown resource, authorization, then the verb's own (admission, validation,
@@ -12,23 +13,25 @@ ends every watch; what was committed stays committed.
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain), pkg/endpoints/handlers.
 Differs  authentication is the transport's business; requests do not queue for seats (priority and fairness): they
-         are served as they arrive, or refused beyond limits that are off unless set.
+         are served as they arrive, or refused beyond limits that are off unless set; a server that is paused while
+         the storage commits (2 ms at most) still sends that reply.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from actors.apiserver.bootstrap import bootstrap
 from actors.apiserver.caches import Caches
 from actors.apiserver.lane import Lane, Stamp, offer_lane
 from actors.apiserver.ports import StorageProcess
 from actors.apiserver.rules import Machinery
+from actors.apiserver.selection import select
 from sim.kernel import Context, Kernel, State
-from sim.machinery import event_forms, selectors, status, verbs, verbs_delete, verbs_list, verbs_sub
-from sim.machinery.api import Obj, Reply, Request, UserInfo
+from sim.machinery import event_forms, status, verbs, verbs_delete, verbs_list, verbs_sub
+from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Answer, Page
 from sim.machinery.verbs_call import (
@@ -87,10 +90,18 @@ class AllowAll:
         return None
 
 
+class CachedRead(NamedTuple):
+    """A read that a watch cache answers once it shows `rev`."""
+
+    cache: WatchCache
+    rev: int
+    read: Callable[[], Reply]
+
+
 class _Flight:
     """One request being served."""
 
-    __slots__ = ("at_once", "call", "mutating", "request", "respond", "server", "steps")
+    __slots__ = ("at_once", "mutating", "request", "respond", "server", "steps")
 
     def __init__(
         self, server: ApiServer, request: Request, respond: Callable[[Reply], None], at_once: bool
@@ -101,7 +112,6 @@ class _Flight:
         self.at_once = at_once
         self.mutating = request.verb not in READS
         self.steps: Steps | None = None
-        self.call: Call | None = None
 
 
 class ApiServer:
@@ -131,6 +141,9 @@ class ApiServer:
         self._flights: dict[int, _Flight] = {}
         self.flown = 0  # requests taken so far, by lanes too
         self._reading = self._writing = 0
+        bounds = (self.options.max_requests_inflight, self.options.max_mutating_requests_inflight)
+        self._bounded = bounds != (None, None)
+        self.stopped_us = -1  # when it last died
 
     # --- life ---------------------------------------------------------------------------------------------
 
@@ -167,6 +180,7 @@ class ApiServer:
 
     def _stop(self, unhook: Callable[[], None]) -> None:
         unhook()
+        self.stopped_us = self.kernel.now_us
         caches, self.caches = self.caches, None
         self.ctx = self.registry = None
         self.lanes, self.stamps = {}, {}
@@ -227,32 +241,64 @@ class ApiServer:
             self._answer(number, Reply(429, body=text, headers={"Retry-After": "1"}), 0)
             return
         request = flight.request
-        kernel = self.kernel
-        if request.cause:
-            kernel.cause = request.cause
-        elif kernel.cause:
-            request.cause = kernel.cause
+        self._take_cause(request)
         try:
-            call = flight.call = self._call(request)
+            call = self._call(request)
             if request.verb == "watch":
                 self._answer(number, self._watch(call), self.storage.latency_us(0))
                 return
-            if call.options and not request.subresource and self._answer_from_cache(number, call):
+            read = self._cached(call)
+            if read is not None:
+                self._answer_from_cache(number, read)
                 return
             steps = flight.steps = self._steps(call)
         except Refusal as refusal:
             self._answer(number, refusal.reply(), 0)
             return
-        self._run(number, steps)
-
-    def _run(self, number: int, steps: Steps) -> None:
-        flight = self._flights[number]
-        storage = self.storage
-        if not storage.prompt:
+        if self.storage.prompt:
+            self._answer(number, *self._run(call, steps))
+        else:
             self.kernel.call_later(REQUEST_TIMEOUT_US, self._time_out, number)
             self._advance(number, None)
-            return
-        storage.writer = (flight.request.user.name, flight.request.verb)
+
+    def serve(self, request: Request) -> tuple[Reply, int] | None:
+        """Serve a request at this instant: its reply, and how long until that is sent; None: it has to be handled.
+
+        Whoever asks looks at `stopped_us` when the reply has come.
+        """
+        ctx, storage = self.ctx, self.storage
+        if ctx is None or ctx.state is not State.RUNNING or not storage.prompt or self._bounded:
+            return None
+        if request.verb == "watch":
+            return None
+        self._take_cause(request)
+        try:
+            call = self._call(request)
+            cached = self._cached(call)
+            if cached is not None:
+                if cached.cache.revision() < cached.rev:
+                    return None
+                self.flown += 1
+                return cached.read(), storage.latency_us(0)
+            steps = self._steps(call)
+        except Refusal as refusal:
+            self.flown += 1
+            return refusal.reply(), 0
+        self.flown += 1
+        return self._run(call, steps)
+
+    def _take_cause(self, request: Request) -> None:
+        kernel = self.kernel
+        if request.cause:
+            kernel.cause = request.cause
+        elif kernel.cause:
+            request.cause = kernel.cause
+
+    def _run(self, call: Call, steps: Steps) -> tuple[Reply, int]:
+        """Carry out a request on a prompt storage: the reply and the storage's latency."""
+        storage, request = self.storage, call.request
+        mutating = request.verb not in READS
+        storage.writer = (request.user.name, request.verb)
         apply = storage.store.apply
         try:
             op = next(steps)
@@ -261,10 +307,10 @@ class ApiServer:
         except StopIteration as stop:
             reply: Reply = stop.value
         except Refusal as refusal:
-            reply = refusal.reply(tuple(flight.call.warnings) if flight.call else ())
-        if self.lanes and flight.mutating:
-            self._tell_lane(flight.request, reply)
-        self._answer(number, reply, storage.latency_us(flight.mutating))
+            reply = refusal.reply(tuple(call.warnings))
+        if mutating and self.lanes:
+            self._tell_lane(request, reply)
+        return reply, storage.latency_us(mutating)
 
     def _tell_lane(self, request: Request, reply: Reply) -> None:
         item = reply.item
@@ -381,51 +427,52 @@ class ApiServer:
             raise method_not_allowed()
         return PLAIN[verb](call)
 
-    def _answer_from_cache(self, number: int, call: Call) -> bool:
-        """Answer a read from the watch cache, now or when it is new enough; False where the store must."""
+    def _cached(self, call: Call) -> CachedRead | None:
+        """How the watch cache answers a read; None where the store must."""
+        request = call.request
+        if not call.options or request.subresource:
+            return None
         assert self.caches is not None
-        cache = self.caches.of(call.resource)
-        if call.request.verb == "list":
-            answer, rev = self._list(call, cache)
-        elif call.request.verb == "get":
-            answer, rev = self._get(call, cache)
-        else:
-            return False
-        if answer is None:
-            return False
-        read = answer
+        if request.verb == "list":
+            return self._list(call, self.caches.of(call.resource))
+        if request.verb == "get":
+            return self._get(call, self.caches.of(call.resource))
+        return None
+
+    def _answer_from_cache(self, number: int, cached: CachedRead) -> None:
+        """Answer when the cache is new enough, or say that it is not."""
+        assert self.caches is not None
 
         def when(fresh: bool) -> None:
             if fresh:
-                self._answer(number, read(), self.storage.latency_us(0))
+                self._answer(number, cached.read(), self.storage.latency_us(0))
             else:
-                refusal = Refusal.of(status.revision_too_large(rev, cache.revision()))
+                refusal = Refusal.of(status.revision_too_large(cached.rev, cached.cache.revision()))
                 self._answer(number, refusal.reply(), 0)
 
-        self.caches.when_fresh(cache, rev, when)
-        return True
+        self.caches.when_fresh(cached.cache, cached.rev, when)
 
-    def _get(self, call: Call, cache: WatchCache) -> tuple[Callable[[], Reply] | None, int]:
+    def _get(self, call: Call, cache: WatchCache) -> CachedRead | None:
         text = call.options.get("resourceVersion", "")
         if not text:
-            return None, 0
+            return None
         rev = verbs_list.parse_list_revision(text, cache.direct)
         if cache.direct:
             if rev > self.storage.store.revision:
                 raise Refusal.of(status.revision_too_large(rev, self.storage.store.revision, 0))
-            return None, 0
+            return None
 
         def read() -> Reply:
             item = cache.get(call.key)
             return call.not_found().reply() if item is None else Reply(200, item=item)
 
-        return read, rev
+        return CachedRead(cache, rev, read)
 
-    def _list(self, call: Call, cache: WatchCache) -> tuple[Callable[[], Reply] | None, int]:
+    def _list(self, call: Call, cache: WatchCache) -> CachedRead | None:
         selection = select(self.scheme, call)
         plan = verbs_list.plan_list(call.options, cache.direct)
         if not plan.cached:
-            return None, 0
+            return None
         prefix = self.scheme.prefix(call.resource, call.request.namespace)
 
         def read() -> Reply:
@@ -436,7 +483,7 @@ class ApiServer:
                 page = cache.page(prefix)
             return verbs_list.page_reply(page, plan, selection.matches, prefix)
 
-        return read, plan.rev
+        return CachedRead(cache, plan.rev, read)
 
     def _delete_collection(self, call: Call) -> Steps:
         matches = select(self.scheme, call).matches
@@ -474,52 +521,6 @@ class ApiServer:
         if newer:
             return Reply(200, watch=event_forms.NewerWatch(opened, call.resource.api_version))
         return Reply(200, watch=opened)
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What a list or watch wants.  key: of the one object it can match; node: of the one node (pods)."""
-
-    matches: Callable[[Obj], bool] | None = None
-    key: str = ""
-    node: str = ""
-
-
-EVERYTHING = Selection()
-
-
-def select(scheme: Scheme, call: Call) -> Selection:
-    """Label and field selector of a request as one predicate."""
-    options, request = call.options, call.request
-    label_text, field_text = options.get("labelSelector", ""), options.get("fieldSelector", "")
-    if request.name:  # a watch of one object by its path
-        field_text = f"metadata.name={request.name}"
-    if options:
-        verbs_list.parse_limit(options)
-    if not label_text and not field_text:
-        verbs_list.check_match(options, scheme.names.group("meta"), watching=request.verb == "watch")
-        return EVERYTHING
-    try:
-        labels = selectors.parse_labels(label_text)
-        verbs_list.check_match(options, scheme.names.group("meta"), watching=request.verb == "watch")
-        fields = selectors.parse_fields(call.resource, field_text)
-    except selectors.SelectorError as error:
-        raise bad_request(str(error)) from None
-    name = fields.exact("metadata.name") or ""
-    namespace = request.namespace or fields.exact("metadata.namespace") or ""
-    key = (
-        scheme.key(call.resource, namespace, name)
-        if name and (namespace or not call.resource.namespaced)
-        else ""
-    )
-    node = (fields.exact("spec.nodeName") or "") if call.resource.plural == "pods" else ""
-    if labels.empty:
-        return Selection(fields.matches, key, node)
-    if fields.empty:
-        return Selection(lambda obj: labels.matches(obj["metadata"].get("labels")), key, node)
-    return Selection(
-        lambda obj: labels.matches(obj["metadata"].get("labels")) and fields.matches(obj), key, node
-    )
 
 
 def _bad_dry_run(scheme: Scheme, request: Request) -> Refusal:

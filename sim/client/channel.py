@@ -12,7 +12,8 @@ Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apim
          (ReadIdleTimeout 30 s, PingTimeout 15 s: a dead connection is found after 45 s).
 Differs  a request or reply that meets a cut link is lost (TCP would send it again after a heal);
          a watch holds still when either direction is cut, for it shares its connection with pings;
-         the 45 s count from the cut (upstream: from the last frame, so up to 30 s sooner).
+         the 45 s count from the cut (upstream: from the last frame, so up to 30 s sooner);
+         a server that dies while the storage commits resets the connection when the reply would have come.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from sim.kernel import Context
+from sim.kernel import Context, State
 from sim.machinery.api import Endpoint, Json, Reply, Request, Watch, WatchEvent
 from sim.machinery.store import Item
 
@@ -46,6 +47,12 @@ CONNECTION_LOST: Mapping[str, Json] = {
     "reason": "InternalError",
     "code": 500,
 }
+
+
+class Prompt(Protocol):
+    """An API server that may serve a request at the instant it comes (`ApiServer.serve`)."""
+
+    stopped_us: int
 
 
 class HotLane(Protocol):
@@ -125,13 +132,17 @@ class Channel:
 class _Call:
     """One request on its way there and back."""
 
-    __slots__ = ("channel", "on_reply", "request", "sent_us")
+    __slots__ = ("channel", "commits_us", "on_reply", "request", "sent_us", "server")
 
     def __init__(self, channel: Channel, request: Request, on_reply: Callable[[Reply], None]) -> None:
         self.channel = channel
         self.request = request
         self.on_reply = on_reply
         self.sent_us = channel.ctx.kernel.now_us
+        self.server: Prompt | None = (
+            None  # has served it at the first and replies at the second of these times
+        )
+        self.commits_us = (0, 0)
 
     def arrive(self, _: Any) -> None:
         channel = self.channel
@@ -142,7 +153,22 @@ class _Call:
         if server is None:
             self.respond(Reply(0, lost=REFUSED))
         else:
-            server.handle(self.request, self.respond)
+            serve: Callable[[Request], tuple[Reply, int] | None] | None = getattr(server, "serve", None)
+            served = None if serve is None else serve(self.request)
+            if served is None:
+                server.handle(self.request, self.respond)
+            else:
+                self.served(cast(Prompt, server), served)
+
+    def served(self, server: Prompt, served: tuple[Reply, int]) -> None:
+        """The reply is known; it is sent after the storage's latency."""
+        channel = self.channel
+        kernel = channel.ctx.kernel
+        now_us = kernel.now_us
+        reply, latency_us = served
+        self.server = server
+        self.commits_us = now_us, now_us + latency_us
+        kernel.call_at(now_us + latency_us + channel.back.delay_us(), self.deliver, reply)
 
     def respond(self, reply: Reply) -> None:
         channel = self.channel
@@ -154,8 +180,14 @@ class _Call:
 
     def deliver(self, reply: Reply) -> None:
         channel = self.channel
+        if self.server is not None and self.commits_us[0] <= self.server.stopped_us < self.commits_us[1]:
+            reply = Reply(0, lost=RESET)
         if channel.back.up:
-            channel.ctx.run(self.on_reply, reply)
+            ctx = channel.ctx
+            if ctx.state is State.RUNNING:
+                self.on_reply(reply)
+            else:
+                ctx.run(self.on_reply, reply)
             return
         if reply.watch is not None:
             reply.watch.stop()

@@ -233,7 +233,16 @@ class Client:
 class _Attempt:
     """One request until its final reply."""
 
-    __slots__ = ("_answered", "_client", "_on_reply", "_refusals", "_request", "_timeout_us", "_tries")
+    __slots__ = (
+        "_answered",
+        "_client",
+        "_on_reply",
+        "_refusals",
+        "_request",
+        "_timeout_us",
+        "_transport",
+        "_tries",
+    )
 
     def __init__(self, client: Client, request: Request, on_reply: OnReply, timeout_us: int) -> None:
         self._client = client
@@ -242,6 +251,7 @@ class _Attempt:
         self._timeout_us = timeout_us
         self._tries = 0
         self._refusals = 0
+        self._transport = client.transport
         self._answered = -1  # the try that was answered last, or given up
 
     def throttle(self, _: Any = None) -> None:
@@ -254,23 +264,28 @@ class _Attempt:
 
     def _send(self, _: Any) -> None:
         client, this = self._client, self._tries
-        transport = client.transport
+        transport = self._transport = client.transport
+        if not self._timeout_us or self._request.verb == "watch":
+            transport.send(self._request, self._judge)  # no other answer can come to this try
+            return
 
         def answered(reply: Reply) -> None:
             if self._answered < this:
                 self._answered = this
-                self._judge(reply, transport)
+                self._judge(reply)
             elif reply.watch is not None:
                 reply.watch.stop()  # nobody waits for it any more
 
         transport.send(self._request, answered)
-        if self._timeout_us and self._request.verb != "watch":
-            client.ctx.call_later_us(self._timeout_us, answered, Reply(0, lost=TIMEOUT))
+        client.ctx.call_later_us(self._timeout_us, answered, Reply(0, lost=TIMEOUT))
 
-    def _judge(self, reply: Reply, transport: Transport) -> None:
+    def _judge(self, reply: Reply) -> None:
+        if reply.ok:
+            self._on_reply(reply)
+            return
         client = self._client
         if reply.lost in (REFUSED, RESET):
-            client.leave(transport)
+            client.leave(self._transport)
             self._refusals += 1
             if reply.lost == REFUSED and self._refusals < client.transport_count:
                 self._tries += 1

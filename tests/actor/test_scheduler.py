@@ -267,7 +267,7 @@ async def test_a_refused_bind_is_told_and_the_pod_tried_again():
             else:
                 handle(request, respond)
 
-        rig.server.handle = refuse_once
+        rig.server.handle, rig.server.serve = refuse_once, lambda request: None
         await rig.node("n1", cpu="1")
         await rig.pod("web")
         await rig.run_s(0.5)

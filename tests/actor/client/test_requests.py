@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from actors.apiserver import ApiServerOptions
-from sim.client import Client
+from sim.client import Channel, Client
 from sim.kernel import Context
 from sim.machinery.api import Reply
 from sim.units import SECOND
-from tests.actor.apiserver.cluster import lease
+from tests.actor.apiserver.cluster import ADMIN, SCHEME, lease
 from tests.actor.client.rig import Rig, rig
 
 FULL = ApiServerOptions(max_mutating_requests_inflight=0)
@@ -53,6 +53,29 @@ async def test_a_request_refused_for_load_succeeds_when_there_is_room_again() ->
         job = Job(r, lambda client: client.get("leases", "default", "a"))
         await r.run(30)
         assert job.done is not None and job.done[1].code == 404 and 6 <= job.done[0] <= 6.1
+
+
+@pytest.mark.parametrize(("after_us", "lost"), [(100, "ConnectionReset"), (2000, "")])
+async def test_a_server_that_dies_while_the_storage_commits_has_written_and_not_replied(
+    after_us: int, lost: str
+) -> None:
+    async with rig() as r:
+        servers = {server.name: server for server in r.plane.servers}  # as they are: no tap in between
+        replies: list[Reply] = []
+        written: list[int] = []
+        r.plane.storage.store.subscribe("", lambda change: written.append(change.at_us))
+
+        def main(ctx: Context) -> None:
+            client = Client(ctx, SCHEME, [Channel(ctx, ctx.name, servers, "apiserver-0")], ADMIN, qps=0)
+            client.call(client.request("create", "leases", "default", body=lease("a")), replies.append)
+
+        r.actor("job", main)
+        while not written:
+            await r.kernel.run_until(r.kernel.now_us + 10)
+        await r.kernel.run_until(written[0] + after_us)
+        r.crash()
+        await r.run(1)
+        assert len(written) == 1 and [reply.lost for reply in replies] == [lost]
 
 
 async def test_an_error_without_retry_after_is_final() -> None:
