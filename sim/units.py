@@ -120,9 +120,15 @@ def _second_text(unix_s: int) -> str:
     return (_EPOCH + timedelta(seconds=unix_s)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
+@lru_cache(maxsize=4096)
+def _time_text(unix_s: int) -> str:
+    """One text for all that happens in a second: objects keep very many of them."""
+    return _second_text(unix_s) + "Z"
+
+
 def format_time(unix_us: int) -> str:
     """metav1.Time: whole seconds, "2022-08-23T00:00:00Z"."""
-    return _second_text(unix_us // SECOND) + "Z"
+    return _time_text(unix_us // SECOND)
 
 
 def format_micro_time(unix_us: int) -> str:

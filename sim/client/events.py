@@ -24,6 +24,7 @@ from sim.units import format_time
 QUEUE_MAX = 1000  # event.go maxQueuedEvents
 TRIES_MAX = 12  # maxTriesPerEvent
 RETRY_US = 10_000_000  # defaultSleepDuration
+NOT_FOUND = 404
 DEFAULT_NAMESPACE = "default"  # metav1.NamespaceDefault: events of cluster-scoped objects
 
 
@@ -44,6 +45,11 @@ def reference(obj: Obj, field_path: str = "") -> Obj:
 class EventRecorder:
     """Records events of one component, on one host if it is a node's."""
 
+    __slots__ = (
+        "_busy", "_client", "_correlator", "_ctx", "_event", "_last_ns", "_patch", "_queue", "_random", "_source",
+        "_tries", "dropped",
+    )  # fmt: skip
+
     def __init__(self, ctx: Context, client: Client, component: str, host: str = "") -> None:
         self._ctx = ctx
         self._client = client
@@ -51,6 +57,10 @@ class EventRecorder:
         self._correlator = Correlator()
         self._queue: deque[tuple[Obj, int]] = deque()
         self._busy = False
+        # The event on its way to the API, the patch that counts it, and how often it was sent.
+        self._event: Obj = {}
+        self._patch: Obj | None = None
+        self._tries = 0
         self._random = ctx.stream(f"events/{component}")
         self._last_ns = 0
         self.dropped = 0
@@ -100,35 +110,20 @@ class EventRecorder:
 
     def _next(self) -> None:
         """Send the oldest event that the correlator lets through."""
-        self._busy = True
-        while self._queue:
-            event, cause = self._queue.popleft()
+        queue, kernel = self._queue, self._ctx.kernel
+        while queue:
+            event, cause = queue.popleft()
             result = self._correlator.correlate(event, self._ctx.wall_us())
             if result is not None:
-                self._ctx.kernel.cause = cause
-                _Delivery(self, result[0], result[1]).send()
+                kernel.cause = cause
+                self._busy, self._tries = True, 0
+                self._event, self._patch = result
+                self._send(None)
                 return
-        self._busy = False
+        self._busy, self._event, self._patch = False, {}, None
 
-    def _sent(self, event: Obj, stored: Obj | None) -> None:
-        if stored is not None:
-            self._correlator.update(event, stored)
-        self._next()
-
-
-class _Delivery:
-    """One event on its way to the API."""
-
-    __slots__ = ("_event", "_patch", "_recorder", "_tries")
-
-    def __init__(self, recorder: EventRecorder, event: Obj, patch: Obj | None) -> None:
-        self._recorder = recorder
-        self._event = event
-        self._patch = patch
-        self._tries = 0
-
-    def send(self, _: Any = None) -> None:
-        client, meta = self._recorder._client, self._event["metadata"]
+    def _send(self, _: Any) -> None:
+        client, meta = self._client, self._event["metadata"]
         self._tries += 1
         if self._patch is not None:
             request = client.request(
@@ -144,15 +139,16 @@ class _Delivery:
         client.call(request, self._answered)
 
     def _answered(self, reply: Reply) -> None:
-        recorder = self._recorder
         if reply.lost:
             if self._tries < TRIES_MAX:
-                recorder._ctx.call_later_us(RETRY_US, self.send)
+                self._ctx.call_later_us(RETRY_US, self._send)
             else:
-                recorder._sent(self._event, None)
-        elif self._patch is not None and reply.reason == "NotFound":  # it has expired: begin a new one
+                self._next()
+        elif self._patch is not None and reply.code == NOT_FOUND:  # it has expired: begin a new one
             self._patch = None
             self._tries -= 1
-            self.send()
+            self._send(None)
         else:
-            recorder._sent(self._event, reply.obj if reply.ok else None)
+            if reply.ok:
+                self._correlator.update(self._event, reply.obj)
+            self._next()
