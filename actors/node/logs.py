@@ -31,7 +31,7 @@ def container_log(
     known = [c["name"] for c in [*spec.get("initContainers", ()), *spec["containers"]]]
     if container not in known:
         return 404, f'container "{container}" not found in pod "{name}"'
-    instances = runtime.containers.get(container, ()) if runtime is not None else ()
+    instances = runtime.instances(container) if runtime is not None else []
     if previous:
         ended = [c for c in instances if c.exited(now_us)]
         if not ended:

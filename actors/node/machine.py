@@ -100,7 +100,10 @@ class Container:
 
 
 class PodRuntime:
-    """A pod's sandbox and containers.  `attempt` counts sandboxes; `ready` is the newest one's state."""
+    """A pod's sandbox and containers.  `attempt` counts sandboxes; `ready` is the newest one's state.
+
+    `containers`: the instances that are kept, by name in the order of their first starts, then by age.
+    """
 
     __slots__ = ("attempt", "containers", "host", "ip", "name", "namespace", "ready", "uid")
 
@@ -112,20 +115,35 @@ class PodRuntime:
         self.ready = False
         self.ip = ""
         self.host = 0  # number within the node's range; 0: none of its own
-        self.containers: dict[str, tuple[Container, ...]] = {}
+        self.containers: tuple[Container, ...] = ()
+
+    def instances(self, name: str) -> list[Container]:
+        return [container for container in self.containers if container.name == name]
 
     def newest(self, name: str) -> Container | None:
-        instances = self.containers.get(name)
-        return instances[-1] if instances else None
+        for container in reversed(self.containers):
+            if container.name == name:
+                return container
+        return None
+
+    def add(self, container: Container) -> None:
+        """A new instance; of the older ones of its name the newest is kept."""
+        older, kept = self.instances(container.name), list(self.containers)
+        if not older:
+            self.containers = (*kept, container)
+            return
+        kept.insert(kept.index(older[-1]) + 1, container)
+        self.containers = tuple([held for held in kept if held not in older[:-1]])
 
     def running(self, now_us: int) -> list[Container]:
-        return [c[-1] for c in self.containers.values() if c and c[-1].running(now_us)]
+        newest = {container.name: container for container in self.containers}
+        return [container for container in newest.values() if container.running(now_us)]
 
     def next_exit_us(self, now_us: int) -> int | None:
         """The earliest end still to come of its containers."""
         soonest: int | None = None
-        for instances in self.containers.values():
-            exit_us = instances[-1].exit_us
+        for container in self.containers:
+            exit_us = container.exit_us
             if exit_us is not None and exit_us > now_us and (soonest is None or exit_us < soonest):
                 soonest = exit_us
         return soonest
@@ -189,8 +207,8 @@ class Machine:
         self, pod: PodRuntime, name: str, image: str, behaviour: ContainerBehaviour, now_us: int
     ) -> Container:
         """A new instance, running from now on (or failed at once, if its behaviour says so)."""
-        old = pod.containers.get(name, ())
-        attempt = old[-1].attempt + 1 if old else 0
+        old = pod.newest(name)
+        attempt = old.attempt + 1 if old is not None else 0
         digest = hashlib.sha256(f"{pod.uid}/{pod.attempt}/{name}/{attempt}".encode()).hexdigest()
         ident = f"{RUNTIME}://{digest}"
         container = Container(ident, name, attempt, image, behaviour)
@@ -199,7 +217,7 @@ class Machine:
             container.end(now_us, 128, "StartError", behaviour.start_error)
         elif behaviour.exit_after_us is not None:
             container.end(now_us + behaviour.exit_after_us, behaviour.exit_code)
-        pod.containers[name] = (*old[-1:], container)
+        pod.add(container)
         return container
 
     def stop(self, container: Container, grace_us: int, now_us: int, after_us: int = 0) -> int:

@@ -44,9 +44,9 @@ class View:
     wall_us: int
     host_ip: str
     runtime: PodRuntime | None = None
-    reasons: Mapping[str, Reason] = field(default_factory=dict)
-    unready: Mapping[str, None] = field(default_factory=dict)
-    unstarted: Mapping[str, None] = field(default_factory=dict)
+    reasons: Mapping[str, Reason] = field(default_factory=lambda: NOTHING)
+    unready: Mapping[str, None] = field(default_factory=lambda: NOTHING)
+    unstarted: Mapping[str, None] = field(default_factory=lambda: NOTHING)
     override: tuple[str, str, str] | None = None
     finished: bool = False  # the worker says that nothing runs or will run
 
@@ -127,25 +127,20 @@ def memory_request(pod: Obj) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _time(unix_s: int) -> str:
-    return format_time(unix_s * SECOND)
-
-
-@lru_cache(maxsize=1024)
 def _running(unix_s: int) -> Obj:
-    return {"running": {"startedAt": _time(unix_s)}}
+    return {"running": {"startedAt": format_time(unix_s * SECOND)}}
 
 
 def _state(container: Container, view: View) -> Obj:
-    started_s = (container.started_us + view.wall_us) // SECOND
+    started_us = container.started_us + view.wall_us
     if not container.exited(view.now_us):
-        return _running(started_s)
+        return _running(started_us // SECOND)
     assert container.exit_us is not None
     terminated = {
         "exitCode": container.exit_code,
         "reason": container.reason,
-        "startedAt": _time(started_s),
-        "finishedAt": _time((container.exit_us + view.wall_us) // SECOND),
+        "startedAt": format_time(started_us),
+        "finishedAt": format_time(container.exit_us + view.wall_us),
         "containerID": container.ident,
     }
     if container.message:
@@ -159,39 +154,43 @@ def image_id(image: str) -> str:
     return f"{image.partition('@')[0].rpartition(':')[0] or image}@sha256:{hashlib.sha256(image.encode()).hexdigest()}"
 
 
-def _lost_state(old: Obj | None, container: Container | None) -> Obj | None:
-    """What a container that was running and that the runtime has forgotten leaves behind."""
-    if container is not None or old is None or "running" not in (old.get("state") or {}):
-        return None
-    return {"terminated": {"reason": "ContainerStatusUnknown", "message": LOST_MESSAGE, "exitCode": 137,
-                           "startedAt": None, "finishedAt": None}}  # fmt: skip
+# What a container that was running and that the runtime has forgotten leaves behind.
+LOST_STATE: Obj = {"terminated": {"reason": "ContainerStatusUnknown", "message": LOST_MESSAGE, "exitCode": 137,
+                                  "startedAt": None, "finishedAt": None}}  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _unstarted(name: str, image: str, reason: str, init: bool) -> Obj:
+    """A container that never ran, the same object for all pods of a template."""
+    status = {"name": name, "ready": False, "restartCount": 0, "image": image, "imageID": "",
+              "state": _waiting(reason, ""), "lastState": NOTHING}  # fmt: skip
+    return status if init else {**status, "started": False}
 
 
 def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, old: Obj | None) -> Obj:
     """One entry of containerStatuses or initContainerStatuses."""
     name, runtime = spec["name"], view.runtime
-    instances = runtime.containers.get(name, ()) if runtime is not None else ()
+    instances = runtime.instances(name) if runtime is not None else ()
     newest = instances[-1] if instances else None
-    status: Obj = {"name": name, "ready": False, "restartCount": 0, "image": spec["image"], "imageID": ""}
+    reason = view.reasons.get(name)
     if newest is None:
         default = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
-        status["state"], status["lastState"] = _waiting(default, ""), NOTHING
-        lost = _lost_state(old, newest)
-        if lost is not None and old is not None:
-            status["lastState"] = lost
-            deleting = bool(pod["metadata"].get("deletionTimestamp"))
-            status["restartCount"] = old.get("restartCount", 0) + (0 if deleting else 1)
-        elif old is not None:
-            status["lastState"] = old.get("lastState") or NOTHING
-            status["restartCount"] = old.get("restartCount", 0)
+        status = _unstarted(name, spec["image"], default, init)
+        history = NOTHING if old is None else _history(pod, old)
+        if not history and reason is None and not view.finished:
+            return status
+        status = {**status, **history}
     else:
-        status["state"] = _state(newest, view)
-        status["lastState"] = _state(instances[-2], view) if len(instances) > 1 else NOTHING
-        status["restartCount"] = newest.attempt
-        status["containerID"] = newest.ident
-        status["imageID"] = image_id(newest.image)
-        status["image"] = newest.image
-    reason = view.reasons.get(name)
+        status = {
+            "name": name,
+            "ready": False,
+            "restartCount": newest.attempt,
+            "image": newest.image,
+            "imageID": image_id(newest.image),
+            "state": _state(newest, view),
+            "lastState": _state(instances[-2], view) if len(instances) > 1 else NOTHING,
+            "containerID": newest.ident,
+        }
     if reason is not None and not (newest is not None and newest.running(view.now_us)):
         if newest is None or should_restart(_policy(pod, init), newest.exit_code):
             if newest is not None:
@@ -199,13 +198,22 @@ def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, old: Obj | 
             status["state"] = _waiting(*reason)
     if view.finished and "terminated" not in status["state"]:
         status["state"] = _unknown_end(status)
-    running = "running" in status["state"]
     if init:
-        status["ready"] = status["state"].get("terminated", {}).get("exitCode") == 0
+        status["ready"] = status["state"].get("terminated", NOTHING).get("exitCode") == 0
     else:
-        status["started"] = running and name not in view.unstarted
-        status["ready"] = status["started"] and name not in view.unready
+        started = "running" in status["state"] and name not in view.unstarted
+        status["started"] = started
+        status["ready"] = started and name not in view.unready
     return status
+
+
+def _history(pod: Obj, old: Obj) -> Obj:
+    """What is left of the instances that a container without any had; {} if it had none."""
+    restarts, last = old.get("restartCount", 0), old.get("lastState")
+    if "running" in (old.get("state") or NOTHING):
+        last = LOST_STATE
+        restarts += 0 if pod["metadata"].get("deletionTimestamp") else 1
+    return {"lastState": last or NOTHING, "restartCount": restarts} if last or restarts else NOTHING
 
 
 def _unknown_end(status: Obj) -> Obj:
@@ -232,21 +240,18 @@ def _by_name(statuses: Iterable[Obj]) -> dict[str, Obj]:
 
 def phase_of(pod: Obj, init: Sequence[Obj], app: Sequence[Obj]) -> str:
     policy = restart_policy(pod)
-    init_ended = {s["name"]: s for s in init}
-    for spec in pod["spec"].get("initContainers", ()):
-        status = init_ended.get(spec["name"])
+    inits = pod["spec"].get("initContainers")
+    statuses = _by_name(init) if inits else NOTHING
+    for spec in inits or ():
+        status = statuses.get(spec["name"])
         ended = None if status is None else _ended_code(status)
         if ended is not None and ended != 0 and policy == "Never":
             return "Failed"
         if ended != 0 and not _any_ran(app):
             return "Pending"
-    statuses = _by_name(app)
-    running = waiting = stopped = succeeded = 0
-    for spec in pod["spec"]["containers"]:
-        status = statuses.get(spec["name"])
-        if status is None:
-            waiting += 1
-            continue
+    waiting = len(pod["spec"]["containers"]) - len(app)  # without a status
+    running = stopped = succeeded = 0
+    for status in app:
         state = status["state"]
         if "running" in state:
             running += 1
@@ -283,32 +288,40 @@ def _any_ran(app: Sequence[Obj]) -> bool:
 # --- conditions -------------------------------------------------------------------------------------------
 
 
-def _verdicts(
-    pod: Obj, phase: str, init: Sequence[Obj], app: Sequence[Obj]
-) -> list[tuple[str, str, str, str]]:
-    unready = [s["name"] for s in app if not s["ready"]]
-    uninitialized = [s["name"] for s in init if not s["ready"]]
+Verdict = tuple[str, str, str, str]  # type, status, reason, message
+
+
+def _verdicts(pod: Obj, phase: str, init: Sequence[Obj], app: Sequence[Obj]) -> Sequence[Verdict]:
+    unready = tuple([s["name"] for s in app if not s["ready"]])
+    incomplete: tuple[str, ...] = ()
+    if init and not _any_ran(app):
+        incomplete = tuple([s["name"] for s in init if not s["ready"]])
+    verdicts = _own_verdicts(phase, unready, incomplete)
+    if verdicts[1][1] == "True" and pod["spec"].get("readinessGates"):
+        initialized, _, *others = verdicts
+        return [initialized, ("Ready", *_gates(pod)), *others]
+    return verdicts
+
+
+@lru_cache(maxsize=1024)
+def _own_verdicts(phase: str, unready: tuple[str, ...], incomplete: tuple[str, ...]) -> Sequence[Verdict]:
+    """Without readiness gates: the same tuples for all pods of a template."""
+    ready, initialized = ("True", "", ""), ("True", "", "")
     if phase == "Succeeded":
-        ready = ("False", "PodCompleted", "")
-        initialized = ("True", "PodCompleted", "")
-    else:
-        if phase == "Failed":
-            ready = ("False", "PodFailed", "")
-        elif unready:
-            ready = ("False", "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]")
-        else:
-            ready = ("True", "", "")
-        if uninitialized and not _any_ran(app):
-            text = f"containers with incomplete status: [{' '.join(uninitialized)}]"
-            initialized = ("False", "ContainersNotInitialized", text)
-        else:
-            initialized = ("True", "", "")
-    return [
+        ready, initialized = ("False", "PodCompleted", ""), ("True", "PodCompleted", "")
+    elif phase == "Failed":
+        ready = ("False", "PodFailed", "")
+    elif unready:
+        ready = ("False", "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]")
+    if incomplete and phase != "Succeeded":
+        text = f"containers with incomplete status: [{' '.join(incomplete)}]"
+        initialized = ("False", "ContainersNotInitialized", text)
+    return (
         ("Initialized", *initialized),
-        ("Ready", *(ready if ready[0] != "True" else _gates(pod))),
+        ("Ready", *ready),
         ("ContainersReady", *ready),
         ("PodScheduled", "True", "", ""),
-    ]
+    )
 
 
 def _gates(pod: Obj) -> tuple[str, str, str]:
@@ -324,13 +337,16 @@ def _gates(pod: Obj) -> tuple[str, str, str]:
     return "True", "", ""
 
 
-OWN_CONDITIONS = ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+OWN_CONDITIONS = frozenset({"Initialized", "Ready", "ContainersReady", "PodScheduled"})
 
 
-def conditions_of(verdicts: Sequence[tuple[str, str, str, str]], old: Sequence[Obj], now: str) -> list[Obj]:
+def conditions_of(verdicts: Sequence[Verdict], old: Sequence[Obj], now: str) -> list[Obj]:
     """Foreign conditions first, then ours; the transition time moves only with the status."""
-    conditions = [c for c in old if c["type"] not in OWN_CONDITIONS]
-    held = {c["type"]: c for c in old}
+    held, conditions = {}, []
+    for condition in old:
+        held[condition["type"]] = condition
+        if condition["type"] not in OWN_CONDITIONS:
+            conditions.append(condition)
     for type_, status, reason, message in verdicts:
         before = held.get(type_)
         if before is None or before["status"] != status:
@@ -354,17 +370,16 @@ def past_deadline(pod: Obj, start_us: int | None, wall_now_us: int) -> bool:
 def generate(pod: Obj, old: Obj, view: View) -> Obj:
     """The status that this pod should have now.  `old`: the status held so far (the API's at first)."""
     spec = pod["spec"]
-    old_app = _by_name(old.get("containerStatuses") or ())
-    old_init = _by_name(old.get("initContainerStatuses") or ())
-    app = [container_status(pod, c, view, init=False, old=old_app.get(c["name"])) for c in spec["containers"]]
-    init = [
-        container_status(pod, c, view, init=True, old=old_init.get(c["name"]))
-        for c in spec.get("initContainers") or ()
-    ]
+    held = _by_name(old.get("containerStatuses") or ())
+    app = [container_status(pod, c, view, init=False, old=held.get(c["name"])) for c in spec["containers"]]
+    init: list[Obj] = []
+    if spec.get("initContainers"):
+        held = _by_name(old.get("initContainerStatuses") or ())
+        init = [container_status(pod, c, view, init=True, old=held.get(c["name"])) for c in spec["initContainers"]]
     if len(app) > 1:
         app.sort(key=lambda s: str(s["name"]))
     phase, reason, message = _phase(pod, old, view, init, app)
-    now = _time((view.now_us + view.wall_us) // SECOND)
+    now = format_time(view.now_us + view.wall_us)
     conditions = conditions_of(_verdicts(pod, phase, init, app), old.get("conditions") or (), now)
     status: Obj = {
         "phase": phase,

@@ -67,13 +67,14 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
     patch: Obj = {}
     for key, value in wanted.items():
         old = held.get(key)
-        if old is value or old == value:
+        if old is value:
             continue
-        if key != "conditions":
+        if key == "conditions":
+            if changed := _conditions_patch(old or [], value):
+                patch[key] = changed
+                patch |= condition_order(old or [], value)
+        elif old != value:
             patch[key] = value
-        elif changed := _conditions_patch(old or [], value):
-            patch[key] = changed
-            patch |= condition_order(old or [], value)
     for key in ("reason", "message", "initContainerStatuses"):
         if key in held and key not in wanted:
             patch[key] = None
@@ -88,35 +89,39 @@ def condition_order(old: list[Obj], new: list[Obj]) -> Obj:
     return {"$setElementOrder/conditions": [{"type": type_} for type_ in types]}
 
 
-def _same_condition(a: Obj, b: Obj) -> bool:
-    """Equal in what we set: servers may add null fields."""
-    return all(a.get(key) == b.get(key) for key in ("status", "reason", "message", "lastTransitionTime"))
-
-
 def _conditions_patch(old: list[Obj], new: list[Obj]) -> list[Obj]:
     before = {c["type"]: c for c in old}
     changed = []
     for condition in new:
         held = before.get(condition["type"])
-        if held is condition or (held is not None and _same_condition(held, condition)):
-            continue
-        gone: Obj = {
-            key: None for key in ("reason", "message") if held and key in held and key not in condition
-        }
-        changed.append({**condition, **gone} if gone else condition)
+        if held is None:
+            changed.append(condition)
+        elif held is not condition and not _same_condition(held, condition):
+            gone: Obj = {key: None for key in ("reason", "message") if key in held and key not in condition}
+            changed.append({**condition, **gone} if gone else condition)
     return changed
+
+
+def _same_condition(a: Obj, b: Obj) -> bool:
+    """Equal in what we set: servers may add null fields."""
+    return bool(
+        a["status"] == b["status"]
+        and a.get("lastTransitionTime") == b.get("lastTransitionTime")
+        and a.get("reason") == b.get("reason")
+        and a.get("message") == b.get("message")
+    )
 
 
 class StatusManager:
     """The one consumer of a node's pod statuses."""
 
-    __slots__ = ("_api", "_busy", "_ctx", "_queue", "_retrying", "entries", "on_deleted")
+    __slots__ = ("_api", "_ctx", "_queue", "_retrying", "_sent", "entries", "on_deleted")
 
     def __init__(self, ctx: Context, api: Api, on_deleted: Callable[[str], None]) -> None:
         self._ctx = ctx
         self._api = api
         self._queue: dict[str, Entry] = {}
-        self._busy = False
+        self._sent: Entry | None = None  # whose request is under way
         self._retrying = False
         self.entries: dict[str, Entry] = {}
         self.on_deleted = on_deleted
@@ -150,12 +155,11 @@ class StatusManager:
         entry = self.entries.get(uid)
         if entry is None or not entry.status or entry.dirty or entry.failed:
             return False
-        if held != entry.status:
-            if status_patch(held, outgoing(entry.status, held, entry.running)):
-                self._fail(entry)
-                return False
-            if held.get("phase") != entry.status["phase"]:
-                return False  # a terminal phase that is still withheld
+        if status_patch(held, outgoing(entry.status, held, entry.running)):
+            self._fail(entry)
+            return False
+        if held.get("phase") != entry.status["phase"]:
+            return False  # a terminal phase that is still withheld
         entry.status = held
         return True
 
@@ -166,7 +170,7 @@ class StatusManager:
             return
         entry.dirty = True
         self._queue[uid] = entry
-        if not self._busy:
+        if self._sent is None:
             self._next()
 
     def _next(self) -> None:
@@ -174,15 +178,14 @@ class StatusManager:
             uid = next(iter(self._queue))
             entry = self._queue.pop(uid)
             if entry.dirty and entry.status:
-                self._busy = True
-                self._send_get(entry)
+                self._sent = entry
+                self._api.get_pod(entry.namespace, entry.name, self._read)
                 return
-        self._busy = False
+        self._sent = None
 
-    def _send_get(self, entry: Entry) -> None:
-        self._api.get_pod(entry.namespace, entry.name, lambda reply: self._read(entry, reply))
-
-    def _read(self, entry: Entry, reply: Reply) -> None:
+    def _read(self, reply: Reply) -> None:
+        entry = self._sent
+        assert entry is not None
         if reply.code == NOT_FOUND:  # deleted meanwhile: the source will say so
             self._next()
             return
@@ -198,13 +201,13 @@ class StatusManager:
         patch = status_patch(held, outgoing(entry.status, held, entry.running))
         if patch:
             body = {"metadata": {"uid": entry.target}, "status": patch}
-            self._api.patch_pod_status(
-                entry.namespace, entry.name, body, lambda answer: self._written(entry, answer)
-            )
+            self._api.patch_pod_status(entry.namespace, entry.name, body, self._written)
         else:
             self._settle(entry, pod)
 
-    def _written(self, entry: Entry, reply: Reply) -> None:
+    def _written(self, reply: Reply) -> None:
+        entry = self._sent
+        assert entry is not None
         if reply.code == NOT_FOUND:
             self._next()
         elif not reply.ok:
@@ -216,13 +219,13 @@ class StatusManager:
         """The API has our status: delete the pod if it is to go and nothing of it is left."""
         entry.failed = False
         if pod["metadata"].get("deletionTimestamp") and entry.reclaimed and entry.target == entry.uid:
-            self._api.delete_pod(
-                entry.namespace, entry.name, entry.uid, lambda reply: self._deleted(entry, reply)
-            )
+            self._api.delete_pod(entry.namespace, entry.name, entry.uid, self._deleted)
         else:
             self._next()
 
-    def _deleted(self, entry: Entry, reply: Reply) -> None:
+    def _deleted(self, reply: Reply) -> None:
+        entry = self._sent
+        assert entry is not None
         if reply.ok or reply.code == NOT_FOUND or reply.reason == "Conflict":
             self.on_deleted(entry.uid)
             self._next()
