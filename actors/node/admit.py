@@ -14,16 +14,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.node.pod_status import pod_qos
+from sim.machinery.identity import IdentityMemo
 from sim.units import quantity_milli, quantity_value
 
 Obj = dict[str, Any]
 CRITICAL_PRIORITY = 2_000_000_000  # scheduling.SystemCriticalPriority
 FIRST = ("cpu", "memory", "ephemeral-storage")
+# Pods of a template share their containers.
+_REQUESTS: IdentityMemo[Requests] = IdentityMemo()
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What a pod holds: cpu in milli, the rest whole.  `ports`: (protocol, host ip, port)."""
+    """What a pod holds: cpu in milli, the rest whole, in the order of checking.  `ports`: (protocol, host ip, port)."""
 
     amounts: tuple[tuple[str, int], ...]
     ports: tuple[tuple[str, str, int], ...] = ()
@@ -36,6 +39,12 @@ def amount(resource: str, text: object) -> int:
 def requests_of(pod: Obj) -> Requests:
     """The larger of the sum of the app containers and any init container, plus overhead."""
     spec = pod["spec"]
+    parts = (spec["containers"], spec.get("initContainers"), spec.get("overhead"))
+    known = _REQUESTS.get(*parts)
+    return _REQUESTS.put(_requests_of(spec), *parts) if known is None else known
+
+
+def _requests_of(spec: Obj) -> Requests:
     total: dict[str, int] = {}
     ports: list[tuple[str, str, int]] = []
     for container in spec["containers"]:
@@ -49,7 +58,9 @@ def requests_of(pod: Obj) -> Requests:
             total[resource] = max(total.get(resource, 0), amount(resource, text))
     for resource, text in (spec.get("overhead") or {}).items():
         total[resource] = total.get(resource, 0) + amount(resource, text)
-    return Requests(tuple(sorted(total.items())), tuple(ports))
+    amounts = [(resource, total[resource]) for resource in FIRST if resource in total]
+    amounts += sorted((resource, value) for resource, value in total.items() if resource not in FIRST)
+    return Requests(tuple(amounts), tuple(ports))
 
 
 class Used:
@@ -108,10 +119,10 @@ def refuse(pod: Obj, requests: Requests, used: Used, node: Obj, static: bool) ->
         return "NodeAffinity", "Predicate NodeAffinity failed"
     if pod["spec"].get("nodeName") not in (None, "", name):
         return "NodeName", "Predicate NodeName failed"
-    if any(_ports_clash(port, other) for port in requests.ports for other in used.ports):
+    if requests.ports and any(_ports_clash(port, other) for port in requests.ports for other in used.ports):
         return "NodePorts", "Predicate NodePorts failed"
     taints = (node.get("spec") or {}).get("taints") or ()
-    if not static and not tolerates(pod["spec"].get("tolerations") or (), taints, "NoExecute"):
+    if taints and not static and not tolerates(pod["spec"].get("tolerations") or (), taints, "NoExecute"):
         return "TaintToleration", "Predicate TaintToleration failed"
     return None
 
@@ -122,9 +133,7 @@ def _shortage(
     limit = amount("pods", allocatable.get("pods", 0))
     if used.pods + 1 > limit:
         return "pods", 1, used.pods, limit
-    wanted = dict(requests.amounts)
-    for resource in (*FIRST, *(r for r in wanted if r not in FIRST)):
-        asked = wanted.get(resource, 0)
+    for resource, asked in requests.amounts:
         if not asked or (resource not in FIRST and resource not in allocatable):
             continue  # an extended resource that the node lacks is ignored
         capacity = amount(resource, allocatable.get(resource, 0))
@@ -159,6 +168,8 @@ def _tolerates(toleration: Obj, taint: Obj) -> bool:
 
 def matches_node(spec: Obj, node: Obj) -> bool:
     """nodeSelector and required node affinity."""
+    if not spec.get("nodeSelector") and not spec.get("affinity"):
+        return True
     labels = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from sys import intern
 from typing import Any, Protocol
 
 from actors.node.admit import Requests, Used, refuse, refuse_under_pressure, requests_of
@@ -124,6 +125,7 @@ class NodeAgent:
         self.sources_ready = False
         self._pods_started = False
         self._stalled: dict[str, Worker] = {}
+        self._told: tuple[Obj, str, Obj] = ({}, "", {})  # what the last event of a pod was about
         self.runtime = RuntimeHealth(self)
         self.shutdown = Shutdown(self)
         self.node_loop = NodeLoop(self)
@@ -441,19 +443,10 @@ class NodeAgent:
         container: str = "",
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        meta = pod["metadata"]
-        reference = {
-            "kind": "Pod",
-            "namespace": meta["namespace"],
-            "name": meta["name"],
-            "uid": meta["uid"],
-            "apiVersion": "v1",
-            "resourceVersion": meta.get("resourceVersion", ""),
-        }
-        if container:
-            init = any(c["name"] == container for c in pod["spec"].get("initContainers") or ())
-            reference["fieldPath"] = f"spec.{'initContainers' if init else 'containers'}{{{container}}}"
-        self._recorder.event(reference, type_, reason, message, annotations=annotations)
+        if self._told[0] is not pod or self._told[1] != container:
+            self._told = pod, container, _reference(pod, container)
+        # Very many events say the same of their pods: one text serves them all.
+        self._recorder.event(self._told[2], type_, reason, intern(message), annotations=annotations)
 
     def log(self, namespace: str, name: str, container: str, *, previous: bool = False) -> tuple[int, str]:
         """What the node's log endpoint answers: HTTP code and text."""
@@ -465,6 +458,22 @@ class NodeAgent:
         pod = found[0].pod if found else None
         runtime = found[0].runtime if found else None
         return container_log(pod, runtime, name, container, previous, (self.now_us, self.wall_us))
+
+
+def _reference(pod: Obj, container: str) -> Obj:
+    meta = pod["metadata"]
+    reference = {
+        "kind": "Pod",
+        "namespace": meta["namespace"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "apiVersion": "v1",
+        "resourceVersion": meta.get("resourceVersion", ""),
+    }
+    if container:
+        init = any(c["name"] == container for c in pod["spec"].get("initContainers") or ())
+        reference["fieldPath"] = intern(f"spec.{'initContainers' if init else 'containers'}{{{container}}}")
+    return reference
 
 
 def _only_status_differs(old: Obj, new: Obj) -> bool:

@@ -16,7 +16,7 @@ Differs  the resync of a healthy pod after 60 to 90 s is left out: nothing it re
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from actors.node.actions import Actions, compute_actions, effective_grace_us, pre_stop_us
@@ -24,6 +24,7 @@ from actors.node.machine import Container, PodRuntime
 from actors.node.pod_status import (
     DEADLINE_MESSAGE,
     DEADLINE_REASON,
+    NOTHING,
     TERMINAL,
     Reason,
     View,
@@ -64,7 +65,7 @@ class Worker:
         self.state = SYNC
         self.status: Obj = pod.get("status") or {}
         self.runtime: PodRuntime | None = agent.machine.pods.get(uid)
-        self.reasons: dict[str, Reason] = {}
+        self.reasons: Mapping[str, Reason] = NOTHING
         self.probes: tuple[Probe, ...] = ()
         self.override: tuple[str, str, str] | None = None
         self.grace_s: int | None = None
@@ -225,15 +226,14 @@ class Worker:
     # --- status -------------------------------------------------------------------------------------------
 
     def view(self, *, finished: bool = False) -> View:
-        unready: dict[str, None] = {}
-        unstarted: dict[str, None] = {}
+        unready = unstarted = NOTHING
         for probe in self.probes:
             probe.refresh()
             if probe.result != "Success":
                 if probe.kind == "Readiness":
-                    unready[probe.container] = None
+                    unready = {**unready, probe.container: None}
                 elif probe.kind == "Startup":
-                    unstarted[probe.container] = None
+                    unstarted = {**unstarted, probe.container: None}
         agent = self.agent
         return View(
             agent.now_us, agent.wall_us, agent.host_ip, self.runtime, self.reasons, unready, unstarted,
@@ -258,7 +258,7 @@ class Worker:
     def _sync(self) -> Work:
         """syncPod: status first, then the runtime.  Returns what went wrong ("" for nothing)."""
         agent, pod = self.agent, self.pod
-        if past_deadline(pod, self._start_us(), agent.now_us + agent.wall_us):
+        if self._past_deadline():
             self.override = ("Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
             agent.event(pod, "Normal", DEADLINE_REASON, DEADLINE_MESSAGE)
         self.refresh()
@@ -278,9 +278,11 @@ class Worker:
             probe.look()
         return error
 
-    def _start_us(self) -> int | None:
-        start = self.status.get("startTime")
-        return parse_time(start) if start else None
+    def _past_deadline(self) -> bool:
+        start, agent = self.status.get("startTime"), self.agent
+        if self.pod["spec"].get("activeDeadlineSeconds") is None or not start:
+            return False
+        return past_deadline(self.pod, parse_time(start), agent.now_us + agent.wall_us)
 
     def _sync_runtime(self) -> Work:
         agent, pod = self.agent, self.pod
@@ -325,17 +327,17 @@ class Worker:
             return held
         reason = yield from agent.images.ensure(self, spec)
         if reason is not None:
-            self.reasons[name] = reason
+            self._reason(name, reason)
             return reason[0]
         yield agent.spec.profile.start_us + (agent.machine.runtime_delay_us or 0)
         behaviour = agent.spec.profile.behaviour(pod, name, init)
         agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
         container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us)
         if behaviour.start_error:
-            self.reasons[name] = ("RunContainerError", behaviour.start_error)
+            self._reason(name, ("RunContainerError", behaviour.start_error))
             agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
             return "RunContainerError"
-        self.reasons.pop(name, None)
+        self._reason(name, None)
         if behaviour.uses_much:
             agent.consider_pressure()
         agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
@@ -361,8 +363,15 @@ class Worker:
             f"back-off {format_duration(held_us)} restarting failed container={name} "
             f"pod={meta['name']}_{meta['namespace']}({self.uid})"
         )
-        self.reasons[name] = ("CrashLoopBackOff", message)
+        self._reason(name, ("CrashLoopBackOff", message))
         return message
+
+    def _reason(self, name: str, reason: Reason | None) -> None:
+        """Why the container does not run, if something stands in its way."""
+        if reason is not None:
+            self.reasons = {**self.reasons, name: reason}
+        elif name in self.reasons:
+            self.reasons = {held: why for held, why in self.reasons.items() if held != name} or NOTHING
 
     # --- killing ------------------------------------------------------------------------------------------
 
