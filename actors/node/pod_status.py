@@ -61,7 +61,8 @@ def should_restart(policy: str, exit_code: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def _condition(type_: str, status: str, since: str, reason: str, message: str) -> Obj:
-    condition = {"type": type_, "status": status, "lastTransitionTime": since}
+    # As JSON has it upstream, and as the API gives it back: then equal is equal, without a look inside.
+    condition = {"lastProbeTime": None, "lastTransitionTime": since, "type": type_, "status": status}
     if reason:
         condition["reason"] = reason
     if message:
@@ -342,20 +343,15 @@ OWN_CONDITIONS = frozenset({"Initialized", "Ready", "ContainersReady", "PodSched
 
 def conditions_of(verdicts: Sequence[Verdict], old: Sequence[Obj], now: str) -> list[Obj]:
     """Foreign conditions first, then ours; the transition time moves only with the status."""
-    held, conditions = {}, []
-    for condition in old:
-        held[condition["type"]] = condition
-        if condition["type"] not in OWN_CONDITIONS:
-            conditions.append(condition)
+    held = {condition["type"]: condition for condition in old}
+    conditions = []
+    if not OWN_CONDITIONS.issuperset(held):
+        conditions = [condition for condition in old if condition["type"] not in OWN_CONDITIONS]
     for type_, status, reason, message in verdicts:
-        before = held.get(type_)
-        if before is None or before["status"] != status:
-            conditions.append(_condition(type_, status, now, reason, message))
-        elif before.get("reason", "") != reason or before.get("message", "") != message:
+        before, since = held.get(type_), now
+        if before is not None and before["status"] == status:
             since = before.get("lastTransitionTime") or now
-            conditions.append(_condition(type_, status, since, reason, message))
-        else:
-            conditions.append(before)
+        conditions.append(_condition(type_, status, since, reason, message))
     return conditions
 
 

@@ -14,6 +14,7 @@ Differs  the batch timer runs only while there is something to repair.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from actors.node.api import Api
@@ -26,6 +27,7 @@ Obj = dict[str, Any]
 
 BATCH_US = 10 * SECOND  # status_manager.go: syncPeriod
 NOT_FOUND = 404
+TYPE = itemgetter("type")
 
 
 class Entry:
@@ -47,12 +49,12 @@ class Entry:
 
 def outgoing(status: Obj, held: Obj, running: bool) -> Obj:
     """What to show: foreign conditions of the API's copy kept, a terminal phase withheld while containers run."""
-    foreign = [c for c in held.get("conditions") or () if c["type"] not in OWN_CONDITIONS]
+    theirs = held.get("conditions") or ()
     conditions = status.get("conditions") or []  # a refused pod has none of its own
-    own = [c for c in conditions if c["type"] in OWN_CONDITIONS]
     shown = status
-    if foreign or len(own) != len(conditions):
-        shown = {**status, "conditions": [*foreign, *own]}
+    if not OWN_CONDITIONS.issuperset(map(TYPE, theirs)) or not OWN_CONDITIONS.issuperset(map(TYPE, conditions)):
+        foreign = [c for c in theirs if c["type"] not in OWN_CONDITIONS]
+        shown = {**status, "conditions": [*foreign, *[c for c in conditions if c["type"] in OWN_CONDITIONS]]}
     if running and status["phase"] in TERMINAL:
         shown = {**shown, "phase": held.get("phase") or "Pending"}
         for key in ("reason", "message"):
@@ -83,8 +85,8 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
 
 def condition_order(old: list[Obj], new: list[Obj]) -> Obj:
     """The directive for the order of conditions; none where merging in place keeps it (upstream always sends it)."""
-    types = [c["type"] for c in new]
-    if types == [c["type"] for c in old]:
+    types = [*map(TYPE, new)]
+    if types == [*map(TYPE, old)]:
         return {}
     return {"$setElementOrder/conditions": [{"type": type_} for type_ in types]}
 
@@ -96,7 +98,7 @@ def _conditions_patch(old: list[Obj], new: list[Obj]) -> list[Obj]:
         held = before.get(condition["type"])
         if held is None:
             changed.append(condition)
-        elif held is not condition and not _same_condition(held, condition):
+        elif held != condition and not _same_condition(held, condition):
             gone: Obj = {key: None for key in ("reason", "message") if key in held and key not in condition}
             changed.append({**condition, **gone} if gone else condition)
     return changed
@@ -155,11 +157,12 @@ class StatusManager:
         entry = self.entries.get(uid)
         if entry is None or not entry.status or entry.dirty or entry.failed:
             return False
-        if status_patch(held, outgoing(entry.status, held, entry.running)):
-            self._fail(entry)
-            return False
-        if held.get("phase") != entry.status["phase"]:
-            return False  # a terminal phase that is still withheld
+        if held != entry.status:
+            if status_patch(held, outgoing(entry.status, held, entry.running)):
+                self._fail(entry)
+                return False
+            if held.get("phase") != entry.status["phase"]:
+                return False  # a terminal phase that is still withheld
         entry.status = held
         return True
 

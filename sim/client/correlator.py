@@ -26,9 +26,6 @@ SPAM_BURST = 25  # defaultSpamBurst, then one each
 SPAM_TOKEN_US = 300_000_000  # 1 / defaultSpamQPS
 SPAM_BURST_US = SPAM_BURST * SPAM_TOKEN_US
 
-NUMBER_DIGITS_MAX = 16  # nanoseconds since 1970 in hexadecimal, for five hundred years
-COMBINED = "(combined from similar events): "
-
 Key = tuple[Any, ...]
 State = tuple[int, str, str]  # count, name, first timestamp of an event in the API
 
@@ -39,139 +36,111 @@ def _shape(*parts: str | None) -> Key:
     return parts
 
 
-def _about(ref: Obj) -> Key:
-    """The object: the key of the spam filter."""
-    return (ref["name"], ref.get("uid"), ref["kind"], ref.get("namespace"), ref.get("apiVersion"))
-
-
-def _equal(event: Obj) -> Key:
-    """The key of equal events."""
-    ref = event["involvedObject"]
-    shape = _shape(
-        ref["kind"],
-        ref.get("namespace"),
-        ref.get("apiVersion"),
-        ref.get("fieldPath"),
-        event["type"],
-        event["reason"],
-        event["message"],
-    )
-    return (ref["name"], ref.get("uid"), shape)
-
-
-def _packed(name: str, state: State) -> State | int:
-    """The state of an event, as the number in its name where that tells all of it.
-
-    An event that happened once is named after its object and the nanosecond of its first timestamp.
-    """
-    number = state[1].rpartition(".")[2]
-    if state[0] == 1 and len(number) <= NUMBER_DIGITS_MAX:
-        try:
-            first_ns = int(number, 16)
-        except ValueError:
-            return state
-        if _unpacked(name, first_ns) == state:
-            return first_ns
-    return state
-
-
-def _unpacked(name: str, state: State | int) -> State:
-    if isinstance(state, int):
-        return 1, f"{name}.{state:x}", format_time(state // 1000)
-    return state
-
-
 class Correlator:
     """The memory of one recorder.  In each table the key used last stands last."""
 
-    __slots__ = ("_counted", "_similar", "_spam")
+    __slots__ = ("_counted", "_key", "_similar", "_spam", "_sweep_us")
 
     def __init__(self) -> None:
         self._similar: dict[Key, list[Any]] = {}  # when last used, then messages
+        # The state in the API of what was counted.  Of most events it is a number, the nanosecond of the only time that
+        # it happened: name and first timestamp follow from it.
         self._counted: dict[Key, State | int] = {}
         self._spam: dict[Key, int] = {}  # when the object's bucket would be full again
+        self._sweep_us = 0
+        self._key: Key = ()  # of the event that was correlated last
 
-    def correlate(self, event: Obj, now_us: int) -> tuple[Obj, Obj | None] | None:
-        about = _about(event["involvedObject"])
-        event, key = self._aggregate(event, about, now_us)
-        event, patch = self._observe(event, key)
-        return (event, patch) if self._may_pass(about, now_us) else None
-
-    def _may_pass(self, about: Key, now_us: int) -> bool:
-        """Take a token of the object's bucket."""
-        spam = self._spam
-        while spam and spam[oldest := next(iter(spam))] <= now_us:
-            del spam[oldest]  # full: as good as new
-        held_us = spam.pop(about, 0)
-        full_us = (held_us if held_us > now_us else now_us) + SPAM_TOKEN_US
-        passes = full_us - SPAM_BURST_US <= now_us
-        spam[about] = full_us if passes else held_us
-        if len(spam) > CACHE_MAX:
-            del spam[next(iter(spam))]
-        return passes
-
-    def _aggregate(self, event: Obj, about: Key, now_us: int) -> tuple[Obj, Key]:
-        similar, message = self._similar, event["message"]
-        while similar and now_us - similar[oldest := next(iter(similar))][0] > SIMILAR_US:
-            del similar[oldest]
-        group = (*about, event["type"], event["reason"])
-        known = similar.pop(group, None)
-        if known is None or now_us - known[0] > SIMILAR_US:
-            known = [now_us, message]
+    def correlate(self, event: Obj, number: int, now_us: int) -> tuple[Obj, Obj | None] | None:
+        """`number`: the nanosecond that the event is named after; its first timestamp is that second."""
+        if now_us >= self._sweep_us:
+            self._sweep(now_us)
+        ref, message, reason, type_ = event["involvedObject"], event["message"], event["reason"], event["type"]
+        about = (ref["name"], ref.get("uid"), ref["kind"], ref.get("namespace"), ref.get("apiVersion"))
+        group = (*about, type_, reason)
+        # aggregate
+        similar = self._similar.pop(group, None)
+        if similar is None or now_us - similar[0] > SIMILAR_US:
+            similar = [now_us, message]
         else:
-            known[0] = now_us
-            if message not in known:
-                known.append(message)
-        similar[group] = known
-        if len(similar) > CACHE_MAX:
-            del similar[next(iter(similar))]
-        if len(known) <= SIMILAR_MAX:
-            return event, _equal(event)
-        del known[1]
-        now = format_time(now_us)
-        combined = {
-            **event,
-            "message": COMBINED + message,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
-        return combined, group
-
-    def _observe(self, event: Obj, key: Key) -> tuple[Obj, Obj | None]:
-        packed = self._counted.pop(key, None)
+            similar[0] = now_us
+            if message not in similar:
+                similar.append(message)
+        _add(self._similar, group, similar)
+        state: State | int = number
+        if len(similar) > SIMILAR_MAX:
+            del similar[1]
+            event = _combined(event, now_us)
+            state = 1, event["metadata"]["name"], event["firstTimestamp"]
+            key = group
+        else:
+            key = (*about[:2], _shape(*about[2:], ref.get("fieldPath"), type_, reason, message))
+        # observe
         patch: Obj | None = None
-        if packed is not None:
-            count, name, first = _unpacked(key[0], packed)
+        known = self._counted.pop(key, None)
+        if known is not None:
+            state = count, name, first = _counted_on(known, key[0])
             event = {
                 **event,
                 "metadata": {**event["metadata"], "name": name},
-                "count": count + 1,
+                "count": count,
                 "firstTimestamp": first,
             }
-            patch = {
-                "count": count + 1,
-                "lastTimestamp": event["lastTimestamp"],
-                "message": event["message"],
-            }
-        self._count(key, (event["count"], event["metadata"]["name"], event["firstTimestamp"]))
-        return event, patch
+            patch = {"count": count, "lastTimestamp": event["lastTimestamp"], "message": event["message"]}
+        _add(self._counted, key, state)
+        self._key = key
+        # filter
+        held_us = self._spam.pop(about, 0)
+        full_us = (held_us if held_us > now_us else now_us) + SPAM_TOKEN_US
+        passes = full_us - SPAM_BURST_US <= now_us
+        _add(self._spam, about, full_us if passes else held_us)
+        return (event, patch) if passes else None
 
-    def _count(self, key: Key, state: State) -> None:
-        counted = self._counted
-        counted.pop(key, None)
-        counted[key] = _packed(key[0], state)
-        if len(counted) > CACHE_MAX:
-            del counted[next(iter(counted))]
+    def _sweep(self, now_us: int) -> None:
+        """Drop what time has made equal to forgotten, from the least recently used on."""
+        self._sweep_us = now_us + SIMILAR_US
+        similar, spam = self._similar, self._spam
+        while similar and now_us - similar[oldest := next(iter(similar))][0] > SIMILAR_US:
+            del similar[oldest]
+        while spam and spam[oldest := next(iter(spam))] <= now_us:
+            del spam[oldest]  # full: as good as new
 
     def update(self, event: Obj, stored: Obj) -> None:
         """The API took the event that `correlate` gave last: names and counts go on from what is stored."""
-        count = int(stored.get("count") or event["count"])
-        first = str(stored.get("firstTimestamp") or event["firstTimestamp"])
-        name = str(stored["metadata"]["name"])
+        count, first, name = stored.get("count"), stored.get("firstTimestamp"), stored["metadata"]["name"]
         if count == event["count"] and first == event["firstTimestamp"] and name == event["metadata"]["name"]:
             return  # as it was counted when it was sent
-        ref = event["involvedObject"]
-        combined = event["message"].startswith(COMBINED)
-        key = (*_about(ref), event["type"], event["reason"]) if combined else _equal(event)
-        self._count(key, (count, name, first))
+        self._counted[self._key] = (
+            int(count or event["count"]),
+            str(name),
+            str(first or event["firstTimestamp"]),
+        )
+
+
+def _add(memory: dict[Key, Any], key: Key, value: Any) -> None:
+    """A key that is not there, as the one used last."""
+    memory[key] = value
+    if len(memory) > CACHE_MAX:
+        del memory[next(iter(memory))]
+
+
+def _combined(event: Obj, now_us: int) -> Obj:
+    now = format_time(now_us)
+    return {
+        **event,
+        "message": "(combined from similar events): " + event["message"],
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
+
+
+def _counted_on(known: State | int, name: str) -> State:
+    """The state of an event that has happened once more.  `name`: of its object."""
+    if isinstance(known, int):
+        return 2, event_name(name, known), format_time(known // 1000)
+    return known[0] + 1, *known[1:]
+
+
+def event_name(name: str, number: int) -> str:
+    """event.go: makeEvent; events are named after the object and the nanosecond."""
+    return f"{name}.{number:x}"

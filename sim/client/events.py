@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.client.client import PATCH_TYPES, Client
-from sim.client.correlator import Correlator
+from sim.client.correlator import Correlator, event_name
 from sim.kernel import Context
 from sim.machinery.api import Obj, Reply
 from sim.units import format_time
@@ -29,10 +29,8 @@ DEFAULT_NAMESPACE = "default"  # metav1.NamespaceDefault: events of cluster-scop
 
 
 def reference(obj: Obj, field_path: str = "") -> Obj:
-    """An ObjectReference to an object (or an ObjectReference itself)."""
-    meta = obj.get("metadata")
-    if meta is None:
-        return obj
+    """An ObjectReference to an object."""
+    meta = obj["metadata"]
     ref = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "name": meta["name"]}
     for name in ("namespace", "uid", "resourceVersion"):
         if meta.get(name):
@@ -46,7 +44,7 @@ class EventRecorder:
     """Records events of one component, on one host if it is a node's."""
 
     __slots__ = (
-        "_busy", "_client", "_correlator", "_ctx", "_event", "_last_ns", "_patch", "_queue", "_random", "_source",
+        "_busy", "_client", "_correlator", "_ctx", "_event", "_last_number", "_patch", "_queue", "_random", "_source",
         "_tries", "dropped",
     )  # fmt: skip
 
@@ -55,14 +53,14 @@ class EventRecorder:
         self._client = client
         self._source = {"component": component, "host": host} if host else {"component": component}
         self._correlator = Correlator()
-        self._queue: deque[tuple[Obj, int]] = deque()
+        self._queue: deque[tuple[Obj, int, int]] = deque()
         self._busy = False
         # The event on its way to the API, the patch that counts it, and how often it was sent.
         self._event: Obj = {}
         self._patch: Obj | None = None
         self._tries = 0
         self._random = ctx.stream(f"events/{component}")
-        self._last_ns = 0
+        self._last_number = 0
         self.dropped = 0
 
     def event(
@@ -78,16 +76,19 @@ class EventRecorder:
         if len(self._queue) >= QUEUE_MAX:
             self.dropped += 1
             return
-        ref = reference(obj, field_path)
+        ref = reference(obj, field_path) if "metadata" in obj else obj
         wall_us = self._ctx.wall_us()
-        now = format_time(wall_us)
         # names carry nanoseconds, ours are drawn: events of one instant must not share a name
-        self._last_ns = max(wall_us * 1000 + int(self._random.random() * 1000), self._last_ns + 1)
+        number = wall_us * 1000 + int(self._random.random() * 1000)
+        if number <= self._last_number:
+            number = self._last_number + 1
+        self._last_number = number
+        now = format_time(number // 1000)
         event: Obj = {
             "kind": "Event",
             "apiVersion": "v1",
             "metadata": {
-                "name": f"{ref['name']}.{self._last_ns:x}",
+                "name": event_name(ref["name"], number),
                 "namespace": ref.get("namespace") or DEFAULT_NAMESPACE,
             },
             "involvedObject": ref,
@@ -104,38 +105,37 @@ class EventRecorder:
         }
         if annotations:
             event["metadata"]["annotations"] = dict(annotations)
-        self._queue.append((event, self._ctx.kernel.cause))
-        if not self._busy:
-            self._next()
+        if self._busy:
+            self._queue.append((event, number, self._ctx.kernel.cause))
+        else:
+            self._offer(event, number)
+
+    def _offer(self, event: Obj, number: int) -> None:
+        """Send the event if the correlator lets it through."""
+        result = self._correlator.correlate(event, number, self._ctx.wall_us())
+        if result is not None:
+            self._busy, self._tries = True, 0
+            self._event, self._patch = result
+            self._send(None)
 
     def _next(self) -> None:
-        """Send the oldest event that the correlator lets through."""
-        queue, kernel = self._queue, self._ctx.kernel
-        while queue:
-            event, cause = queue.popleft()
-            result = self._correlator.correlate(event, self._ctx.wall_us())
-            if result is not None:
-                kernel.cause = cause
-                self._busy, self._tries = True, 0
-                self._event, self._patch = result
-                self._send(None)
-                return
+        """The request under way is over: go on with the oldest event that waits."""
         self._busy, self._event, self._patch = False, {}, None
+        while self._queue and not self._busy:
+            event, number, self._ctx.kernel.cause = self._queue.popleft()
+            self._offer(event, number)
 
     def _send(self, _: Any) -> None:
-        client, meta = self._client, self._event["metadata"]
+        client, event, patch = self._client, self._event, self._patch
+        namespace = event["metadata"]["namespace"]
         self._tries += 1
-        if self._patch is not None:
-            request = client.request(
-                "patch",
-                "events",
-                meta["namespace"],
-                meta["name"],
-                body=self._patch,
-                content_type=PATCH_TYPES["strategic"],
-            )
+        if patch is None:
+            request = client.request("create", "events", namespace, body=event)
         else:
-            request = client.request("create", "events", meta["namespace"], body=self._event)
+            name = event["metadata"]["name"]
+            request = client.request(
+                "patch", "events", namespace, name, body=patch, content_type=PATCH_TYPES["strategic"]
+            )
         client.call(request, self._answered)
 
     def _answered(self, reply: Reply) -> None:

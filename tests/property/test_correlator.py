@@ -112,7 +112,7 @@ def test_what_is_dropped_early_is_never_missed(steps: list[tuple[int, int, int, 
             now_us += passed_us
             for number in range(times):
                 event = _event(obj, message, now_us, number)
-                sent = ours.correlate(event, now_us)
+                sent = ours.correlate(event, now_us * 1000 + number, now_us)
                 assert sent == model.correlate(event, now_us)
                 if sent is not None and outcome != "failed":
                     stored = {**sent[0], "count": sent[0]["count"] + (outcome == "other count")}
@@ -123,6 +123,7 @@ def test_what_is_dropped_early_is_never_missed(steps: list[tuple[int, int, int, 
 def test_an_event_that_happened_once_is_held_as_a_number_once_its_group_has_lapsed() -> None:
     ours = Correlator()
     for obj in range(3):
-        ours.correlate(_event(obj, 0, obj * 1000 * SECOND, 7), obj * 1000 * SECOND)
+        now_us = obj * 1000 * SECOND
+        ours.correlate(_event(obj, 0, now_us, 7), now_us * 1000 + 7, now_us)
     assert len(ours._similar) == len(ours._spam) == 1
     assert [type(state) for state in ours._counted.values()] == [int, int, int]

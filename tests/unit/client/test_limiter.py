@@ -54,7 +54,7 @@ def _event(message: str) -> dict:
 
 def test_the_same_event_again_is_counted_by_a_patch_and_a_flood_is_cut_off_after_25():
     correlator = Correlator()
-    results = [correlator.correlate(_event("same"), at) for at in range(30)]
+    results = [correlator.correlate(_event("same"), at, at) for at in range(30)]
     assert results[0] is not None and results[0][1] is None
     assert results[1] is not None and results[1][1] is not None and results[1][1]["count"] == 2
     assert [index for index, result in enumerate(results) if result is None] == [25, 26, 27, 28, 29]
@@ -62,6 +62,6 @@ def test_the_same_event_again_is_counted_by_a_patch_and_a_flood_is_cut_off_after
 
 def test_the_tenth_similar_message_is_combined():
     correlator = Correlator()
-    texts = [correlator.correlate(_event(f"m{index}"), index)[0]["message"] for index in range(11)]  # type: ignore[index]
+    texts = [correlator.correlate(_event(f"m{index}"), index, index)[0]["message"] for index in range(11)]  # type: ignore[index]
     assert texts[8] == "m8"
     assert texts[9] == "(combined from similar events): m9"
