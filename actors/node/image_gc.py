@@ -110,8 +110,7 @@ class ImageGC:
     def _free(self, wanted: int) -> int:
         """Remove images until so many bytes are free; returns how many are."""
         agent, machine, now_us = self._agent, self._agent.machine, self._agent.now_us
-        kept = [instances for pod in machine.pods.values() for instances in pod.containers.values()]
-        used = [container.image for instances in kept for container in instances]
+        used = [container.image for pod in machine.pods.values() for container in pod.containers]
         # Known from the pass after the pull on, and this is one.
         known_us = {name: min(self._pass_after(at_us), now_us) for name, at_us in self._pulled_us.items()}
         freed = 0

@@ -371,7 +371,9 @@ def generate(pod: Obj, old: Obj, view: View) -> Obj:
     init: list[Obj] = []
     if spec.get("initContainers"):
         held = _by_name(old.get("initContainerStatuses") or ())
-        init = [container_status(pod, c, view, init=True, old=held.get(c["name"])) for c in spec["initContainers"]]
+        init = [
+            container_status(pod, c, view, init=True, old=held.get(c["name"])) for c in spec["initContainers"]
+        ]
     if len(app) > 1:
         app.sort(key=lambda s: str(s["name"]))
     phase, reason, message = _phase(pod, old, view, init, app)

@@ -84,7 +84,7 @@ def shared(machine: Machine, resource: str) -> str:
 
 def pods_use(machine: Machine, resource: str, at_us: int) -> int:
     """What containers use of a resource (`shared` of it), and on its file system the images."""
-    kept = [(c, pod) for pod in machine.pods.values() for all_ in pod.containers.values() for c in all_]
+    kept = [(c, pod) for pod in machine.pods.values() for c in pod.containers]
     if resource == "memory":
         return sum(memory_of(c, at_us) for c, _ in kept)
     if resource == "pid":

@@ -52,7 +52,9 @@ def outgoing(status: Obj, held: Obj, running: bool) -> Obj:
     theirs = held.get("conditions") or ()
     conditions = status.get("conditions") or []  # a refused pod has none of its own
     shown = status
-    if not OWN_CONDITIONS.issuperset(map(TYPE, theirs)) or not OWN_CONDITIONS.issuperset(map(TYPE, conditions)):
+    if not OWN_CONDITIONS.issuperset(map(TYPE, theirs)) or not OWN_CONDITIONS.issuperset(
+        map(TYPE, conditions)
+    ):
         foreign = [c for c in theirs if c["type"] not in OWN_CONDITIONS]
         shown = {**status, "conditions": [*foreign, *[c for c in conditions if c["type"] in OWN_CONDITIONS]]}
     if running and status["phase"] in TERMINAL:

@@ -54,7 +54,12 @@ class Correlator:
         """`number`: the nanosecond that the event is named after; its first timestamp is that second."""
         if now_us >= self._sweep_us:
             self._sweep(now_us)
-        ref, message, reason, type_ = event["involvedObject"], event["message"], event["reason"], event["type"]
+        ref, message, reason, type_ = (
+            event["involvedObject"],
+            event["message"],
+            event["reason"],
+            event["type"],
+        )
         about = (ref["name"], ref.get("uid"), ref["kind"], ref.get("namespace"), ref.get("apiVersion"))
         group = (*about, type_, reason)
         # aggregate
@@ -71,7 +76,7 @@ class Correlator:
             del similar[1]
             event = _combined(event, now_us)
             state = 1, event["metadata"]["name"], event["firstTimestamp"]
-            key = group
+            key: Key = group
         else:
             key = (*about[:2], _shape(*about[2:], ref.get("fieldPath"), type_, reason, message))
         # observe
