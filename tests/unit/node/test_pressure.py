@@ -30,7 +30,7 @@ def test_what_a_fault_leaves_available_is_counted_with_what_pods_use_now() -> No
     running(node, memory_bytes=2 * GI)
     node.set_pressure("memory", GI, 0)
     assert available(node, "memory", 0) == GI
-    node.pods["uid"].containers["c"][-1].end(5, 0)
+    node.pods["uid"].containers[-1].end(5, 0)
     assert available(node, "memory", 5) == 3 * GI
     node.end_pressure("memory")
     assert available(node, "memory", 5) == 8 * GI
@@ -55,7 +55,7 @@ def test_logs_stay_with_a_dead_container_and_local_volumes_end_with_the_pod() ->
     running(node, log_bytes=GI, volume_bytes=2 * GI, layer_bytes=4 * GI)
     assert available(node, "nodefs", 0) == 93 * GI
     pod = node.pods["uid"]
-    pod.containers["c"][-1].end(1, 0)
+    pod.containers[-1].end(1, 0)
     node.stop_sandbox(pod)
     assert available(node, "nodefs", 1) == 95 * GI
     node.remove("uid")
