@@ -158,6 +158,8 @@ class NodeAgent:
         self.leases.start()
         self.mirrors.start()
         self._nodes.start()
+        if machine.outside or machine.images or machine.pods:
+            self.consider_pressure()
 
     # --- time ---------------------------------------------------------------------------------------------
 

@@ -37,8 +37,9 @@ def removable(
 ) -> list[str]:
     """Images to remove, first to last; `known_us`: since when, absent for those that were there from the start."""
     held = dict.fromkeys(used)
-    free = [name for name in images if name not in held and known_us.get(name, -1) <= youngest_us]
-    return sorted(free, key=lambda name: (known_us.get(name, -1), name))
+    free = [name for name in images if name not in held]
+    old = [name for name in free if name not in known_us or known_us[name] <= youngest_us]
+    return sorted(old, key=lambda name: (known_us.get(name, -1), name))
 
 
 class ImageGC:

@@ -14,7 +14,7 @@ from actors.controllers.nodelifecycle import NodeLifecycle
 from actors.controllers.nodelifecycle_decide import PassCost
 from actors.controllers.shell import Env
 from actors.controllers.table import LOOPS
-from actors.node.profile import NodeSpec
+from actors.node.profile import DEFAULT_PROFILE, NodeSpec, RuntimeProfile
 from sim.app.cluster import Cluster, plain_nodes
 from sim.kernel import Context
 from sim.scenario.plan import ClusterPlan, NodePlan
@@ -31,15 +31,28 @@ async def _from_the_first_pass(env: Env) -> None:
 
 
 class FixedPhases(Cluster):
-    """zones: nodes per zone, named node-<zone><n>; static: static pods by node."""
+    """zones: nodes per zone, named node-<zone><n>; static: static pods by node; the rest: of every node."""
 
     def __init__(
-        self, zones: Mapping[str, int], *, static: Mapping[str, tuple[Obj, ...]] | None = None
+        self,
+        zones: Mapping[str, int],
+        *,
+        static: Mapping[str, tuple[Obj, ...]] | None = None,
+        profile: RuntimeProfile = DEFAULT_PROFILE,
+        flags: Mapping[str, Any] | None = None,
+        capacity: Mapping[str, str] | None = None,
     ) -> None:
         self._static = static or {}
+        self._profile = profile
         sizes = [(zone, number) for zone, size in zones.items() for number in range(size)]
         nodes = tuple(
-            replace(node, name=f"node-{zone}{number}", zone=zone)
+            replace(
+                node,
+                name=f"node-{zone}{number}",
+                zone=zone,
+                flags=flags or {},
+                capacity={**node.capacity, **(capacity or {})},
+            )
             for node, (zone, number) in zip(plain_nodes(len(sizes)), sizes, strict=True)
         )
         super().__init__(ClusterPlan(nodes=nodes), seed=1)
@@ -48,7 +61,8 @@ class FixedPhases(Cluster):
 
     def node_spec(self, plan: NodePlan) -> NodeSpec:
         static = self._static.get(plan.name, ())
-        return replace(super().node_spec(plan), lease_jitter=False, static_pods=static)
+        spec = super().node_spec(plan)
+        return replace(spec, lease_jitter=False, static_pods=static, profile=self._profile)
 
     def manager_main(self) -> Callable[[Context], Awaitable[None]]:
         loops = {**LOOPS, "nodelifecycle": _from_the_first_pass}

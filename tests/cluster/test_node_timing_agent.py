@@ -1,0 +1,620 @@
+"""The node's own timing on whole clusters: known cases, whose numbers the names have, and what follows from the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from actors.node.profile import ContainerBehaviour, Rule, RuntimeProfile
+from sim.kernel import Rule as NetworkRule
+from sim.units import SECOND, format_micro_time, parse_time
+from tests.cluster.fixed import FixedPhases, workload
+from tests.cluster.seen import Obj
+
+MI = 1 << 20
+GI = 1 << 30
+SMALL = {"memory": "8Gi"}
+
+
+def behaving(**behaviour: Any) -> RuntimeProfile:
+    return RuntimeProfile(rules=(Rule(ContainerBehaviour(**behaviour)),))
+
+
+def using(megabytes: Mapping[str, int]) -> RuntimeProfile:
+    """Pods by the prefix of their names and the MiB of memory that they use."""
+    rules = tuple(
+        Rule(ContainerBehaviour(memory_bytes=size * MI), pod_prefix=name) for name, size in megabytes.items()
+    )
+    return RuntimeProfile(rules=rules)
+
+
+def pod(name: str, node: str = "node-0", requests: Mapping[str, str] | None = None, **spec: Any) -> Obj:
+    """A pod of one container, bound."""
+    more = spec.pop("container", {})
+    container = {"name": "c", "image": "registry.example/c:1", **more}
+    if requests:
+        container["resources"] = {"requests": dict(requests)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
+        "spec": {"nodeName": node, "containers": [container], **spec},
+    }
+
+
+def at_s(cluster: FixedPhases, text: str) -> float:
+    """Seconds since the start of the run of a time of the API."""
+    return (parse_time(text) - cluster.kernel.epoch_us) / SECOND
+
+
+def condition(cluster: FixedPhases, type_: str, node: str = "node-0") -> Obj:
+    found = cluster.get("nodes", node)
+    assert found is not None
+    held: Obj = next(c for c in found["status"]["conditions"] if c["type"] == type_)
+    return held
+
+
+def taints(cluster: FixedPhases, node: str = "node-0") -> list[str]:
+    found = cluster.get("nodes", node)
+    assert found is not None
+    return [taint["key"] for taint in found["spec"].get("taints") or ()]
+
+
+class PodTimes:
+    """When pods' statuses came to say something, by (pod, what)."""
+
+    def __init__(self, cluster: FixedPhases) -> None:
+        self.evicted: dict[str, float] = {}
+        self.failed: dict[str, float] = {}
+        self.unready: dict[str, float] = {}
+        self.ready: dict[str, float] = {}
+        self.gone: dict[str, float] = {}
+        cluster.observe(self._see)
+
+    def _see(self, change: Any) -> None:
+        if not change.item.key.startswith("//pods/"):
+            return
+        name, now_s = change.item.obj["metadata"]["name"], change.at_us / SECOND
+        if change.deleted:
+            self.gone[name] = now_s
+            return
+        status = change.item.obj.get("status") or {}
+        if status.get("phase") == "Failed":
+            self.failed.setdefault(name, now_s)
+            if status.get("reason") == "Evicted":
+                self.evicted.setdefault(name, now_s)
+        for held in status.get("conditions") or ():
+            if held["type"] == "Ready" and held["status"] == "True":
+                self.ready.setdefault(name, now_s)
+            elif held["type"] == "Ready" and name in self.ready:
+                self.unready.setdefault(name, now_s)
+
+
+# --- a node that was gone ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("how", "gone_by"), [("restarted", 645), ("partition", 705)])
+async def test_14_a_node_that_comes_back_gives_up_its_evicted_pod(how: str, gone_by: int) -> None:
+    async with FixedPhases({"": 10}) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(workload("ReplicaSet", "web", 10))
+        await cluster.run_until("90s")
+        (old,) = [p for p in cluster.list("pods") if p["spec"]["nodeName"] == "node-3"]
+        await cluster.run_until("95s")
+        if how == "restarted":
+            cluster.nodes["node-3"].power_loss()
+        else:
+            cluster.kernel.network.impose(NetworkRule("cut", frozenset({"node-3"}), None, cut=True))
+        await cluster.run_until("600s")
+        name = old["metadata"]["name"]
+        assert name not in times.gone
+        if how == "restarted":
+            cluster.nodes["node-3"].power_on()
+        else:
+            cluster.kernel.network.lift("cut")
+        await cluster.run_until("710s")
+        assert 600 < times.gone[name] <= gone_by
+        assert len(times.gone) == 1
+        live = cluster.list("pods")
+        assert len(live) == 10 and all(p["status"]["phase"] == "Running" for p in live)
+        assert not cluster.nodes["node-3"].machine.pods
+        assert condition(cluster, "Ready", "node-3")["status"] == "True"
+
+
+# --- heartbeats -------------------------------------------------------------------------------------------------
+
+
+def ghost() -> Obj:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "ghost"}}
+
+
+async def test_28_a_node_that_never_reports_turns_unknown_after_its_startup_grace() -> None:
+    async with FixedPhases({"": 3}) as cluster:
+        cluster.apply(ghost())
+        await cluster.run_until("60s")
+        found = cluster.get("nodes", "ghost")
+        assert found is not None and not (found.get("status") or {}).get("conditions")
+        await cluster.run_until("80s")
+        assert list(cluster.seen.unknown) == ["ghost"]
+        found = cluster.get("nodes", "ghost")
+        assert found is not None
+        created_s = at_s(cluster, found["metadata"]["creationTimestamp"])
+        assert 60 < cluster.seen.unknown["ghost"] / SECOND - created_s <= 65.1
+        assert [c["reason"] for c in found["status"]["conditions"]] == ["NodeStatusNeverUpdated"] * 4
+
+
+async def test_29_a_lease_without_status_keeps_a_node_from_being_judged() -> None:
+    async with FixedPhases({"": 3}) as cluster:
+        cluster.apply(ghost())
+        await cluster.run_until("1s")
+        namespace = cluster.names.lease_namespace
+        lease: Obj = {
+            "apiVersion": f"{cluster.scheme.resource('leases').group}/v1",
+            "kind": "Lease",
+            "metadata": {"name": "ghost", "namespace": namespace},
+            "spec": {"holderIdentity": "ghost", "leaseDurationSeconds": 40},
+        }
+        for turn in range(60):
+            now = format_micro_time(cluster.kernel.epoch_us + cluster.kernel.now_us)
+            lease = {**lease, "spec": {**lease["spec"], "renewTime": now}}
+            verb, name = ("update", "ghost") if turn else ("create", "")
+            reply = cluster.request(verb, "leases", namespace, name, body=lease)
+            assert reply.ok, reply.message
+            lease = reply.obj
+            await cluster.run_for("10s")
+        assert "ghost" not in cluster.seen.unknown
+        found = cluster.get("nodes", "ghost")
+        assert found is not None and not (found.get("status") or {}).get("conditions")
+
+
+@pytest.mark.parametrize("back", ["200s", "203s", "206s"])
+async def test_30_an_outage_of_the_api_is_no_failure_of_nodes(back: str) -> None:
+    async with FixedPhases({"": 10}) as cluster:
+        cluster.apply(workload("ReplicaSet", "web", 10))
+        await cluster.run_until("100s")
+        cluster.supervisor["apiserver-0"].crash()
+        await cluster.run_until(back)
+        cluster.supervisor["apiserver-0"].start()
+        await cluster.run_for("10500ms")
+        if cluster.seen.unknown:
+            assert len(cluster.seen.unknown) == 10
+        ready = [condition(cluster, "Ready", node)["status"] for node in cluster.nodes_of()]
+        assert ready == ["True"] * 10
+        await cluster.run_until("900s")
+        assert not cluster.seen.no_execute
+        assert not cluster.seen.deleted
+
+
+async def test_a_change_is_reported_within_ten_seconds_and_nothing_new_every_five_minutes() -> None:
+    async with FixedPhases({"": 1}) as cluster:
+        writes: list[float] = []
+
+        def see(change: Any) -> None:
+            if change.item.key.startswith("//nodes/") and change.prev is not None:
+                if change.item.obj.get("status") != change.prev.obj.get("status"):
+                    writes.append(change.at_us / SECOND)
+
+        await cluster.run_until("20s")
+        cluster.observe(see)
+        await cluster.run_until("700s")
+        assert all(300 <= later - earlier <= 311 for earlier, later in pairwise(writes))
+        assert len(writes) == 2
+        cluster.nodes["node-0"].fail_pod_network("cni down")
+        await cluster.run_until("720s")
+        assert 0 < writes[2] - 700 <= 15.5  # the runtime is looked at every 5 s, the status every 10
+
+
+# --- restarts and probes ----------------------------------------------------------------------------------------
+
+
+async def test_32_a_crash_loop_is_restarted_after_growing_delays() -> None:
+    async with FixedPhases({"": 1}, profile=behaving(exit_after_us=SECOND, exit_code=1)) as cluster:
+        starts: list[float] = []
+
+        def see(change: Any) -> None:
+            if change.item.key == "//pods/default/loop" and not change.deleted:
+                for status in (change.item.obj.get("status") or {}).get("containerStatuses") or ():
+                    runs = status["state"].get("running")
+                    if runs and (not starts or runs["startedAt"] != starts[-1]):
+                        starts.append(runs["startedAt"])
+
+        cluster.observe(see)
+        await cluster.run_until("20s")
+        cluster.apply(pod("loop"))
+        await cluster.run_until("1500s")
+        times = [at_s(cluster, str(text)) for text in starts]
+        delays = [later - earlier - 1 for earlier, later in pairwise(times)]
+        assert 0 <= delays[0] <= 2
+        for wanted, delay in zip((10, 20, 40, 80, 160, 300, 300), delays[1:], strict=False):
+            assert wanted <= delay <= wanted + 16 + 1  # times of the API have whole seconds
+        assert len(delays) >= 8 and times[7] - times[0] >= 610
+        status = cluster.pod("loop")["status"]
+        assert status["phase"] == "Running"
+        assert status["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        assert status["containerStatuses"][0]["restartCount"] == len(delays)
+
+
+async def _restarted_s(cluster: FixedPhases, count: int) -> float:
+    """Run on until the container has been restarted so often; its start."""
+
+    def waiting() -> bool:
+        status = cluster.pod("loop")["status"]["containerStatuses"][0]
+        return not ("running" in status["state"] and status["restartCount"] >= count)
+
+    assert not await cluster.run_while(waiting, limit="400s", step="200ms") or not waiting()
+    state = cluster.pod("loop")["status"]["containerStatuses"][0]["state"]
+    return at_s(cluster, state["running"]["startedAt"])
+
+
+@pytest.mark.parametrize(("ran_s", "low", "high"), [(601, 0, 3), (599, 299, 317)])
+async def test_33_a_run_of_more_than_ten_minutes_ends_the_back_off(ran_s: int, low: int, high: int) -> None:
+    async with FixedPhases({"": 1}) as cluster:
+        await cluster.run_until("20s")
+        cluster.apply(pod("loop"))
+        await cluster.run_for("3s")
+        node = cluster.nodes["node-0"]
+        for count in range(1, 8):  # up to a back-off of 300 s
+            assert node.end_container("default", "loop", "c", 1)
+            await _restarted_s(cluster, count)
+        runtime = next(iter(node.machine.pods.values()))
+        newest = runtime.newest("c")
+        assert newest is not None
+        await cluster.run_until(newest.started_us + ran_s * SECOND)
+        ended_s = cluster.kernel.now_us / SECOND
+        assert node.end_container("default", "loop", "c", 1)
+        assert low <= await _restarted_s(cluster, 8) - ended_s <= high
+
+
+async def test_34_a_container_wedged_from_its_start_is_killed_by_its_liveness_probe() -> None:
+    profile = behaving(unhealthy_after_us=0, stop_us=None)
+    async with FixedPhases({"": 1}, profile=profile) as cluster:
+        await cluster.run_until("40s")
+        cluster.apply(pod("web", container={"livenessProbe": {"httpGet": {"port": 80}}}))
+        await cluster.run_until("150s")
+        status = cluster.pod("web")["status"]["containerStatuses"][0]
+        ended = status["lastState"]["terminated"]
+        assert status["restartCount"] == 1 and ended["exitCode"] == 137
+        # killed in [20, 31], and SIGTERM is ignored for the 30 s of grace
+        lived_s = at_s(cluster, ended["finishedAt"]) - at_s(cluster, ended["startedAt"])
+        assert 20 + 30 <= lived_s <= 31 + 30 + 1
+        assert (
+            at_s(cluster, status["state"]["running"]["startedAt"]) - at_s(cluster, ended["finishedAt"]) <= 3
+        )
+
+
+async def test_35_a_bad_endpoint_is_taken_out_of_its_service_within_a_second_of_turning_unready() -> None:
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 3}
+    async with FixedPhases({"": 1}) as cluster:
+        times = PodTimes(cluster)
+        left: list[float] = []
+
+        def see(change: Any) -> None:
+            if change.item.key.startswith("//endpoints/default/web") and not change.deleted:
+                subsets = change.item.obj.get("subsets") or ()
+                if any(subset.get("notReadyAddresses") for subset in subsets) and "web" in times.ready:
+                    left.append(change.at_us / SECOND)
+
+        cluster.observe(see)
+        service = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+        }
+        cluster.apply(service, pod("web", container={"readinessProbe": probe}))
+        await cluster.run_until("63s")
+        assert "web" in times.ready
+        assert cluster.nodes["node-0"].set_health("default", "web", "c", False)
+        await cluster.run_until("85s")
+        assert 63 + 10 <= times.unready["web"] <= 63 + 16
+        assert times.unready["web"] <= left[0] <= times.unready["web"] + 1
+
+
+async def test_38_the_loser_of_a_race_for_cpu_fails_and_its_owner_makes_one_more() -> None:
+    async with FixedPhases({"": 2}, capacity={"cpu": "2"}) as cluster:
+        await cluster.run_until("20s")
+        cluster.apply(pod("other", requests={"cpu": "500m"}))
+        cluster.supervisor["scheduler-0"].pause()
+        template = {"containers": [{"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "1"}}}]}
+        sets = workload("ReplicaSet", "web", 2)
+        sets["spec"]["template"]["spec"] = template
+        cluster.apply(sets)
+        await cluster.run_for("2s")
+        rivals = [p["metadata"]["name"] for p in cluster.list("pods") if p["metadata"]["name"] != "other"]
+        for name in rivals:
+            target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
+            binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+            reply = cluster.request("create", "pods", "default", name, subresource="binding", body=binding)
+            assert reply.ok, reply.message
+        await cluster.run_for("5s")
+        cluster.supervisor["scheduler-0"].resume()
+        await cluster.run_for("300s")
+        found = {p["metadata"]["name"]: p for p in cluster.list("pods")}
+        assert len(found) == 4
+        (loser,) = [name for name in rivals if found[name]["status"]["phase"] == "Failed"]
+        status = found[loser]["status"]
+        assert status["reason"] == "OutOfcpu"
+        assert status["message"] == (
+            "Pod Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000"
+        )
+        assert not status.get("containerStatuses")
+        (new,) = set(found) - {*rivals, "other"}
+        assert found[new]["spec"]["nodeName"] == "node-1" and found[new]["status"]["phase"] == "Running"
+
+
+async def test_39_a_pod_that_ignores_sigterm_is_killed_after_its_grace_period() -> None:
+    async with FixedPhases({"": 1}, profile=behaving(stop_us=None)) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("stubborn"), pod("forced"))
+        await cluster.run_until("40s")
+        runtime = next(r for r in cluster.nodes["node-0"].machine.pods.values() if r.name == "stubborn")
+        reply = cluster.request("delete", "pods", "default", "stubborn", body={})
+        assert at_s(cluster, reply.obj["metadata"]["deletionTimestamp"]) == 40 + 30
+        cluster.request("delete", "pods", "default", "forced", body={"gracePeriodSeconds": 0})
+        assert cluster.get("pods", "forced") is None
+        await cluster.run_until("80s")
+        killed = runtime.newest("c")
+        assert killed is not None and killed.exit_us is not None
+        assert abs(killed.exit_us / SECOND - 70) <= 1.5 and killed.exit_code == 137
+        assert 70 <= times.gone["stubborn"] <= 74
+
+
+# --- eviction ---------------------------------------------------------------------------------------------------
+
+
+async def test_36_pods_leave_a_node_short_of_memory_in_their_order_one_per_check() -> None:
+    profile = using({"p": 400, "q": 150, "r": 1000, "s": 50})
+    async with FixedPhases({"": 2}, profile=profile, capacity=SMALL) as cluster:
+        times = PodTimes(cluster)
+        asked = {"memory": "100Mi"}
+        group = cluster.scheme.resource("priorityclasses").group
+        high = {
+            "apiVersion": f"{group}/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "high"},
+            "value": 100,
+        }
+        cluster.apply(high)
+        for name in ("p", "q", "s"):
+            cluster.apply(pod(name, requests=asked))
+        cluster.apply(pod("r", requests=asked, priorityClassName="high"))
+        await cluster.run_until("60s")
+        assert not times.evicted
+        # 1600 Mi are used by pods: 50 Mi less than the threshold, whoever of them goes but for all
+        node = cluster.nodes["node-0"]
+        node.set_pressure("memory", 50 * MI)
+        await cluster.run_until("75s")
+        assert list(times.evicted) == ["p"] and 60 < times.evicted["p"] <= 70.5
+        status = cluster.pod("p")["status"]
+        assert status["phase"] == "Failed" and status["message"] == (
+            "The node was low on resource: memory. "
+            "Container c was using 400Mi, which exceeds its request of 100Mi. "
+        )
+        assert condition(cluster, "MemoryPressure")["status"] == "True"
+        assert cluster.names.taint_memory_pressure in taints(cluster)
+        (event,) = [e for e in cluster.list("events") if e["reason"] == "Evicted"]
+        assert event["metadata"]["annotations"]["starved_resource"] == "memory"
+        cluster.apply(pod("poor"))
+        await cluster.run_until("80s")
+        assert cluster.pod("poor")["status"]["message"] == ("Pod The node had condition: [MemoryPressure]. ")
+        times.evicted.pop("poor")
+        node.machine.outside.clear()
+        node.set_pressure("memory", 0, ramp_us=0)
+        held = node.machine.outside["memory"]
+        node.machine.outside["memory"] = type(held)(2 * held.end, 2 * held.end, 0, 0)  # nothing helps
+        await cluster.run_until("200s")
+        assert list(times.evicted) == ["p", "q", "r", "s"]
+        # not 10 s apart: after a clean-up the next check comes at once
+        assert all(later - earlier < 5 for earlier, later in pairwise(list(times.evicted.values())[1:]))
+        node.end_pressure("memory")
+        await cluster.run_until("480s")
+        assert condition(cluster, "MemoryPressure")["status"] == "True"
+        await cluster.run_until("530s")  # five minutes after it was last seen
+        assert condition(cluster, "MemoryPressure")["status"] == "False"
+        assert not taints(cluster)
+
+
+async def test_of_pods_of_equal_priority_the_one_furthest_over_its_request_goes_first() -> None:
+    async with FixedPhases({"": 1}, profile=using({"a": 300, "b": 500, "c": 300}), capacity=SMALL) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(
+            pod("c", requests={"memory": "100Mi"}), pod("a"), pod("b", requests={"memory": "400Mi"})
+        )
+        await cluster.run_until("40s")
+        cluster.nodes["node-0"].set_pressure("memory", 0)
+        node = cluster.nodes["node-0"].machine
+        over = node.outside["memory"]
+        node.outside["memory"] = type(over)(over.end + 2 * GI, over.end + 2 * GI, 0, 0)
+        await cluster.run_until("120s")
+        assert list(times.evicted) == ["a", "c", "b"]  # 300, 200 and 100 Mi over
+
+
+async def test_a_soft_threshold_shows_pressure_at_once_and_evicts_after_its_grace() -> None:
+    flags = {
+        "eviction-soft": "memory.available<1Gi",
+        "eviction-soft-grace-period": "memory.available=1m30s",
+        "eviction-max-pod-grace-period": 5,
+    }
+    profile = RuntimeProfile(rules=(Rule(ContainerBehaviour(memory_bytes=GI, stop_us=None)),))
+    async with FixedPhases({"": 1}, profile=profile, capacity=SMALL, flags=flags) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("web"))
+        await cluster.run_until("33s")
+        cluster.nodes["node-0"].set_pressure("memory", 900 * MI)
+        await cluster.run_until("53s")
+        shown = condition(cluster, "MemoryPressure")
+        assert shown["status"] == "True" and 33 < at_s(cluster, shown["lastTransitionTime"]) <= 51
+        await cluster.run_until("180s")
+        # first seen at 40, due at 130; the pod ignores SIGTERM and gets 5 s instead of its own 30
+        assert 135 <= times.evicted["web"] <= 137.5
+
+
+async def test_a_full_disk_is_cleared_of_images_before_pods_go() -> None:
+    profile = RuntimeProfile(
+        warm=False,
+        images={"registry.example/old:1": 80 * GI, "registry.example/c:1": 2 * GI},
+        rules=(Rule(ContainerBehaviour(layer_bytes=4 * GI)),),
+    )
+    async with FixedPhases({"": 1}, profile=profile) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("web"))
+        await cluster.run_until("55s")  # 14 GiB of 100 are left: less than 15 %
+        node = cluster.get("nodes", "node-0")
+        assert node is not None
+        assert [image["names"] for image in node["status"]["images"]] == [["registry.example/c:1"]]
+        assert condition(cluster, "DiskPressure")["status"] == "True"
+        assert cluster.names.taint_disk_pressure in taints(cluster)
+        met = [e for e in cluster.list("events") if e["reason"] == "EvictionThresholdMet"]
+        assert [e["message"] for e in met] == ["Attempting to reclaim ephemeral-storage"]
+        await cluster.run_until("360s")
+        assert not times.evicted
+        assert condition(cluster, "DiskPressure")["status"] == "False"
+        cluster.nodes["node-0"].set_pressure("nodefs", 5 * GI)
+        await cluster.run_until("375s")
+        assert list(times.evicted) == ["web"]
+        assert cluster.pod("web")["status"]["message"] == (
+            "The node was low on resource: ephemeral-storage. "
+            "Container c was using 4Gi, which exceeds its request of 0. "
+        )
+
+
+async def test_images_are_collected_at_the_five_minute_pass_before_pressure_comes() -> None:
+    profile = RuntimeProfile(warm=False, images={"registry.example/old:1": 60 * GI})
+    flags = {"image-gc-high-threshold": 70, "image-gc-low-threshold": 60}
+    async with FixedPhases({"": 1}, profile=profile, flags=flags) as cluster:
+        await cluster.run_until("20s")
+        node = cluster.nodes["node-0"]
+        node.set_pressure("nodefs", 25 * GI)
+        await cluster.run_until("299s")
+        assert node.machine.images
+        await cluster.run_until("301s")
+        assert not node.machine.images
+        assert condition(cluster, "DiskPressure")["status"] == "False"
+
+
+async def test_a_pod_over_its_local_storage_limit_is_evicted_without_any_pressure() -> None:
+    profile = RuntimeProfile(rules=(Rule(ContainerBehaviour(volume_bytes=2 * GI)),))
+    async with FixedPhases({"": 1}, profile=profile) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(
+            pod(
+                "web",
+                container={"volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]},
+                volumes=[{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}],
+            )
+        )
+        await cluster.run_until("40s")
+        assert list(times.evicted) == ["web"]
+        assert cluster.pod("web")["status"]["message"] == (
+            'Usage of EmptyDir volume "tmp" exceeds the limit "1Gi". '
+        )
+        assert condition(cluster, "DiskPressure")["status"] == "False"
+
+
+# --- runtime and shutdown ---------------------------------------------------------------------------------------
+
+
+async def test_a_silent_runtime_makes_its_node_not_ready_after_30_s_and_unhealthy_after_3_minutes() -> None:
+    async with FixedPhases({"": 2}) as cluster:
+        await cluster.run_until("60s")
+        node = cluster.nodes["node-0"]
+        node.hang_runtime()
+        await cluster.run_until("85s")
+        assert condition(cluster, "Ready")["status"] == "True"
+        await cluster.run_until("101s")
+        ready = condition(cluster, "Ready")
+        assert (ready["status"], ready["message"]) == ("False", "container runtime is down")
+        cluster.apply(pod("web"))
+        await cluster.run_until("240s")
+        assert condition(cluster, "Ready")["message"] == "container runtime is down"
+        await cluster.run_until("252s")
+        message = condition(cluster, "Ready")["message"]
+        assert message.startswith(
+            "[container runtime is down, PLEG is not healthy: pleg was last seen active 3m"
+        )
+        assert message.endswith(" ago; threshold is 3m0s]")
+        assert cluster.pod("web")["status"]["phase"] == "Pending"
+        node.heal_runtime()
+        await cluster.run_until("270s")
+        assert condition(cluster, "Ready")["status"] == "True"
+        assert cluster.pod("web")["status"]["phase"] == "Running"
+
+
+async def test_a_slow_disk_makes_starts_slow_and_a_very_slow_one_the_node_unhealthy() -> None:
+    async with FixedPhases({"": 2}) as cluster:
+        times = PodTimes(cluster)
+        await cluster.run_until("60s")
+        node = cluster.nodes["node-0"]
+        node.slow_runtime(5 * SECOND)
+        cluster.apply(pod("web"))
+        await cluster.run_until("110s")
+        assert 10 <= times.ready["web"] - 60 <= 25
+        assert condition(cluster, "Ready")["status"] == "True"
+        node.slow_runtime(120 * SECOND)
+        await cluster.run_until("330s")  # a relist that began about 111 is the last one seen for 241 s
+        assert "PLEG is not healthy" in condition(cluster, "Ready")["message"]
+        node.heal_runtime()
+        await cluster.run_until("345s")
+        assert condition(cluster, "Ready")["status"] == "True"
+
+
+async def test_a_shutdown_ends_pods_by_priority_and_then_the_machine() -> None:
+    flags = {"shutdown-grace-period": "30s", "shutdown-grace-period-critical-pods": "10s"}
+    async with FixedPhases({"": 2}, profile=behaving(stop_us=None), flags=flags) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(
+            pod("short", terminationGracePeriodSeconds=5),
+            pod("long"),
+            pod("critical", priorityClassName="system-node-critical"),
+        )
+        await cluster.run_until("60s")
+        cluster.nodes["node-0"].shutdown()
+        await cluster.run_for("500ms")
+        ready = condition(cluster, "Ready")
+        assert (ready["status"], ready["message"]) == ("False", "node is shutting down")
+        cluster.apply(pod("late"))
+        await cluster.run_until("150s")
+        assert cluster.pod("late")["status"]["reason"] == "NodeShutdown"
+        times.failed.pop("late")
+        assert list(times.failed) == ["short", "long", "critical"]
+        assert 65 <= times.failed["short"] <= 66 and 80 <= times.failed["long"] <= 81
+        assert 90 <= times.failed["critical"] <= 91
+        for name in times.failed:
+            status = cluster.pod(name)["status"]
+            assert (status["phase"], status["reason"]) == ("Failed", "Terminated")
+            assert status["message"] == "Pod was terminated in response to imminent node shutdown."
+        machine = cluster.nodes["node-0"].machine
+        assert not machine.powered
+        await cluster.run_until("180s")
+        assert condition(cluster, "Ready")["status"] == "Unknown"
+        cluster.nodes["node-0"].power_on()
+        await cluster.run_for("25s")
+        assert condition(cluster, "Ready")["status"] == "True"
+
+
+async def test_a_shutdown_that_is_called_off_leaves_the_node_up_without_its_pods() -> None:
+    flags = {"shutdown-grace-period": "30s"}
+    async with FixedPhases({"": 1}, profile=behaving(stop_us=None), flags=flags) as cluster:
+        cluster.apply(pod("web"))
+        await cluster.run_until("60s")
+        node = cluster.nodes["node-0"]
+        node.shutdown()
+        await cluster.run_for("10s")
+        node.cancel_shutdown()
+        await cluster.run_until("120s")
+        assert node.machine.powered
+        assert condition(cluster, "Ready")["status"] == "True"
+        assert cluster.pod("web")["status"]["reason"] == "Terminated"
+
+
+async def test_without_a_grace_period_a_shutdown_is_not_held_up() -> None:
+    async with FixedPhases({"": 1}) as cluster:
+        cluster.apply(pod("web"))
+        await cluster.run_until("60s")
+        cluster.nodes["node-0"].shutdown()
+        await cluster.run_for("3s")
+        assert not cluster.nodes["node-0"].machine.powered
+        assert cluster.pod("web")["status"]["phase"] == "Running"  # nobody is left to say otherwise
