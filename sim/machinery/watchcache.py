@@ -473,8 +473,9 @@ class CacheWatch:
         """The server ends it: the stream closes without an error event."""
         if not self._ended:
             self._close()
-            if self.notify is not None:
-                self.notify()
+            notify, self.notify = self.notify, None  # its owner holds it: no cycle is left behind
+            if notify is not None:
+                notify()
 
     def _close(self) -> None:
         if not self._ended:

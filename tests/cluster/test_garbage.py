@@ -1,0 +1,30 @@
+"""Python's cyclic collector has nothing to do while a cluster runs (see `sim.app.cluster.rare_collection`)."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+
+from sim.app.cluster import Cluster
+from tests.bench.big import deployment
+
+
+async def test_a_running_cluster_leaves_no_cycles_behind() -> None:
+    async with Cluster(nodes=10, seed=1) as cluster:
+        await cluster.run_for("30s")
+        cluster.apply(deployment("web", 30))
+        await cluster.run_for("1m")
+        gc.collect()
+        gc.disable()
+        try:
+            steps = cluster.kernel.steps
+            await cluster.run_for("20m")
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            left = Counter(type(found).__qualname__ for found in gc.garbage)
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+        assert cluster.kernel.steps - steps > 1000
+        assert left == {}
