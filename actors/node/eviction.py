@@ -36,7 +36,17 @@ from actors.node.eviction_decide import (
 )
 from actors.node.machine import Container
 from actors.node.pod_status import priority_of
-from actors.node.pressure import SIGNALS, available, capacity, first_below, memory_of, pods_use, turns
+from actors.node.pressure import (
+    SIGNALS,
+    available,
+    capacity,
+    first_below,
+    least_available,
+    memory_of,
+    pods_use,
+    pods_use_most,
+    turns,
+)
 from actors.node.worker import FINISHED, SYNC, TERMINATED
 from sim.units import SECOND, quantity_value
 
@@ -58,6 +68,12 @@ SLOW_KILL = "Container runtime did not kill the pod within specified grace perio
 def kill_wait_us(grace_s: int) -> int:
     """How long whoever killed a pod waits for its end."""
     return max(KILL_WAIT_US, (grace_s + grace_s // 2) * SECOND)
+
+
+def _writes(container: Container) -> bool:
+    """Whether it uses local storage at all: most do not, and have nothing to be looked up."""
+    behaviour = container.behaviour
+    return bool(behaviour.log_bytes or behaviour.volume_bytes or behaviour.layer_bytes)
 
 
 class Evictor:
@@ -100,15 +116,19 @@ class Evictor:
 
     def _short_us(self, now_us: int) -> int | None:
         """When a threshold will first be met, or a pod be over its limits."""
-        turning = turns(self._agent.machine, now_us)
+        machine = self._agent.machine
         times = [now_us] if self._over_limits() else []
+        turning: list[int] | None = None
         for threshold in self.thresholds:
             signal = threshold.signal
+            floor = threshold.floor(self._capacity(signal), reclaimed=False)
+            if self._least(signal, now_us) >= floor:
+                continue
 
             def left(at_us: int, signal: str = signal) -> int:
                 return self._observe(signal, at_us).available
 
-            floor = threshold.floor(self._observe(signal, now_us).capacity, reclaimed=False)
+            turning = turns(machine, now_us) if turning is None else turning
             at_us = first_below(left, floor, turning, now_us)
             if at_us is not None:
                 times.append(at_us)
@@ -121,15 +141,26 @@ class Evictor:
 
     # --- a check ------------------------------------------------------------------------------------------
 
-    def _observe(self, signal: str, at_us: int) -> Observed:
-        machine = self._agent.machine
-        whole = capacity(machine, RESOURCES[signal])
+    def _capacity(self, signal: str) -> int:
+        whole = capacity(self._agent.machine, RESOURCES[signal])
         if signal != ALLOCATABLE:
-            return Observed(available(machine, RESOURCES[signal], at_us), whole)
+            return whole
         options = self._agent.options
-        for reserved in (options.orch_reserved, options.system_reserved):
-            whole -= quantity_value(reserved.get("memory", "0"))
-        return Observed(max(0, whole - pods_use(machine, "memory", at_us)), whole)
+        reserved = (options.orch_reserved, options.system_reserved)
+        return whole - sum(quantity_value(held.get("memory", "0")) for held in reserved)
+
+    def _observe(self, signal: str, at_us: int) -> Observed:
+        machine, whole = self._agent.machine, self._capacity(signal)
+        if signal == ALLOCATABLE:
+            return Observed(max(0, whole - pods_use(machine, "memory", at_us)), whole)
+        return Observed(available(machine, RESOURCES[signal], at_us), whole)
+
+    def _least(self, signal: str, now_us: int) -> int:
+        """What will be left of it at least, as things are."""
+        machine = self._agent.machine
+        if signal == ALLOCATABLE:
+            return self._capacity(signal) - pods_use_most(machine, "memory", now_us)
+        return least_available(machine, RESOURCES[signal], now_us)
 
     def _observations(self) -> dict[str, Observed]:
         now_us = self._agent.now_us
@@ -268,7 +299,8 @@ class Evictor:
         """Pods that write more than they may, each with the reason."""
         agent, found = self._agent, []
         for worker in agent.workers.values():
-            if worker.state == SYNC and worker.runtime is not None:
+            runtime = worker.runtime
+            if worker.state == SYNC and runtime is not None and any(map(_writes, runtime.containers)):
                 text = over_local_limit(self._local_use(worker, worker.pod["spec"]["containers"]))
                 if text and not is_critical(worker.pod, agent.is_static(worker.pod)):
                     found.append((worker, text))
@@ -290,7 +322,7 @@ class Evictor:
             )
             total += limit
             newest = runtime.newest(spec["name"])
-            if newest is None or not newest.behaviour.uses_much:
+            if newest is None:
                 continue
             behaviour = newest.behaviour
             containers.append((spec["name"], behaviour.log_bytes + behaviour.layer_bytes, limit))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from actors.node.pressure import available, capacity, first_below, turns
+from actors.node.pressure import available, capacity, first_below, least_available, turns
 from actors.node.worker import FINISHED
 from sim.units import MINUTE
 
@@ -67,6 +67,8 @@ class ImageGC:
             return
         machine, now_us = self._agent.machine, self._agent.now_us
         floor = gc_floor(capacity(machine, "imagefs"), high)
+        if least_available(machine, "imagefs", now_us) >= floor:
+            return
         full_us = first_below(
             lambda at_us: available(machine, "imagefs", at_us), floor, turns(machine, now_us), now_us
         )

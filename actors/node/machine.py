@@ -20,7 +20,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from actors.node.pressure import Ramp, pressed, shared
+from actors.node.pressure import Ramp, oom_us, pressed, shared
 from actors.node.profile import ContainerBehaviour, NodeSpec
 
 Obj = dict[str, Any]
@@ -219,6 +219,12 @@ class Machine:
             container.end(now_us + behaviour.exit_after_us, behaviour.exit_code)
         pod.add(container)
         return container
+
+    def limit_memory(self, container: Container, limit: int) -> None:
+        """The kernel ends the container when it uses more than so many bytes."""
+        at_us = oom_us(container, limit)
+        if at_us is not None:
+            container.end(at_us, SIGKILL_CODE, "OOMKilled")
 
     def stop(self, container: Container, grace_us: int, now_us: int, after_us: int = 0) -> int:
         """SIGTERM after `after_us`, SIGKILL after the grace period; returns when it will have ended."""

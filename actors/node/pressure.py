@@ -8,7 +8,8 @@ Holds: what the outside uses stays when pods go: evicting a pod gives back what 
 
 Mirrors  what the summary API tells pkg/kubelet/eviction/helpers.go: makeSignalObservations (v1.25).
 Differs  statistics are never stale; inodes follow the file system's size by ext4's ratio; images on a file system of
-         their own if the profile says so; no swap.
+         their own if the profile says so; no swap; only containers over their own limit are killed for want of memory,
+         never the one that the kernel would choose when the whole machine has none left.
 """
 
 from __future__ import annotations
@@ -98,6 +99,31 @@ def pods_use(machine: Machine, resource: str, at_us: int) -> int:
         return on_images
     on_node = sum(node_bytes_of(c, pod) for c, pod in kept)
     return on_node if machine.spec.profile.image_disk_bytes else on_node + on_images
+
+
+def pods_use_most(machine: Machine, resource: str, now_us: int) -> int:
+    """What the containers of now will use of it at most."""
+    if resource != "memory":
+        return pods_use(machine, resource, now_us)
+    running = [c for pod in machine.pods.values() for c in pod.running(now_us)]
+    return sum(c.behaviour.memory_bytes for c in running)
+
+
+def least_available(machine: Machine, resource: str, now_us: int) -> int:
+    """What will be left at least, unless something new starts."""
+    resource = shared(machine, resource)
+    outside = machine.outside.get(resource)
+    beside = max(outside.at(now_us), outside.end) if outside is not None else 0
+    return capacity(machine, resource) - pods_use_most(machine, resource, now_us) - beside
+
+
+def oom_us(container: Container, limit: int) -> int | None:
+    """When the kernel will kill it for using more memory than its limit; None if it never does."""
+    behaviour = container.behaviour
+    if behaviour.memory_bytes <= limit:
+        return None
+    # a ramp is at the limit then, and past it a microsecond later
+    return container.started_us + behaviour.memory_ramp_us * limit // behaviour.memory_bytes + 1
 
 
 def available(machine: Machine, resource: str, at_us: int) -> int:

@@ -32,7 +32,7 @@ from actors.node.pod_status import (
     past_deadline,
 )
 from actors.node.prober import KINDS, Probe
-from sim.units import MS, SECOND, format_duration, parse_time
+from sim.units import MS, SECOND, format_duration, parse_time, quantity_value
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
@@ -339,6 +339,9 @@ class Worker:
             return "RunContainerError"
         self._reason(name, None)
         if behaviour.uses_much:
+            limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
+            if limit:
+                agent.machine.limit_memory(container, quantity_value(str(limit)))
             agent.consider_pressure()
         agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
         return ""
@@ -428,7 +431,8 @@ class Worker:
         self.refresh()
         self._stop_probes("Liveness", "Startup")
         if self.runtime is not None:
-            yield self._kill_all(grace_us=effective_grace_us(self.pod, self.grace_s))
+            killed_us = self._kill_all(grace_us=effective_grace_us(self.pod, self.grace_s))
+            yield killed_us + (agent.machine.runtime_delay_us or 0)
             agent.machine.stop_sandbox(self.runtime)
         self._stop_probes("Readiness")
         self.state = TERMINATED

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from actors.node.profile import ContainerBehaviour, Rule, RuntimeProfile
+from sim.app.cluster import Cluster
 from sim.kernel import Rule as NetworkRule
 from sim.units import SECOND, format_micro_time, parse_time
 from tests.cluster.fixed import FixedPhases, workload
@@ -417,6 +418,44 @@ async def test_36_pods_leave_a_node_short_of_memory_in_their_order_one_per_check
         assert not taints(cluster)
 
 
+async def test_the_next_check_waits_for_a_pod_that_takes_long_to_die_but_not_for_ever() -> None:
+    profile = RuntimeProfile(rules=(Rule(ContainerBehaviour(memory_bytes=GI, stop_us=None)),))
+    async with FixedPhases({"": 1}, profile=profile, capacity=SMALL) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("a"), pod("b", terminationGracePeriodSeconds=300), pod("c"))
+        await cluster.run_until("35s")
+        node = cluster.nodes["node-0"]
+        node.set_pressure("memory", 0)
+        over = node.machine.outside["memory"]
+        node.machine.outside["memory"] = type(over)(over.end + 2 * GI, over.end + 2 * GI, 0, 0)
+        await cluster.run_until("150s")
+        late = [e for e in cluster.list("events") if e["reason"] == "ExceededGracePeriod"]
+        assert sorted(e["involvedObject"]["name"] for e in late) == ["a", "b", "c"]
+        # a dies after its own 30 s; b would take 300: its kill is waited for 10 s, its end 30 s more
+        assert 70 <= times.evicted["a"] <= 73
+        assert "b" not in times.evicted
+        killing = {
+            e["involvedObject"]["name"]: at_s(cluster, e["firstTimestamp"])
+            for e in cluster.list("events")
+            if e["reason"] == "Killing"
+        }
+        assert killing["a"] == 40
+        assert 30 <= killing["b"] - killing["a"] <= 33
+        assert 40 <= killing["c"] - killing["b"] <= 42
+
+
+async def test_a_container_over_its_memory_limit_is_killed_and_started_again() -> None:
+    async with FixedPhases({"": 1}, profile=behaving(memory_bytes=GI, memory_ramp_us=60 * SECOND)) as cluster:
+        await cluster.run_until("20s")
+        cluster.apply(pod("web", container={"resources": {"limits": {"memory": "512Mi"}}}))
+        await cluster.run_until("60s")
+        status = cluster.pod("web")["status"]["containerStatuses"][0]
+        ended = status["lastState"]["terminated"]
+        assert (ended["reason"], ended["exitCode"]) == ("OOMKilled", 137)
+        assert at_s(cluster, ended["finishedAt"]) - at_s(cluster, ended["startedAt"]) == 30
+        assert status["restartCount"] == 1 and "running" in status["state"]
+
+
 async def test_of_pods_of_equal_priority_the_one_furthest_over_its_request_goes_first() -> None:
     async with FixedPhases({"": 1}, profile=using({"a": 300, "b": 500, "c": 300}), capacity=SMALL) as cluster:
         times = PodTimes(cluster)
@@ -608,6 +647,21 @@ async def test_a_shutdown_that_is_called_off_leaves_the_node_up_without_its_pods
         assert node.machine.powered
         assert condition(cluster, "Ready")["status"] == "True"
         assert cluster.pod("web")["status"]["reason"] == "Terminated"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_a_node_under_pressure_does_the_same_each_time(seed: int) -> None:
+    hashes = []
+    for _ in range(2):
+        async with Cluster(nodes=3, seed=seed) as cluster:
+            cluster.apply(workload("ReplicaSet", "web", 12))
+            await cluster.run_until("40s")
+            for name, resource in (("node-0", "memory"), ("node-1", "nodefs"), ("node-2", "memory")):
+                cluster.nodes[name].set_pressure(resource, 10 * MI, ramp_us=20 * SECOND)
+            await cluster.run_until("120s")
+            assert any((p["status"] or {}).get("reason") == "Evicted" for p in cluster.list("pods"))
+            hashes.append(cluster.kernel.trace.sha256())
+    assert hashes[0] == hashes[1]
 
 
 async def test_without_a_grace_period_a_shutdown_is_not_held_up() -> None:

@@ -2,7 +2,7 @@
 
 from actors.node.image_gc import gc_floor, removable
 from actors.node.machine import Machine
-from actors.node.pressure import Ramp, available, capacity, first_below, turns
+from actors.node.pressure import Ramp, available, capacity, first_below, least_available, memory_of, turns
 from actors.node.profile import ContainerBehaviour, NodeSpec, RuntimeProfile
 from sim.units import SECOND
 
@@ -86,6 +86,25 @@ def test_a_shortage_that_ends_with_a_container_is_seen_before_its_end() -> None:
 
     assert first_below(left, 4 * GI, turns(node, 0), 0) == 4 * SECOND + 1
     assert first_below(left, 3 * GI, turns(node, 0), 0) is None
+
+
+def test_the_least_that_will_be_left_counts_ramps_at_their_worst() -> None:
+    node = machine()
+    running(node, memory_bytes=2 * GI, memory_ramp_us=10 * SECOND)
+    node.set_pressure("memory", 7 * GI, 0, ramp_us=10 * SECOND)
+    assert least_available(node, "memory", 0) == available(node, "memory", 10 * SECOND) == 5 * GI
+
+
+def test_a_container_is_killed_when_it_grows_beyond_its_limit() -> None:
+    node = machine()
+    running(node, memory_bytes=4 * GI, memory_ramp_us=4 * SECOND)
+    container = node.pods["uid"].containers[-1]
+    node.limit_memory(container, 4 * GI)
+    assert container.running(5 * SECOND)
+    node.limit_memory(container, GI)
+    assert memory_of(container, SECOND) == GI
+    assert container.exit_us == SECOND + 1
+    assert (container.exit_code, container.reason) == (137, "OOMKilled")
 
 
 def test_images_are_removed_from_85_percent_on() -> None:
