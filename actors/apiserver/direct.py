@@ -6,6 +6,7 @@ without the delays of links and storage: the library's calls between two runs of
 
 from __future__ import annotations
 
+from actors.apiserver.ports import writer_of
 from actors.apiserver.server import ApiServer
 from sim.machinery.api import Reply, Request
 from sim.machinery.verbs_call import Refusal
@@ -18,7 +19,7 @@ def ask(server: ApiServer, request: Request) -> Reply:
         raise RuntimeError(
             f"the storage is not healthy: {request.verb} {request.resource} would have to wait"
         )
-    storage.writer = (request.user.name, request.verb)
+    storage.writer = writer_of(request)
     try:
         steps = server.steps_of(request)
         op = next(steps)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actors.apiserver.ports import writer_of
 from sim.kernel import State
 from sim.machinery import managed as ownership
 from sim.machinery.api import Json, Obj, Request
@@ -111,7 +112,7 @@ class Lane:
         self._request = request
         self._resource = resource
         self._path = (path[0], path[1])
-        self._writer = (request.user.name, request.verb)
+        self._writer = writer_of(request)
         self._key = server.scheme.key(resource, request.namespace, request.name)
         self._stamp: Stamp | None = None
         self.last: Item | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from sim.machinery.api import Request
 from sim.machinery.store import (
     Answer,
     Change,
@@ -54,6 +55,12 @@ class Compaction(Protocol):
     version: int
 
     def settle(self, seen: int) -> bool: ...
+
+
+def writer_of(request: Request) -> tuple[str, str]:
+    """Who writes, and by which verb: "patch status", "create binding"."""
+    sub = request.subresource
+    return request.user.name, f"{request.verb} {sub}" if sub else request.verb
 
 
 class StorageProcess(Protocol):

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Protocol
 from actors.apiserver.bootstrap import bootstrap
 from actors.apiserver.caches import Caches
 from actors.apiserver.lane import Lane, Stamp, offer_lane
-from actors.apiserver.ports import StorageProcess
+from actors.apiserver.ports import StorageProcess, writer_of
 from actors.apiserver.rules import Machinery
 from actors.apiserver.selection import select
 from sim.kernel import Context, Kernel, State
@@ -298,7 +298,7 @@ class ApiServer:
         """Carry out a request on a prompt storage: the reply and the storage's latency."""
         storage, request = self.storage, call.request
         mutating = request.verb not in READS
-        storage.writer = (request.user.name, request.verb)
+        storage.writer = writer_of(request)
         apply = storage.store.apply
         try:
             op = next(steps)
@@ -330,7 +330,7 @@ class ApiServer:
         except Refusal as refusal:
             self._answer(number, refusal.reply(), 0)
             return
-        writer = (flight.request.user.name, flight.request.verb)
+        writer = writer_of(flight.request)
         self.storage.submit(op, writer, lambda result: self._resume(number, result))
 
     def _resume(self, number: int, answer: Answer) -> None:

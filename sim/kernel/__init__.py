@@ -7,7 +7,8 @@ from sim.kernel.network import Link, Network, Rule
 from sim.kernel.report import DeadlockError, LivelockError
 from sim.kernel.streams import stream
 from sim.kernel.sync import TIMED_OUT, Future, Mailbox
-from sim.kernel.trace import Kind, Record, Trace, read, read_header
+from sim.kernel.trace import Kind, Trace
+from sim.kernel.tracefile import Decoder, Record, TraceError, read, read_header
 
 __all__ = [
     "DEFAULT_EPOCH_US",
@@ -17,6 +18,7 @@ __all__ = [
     "ActorExit",
     "Clock",
     "Context",
+    "Decoder",
     "DeadlockError",
     "Future",
     "Gate",
@@ -34,6 +36,7 @@ __all__ = [
     "Supervisor",
     "Timer",
     "Trace",
+    "TraceError",
     "load_journal",
     "read",
     "read_header",

@@ -12,7 +12,7 @@ only if their hashes are; a file read back gives the records that were added.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +23,7 @@ _ENCODER = msgspec.msgpack.Encoder()
 _HEAD_BYTES = 3  # of a msgpack array of 16 to 65,535 elements; 1 below
 BATCH = 4096  # records packed at once; bounds what a crash of the process can lose
 FORMAT = "orrery-trace/1"
+END = -1  # in the place of a kind: the last row of a file that was closed
 
 Values = tuple[Any, ...]
 
@@ -37,16 +38,6 @@ class Kind:
         self.name = name
         self.fields = fields
         self.listeners: list[Callable[[int, int, int, Values], None]] = []
-
-
-class Record(msgspec.Struct, frozen=True):
-    """A record as read back."""
-
-    ident: int
-    at_us: int
-    cause: int
-    kind: str
-    values: Mapping[str, Any]
 
 
 class Trace:
@@ -110,34 +101,6 @@ class Trace:
     def close(self) -> None:
         self._flush()
         if self._file is not None:
+            self._file.write(msgpack.packb((END, self.count, self._hash.hexdigest())))
             self._file.close()
             self._file = None
-
-
-def read_header(path: Path) -> dict[str, Any]:
-    """The header of a trace file.  Raises ValueError if it is not one."""
-    with path.open("rb") as file:
-        try:
-            header = next(iter(msgpack.Unpacker(file)))
-        except (StopIteration, msgpack.UnpackException, ValueError):
-            header = None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a trace file of format {FORMAT}")
-    return header
-
-
-def read(path: Path) -> Iterator[Record]:
-    """The records of a trace file, in order."""
-    read_header(path)
-    kinds: dict[int, tuple[str, tuple[str, ...]]] = {}
-    ident = 0
-    with path.open("rb") as file:
-        rows = iter(msgpack.Unpacker(file, use_list=False))
-        next(rows)
-        for row in rows:
-            if row[0] == 0:
-                kinds[row[1]] = (row[2], row[3])
-                continue
-            ident += 1
-            name, fields = kinds[row[0]]
-            yield Record(ident, row[1], row[2], name, dict(zip(fields, row[3:], strict=True)))
