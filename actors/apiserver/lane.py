@@ -48,6 +48,7 @@ class LaneItem(Item):
         self.created = prev.created
         self.managed = record
         self.raw = None
+        self.cause = 0
         self._base: Obj = prev._base if type(prev) is LaneItem else prev.obj
         self._path = path
         self.value = value

@@ -140,7 +140,7 @@ class MemoryStore:
             item = Item(key, obj, rev, prev.created, managed)
         items[key] = item
         if self.note is not None:
-            cause = self.note(key, rev, cause)
+            cause = item.cause = self.note(key, rev, cause)
         self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
         return item
 
@@ -154,7 +154,7 @@ class MemoryStore:
         assert item.rev == rev
         bucket.items[key] = item
         if self.note is not None:
-            cause = self.note(key, rev, cause)
+            cause = item.cause = self.note(key, rev, cause)
         self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
         return True
 
@@ -171,7 +171,7 @@ class MemoryStore:
         metadata = {**prev.obj["metadata"], "resourceVersion": str(rev)}
         item = Item(key, {**prev.obj, "metadata": metadata}, rev, prev.created, prev.managed)
         if self.note is not None:
-            cause = self.note(key, rev, cause)
+            cause = item.cause = self.note(key, rev, cause)
         self._commit(bucket, Change(rev, item, prev, True, self._now_us(), cause))
         return item
 

@@ -179,11 +179,16 @@ class Informer:
     # --- what the reflector puts in -------------------------------------------------------------------------
 
     def replace(self, items: Sequence[Item]) -> None:
-        new = {key_of(item.obj): item.obj for item in items}
-        for key, obj in new.items():
-            old = self._objects.get(key)
+        """What was listed is what there is; a change found so is caused by its write, as one that was watched."""
+        kernel = self._ctx.kernel
+        cause = kernel.cause
+        new = {key_of(item.obj): item for item in items}
+        for key, item in new.items():
+            old, obj = self._objects.get(key), item.obj
             if old is None or old["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
+                kernel.cause = item.cause or cause
                 self._put(key, stripped(obj))
+        kernel.cause = cause
         for key in [key for key in self._objects if key not in new]:
             self._remove(key, self._objects[key])
         if not self.synced:

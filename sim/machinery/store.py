@@ -40,9 +40,10 @@ class Item:
     obj: the object in its storage version, without managedFields
     rev: revision of the write that made it; created: revision of the object's creation
     managed: field ownership, kept beside the object
+    cause: trace record of the write that made it (0: not known), set as it commits
     """
 
-    __slots__ = ("created", "key", "managed", "obj", "raw", "rev")
+    __slots__ = ("cause", "created", "key", "managed", "obj", "raw", "rev")
 
     def __init__(
         self, key: str, obj: dict[str, Any], rev: int, created: int, managed: tuple[Managed, ...] = ()
@@ -52,6 +53,7 @@ class Item:
         self.rev = rev
         self.created = created
         self.managed = managed
+        self.cause = 0
         self.raw: dict[str, bytes] | None = None
 
     def __repr__(self) -> str:

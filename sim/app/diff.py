@@ -1,0 +1,81 @@
+"""`orrery diff A B`: the first event in which two runs part, what came before it and why it came in each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from sim.app.traces import as_json, header, print_lines, records, row
+from sim.kernel import Record
+from sim.report.story import Book
+
+CONTEXT = 3  # events told before the first difference
+CAUSES_MAX = 12  # links told of each side's chain
+
+
+def diff(first: Path, second: Path, *, as_text: bool) -> bool:
+    """Print where two traces part; True if they do not.  Raises InputError."""
+    heads = header(first), header(second)
+    common: list[Record] = []
+    parted: tuple[Record | None, Record | None] | None = None
+    pairs: Iterator[tuple[Record | None, Record | None]] = zip_longest(records(first), records(second))
+    for a, b in pairs:
+        if a is None or a != b:
+            parted = a, b
+            break
+        common.append(a)
+    if as_text:
+        _print((first, second), heads, common, parted)
+    else:
+        print(json.dumps(_json(heads, common, parted), ensure_ascii=False))
+    return parted is None
+
+
+def _print(
+    files: tuple[Path, Path],
+    heads: tuple[Mapping[str, Any], Mapping[str, Any]],
+    common: list[Record],
+    parted: tuple[Record | None, Record | None] | None,
+) -> None:
+    for name in dict.fromkeys([*heads[0], *heads[1]]):
+        if heads[0].get(name) != heads[1].get(name):
+            print(f"{name}: {heads[0].get(name)} and {heads[1].get(name)}")
+    if parted is None:
+        print(f"the same {len(common):,} events")
+        return
+    print(f"they part at event {len(common) + 1:,}, after {len(common):,} that are the same")
+    book = Book(common)
+    for record in common[-CONTEXT:]:
+        print("  " + row(book.line(record, None)))
+    for mark, file, last in zip("<>", files, parted, strict=True):
+        print(f"{mark} {file}")
+        if last is None:
+            print("  has no more events")
+        else:
+            print_lines(Book([*common, last]).story(last), CAUSES_MAX)
+
+
+def _json(
+    heads: tuple[Mapping[str, Any], Mapping[str, Any]],
+    common: list[Record],
+    parted: tuple[Record | None, Record | None] | None,
+) -> dict[str, Any]:
+    book = Book(common)
+    sides = (
+        []
+        if parted is None
+        else [
+            {
+                "header": dict(head),
+                "chain": []
+                if record is None
+                else [as_json(line) for line in Book([*common, record]).story(record)],
+            }
+            for head, record in zip(heads, parted, strict=True)
+        ]
+    )
+    before = [as_json(book.line(record, None)) for record in common[-CONTEXT:]]
+    return {"same": parted is None, "events_in_common": len(common), "before": before, "sides": sides}

@@ -1,0 +1,69 @@
+"""`orrery why TRACE pod/x`: the chain of causes from the fault, or a person's action, to what became of an object."""
+
+from __future__ import annotations
+
+import json
+from difflib import get_close_matches
+from pathlib import Path
+
+from sim.app.traces import as_json, header, key_named, print_lines, records, scheme_of
+from sim.errors import InputError
+from sim.kernel import Record
+from sim.report.story import Book, about, choices, chosen, notable, shown, tell
+
+LINES_MAX = 40  # of a chain, unless all are asked for
+
+
+def why(
+    trace: Path, target: str, namespace: str, *, what: str = "", event: int = 0, as_text: bool, full: bool
+) -> None:
+    """Print the story.  Raises InputError."""
+    head = header(trace)
+    book = Book(records(trace))
+    if event:
+        record = book.get(event)
+        if record is None:
+            raise InputError(f"there is no record {event}, the last is {len(book.records)}", str(trace))
+    else:
+        record = _find(book, trace, key_named(scheme_of(head), target, namespace), what)
+    lines = book.story(record)
+    if as_text:
+        print(_title(book, record, head.get("scenario", "")))
+        print_lines(lines, 0 if full else LINES_MAX)
+    else:
+        story = {"record": record.ident, "at_us": record.at_us, "text": _subject(book, record)}
+        print(json.dumps({**story, "chain": [as_json(line) for line in lines]}, ensure_ascii=False))
+
+
+def _find(book: Book, trace: Path, key: str, what: str) -> Record:
+    found = about(book, key)
+    if not found:
+        raise InputError(f"{shown(key)} is not in it", str(trace), _near(book, key))
+    if not what:
+        return notable(found)
+    record = chosen(found, what)
+    if record is None:
+        remedy = "to choose from: " + ", ".join(choices(found))
+        raise InputError(f'nothing like "{what}" happened to {shown(key)}', str(trace), remedy)
+    return record
+
+
+def _near(book: Book, key: str) -> str:
+    """Objects of a like name, in any namespace, as a remedy."""
+    resource = key.split("/")[2]
+    known = dict.fromkeys(r.values["key"] for r in book.records if r.kind == "write")
+    alike = [other for other in known if other.split("/")[2] == resource]
+    same = [other for other in alike if other.rsplit("/", 1)[-1] == key.rsplit("/", 1)[-1]]
+    near = same or get_close_matches(key, alike, n=3, cutoff=0.3)
+    return "there is " + ", ".join(shown(other) for other in near) if near else ""
+
+
+def _subject(book: Book, record: Record) -> str:
+    if record.kind == "change":
+        return tell(record)
+    return tell(record, book.changes(record))
+
+
+def _title(book: Book, record: Record, scenario: str) -> str:
+    where = f" ({scenario})" if scenario else ""
+    return f"why {_subject(book, record)}{where}"

@@ -1,0 +1,326 @@
+"""Traces as stories: which end of an object is meant, and the chain of causes that led to it, in words.
+
+Turns the records of a trace into `Line`s: when, after how long, who, what.  A decision made from silence names
+the last renewal that its actor had seen.
+
+Holds: a chain ends at a record without cause (a step of the scenario, the start of a process, a request from
+outside); causes point backwards, so every chain ends; the same trace gives the same words.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from sim.kernel import Record
+from sim.units import SECOND, format_duration
+
+Values = Mapping[str, Any]
+NAMED_MAX = 3  # of a list of names, before "and n more"
+NODE_USER = "system:node:"
+NODE_PREFIX = "//nodes//"
+LONG_US = SECOND  # a link that took this long may have waited for something
+UPHEAVALS = ("take-over", "lost-lease")
+MEANWHILE_MAX = 4
+DELETED, CREATED, REMOVED = "deleted", "created", "removed"
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One link of a chain.  `delta_us`: since the link before, None for the first; aside: no link, but of note."""
+
+    ident: int
+    at_us: int
+    delta_us: int | None
+    actor: str
+    text: str
+    kind: str
+    values: Values
+    aside: bool = False
+
+
+class Book:
+    """All records of a trace.  Looked up by position; what a write changed is kept with the write."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.records = list(records)
+        self._changes: dict[int, list[Values]] = {}
+        self._by_revision: dict[int, Record] | None = None
+        self.nodes: dict[str, None] = {}
+        for record in self.records:
+            if record.kind == "change":
+                self._changes.setdefault(record.cause, []).append(record.values)
+            elif record.kind == "write" and record.values["key"].startswith(NODE_PREFIX):
+                self.nodes[record.values["key"].removeprefix(NODE_PREFIX)] = None
+
+    def get(self, ident: int) -> Record | None:
+        return self.records[ident - 1] if 0 < ident <= len(self.records) else None
+
+    def changes(self, record: Record) -> Sequence[Values]:
+        return self._changes.get(record.ident, ())
+
+    def write_of(self, revision: int) -> Record | None:
+        """The write that made this revision."""
+        if self._by_revision is None:
+            self._by_revision = {r.values["rev"]: r for r in self.records if r.kind == "write"}
+        return self._by_revision.get(revision)
+
+    def chain(self, record: Record) -> list[Record]:
+        """A record and its causes, the first cause first; changes are told with their writes."""
+        found = []
+        at: Record | None = record
+        while at is not None:
+            if at.kind != "change":
+                found.append(at)
+            at = self.get(at.cause) if at.cause < at.ident else None
+        return found[::-1]
+
+    def line(self, record: Record, before: Record | None) -> Line:
+        text = tell(record, self.changes(record))
+        if record.kind == "decision" and (revision := record.values["why"].get("lease")):
+            heard = self.write_of(int(revision))
+            if heard is not None:
+                text += f"; last renewal at {clock(heard.at_us)}"
+        delta_us = None if before is None else record.at_us - before.at_us
+        return Line(record.ident, record.at_us, delta_us, who(record), text, record.kind, record.values)
+
+    def story(self, record: Record) -> list[Line]:
+        """The chain as lines; where a link was long in coming, with what befell the control plane meanwhile."""
+        lines: list[Line] = []
+        before: Record | None = None
+        for link in self.chain(record):
+            line = self.line(link, before)
+            if before is not None and line.delta_us is not None and line.delta_us >= LONG_US:
+                lines += self._meanwhile(before, link)
+            lines.append(line)
+            before = link
+        return lines
+
+    def _meanwhile(self, begin: Record, end: Record) -> list[Line]:
+        first = bisect_right(self.records, begin.at_us, key=lambda record: record.at_us)
+        found = []
+        for record in self.records[first : end.ident - 1]:
+            if record.kind == "decision":
+                if record.values["what"] not in UPHEAVALS:
+                    continue
+            elif record.kind != "actor" or record.values["name"] in self.nodes:
+                continue
+            found.append(record)
+        lines = [self.line(record, None) for record in found[-MEANWHILE_MAX:]]
+        return [msgspec.structs.replace(line, text=f"({line.text})", aside=True) for line in lines]
+
+
+# --- which record is meant --------------------------------------------------------------------------------
+
+
+def about(book: Book, key: str) -> list[Record]:
+    """What happened to the object of this key: its writes and changes, in order."""
+    return [r for r in book.records if r.kind in ("write", "change") and r.values["key"] == key]
+
+
+# What of an object's changes is its end, the most telling first.
+ENDS: Sequence[str] = ("deleting", "removed", "holder", "ready", "phase", "replicas", "node")
+
+
+def notable(records: Sequence[Record]) -> Record:
+    """The end that a person means who asks about an object: its deletion, else its last change of state."""
+    changes = [r for r in records if r.kind == "change"]
+    for what in ENDS:
+        of = [r for r in changes if r.values["what"] == what]
+        if of:
+            return of[-1]
+    return (changes or records)[-1]
+
+
+def chosen(records: Sequence[Record], what: str) -> Record | None:
+    """The last record of this kind: created, deleted, removed, a changed fact ("ready") or its value ("ready=False")."""
+    if what == CREATED:
+        found = [r for r in records if r.kind == "write" and r.values["verb"] == "create"]
+    elif what == DELETED:
+        found = [r for r in records if r.kind == "change" and r.values["what"] in ("deleting", REMOVED)][:1]
+        found = found or [r for r in records if r.kind == "write" and r.values["verb"] == "delete"]
+    else:
+        name, equals, value = what.partition("=")
+        found = [r for r in records if r.kind == "change" and r.values["what"] == name]
+        found = [r for r in found if not equals or _value(r.values["after"]) == value]
+    return found[-1] if found else None
+
+
+def choices(records: Sequence[Record]) -> list[str]:
+    """What `chosen` would find."""
+    made = [CREATED] if any(r.kind == "write" and r.values["verb"] == "create" for r in records) else []
+    gone = [DELETED] if chosen(records, DELETED) else []
+    return [*made, *gone, *dict.fromkeys(r.values["what"] for r in records if r.kind == "change")]
+
+
+# --- words ------------------------------------------------------------------------------------------------
+
+
+def clock(us: int) -> str:
+    """Virtual time as people read it: "5m00.000s", "1h02m03.500s"."""
+    minutes, rest = divmod(us, 60 * SECOND)
+    hours, minutes = divmod(minutes, 60)
+    seconds, rest = divmod(rest, SECOND)
+    text = f"{minutes:02d}m{seconds:02d}.{rest // 1000:03d}s"
+    return f"{hours}h{text}" if hours else text.removeprefix("0")
+
+
+def short(us: int) -> str:
+    """A duration, to the millisecond unless it is less than one."""
+    return format_duration(us // 1000 * 1000 if us >= 1000 else us)
+
+
+def shown(key: str) -> str:
+    """A store's key as people name the object: "//pods/default/web-1" is "pods/default/web-1"."""
+    _, _, resource, namespace, name = key.split("/", 4)
+    return f"{resource}/{namespace}/{name}" if namespace else f"{resource}/{name}"
+
+
+def who(record: Record) -> str:
+    """Who did it."""
+    values = record.values
+    match record.kind:
+        case "decision":
+            return str(values["actor"])
+        case "actor":
+            return str(values["name"])
+        case "write":
+            return str(values["user"]).removeprefix(NODE_USER).removeprefix("system:")
+        case "step" | "step-end":
+            return "scenario"
+        case "schedule":
+            return "scheduler"
+        case "command":
+            return "admin"
+        case "connection":
+            return str(values["server"])
+        case _:
+            return ""
+
+
+def names(found: Any) -> str:
+    """A few names, and how many more."""
+    if not isinstance(found, list | tuple):
+        return str(found)
+    few = ", ".join(str(name) for name in found[:NAMED_MAX])
+    return f"{few} and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else few
+
+
+def tell(record: Record, changes: Sequence[Values] = ()) -> str:
+    """What happened, in a sentence."""
+    words = WORDS.get(record.kind)
+    if words is None:
+        return ", ".join(f"{name} {_value(value)}" for name, value in record.values.items())
+    text = words(record.values)
+    facts = [changed(change) for change in changes]
+    return f"{text}: {', '.join(facts)}" if facts else text
+
+
+def changed(change: Values) -> str:
+    what, before, after = change["what"], change["before"], change["after"]
+    if what == REMOVED:
+        return "it is gone"
+    if what == "deleting":
+        return "marked for deletion"
+    if before is None:
+        return f"{what} {_value(after)}"
+    return f"{what} {_value(before)} → {_value(after)}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _write(values: Values) -> str:
+    verb, _, sub = values["verb"].partition(" ")
+    what = shown(values["key"])
+    if sub == "binding":
+        return f"binds {what}"
+    if sub == "eviction":
+        return f"evicts {what}"
+    verbs = {"create": "creates", "update": "updates", "patch": "patches", "delete": "deletes"}
+    return f"{verbs.get(verb, verb)} {f'the {sub} of ' if sub else ''}{what}"
+
+
+def _step(values: Values) -> str:
+    detail = {name: value for name, value in values["detail"].items() if value not in (None, "", (), [])}
+    how = [str(detail.pop(name)) for name in ("how", "what") if name in detail]
+    parts = [word for word in how if word != values["kind"]]
+    parts += [f"{name} {names(value)}" for name, value in detail.items() if not name.endswith("_us")]
+    parts += [f"{name[:-3]} {short(value)}" for name, value in detail.items() if _is_time(name, value)]
+    return f'step "{values["name"]}": {values["kind"]} {"; ".join(parts)} ({values["place"]})'
+
+
+def _is_time(name: str, value: Any) -> bool:
+    return name.endswith("_us") and isinstance(value, int)
+
+
+_HAPPENS = {
+    "start": "the process starts",
+    "crash": "the process is gone",
+    "exit": "the process ends by itself",
+    "pause": "stands still",
+    "resume": "goes on",
+    "slow": "becomes slow",
+    "lag": "its watch caches lag",
+    "unavailable": "has no quorum",
+}
+
+
+def _actor(values: Values) -> str:
+    what = str(values["what"])
+    text = _HAPPENS.get(what, what)
+    return f"{text}: {values['reason']}" if values["reason"] else text
+
+
+def _schedule(values: Values) -> str:
+    if values["node"]:
+        return f"chooses {values['node']} for pods/{values['pod']}"
+    return f"finds no node for pods/{values['pod']}: {values['message']}"
+
+
+def _decision(values: Values) -> str:
+    target, why = values["target"], values["why"]
+    silent = f"for {short(why['silent_us'])}" if "silent_us" in why else ""
+    match values["what"]:
+        case "unheard":
+            return f"has not heard from {target} {silent}: it is to be Unknown"
+        case "taint":
+            return f"it is the turn of {target} (zone {why['zone']}): taint {why['taint']}"
+        case "evict":
+            return f"evicts {target}: {why.get('message') or 'its time on a tainted node is over'}"
+        case "take-over":
+            return f"takes over {target}: {why['holder'].partition('_')[0]} has not renewed it {silent}"
+        case "lost-lease":
+            return f"stops leading: could not renew {target} {silent}"
+        case "relist":
+            return f"will list {target} again: {why['why'] or 'the watch ended in an error'}"
+        case "back-off":
+            return (
+                f"container {why['container']} of {target} had exited ({why['exit_code']}): "
+                f"waits {short(why['wait_us'])} before a restart"
+            )
+        case "restart":
+            return f"restarts container {why['container']} of {target}, which had exited ({why['exit_code']})"
+        case "kill":
+            return f"kills {names(why['containers'])} of {target}: {why['message']}"
+    facts = ", ".join(f"{name} {_value(value)}" for name, value in why.items())
+    return f"{values['what']} {target} ({facts})" if facts else f"{values['what']} {target}"
+
+
+WORDS: Mapping[str, Callable[[Values], str]] = {
+    "write": _write,
+    "step": _step,
+    "step-end": lambda values: f'step "{values["name"]}" ends',
+    "actor": _actor,
+    "schedule": _schedule,
+    "decision": _decision,
+    "change": lambda values: f"{shown(values['key'])}: {changed(values)}",
+    "command": lambda values: f"{values['what']} {values['target']}: {values['outcome']}",
+    "zone": lambda values: f"zone {values['zone'].strip(':').replace(chr(0), '')} is {values['state']}",
+    "sync-error": lambda values: f"{values['queue']}: sync of {values['key']} failed: {values['error']}",
+}
