@@ -1,0 +1,148 @@
+"""Whatever happens in a cluster leads back to the fault, or the person's action, that began it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sim.app.run import run_plan
+from sim.kernel import Record, read
+from sim.report.story import Book, about, chosen
+from sim.scenario.compile import compile_plan, load
+from sim.scenario.source import parse_documents
+from tests.cluster.test_actions import WEB
+
+SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
+
+
+async def told(tmp_path: Path, *timeline: dict[str, Any], **spec: Any) -> Book:
+    """The trace of a small cluster to which this happens."""
+    body = {"seed": 3, "duration": "8m", "objects": [WEB], "timeline": list(timeline), **spec}
+    body.setdefault("cluster", {"nodes": [{"count": 3}]})
+    whole = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": "t"}, "spec": body}
+    (document,) = parse_documents(yaml.safe_dump(whole), "t.yaml")
+    await run_plan(compile_plan(document, tmp_path), trace_file=tmp_path / "trace")
+    return Book(read(tmp_path / "trace"))
+
+
+def root(book: Book, record: Record) -> str:
+    """What a chain begins with."""
+    first = book.chain(record)[0]
+    return str(first.values["name"]) if first.kind == "step" else first.kind
+
+
+def decisions(book: Book, what: str) -> list[Record]:
+    return [r for r in book.records if r.kind == "decision" and r.values["what"] == what]
+
+
+def pods(book: Book, verb: str, after_us: int) -> list[Record]:
+    return [
+        r
+        for r in book.records
+        if r.kind == "write"
+        and r.at_us > after_us
+        and r.values["verb"] == verb
+        and r.values["key"].startswith("//pods/")
+    ]
+
+
+@pytest.mark.slow
+async def test_every_eviction_replacement_and_binding_of_the_zone_outage_leads_back_to_the_outage(
+    tmp_path: Path,
+) -> None:
+    await run_plan(load(SCENARIOS / "zone-outage.yaml"), trace_file=tmp_path / "trace")
+    book = Book(read(tmp_path / "trace"))
+    outage_us = 300_000_000
+    for what, number in (("unheard", 30), ("taint", 30), ("evict", 300)):
+        made = decisions(book, what)  # a taint whose write met a conflict is decided again
+        assert {root(book, r) for r in made} == {"outage"}
+        assert len({r.values["target"] for r in made}) == number
+    for verb in ("create", "create binding", "update status"):
+        assert [root(book, r) for r in pods(book, verb, outage_us)] == ["outage"] * 300
+    evicted = [r for r in pods(book, "delete", outage_us) if r.values["user"].endswith("controller-manager")]
+    assert [root(book, r) for r in evicted] == ["outage"] * 300
+    gone = [r for r in pods(book, "delete", outage_us) if r not in evicted]
+    assert [root(book, r) for r in gone] == ["power-back"] * 300
+    # each goes by its own node: power loss, verdict, taint, eviction
+    for record in evicted:
+        kinds = [r.values.get("what", r.kind) for r in book.chain(record)]
+        assert kinds == ["step", "crash", "unheard", "write", "taint", "write", "evict", "write"]
+        _, crash, unheard, *_ = book.chain(record)
+        assert unheard.values["target"] == f"nodes/{crash.values['name']}"
+        assert 40_000_000 <= unheard.values["why"]["silent_us"] < 80_000_000
+
+
+async def test_a_cut_network_is_the_cause_of_the_silence_it_makes(tmp_path: Path) -> None:
+    cut = {"nodes": {"name": "node-1"}, "how": "network-cut"}
+    book = await told(tmp_path, {"at": "2m", "name": "cut", "for": "3m", "fail": cut})
+    (verdict,) = decisions(book, "unheard")
+    assert (verdict.values["target"], root(book, verdict)) == ("nodes/node-1", "cut")
+    assert "last renewal at 1m5" in book.line(verdict, None).text
+    marked = chosen(about(book, "//nodes//node-1"), "ready=Unknown")
+    assert marked is not None
+    assert [r.kind for r in book.chain(marked)] == ["step", "decision", "write"]
+
+
+async def test_who_takes_over_does_so_because_the_leader_was_killed(tmp_path: Path) -> None:
+    managers = {"nodes": [{"count": 3}], "controllerManager": {"replicas": 2}}
+    book = await told(
+        tmp_path,
+        {"at": "2m", "name": "killed", "crash": {"actor": "controller-manager-leader"}},
+        {"at": "2m1s", "name": "more", "scale": {"resource": "deployments", "name": "web", "replicas": 7}},
+        cluster=managers,
+    )
+    (taken,) = decisions(book, "take-over")
+    assert root(book, taken) == "killed"
+    # what the new leader finds to do is because of what was asked meanwhile
+    (made,) = pods(book, "create", 120_000_000)
+    assert root(book, made) == "more"
+    asides = [line.text for line in book.story(made) if line.aside]
+    assert len(asides) == 1
+    assert "takes over leases/orch-system/orch-controller-manager" in asides[0]
+
+
+async def test_leaders_step_down_because_the_storage_stands_still(tmp_path: Path) -> None:
+    book = await told(tmp_path, {"at": "2m", "name": "stuck", "for": "40s", "storage": {"how": "pause"}})
+    lost = decisions(book, "lost-lease")
+    assert [root(book, r) for r in lost] == ["stuck"] * len(lost)
+    assert {r.values["actor"] for r in lost} == {"controller-manager-0", "scheduler-0"}
+    exits = [r for r in book.records if r.kind == "actor" and r.values["what"] == "exit"]
+    assert [root(book, r) for r in exits] == ["stuck"] * len(lost)
+
+
+async def test_a_drain_leads_to_evictions_and_replacements(tmp_path: Path) -> None:
+    book = await told(tmp_path, {"at": "2m", "name": "empty", "drain": {"nodes": {"name": "node-1"}}})
+    evicted = pods(book, "create eviction", 0)
+    assert [root(book, r) for r in evicted] == ["empty"] * len(evicted)
+    assert evicted
+    for verb in ("create", "create binding"):
+        made = pods(book, verb, 120_000_000)
+        assert [root(book, r) for r in made] == ["empty"] * len(evicted)
+    removed = pods(book, "delete", 120_000_000)
+    assert {(r.values["user"], root(book, r)) for r in removed} == {("system:node:node-1", "empty")}
+
+
+async def test_a_crash_loop_is_a_chain_of_exits_waits_and_restarts(tmp_path: Path) -> None:
+    looping = {"nodes": [{"count": 1, "runtime": {"exitAfter": "1s", "exitCode": 3}}]}
+    book = await told(tmp_path, cluster=looping, duration="3m")
+    restart = decisions(book, "restart")[-1]
+    told_of = [r.values["what"] for r in book.chain(restart) if r.kind == "decision"]
+    assert told_of[:3] == ["restart", "back-off", "restart"]
+    assert told_of.count("restart") >= 3
+    text = book.line(restart, None).text
+    assert text.startswith("restarts container web of pods/default/web-")
+    assert text.endswith("which had exited (3)")
+
+
+async def test_who_lists_again_does_so_because_the_server_was_gone_and_its_history_too(
+    tmp_path: Path,
+) -> None:
+    gone = {"actor": "apiserver-0", "restartAfter": "5s"}
+    book = await told(
+        tmp_path, {"at": "2m", "name": "lost", "compact": {}}, {"at": "2m", "name": "down", "crash": gone}
+    )
+    again = [r for r in decisions(book, "relist") if r.at_us >= 120_000_000]
+    assert {root(book, r) for r in again} == {"down"}
