@@ -179,7 +179,9 @@ class _Call:
         kernel.call_at(at_us, self.deliver, reply)
 
     def deliver(self, reply: Reply) -> None:
+        """What is done with a reply is caused by what led to the request, not by what the request wrote."""
         channel = self.channel
+        channel.ctx.kernel.cause = self.request.cause
         if self.server is not None and self.commits_us[0] <= self.server.stopped_us < self.commits_us[1]:
             reply = Reply(0, lost=RESET)
         if channel.back.up:

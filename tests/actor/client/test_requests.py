@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.apiserver import ApiServerOptions
-from sim.client import Channel, Client
+from sim.client import Channel, Client, Informers
 from sim.kernel import Context
 from sim.machinery.api import Reply
 from sim.units import SECOND
@@ -200,3 +200,24 @@ async def test_a_watch_of_a_dead_client_is_closed_at_the_server() -> None:
         assert not source.ended
         r.supervisor["short"].crash()
         assert source.ended
+
+
+async def test_what_follows_a_write_is_caused_by_what_led_to_it_and_what_is_seen_of_it_by_the_write() -> None:
+    async with rig() as r:
+        causes: dict[str, int] = {}
+
+        async def main(ctx: Context) -> None:
+            kernel = ctx.kernel
+            asked = kernel.cause = ctx.record(kernel.kind("asked"), ())
+            client = r.client(ctx)
+            reply = await client.create("leases", "default", lease("a"))
+            assert reply.item is not None
+            causes.update(asked=asked, replied=kernel.cause, stored=reply.item.cause)
+            informer = Informers(ctx, client)["leases"]
+            informer.on(add=lambda obj: causes.update({obj["metadata"]["name"]: kernel.cause}))
+            informer.start()
+            await ctx.forever()
+
+        r.actor("job", main)
+        await r.run(2)
+        assert causes["replied"] == causes["asked"] < causes["stored"] == causes["a"]
