@@ -20,7 +20,7 @@ from sim.machinery.api import Obj
 from sim.machinery.defaults import apply_defaults
 from sim.machinery.names_gen import generated_name
 from sim.machinery.scheme import Scheme
-from sim.machinery.store import Range
+from sim.machinery.store import Page, Range
 from sim.machinery.validation import validate_create, validate_update
 from sim.machinery.verbs_call import Call, Refusal, Rules
 
@@ -33,14 +33,20 @@ class StoreView:
     def __init__(self, store: LocalStore, scheme: Scheme) -> None:
         self._store = store
         self._scheme = scheme
+        self._lists: dict[str, tuple[int, list[Obj]]] = {}  # by prefix, with the revision of the look
 
     def get(self, resource: str, namespace: str, name: str) -> Obj | None:
         item = self._store.get(self._scheme.key(resource, namespace, name))
         return None if item is None else item.obj
 
     def list(self, resource: str, namespace: str = "") -> Iterable[Obj]:
-        page = self._store.range(Range(self._scheme.prefix(resource, namespace)))
-        return [item.obj for item in getattr(page, "items", ())]
+        store, prefix = self._store, self._scheme.prefix(resource, namespace)
+        known = self._lists.get(prefix)
+        if known is None or known[0] < store.floor or store.changed_since(known[0], prefix):
+            page = store.range(Range(prefix))
+            assert isinstance(page, Page)
+            known = self._lists[prefix] = (store.revision, [item.obj for item in page.items])
+        return known[1]
 
 
 def token_suffix(spec: Obj, account: Obj) -> str:
@@ -82,20 +88,25 @@ class Machinery:
         )
 
     def _admit(self, call: Call, obj: Obj, old: Obj | None) -> Obj:
-        attributes = self._attributes(call, "create" if old is None else "update", old)
-        result = self._chain.mutate(attributes, obj, self._view)
+        operation = "create" if old is None else "update"
+        if not self._chain.plan(operation, call.resource.plural, call.request.subresource)[0]:
+            return obj
+        result = self._chain.mutate(self._attributes(call, operation, old), obj, self._view)
         if isinstance(result, Denial):
             raise _refusal(result)
         return result
 
     def _check(self, call: Call, obj: Obj | None, old: Obj | None) -> None:
         if obj is None:  # a deletion: its plugins say no in their first pass
-            result = self._chain.mutate(self._attributes(call, "delete", None), {}, self._view)
-            if isinstance(result, Denial):
-                raise _refusal(result)
+            if self._chain.plan("delete", call.resource.plural, call.request.subresource)[0]:
+                result = self._chain.mutate(self._attributes(call, "delete", None), {}, self._view)
+                if isinstance(result, Denial):
+                    raise _refusal(result)
             return
-        attributes = self._attributes(call, "create" if old is None else "update", old)
-        denial = self._chain.validate(attributes, obj, self._view)
+        operation = "create" if old is None else "update"
+        if not self._chain.plan(operation, call.resource.plural, call.request.subresource)[1]:
+            return
+        denial = self._chain.validate(self._attributes(call, operation, old), obj, self._view)
         if denial is not None:
             raise _refusal(denial)
 

@@ -71,8 +71,12 @@ class Defaults(msgspec.Struct, frozen=True):
 
 
 class Plugin(Protocol):
-    """One plugin of the chain; some also `validate`."""
+    """One plugin of the chain; some also `validate`.
 
+    concerns: whether requests of this kind are its business; `mutate` is asked about no others.
+    """
+
+    def concerns(self, operation: str, plural: str, subresource: str) -> bool: ...
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial: ...
 
 
@@ -100,13 +104,16 @@ class NamespaceLifecycle:
     def __init__(self, names: Names) -> None:
         self._immortal = (names.default_namespace, names.system_namespace, names.public_namespace)
 
+    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        return (operation == "delete") == (plural == "namespaces")
+
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
         if attributes.operation == "delete":
-            if attributes.resource.plural == "namespaces" and attributes.name in self._immortal:
+            if attributes.name in self._immortal:
                 return forbidden(attributes, "this namespace may not be deleted")
             return obj
         namespace = attributes.namespace
-        if not namespace or attributes.resource.plural == "namespaces":
+        if not namespace:
             return obj
         found = view.get("namespaces", "", namespace)
         if found is None:
@@ -133,8 +140,13 @@ class ServiceAccount:
         self._mount_path = TOKEN_MOUNT_PATH.format(product=names.product)
         self._specs: IdentityMemo[Obj] = IdentityMemo()
 
+    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        return operation == "create" and _is_pod(plural, subresource)
+
+    judges = concerns
+
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
-        if not _is_pod(attributes) or attributes.operation != "create" or _is_mirror(self._names, obj):
+        if _is_mirror(self._names, obj):
             return obj
         spec = obj.get("spec") or {}
         name = spec.get("serviceAccountName") or self._names.default_service_account
@@ -147,8 +159,6 @@ class ServiceAccount:
         return obj if made is spec else {**obj, "spec": made}
 
     def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
-        if not _is_pod(attributes) or attributes.operation != "create":
-            return None
         spec = obj.get("spec") or {}
         name = spec.get("serviceAccountName", "")
         if _is_mirror(self._names, obj):
@@ -224,8 +234,8 @@ class ServiceAccount:
         }
 
 
-def _is_pod(attributes: Attributes) -> bool:
-    return attributes.resource.plural == "pods" and not attributes.subresource
+def _is_pod(plural: str, subresource: str) -> bool:
+    return plural == "pods" and not subresource
 
 
 def _is_mirror(names: Names, obj: Obj) -> bool:
@@ -283,13 +293,10 @@ class TaintNodesByCondition:
     def __init__(self, names: Names) -> None:
         self._taint = {"key": names.taint_not_ready, "effect": "NoSchedule"}
 
+    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        return operation == "create" and plural == "nodes" and not subresource
+
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
-        if (
-            attributes.resource.plural != "nodes"
-            or attributes.subresource
-            or attributes.operation != "create"
-        ):
-            return obj
         spec = obj.get("spec") or {}
         taints = spec.get("taints") or ()
         key, effect = self._taint["key"], self._taint["effect"]
@@ -305,13 +312,15 @@ class Priority:
         self._specs: IdentityMemo[Obj] = IdentityMemo()
         self._no_class: Obj = {"value": 0}
 
+    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        return operation != "delete" and _is_pod(plural, subresource)
+
+    def judges(self, operation: str, plural: str, subresource: str) -> bool:
+        return operation != "delete" and plural == "priorityclasses"
+
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
-        if not _is_pod(attributes):
-            return obj
         if attributes.operation == "update":
             return self._kept(attributes, obj)
-        if attributes.operation != "create":
-            return obj
         spec = obj.get("spec") or {}
         name = spec.get("priorityClassName")
         found = view.get("priorityclasses", "", name) if name else self._default_class(view)
@@ -329,8 +338,6 @@ class Priority:
         return {**obj, "spec": made}
 
     def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
-        if attributes.resource.plural != "priorityclasses" or attributes.operation == "delete":
-            return None
         if not obj.get("globalDefault"):
             return None
         default = self._default_class(view)
@@ -397,9 +404,10 @@ class DefaultTolerationSeconds:
         )
         self._specs: IdentityMemo[Obj] = IdentityMemo()
 
+    def concerns(self, operation: str, plural: str, subresource: str) -> bool:
+        return operation != "delete" and _is_pod(plural, subresource)
+
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
-        if not _is_pod(attributes) or attributes.operation == "delete":
-            return obj
         spec = obj.get("spec") or {}
         made = self._specs.get(spec)
         if made is None:
@@ -427,6 +435,10 @@ ORDER = (
 )
 
 
+Mutate = Callable[[Attributes, Obj, View], Obj | Denial]
+Validate = Callable[[Attributes, Obj, View], Denial | None]
+
+
 class Chain:
     """The plugins that are switched on, in order.
 
@@ -449,14 +461,29 @@ class Chain:
             Priority(names),
             DefaultTolerationSeconds(names, defaults or Defaults()),
         )
-        on = [plugin for name, plugin in zip(ORDER, made, strict=True) if name not in off]
-        self._mutators = [plugin.mutate for plugin in on]
-        self._validators = [p.validate for p in on if isinstance(p, ServiceAccount | Priority)]
+        self._on = [plugin for name, plugin in zip(ORDER, made, strict=True) if name not in off]
+        self._plans: dict[tuple[str, str, str], tuple[list[Mutate], list[Validate]]] = {}
+
+    def plan(self, operation: str, plural: str, subresource: str) -> tuple[list[Mutate], list[Validate]]:
+        """The steps of both passes whose business requests of this kind are."""
+        kind = (operation, plural, subresource)
+        known = self._plans.get(kind)
+        if known is None:
+            known = self._plans[kind] = (
+                [p.mutate for p in self._on if p.concerns(*kind)],
+                [
+                    p.validate
+                    for p in self._on
+                    if isinstance(p, ServiceAccount | Priority) and p.judges(*kind)
+                ],
+            )
+        return known
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
         """The object after all plugins, or the first refusal.  For delete `obj` is what is stored."""
-        for plugin in self._mutators:
-            result = plugin(attributes, obj, view)
+        kind = (attributes.operation, attributes.resource.plural, attributes.subresource)
+        for step in self.plan(*kind)[0]:
+            result = step(attributes, obj, view)
             if isinstance(result, Denial):
                 return result
             obj = result
@@ -464,8 +491,9 @@ class Chain:
 
     def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
         """The first refusal of the object as it would be stored."""
-        for plugin in self._validators:
-            denial = plugin(attributes, obj, view)
+        kind = (attributes.operation, attributes.resource.plural, attributes.subresource)
+        for step in self.plan(*kind)[1]:
+            denial = step(attributes, obj, view)
             if denial is not None:
                 return denial
         return None
