@@ -64,8 +64,9 @@ def _fill_zero(obj: Obj, defaults: Mapping[str, Any]) -> Obj:
 
 def _present(obj: Obj, members: Mapping[str, Any]) -> Obj:
     """Members that upstream's encoding never leaves out."""
-    missing = {k: v for k, v in members.items() if k not in obj}
-    return {**obj, **missing} if missing else obj
+    if members.keys() <= obj.keys():
+        return obj
+    return {**obj, **{k: v for k, v in members.items() if k not in obj}}
 
 
 def _in(obj: Obj, field: str, fn: Fn) -> Obj:
@@ -307,10 +308,10 @@ _CONTAINER_STATUS: Mapping[str, Any] = {
 
 def _whole(items: list[Obj], members: Mapping[str, Any]) -> list[Obj]:
     """Members that every item shows; the list itself where each has them all.  Hot: every status write comes here."""
+    names = members.keys()
     for item in items:
-        for name in members:
-            if name not in item:
-                return [{**members, **each} for each in items]
+        if not names <= item.keys():
+            return [each if names <= each.keys() else {**members, **each} for each in items]
     return items
 
 
@@ -323,6 +324,8 @@ def _conditions(status: Obj, members: Mapping[str, Any]) -> Obj:
 
 
 def _pod_status(status: Obj) -> Obj:
+    if not status:
+        return status
     status = _conditions(status, _PROBED)
     for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         items = status.get(field)
@@ -342,8 +345,11 @@ def _conditioned(obj: Obj, members: Mapping[str, Any] = _CHANGED) -> Obj:
 # --- kinds ------------------------------------------------------------------------------------------------
 
 
+_STATUS: Mapping[str, Any] = {"status": {}}
+
+
 def _pod(pod: Obj) -> Obj:
-    return _in(_in(_present(pod, {"status": {}}), "status", _pod_status), "spec", _pod_specs)
+    return _in(_in(_present(pod, _STATUS), "status", _pod_status), "spec", _pod_specs)
 
 
 def _rolling(spec: Obj, field: str, defaults: Mapping[str, Any]) -> Obj:
@@ -511,10 +517,14 @@ def _budget(obj: Obj) -> Obj:
     return _counters(obj, "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 
+_EVENT: Mapping[str, Any] = {
+    **dict.fromkeys(("firstTimestamp", "lastTimestamp", "eventTime")),
+    "involvedObject": {}, "source": {}, "reportingComponent": "", "reportingInstance": "",
+}
+
+
 def _core_event(obj: Obj) -> Obj:
-    times = dict.fromkeys(("firstTimestamp", "lastTimestamp", "eventTime"))
-    empty = {"involvedObject": {}, "source": {}, "reportingComponent": "", "reportingInstance": ""}
-    return _present(obj, {**times, **empty})
+    return _present(obj, _EVENT)
 
 
 def _newer_event(obj: Obj) -> Obj:

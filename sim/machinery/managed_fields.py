@@ -260,6 +260,9 @@ def _compare(node: SchemaNode, old: Any, new: Any) -> tuple[Tree | None, Tree | 
 def _compare_items(node: SchemaNode, old: Any, new: Any, changed: Tree, removed: Tree) -> None:
     below = node.items
     assert below is not None
+    keys = node.list_map_keys
+    if len(keys) == 1 and not node.key_defaults and _compare_named(node, keys[0], old, new, changed, removed):
+        return
     mine = {_element(node, item): item for item in old}
     for item in new:
         element = _element(node, item)
@@ -276,6 +279,36 @@ def _compare_items(node: SchemaNode, old: Any, new: Any, changed: Tree, removed:
                 removed[element] = gone
     for element, item in mine.items():
         removed[element] = _all(below, item)
+
+
+def _compare_named(node: SchemaNode, key: str, old: Any, new: Any, changed: Tree, removed: Tree) -> bool:
+    """As the rest of `_compare_items`, for items told apart by one text each; False where they are not."""
+    below = node.items
+    assert below is not None
+    try:
+        before = {item[key]: item for item in old}
+        after = {item[key]: item for item in new}
+    except (KeyError, TypeError):
+        return False
+    if len(before) != len(old) or len(after) != len(new):
+        return False
+    if not all(type(name) is str for name in (*before, *after)):
+        return False
+    for name, item in after.items():
+        was = before.pop(name, _MISSING)
+        if was is item:
+            continue
+        if was is _MISSING:
+            changed[_key_element((key,), (name,))] = _all(below, item)
+            continue
+        added, gone = _compare(below, was, item)
+        if added is not None:
+            changed[_key_element((key,), (name,))] = added
+        if gone is not None:
+            removed[_key_element((key,), (name,))] = gone
+    for name, item in before.items():
+        removed[_key_element((key,), (name,))] = _all(below, item)
+    return True
 
 
 _SCALAR, _MAP, _LIST, _FLAT = range(4)  # _SCALAR: anything owned as a whole; _FLAT: a struct of such

@@ -34,6 +34,10 @@ def intern(fields: Tree) -> Tree:
     """The shared tree equal to `fields`, whose values are interned already."""
     if not fields:
         return LEAF
+    given = (*fields, *map(id, fields.values()))
+    tree = _trees.get(given)
+    if tree is not None:
+        return tree
     names = sorted(fields)
     key = (*names, *[id(fields[name]) for name in names])
     tree = _trees.get(key)
@@ -42,6 +46,7 @@ def intern(fields: Tree) -> Tree:
             _trees.clear()
             _results.clear()
         tree = _trees[key] = {name: fields[name] for name in names}
+    _trees[given] = tree  # found at once in the order that alike objects have
     return tree
 
 

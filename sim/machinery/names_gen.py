@@ -9,18 +9,16 @@ from collections.abc import Callable
 
 # rand.go: no vowels, so that no word appears.
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-SUFFIX_LENGTH = 5
+_PAIRS = [a + b for b in ALPHABET for a in ALPHABET]  # two of the suffix's five characters at a time
+_PAIR = len(_PAIRS)
 BASE_MAX = 58  # generate.go: maxNameLength 63 - 5
 
 
 def generated_name(base: str, bits: Callable[[int], int]) -> str:
     """`base` cut to fit, plus five random characters.  `bits(n)` draws n random bits."""
-    value = bits(40)
-    suffix = ""
-    for _ in range(SUFFIX_LENGTH):
-        value, index = divmod(value, len(ALPHABET))
-        suffix += ALPHABET[index]
-    return base[:BASE_MAX] + suffix
+    value, first = divmod(bits(40), _PAIR)
+    value, second = divmod(value, _PAIR)
+    return f"{base[:BASE_MAX]}{_PAIRS[first]}{_PAIRS[second]}{ALPHABET[value % len(ALPHABET)]}"
 
 
 def new_uid(bits: Callable[[int], int]) -> str:

@@ -58,12 +58,13 @@ def _merge_map(node: SchemaNode | None, original: Obj | None, patch: Obj) -> Obj
                 return _merge_directed(node, original, patch)
     if not original:
         return {k: _without_nulls(v) for k, v in patch.items() if v is not None}
-    out = dict(original)
-    same = True
+    out = original
     for key, value in patch.items():
-        old = out.get(key, _ABSENT)
+        old = original.get(key, _ABSENT)
         if value is None:
-            same = out.pop(key, _ABSENT) is _ABSENT and same
+            if old is not _ABSENT:
+                out = dict(original) if out is original else out
+                del out[key]
             continue
         kind = type(value)
         if old is _ABSENT:
@@ -75,9 +76,9 @@ def _merge_map(node: SchemaNode | None, original: Obj | None, patch: Obj) -> Obj
             if new == old and type(new) is type(old):
                 continue
         if new is not old:
+            out = dict(original) if out is original else out
             out[key] = new
-            same = False
-    return original if same else out
+    return out
 
 
 def _merge_directed(node: SchemaNode | None, original: Obj | None, patch: Obj) -> Obj:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator
-from functools import partial
+from functools import lru_cache, partial
 
 from sim.machinery import managed as ownership
 from sim.machinery.api import Json, Obj, Reply
@@ -81,7 +81,10 @@ def create(call: Call) -> Steps:
 def create_object(call: Call, obj: Obj) -> Steps:
     registry, resource, request = call.registry, call.resource, call.request
     names = registry.names
-    metadata = dict(tidied(obj).get("metadata") or {})
+    metadata = dict(obj.get("metadata") or {})
+    for field in _EMPTIED:
+        if field in metadata and not metadata[field]:
+            del metadata[field]
     if resource.namespaced:
         if metadata.get("namespace") not in (None, "", request.namespace):
             raise bad_request(
@@ -105,12 +108,12 @@ def create_object(call: Call, obj: Obj) -> Steps:
         obj = template_generation(obj, names)
     record = ownership.on_create(resource.schema, obj, call.writer(), _reset(resource, call.subresource))
     obj = without_record(registry.rules.admit(call, obj, None))
-    base = obj["metadata"].get("generateName", "")
-    fixed = obj["metadata"].get("name", "")
-    system = {"uid": new_uid(registry.bits), "creationTimestamp": call.now_text}
+    metadata = {**obj["metadata"], "uid": new_uid(registry.bits), "creationTimestamp": call.now_text}
+    base = metadata.get("generateName", "")
+    fixed = metadata.get("name", "")
     if not fixed and base:
-        system["name"] = generated_name(base, registry.bits)
-    obj = {**obj, "metadata": {**obj["metadata"], **system}}
+        metadata["name"] = generated_name(base, registry.bits)
+    obj = {**obj, "metadata": metadata}
     if resource.plural == "services":
         obj = yield from _allocate(call, obj, None)
     obj = for_create(resource.plural, obj, names)
@@ -159,10 +162,14 @@ def tidied(obj: Obj) -> Obj:
     metadata = obj.get("metadata")
     if not metadata:
         return obj
-    empty = {name: None for name in _EMPTIED if name in metadata and not metadata[name]}
-    if "selfLink" in metadata:  # RemoveSelfLink: never stored
-        empty["selfLink"] = None
-    return with_metadata(obj, **empty) if empty else obj
+    for name in _EMPTIED:
+        if name in metadata and not metadata[name]:
+            break
+    else:
+        if "selfLink" not in metadata:
+            return obj
+    kept = {k: v for k, v in metadata.items() if k != "selfLink" and (v or k not in _EMPTIED)}
+    return {**obj, "metadata": kept}  # RemoveSelfLink: it is never stored
 
 
 def without_record(obj: Obj) -> Obj:
@@ -170,6 +177,7 @@ def without_record(obj: Obj) -> Obj:
     return with_metadata(obj, managedFields=None) if "managedFields" in obj["metadata"] else obj
 
 
+@lru_cache(maxsize=1024)
 def _reset(resource: Resource, subresource: str) -> dict[str, object]:
     return ownership.reset_fields(resource.plural, subresource, strategy_of(resource.plural).status)
 
@@ -256,31 +264,29 @@ def must_specify_revision(call: Call) -> Refusal:
 
 def update_object(call: Call, transform: Transform, owns: bool = True) -> Steps:
     """Read, change, check and write until nobody interfered."""
-    last: Refusal | None = None
+    key = call.key
     for _ in range(TRIES_MAX):
-        item = found((yield Get(call.key)))
+        item = found((yield Get(key)))
         if item is None:
             raise call.not_found()
         wanted = transform(item)
         obj, record = yield from _prepared(call, wanted, item, owns)
-        if obj == item.obj and record == item.managed and not _is_removed(call, obj):
+        removed = "deletionTimestamp" in obj["metadata"] and _is_removed(call, obj)
+        if not removed and obj == item.obj and record == item.managed:
             return Reply(200, item=item, warnings=tuple(call.warnings))
         if call.dry_run:
             item = Item(item.key, obj, item.rev, item.created, record)
             return Reply(200, item=item, warnings=tuple(call.warnings))
-        removed = _is_removed(call, obj)
         if removed:
-            answer = yield Delete(call.key, item.rev, call.request.cause)
+            answer = yield Delete(key, item.rev, call.request.cause)
         else:
             obj = {**obj, "metadata": {**obj["metadata"]}}
-            answer = yield Put(call.key, obj, item.rev, record, call.request.cause)
+            answer = yield Put(key, obj, item.rev, record, call.request.cause)
         done = written(answer)
         if done is not None:
             shown = Item(done.key, obj, item.rev, item.created, record) if removed else done
             return Reply(200, item=shown, warnings=tuple(call.warnings))
-        last = call.modified()
-    assert last is not None
-    raise last
+    raise call.modified()
 
 
 def _prepared(

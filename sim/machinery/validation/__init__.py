@@ -105,7 +105,7 @@ def validate_update(resource: Resource, new: Obj, old: Obj, subresource: str = "
         return []
     after, before = new["metadata"], old["metadata"]
     errors = object_meta_update(after, before, core=False)
-    if any(after.get(key) is not before.get(key) for key in _WHOLE):
+    if after is not before and any(after.get(key) is not before.get(key) for key in _WHOLE):
         errors = object_meta(after, resource.namespaced, text.segment, core=False) + errors
     rule = _UPDATE.get((resource.short_group, resource.plural, subresource))
     return errors if rule is None else errors + rule(new, old)

@@ -49,7 +49,8 @@ def masked(name: str) -> str:
 
 
 def name_errors(rule: NameRule, name: str, field: str, prefix: bool = False) -> Errors:
-    return [invalid(field, name, problem) for problem in rule(masked(name) if prefix else name)]
+    problems = rule(masked(name) if prefix else name)
+    return [invalid(field, name, problem) for problem in problems] if problems else []
 
 
 def labels(value: Any, field: str) -> Errors:
@@ -182,7 +183,7 @@ def object_meta(metadata: Obj, namespaced: bool, rule: NameRule, core: bool = Tr
         if not namespace:
             errors.append(required(f"{field}.namespace"))
         else:
-            errors += [invalid(f"{field}.namespace", namespace, p) for p in text.label(namespace)]
+            errors += name_errors(text.label, namespace, f"{field}.namespace")
     elif namespace:
         errors.append(forbidden(f"{field}.namespace", "not allowed on this type"))
     if metadata.get("generation", 0) < 0:
@@ -193,7 +194,22 @@ def object_meta(metadata: Obj, namespaced: bool, rule: NameRule, core: bool = Tr
     return errors
 
 
+_sound_parts: IdentityMemo[bool] = IdentityMemo()
+
+
 def _parts(metadata: Obj) -> Errors:
+    """Rules of labels, annotations, owners and finalizers; objects of one owner share all of them by identity."""
+    get = metadata.get
+    parts = (get("labels"), get("annotations"), get("ownerReferences"), get("finalizers"))
+    if parts == (None, None, None, None) or _sound_parts.get(*parts):
+        return []
+    errors = _find_parts(metadata)
+    if not errors:
+        _sound_parts.put(True, *parts)
+    return errors
+
+
+def _find_parts(metadata: Obj) -> Errors:
     given = metadata.get("labels")
     errors = list(labels(given, "metadata.labels")) if given else []
     given = metadata.get("annotations")
