@@ -519,7 +519,10 @@ def _budget(obj: Obj) -> Obj:
 
 _EVENT: Mapping[str, Any] = {
     **dict.fromkeys(("firstTimestamp", "lastTimestamp", "eventTime")),
-    "involvedObject": {}, "source": {}, "reportingComponent": "", "reportingInstance": "",
+    "involvedObject": {},
+    "source": {},
+    "reportingComponent": "",
+    "reportingInstance": "",
 }
 
 
@@ -554,7 +557,18 @@ _KINDS: dict[tuple[str, str], Fn] = {
 }
 
 
-def apply_defaults(resource: Resource, obj: Obj) -> Obj:
-    """The object with its kind's defaults; the same object where nothing was missing."""
-    fill = _KINDS.get((resource.short_group, resource.kind))
+# For a write to /status, which leaves the rest as it is: of a bound pod's spec there is but one.
+_STATUS_KINDS: dict[tuple[str, str], Fn] = {
+    ("", "Pod"): lambda pod: _in(_present(pod, _STATUS), "status", _pod_status),
+}
+
+
+def apply_defaults(resource: Resource, obj: Obj, subresource: str = "") -> Obj:
+    """The object with its kind's defaults; the same object where nothing was missing.
+
+    subresource: of the write; of what that takes from the old object anyway nothing need be filled in.
+    """
+    kind = (resource.short_group, resource.kind)
+    fill = _STATUS_KINDS.get(kind) if subresource == "status" else None
+    fill = fill or _KINDS.get(kind)
     return obj if fill is None else fill(obj)

@@ -112,10 +112,10 @@ def _renamed(
     managed: tuple[Managed, ...], address: str, rename: Callable[[Tree, str], Tree]
 ) -> tuple[Managed, ...]:
     """The entries with their sets `bound` or `spelled`; the same tuple where nothing was to do."""
-    sets = [rename(entry.fields, address) for entry in managed]
-    if all(fields is entry.fields for fields, entry in zip(sets, managed, strict=True)):
-        return managed
-    return tuple([_with_fields(entry, fields) for fields, entry in zip(sets, managed, strict=True)])
+    for entry in managed:
+        if rename(entry.fields, address) is not entry.fields:
+            return tuple([_with_fields(entry, rename(entry.fields, address)) for entry in managed])
+    return managed
 
 
 def _with_fields(entry: Managed, fields: Tree) -> Managed:

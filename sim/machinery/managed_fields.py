@@ -205,7 +205,7 @@ def _compare_field(node: SchemaNode, key: str, before: Any, after: Any, changed:
     below = node.properties.get(key) or node.values
     if below is None or before == after:
         return
-    if after and after is not _MISSING and _shape(below) == _SCALAR:  # most fields
+    if after and after is not _MISSING and _shape(below) == _SCALAR:  # most map entries
         changed[f"f:{key}"] = LEAF
         return
     if before is _MISSING or after is _MISSING:
@@ -247,9 +247,15 @@ def _compare(node: SchemaNode, old: Any, new: Any) -> tuple[Tree | None, Tree | 
         _compare_items(node, old or (), new or (), changed, removed)
     else:
         old, new = old or {}, new or {}
+        scalars = _scalars.get(node) or _find_scalars(node)
         for key, after in new.items():
             before = old.get(key, _MISSING)
-            if before is not after:
+            if before is after:
+                continue
+            if after and key in scalars:  # most fields
+                if before != after:
+                    changed[scalars[key]] = LEAF
+            else:
                 _compare_field(node, key, before, after, changed, removed)
         for key, before in old.items():
             if key not in new:
@@ -309,6 +315,16 @@ def _compare_named(node: SchemaNode, key: str, old: Any, new: Any, changed: Tree
     for name, item in before.items():
         removed[_key_element((key,), (name,))] = _all(below, item)
     return True
+
+
+_scalars: dict[SchemaNode, dict[str, str]] = {}
+
+
+def _find_scalars(node: SchemaNode) -> dict[str, str]:
+    """Fields owned as a whole, with their path elements."""
+    found = {key: f"f:{key}" for key, below in node.properties.items() if _shape(below) == _SCALAR}
+    _scalars[node] = found
+    return found
 
 
 _SCALAR, _MAP, _LIST, _FLAT = range(4)  # _SCALAR: anything owned as a whole; _FLAT: a struct of such
@@ -457,7 +473,7 @@ def with_own(obj: Obj) -> Obj:
 def bound(fields: Tree, address: str) -> Tree:
     """A set beside a pod of that one address: spelled out, as it is kept."""
     listed = fields.get("f:status", LEAF).get("f:podIPs", LEAF)
-    if all(name in (SELF, OWN) for name in listed):
+    if not listed or all(name in (SELF, OWN) for name in listed):
         return fields
     return _renamed(fields, _address_element(address), OWN)
 

@@ -101,7 +101,7 @@ def create_object(call: Call, obj: Obj) -> Steps:
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(field, None)
     _drop_repeated_owners(call, metadata)
-    obj = registry.rules.defaults(resource, {**obj, "metadata": metadata})
+    obj = registry.rules.defaults(resource, {**obj, "metadata": metadata}, call.subresource)
     if resource.plural == "namespaces":
         obj = namespace_label(obj, names)
     elif resource.plural == "daemonsets":
@@ -207,7 +207,7 @@ def update(call: Call) -> Steps:
     revision, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
     parse_revision(revision)
     strategy = strategy_of(call.resource.plural)
-    obj = call.registry.rules.defaults(call.resource, tidied(obj))
+    obj = call.registry.rules.defaults(call.resource, tidied(obj), call.subresource)
 
     def replace(item: Item) -> Obj:
         _check_uid(call, uid, item)
@@ -373,7 +373,7 @@ def patch(call: Call) -> Steps:
         parse_revision(revision)
         if revision and revision != item.obj["metadata"]["resourceVersion"]:
             raise call.modified()
-        return call.registry.rules.defaults(resource, tidied(out))
+        return call.registry.rules.defaults(resource, tidied(out), call.subresource)
 
     return (yield from update_object(call, change))
 

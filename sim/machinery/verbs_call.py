@@ -61,11 +61,11 @@ class Refusal(Exception):
 class Rules:
     """The parts of the API machinery that a verb runs an object through.
 
-    admit(call, obj, old) answers the object as admission changes it, or raises; check(call, obj, old) is
+    defaults(resource, obj, subresource) fills in what was left out; admit(call, obj, old) answers the object as admission changes it, or raises; check(call, obj, old) is
     admission's last word; valid(call, obj, old) raises what validation finds.
     """
 
-    defaults: Callable[[Resource, Obj], Obj]
+    defaults: Callable[[Resource, Obj, str], Obj]
     admit: Callable[[Call, Obj, Obj | None], Obj]
     valid: Callable[[Call, Obj, Obj | None], None]
     check: Callable[[Call, Obj | None, Obj | None], None]
