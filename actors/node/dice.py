@@ -18,10 +18,6 @@ class Dice:
     def __init__(self, seed: int) -> None:
         self._state = seed & _MASK
 
-    def copy(self) -> Dice:
-        """A generator that will give the same draws, without moving this one."""
-        return Dice(self._state)
-
     def below(self, bound: int) -> int:
         """An integer in [0, bound)."""
         self._state = state = (self._state + 0x9E3779B97F4A7C15) & _MASK
@@ -30,5 +26,8 @@ class Dice:
         return ((mixed ^ (mixed >> 31)) * bound) >> 64
 
     def jitter_us(self, base_us: int, percent: int) -> int:
-        """`base_us` stretched by up to `percent` (wait.Jitter)."""
-        return base_us + self.below(base_us * percent // 100 + 1)
+        """`base_us` stretched by up to `percent` (wait.Jitter).  `below` written out: each heartbeat draws."""
+        self._state = state = (self._state + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+        mixed = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+        return base_us + (((mixed ^ (mixed >> 31)) * (base_us * percent // 100 + 1)) >> 64)

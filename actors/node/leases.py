@@ -44,7 +44,7 @@ class Leases:
     """One agent's lease.  `healthy`: the last renewal succeeded."""
 
     __slots__ = (
-        "_api", "_backoff_us", "_beat", "_ctx", "_dice", "_duration_s", "_jitter", "_lease", "_name", "_owner", "_renewed", "_tries",
+        "_api", "_backoff_us", "_beat", "_ctx", "_dice", "_duration_s", "_jitter", "_lease", "_name", "_owner", "_period_us", "_renewed", "_tries",
         "_version", "healthy",
     )  # fmt: skip
 
@@ -61,6 +61,7 @@ class Leases:
         self._api, client = clients
         self._name = name
         self._duration_s = options.node_lease_duration_s
+        self._period_us = self._duration_s * SECOND // RENEW_SHARE
         self._owner = owner
         self._jitter = jitter
         self._dice = Dice(ctx.stream("lease").getrandbits(64))
@@ -175,7 +176,7 @@ class Leases:
 
     def _interval_us(self, from_us: int) -> int:
         """From the end of a renewal, so long from now, to the next."""
-        interval_us = self._duration_s * SECOND // RENEW_SHARE
+        period_us = self._period_us
         if self._jitter:
-            return self._dice.jitter_us(interval_us, JITTER_PERCENT)
-        return interval_us - (self._ctx.kernel.now_us + from_us) % interval_us
+            return self._dice.jitter_us(period_us, JITTER_PERCENT)
+        return period_us - (self._ctx.kernel.now_us + from_us) % period_us

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from actors.node.dice import Dice
 from actors.node.node_status import (
     Health,
+    beat_patch,
     changed,
     default_labels,
     fixed_status,
@@ -43,8 +44,8 @@ class NodeLoop:
     """One agent incarnation's view of its Node.  `node`: the newest object seen, {} before."""
 
     __slots__ = (
-        "_agent", "_dice", "_due_us", "_fixed", "_pass_us", "_register_us", "_reported_us", "_running",
-        "_timer", "_tries", "node", "registered",
+        "_agent", "_ahead_us", "_dice", "_due_us", "_fixed", "_pass_us", "_register_us", "_reported_us", "_running",
+        "_same", "_timer", "_tries", "node", "registered",
     )  # fmt: skip
 
     def __init__(self, agent: NodeAgent) -> None:
@@ -52,6 +53,9 @@ class NodeLoop:
         self._dice = Dice(agent.ctx.stream("status").getrandbits(64))
         self._fixed = fixed_status(agent.machine, agent.options, agent.host_ip)
         self.node: Obj = {}
+        # The last status of which a pass would change no more than the heartbeat times, and the health of that time.
+        self._same: tuple[Obj, Health] | None = None
+        self._ahead_us: list[int] = []  # waits between passes to come that are drawn already
         self.registered = False
         self._register_us = REGISTER_US
         self._reported_us = -1
@@ -136,10 +140,12 @@ class NodeLoop:
 
     def observed(self, node: Obj) -> None:
         """The node's own watch brought a new state."""
+        if node is self.node:
+            return
         ours = (node.get("status") or {}).get("conditions")
         known = (self.node.get("status") or {}).get("conditions")
         self._take(node)
-        if self.registered and ours != known and self._differs():
+        if self.registered and ours is not known and ours != known and self._differs():
             self.changed()
 
     def _take(self, node: Obj) -> None:
@@ -160,28 +166,41 @@ class NodeLoop:
             self._run_pass(None)
 
     def _differs(self) -> bool:
-        old = self.node.get("status") or {}
-        agent = self._agent
-        status, _ = status_of(agent.machine, agent.options, self._fixed, old, self._health(), self.now())
-        return changed(old, status)
+        """Whether a pass would change more than the heartbeat times of the status that the API holds."""
+        old, health, agent, same = self.node.get("status") or {}, self._health(), self._agent, self._same
+        if same is not None and same[0] is old and same[1] == health:
+            return False
+        status, _ = status_of(agent.machine, agent.options, self._fixed, old, health, self.now())
+        differs = changed(old, status)
+        self._same = None if differs else (old, health)
+        return differs
 
     def changed(self) -> None:
         """Something that the status shows may have changed: let the next pass run."""
+        self._same = None
         if self.registered and not self._running:
             self._wake_at(self._next_pass_us(self._agent.now_us))
 
     def _next_pass_us(self, now_us: int) -> int:
         """The first pass at or after now.  Passes that nobody needed are drawn, not run."""
         while self._pass_us < now_us:
-            self._pass_us += self._dice.jitter_us(self._period_us, JITTER_PERCENT)
+            self._pass_us += self._ahead_us.pop(0) if self._ahead_us else self._wait_us()
         return self._pass_us
 
     def _report_pass_us(self) -> int:
         """The pass at which an unchanged status is due, as the draws to come will have it."""
-        dice, at_us, period_us = self._dice.copy(), self._pass_us, self._period_us
-        while at_us < self._reported_us + self._report_us:
-            at_us += dice.jitter_us(period_us, JITTER_PERCENT)
+        at_us, due_us = self._pass_us, self._reported_us + self._report_us
+        for wait_us in self._ahead_us:
+            if at_us >= due_us:
+                break
+            at_us += wait_us
+        while at_us < due_us:
+            self._ahead_us.append(wait_us := self._wait_us())
+            at_us += wait_us
         return at_us
+
+    def _wait_us(self) -> int:
+        return self._dice.jitter_us(self._period_us, JITTER_PERCENT)
 
     @property
     def _period_us(self) -> int:
@@ -213,15 +232,21 @@ class NodeLoop:
         node = reply.obj
         self._take(node)
         old = node.get("status") or {}
+        due = self._reported_us < 0 or agent.now_us - self._reported_us >= self._report_us
+        if due and not self._differs():
+            self._write(beat_patch(old, self.now()))
+            return
         status, events = status_of(agent.machine, agent.options, self._fixed, old, self._health(), self.now())
         for reason in events:
             agent.node_event(reason)
-        due = self._reported_us < 0 or agent.now_us - self._reported_us >= self._report_us
         if due or changed(old, status):
-            patch = {"status": status_patch(old, status)}
-            agent.heartbeats.patch_node_status(agent.spec.name, patch, self._written)
+            self._write(status_patch(old, status))
         else:
             self._end()
+
+    def _write(self, patch: Obj) -> None:
+        agent = self._agent
+        agent.heartbeats.patch_node_status(agent.spec.name, {"status": patch}, self._written)
 
     @property
     def _report_us(self) -> int:

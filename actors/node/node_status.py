@@ -34,6 +34,8 @@ PRESSURES = (
     ("DiskPressure", "DiskPressure", "NoDiskPressure", "disk pressure", "no disk pressure"),
     ("PIDPressure", "InsufficientPID", "SufficientPID", "insufficient PID available", "sufficient PID available"),
 )  # fmt: skip
+OWN_ORDER = (*(row[0] for row in PRESSURES), "Ready")
+OWN = frozenset(OWN_ORDER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +127,17 @@ def images_of(images: Mapping[str, int], limit: int) -> list[Obj]:
 def conditions_of(health: Health, old: Sequence[Obj], now: str) -> tuple[list[Obj], list[str]]:
     """Our conditions after foreign ones, and the reasons of the events that their changes cause."""
     held = {c["type"]: c for c in old}
-    own = [p[0] for p in PRESSURES] + ["Ready"]
-    conditions = [c for c in old if c["type"] not in own]
+    conditions = [] if OWN.issuperset(held) else [c for c in old if c["type"] not in OWN]
     events = []
     for type_, bad, good, bad_text, good_text in PRESSURES:
         status = "True" if type_ in health.pressures else "False"
-        word, text = (bad, bad_text) if status == "True" else (good, good_text)
         before = held.get(type_)
-        condition = _condition(type_, status, f"KubeletHas{word}", f"kubelet has {text}", before, now)
-        if before is None or before["status"] != status:
-            events.append(f"NodeHas{word}")
-        elif before["reason"] != condition["reason"]:
-            condition = {**before, "lastHeartbeatTime": now}
-        conditions.append(condition)
+        if before is not None and before["status"] == status:
+            conditions.append({**before, "lastHeartbeatTime": now})  # Quirk: reason and message stay
+            continue
+        word, text = (bad, bad_text) if status == "True" else (good, good_text)
+        conditions.append(_condition(type_, status, f"KubeletHas{word}", f"kubelet has {text}", before, now))
+        events.append(f"NodeHas{word}")
     if health.errors:
         message = health.errors[0] if len(health.errors) == 1 else f"[{', '.join(health.errors)}]"
         ready = _condition("Ready", "False", "KubeletNotReady", message, held.get("Ready"), now)
@@ -216,19 +216,33 @@ def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: 
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": node_spec, "status": status}
 
 
-def without_heartbeats(conditions: Sequence[Obj]) -> list[tuple[str, str, str, str, str]]:
-    rows = [
-        (c["type"], c["status"], c.get("reason", ""), c.get("message", ""), c.get("lastTransitionTime", ""))
-        for c in conditions
-    ]
-    return sorted(rows)
-
-
 def changed(old: Obj, new: Obj) -> bool:
     """Whether the status differs in more than heartbeat times and the order of conditions."""
-    if any(old.get(key) != value for key, value in new.items() if key != "conditions"):
+    for key, value in new.items():
+        if key != "conditions" and old.get(key) != value:
+            return True
+    held = {c["type"]: c for c in old.get("conditions") or ()}
+    if len(held) != len(new["conditions"]):
         return True
-    return without_heartbeats(old.get("conditions") or ()) != without_heartbeats(new["conditions"])
+    for condition in new["conditions"]:
+        before = held.get(condition["type"])
+        if before is None:
+            return True
+        if (
+            before is not condition
+            and before | {"lastHeartbeatTime": condition["lastHeartbeatTime"]} != condition
+        ):
+            return True
+    return False
+
+
+def beat_patch(old: Obj, now: str) -> Obj:
+    """As `status_patch` where nothing has changed: new heartbeat times."""
+    held = {c["type"]: c for c in old["conditions"]}
+    own = [{**held[type_], "lastHeartbeatTime": now} for type_ in OWN_ORDER]
+    foreign = [] if len(held) == len(own) else [c for c in old["conditions"] if c["type"] not in OWN]
+    beaten = [c for c in own if c != held[c["type"]]]
+    return {"conditions": beaten, **condition_order(old["conditions"], [*foreign, *own])}
 
 
 def status_patch(old: Obj, new: Obj) -> Obj:
