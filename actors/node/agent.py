@@ -93,6 +93,13 @@ def host_address(machine: Machine, options: NodeAgentOptions) -> str:
 class NodeAgent:
     """One incarnation of a node's agent."""
 
+    __slots__ = (
+        "_began_us", "_nodes", "_pods", "_pods_started", "_recorder", "_restarted", "_stalled", "_tick_phase_us", "_told",
+        "api", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "leases", "machine", "mirrors",
+        "names", "node_loop", "options", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
+        "workers",
+    )  # fmt: skip
+
     def __init__(
         self, ctx: Context, machine: Machine, clients: Clients, options: NodeAgentOptions, names: Names
     ) -> None:
@@ -482,8 +489,9 @@ def _only_status_differs(old: Obj, new: Obj) -> bool:
     if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
         return False
     before, now = old["metadata"], new["metadata"]
-    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations"):
-        a, b = before.get(key), now.get(key)
-        if a is not b and a != b:
-            return False
-    return True
+    return bool(
+        before.get("deletionTimestamp") == now.get("deletionTimestamp")
+        and before.get("deletionGracePeriodSeconds") == now.get("deletionGracePeriodSeconds")
+        and before.get("labels") == now.get("labels")
+        and before.get("annotations") == now.get("annotations")
+    )

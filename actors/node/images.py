@@ -9,7 +9,6 @@ Differs  the registry limiter (--registry-qps) is not modelled: with serial pull
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ class Images:
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._back_off = Backoff()
-        self._queue: deque[tuple[Worker, Any, int]] = deque()
+        self._queue: list[tuple[Worker, Any, int]] = []
         self._pulling = False
 
     def forget(self, uid: str) -> None:
@@ -98,7 +97,7 @@ class Images:
     def _pull_next(self) -> None:
         if not self._pulling and self._queue:
             self._pulling = True
-            worker, work, took_us = self._queue.popleft()
+            worker, work, took_us = self._queue.pop(0)
             self._agent.ctx.call_later_us(took_us, self._pulled, (worker, work))
 
     def _pulled(self, done: tuple[Worker, Any]) -> None:

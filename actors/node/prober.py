@@ -17,12 +17,26 @@ from typing import Any, Protocol
 from actors.node.machine import Container, PodRuntime
 from sim.kernel.actor import Context
 from sim.kernel.kernel import Timer
+from sim.machinery.identity import IdentityMemo
 from sim.units import SECOND
 
 Obj = dict[str, Any]
 
 KINDS = (("startupProbe", "Startup"), ("readinessProbe", "Readiness"), ("livenessProbe", "Liveness"))
 INITIAL = {"Startup": "", "Readiness": "Failure", "Liveness": "Success"}
+
+
+# Pods of a template share their containers.
+_SPECS: IdentityMemo[tuple[tuple[str, str, Obj], ...]] = IdentityMemo()
+
+
+def probe_specs(containers: list[Obj]) -> tuple[tuple[str, str, Obj], ...]:
+    """(kind, container name, probe) of all probes."""
+    known = _SPECS.get(containers)
+    if known is None:
+        rows = [(kind, c["name"], c[key]) for c in containers for key, kind in KINDS if c.get(key)]
+        known = _SPECS.put(tuple(rows), containers)
+    return known
 
 
 class Owner(Protocol):

@@ -31,7 +31,7 @@ from actors.node.pod_status import (
     generate,
     past_deadline,
 )
-from actors.node.prober import KINDS, Probe
+from actors.node.prober import KINDS, Probe, probe_specs
 from sim.units import MS, SECOND, format_duration, parse_time, quantity_value
 
 if TYPE_CHECKING:
@@ -459,15 +459,10 @@ class Worker:
     # --- probes -------------------------------------------------------------------------------------------
 
     def _add_probes(self) -> None:
-        if self.probes:
+        specs = () if self.probes else probe_specs(self.pod["spec"]["containers"])
+        if not specs:
             return
-        made = []
-        for container in self.pod["spec"]["containers"]:
-            for key, kind in KINDS:
-                spec = container.get(key)
-                if spec:
-                    made.append(Probe(self.agent.ctx, self, kind, container["name"], spec))
-        self.probes = tuple(made)
+        self.probes = tuple([Probe(self.agent.ctx, self, *row) for row in specs])
         for probe in self.probes:
             probe.start(self.agent.first_probe_wait_us(int(probe.spec.get("periodSeconds") or 10)))
 

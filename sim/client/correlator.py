@@ -60,37 +60,33 @@ class Correlator:
             event["reason"],
             event["type"],
         )
-        about = (ref["name"], ref.get("uid"), ref["kind"], ref.get("namespace"), ref.get("apiVersion"))
-        group = (*about, type_, reason)
+        name, uid, kind = ref["name"], ref.get("uid"), ref["kind"]
+        namespace, version = ref.get("namespace"), ref.get("apiVersion")
+        about = (name, uid, kind, namespace, version)
         # aggregate
-        similar = self._similar.pop(group, None)
+        key: Key = (name, uid, kind, namespace, version, type_, reason)
+        similar = self._similar.pop(key, None)
         if similar is None or now_us - similar[0] > SIMILAR_US:
             similar = [now_us, message]
         else:
             similar[0] = now_us
             if message not in similar:
                 similar.append(message)
-        _add(self._similar, group, similar)
+        _add(self._similar, key, similar)
         state: State | int = number
         if len(similar) > SIMILAR_MAX:
             del similar[1]
             event = _combined(event, now_us)
             state = 1, event["metadata"]["name"], event["firstTimestamp"]
-            key: Key = group
         else:
-            key = (*about[:2], _shape(*about[2:], ref.get("fieldPath"), type_, reason, message))
+            shape = _shape(kind, namespace, version, ref.get("fieldPath"), type_, reason, message)
+            key = (name, uid, shape)
         # observe
         patch: Obj | None = None
         known = self._counted.pop(key, None)
         if known is not None:
-            state = count, name, first = _counted_on(known, key[0])
-            event = {
-                **event,
-                "metadata": {**event["metadata"], "name": name},
-                "count": count,
-                "firstTimestamp": first,
-            }
-            patch = {"count": count, "lastTimestamp": event["lastTimestamp"], "message": event["message"]}
+            state = _counted_on(known, name)
+            event, patch = _recounted(event, state)
         _add(self._counted, key, state)
         self._key = key
         # filter
@@ -137,6 +133,14 @@ def _combined(event: Obj, now_us: int) -> Obj:
         "lastTimestamp": now,
         "count": 1,
     }
+
+
+def _recounted(event: Obj, state: State) -> tuple[Obj, Obj]:
+    """The event under the name that it has in the API, and the patch that counts it there."""
+    count, name, first = state
+    metadata = {**event["metadata"], "name": name}
+    patch = {"count": count, "lastTimestamp": event["lastTimestamp"], "message": event["message"]}
+    return {**event, "metadata": metadata, "count": count, "firstTimestamp": first}, patch
 
 
 def _counted_on(known: State | int, name: str) -> State:

@@ -11,7 +11,6 @@ Differs  the wait before a second try is always the full 10 s (upstream: a rando
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,7 +52,7 @@ class EventRecorder:
         self._client = client
         self._source = {"component": component, "host": host} if host else {"component": component}
         self._correlator = Correlator()
-        self._queue: deque[tuple[Obj, int, int]] = deque()
+        self._queue: list[tuple[Obj, int, int]] = []  # short, and empty it takes no space
         self._busy = False
         # The event on its way to the API, the patch that counts it, and how often it was sent.
         self._event: Obj = {}
@@ -122,7 +121,7 @@ class EventRecorder:
         """The request under way is over: go on with the oldest event that waits."""
         self._busy, self._event, self._patch = False, {}, None
         while self._queue and not self._busy:
-            event, number, self._ctx.kernel.cause = self._queue.popleft()
+            event, number, self._ctx.kernel.cause = self._queue.pop(0)
             self._offer(event, number)
 
     def _send(self, _: Any) -> None:
