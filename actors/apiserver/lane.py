@@ -128,10 +128,10 @@ class Lane:
     def write(self, value: Json) -> Item | None:
         server, item = self._server, self.last
         ctx, storage = server.ctx, server.storage
-        if item is None or ctx is None or ctx.state is not State.RUNNING or not storage.prompt or server.busy:
+        if item is None or ctx is None or ctx.state is not State.RUNNING or not storage.prompt:
             return None
         request = self._request
-        if server.authorizer.refuse(request.user, request) is not None:
+        if server.busy or server.authorizer.refuse(request.user, request) is not None:
             return None
         now_s = ctx.wall_us() // SECOND
         done = (

@@ -74,7 +74,7 @@ class Channel:
         self.out = ctx.kernel.network.link(source, target)
         self.back = ctx.kernel.network.link(target, source)
         self.watches: dict[int, ChannelWatch] = {}
-        self._servers = servers
+        self.servers = servers
         self._opened = 0
         self._cut_since_us = -1 if self.up else ctx.kernel.now_us
         for link in (self.out, self.back):
@@ -89,7 +89,7 @@ class Channel:
     def server(self) -> Endpoint | None:
         """The server if its process runs: an endpoint that is not in the mapping or says it is not running
         has nobody listening on its port."""
-        server = self._servers.get(self.target)
+        server = self.servers.get(self.target)
         return server if server is not None and getattr(server, "running", True) else None
 
     def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
@@ -424,13 +424,14 @@ class ChannelLane:
         """The write arrives now; None if it has to go the ordinary way."""
         if not (self.out.up and self.back.up):
             return None
-        server, inner = self._channel.server, self._inner
-        if server is None:
-            return None
-        if inner is not None and server is self._server:
+        channel, inner = self._channel, self._inner
+        if inner is not None and channel.servers.get(channel.target) is self._server:
             item = inner.write(value)
             if item is not None:
                 return item
+        server = channel.server
+        if server is None:
+            return None
         # The ordinary write that follows teaches a new lane; an old one may be of a server since restarted.
         offer: Callable[[Request, tuple[str, ...]], HotLane | None] | None = getattr(server, "lane", None)
         self._server = server

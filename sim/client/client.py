@@ -358,9 +358,15 @@ class Heartbeat:
         ctx = self._ctx
         if ctx.state is State.RUNNING:
             lane = self._lane
-            item = lane.write(self._beat(ctx.wall_us() - (self._kernel.now_us - sent_us)))
+            kernel, client = self._kernel, self._client
+            item = lane.write(self._beat(ctx.wall_us() - (kernel.now_us - sent_us)))
             if item is not None:
-                self.schedule(self._pause_us(item, lane.back.delay_us()))
+                pause_us = self._pause_us(item, lane.back.delay_us())
+                if ctx.clock.drift_ppm or client.transport is not self._lane_of:
+                    self.schedule(pause_us)
+                else:  # the same, by what is known
+                    next_us = kernel.now_us + pause_us
+                    kernel.call_at(next_us + lane.out.delay_us(), self._arrive, next_us)
                 return
         self._late(None)
 
