@@ -13,7 +13,7 @@ Mirrors  nothing upstream: the ordinary write of pkg/endpoints/handlers/update.g
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.apiserver.ports import writer_of
 from sim.kernel import State
@@ -65,6 +65,13 @@ class LaneItem(Item):
             values = built[section] = built[section].copy()
             values[field] = self.value
         return built
+
+    def peek(self, section: str, field: str) -> Any:
+        if (section, field) == self._path:
+            return self.value
+        if (section, field) == ("metadata", "resourceVersion"):
+            return str(self.rev)
+        return (self._base.get(section) or {}).get(field)
 
     def release(self) -> None:
         """Superseded: whoever needs the object holds it, or has it built again."""

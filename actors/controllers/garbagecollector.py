@@ -140,27 +140,28 @@ class GarbageCollector:
             for dependent in self._informers[ident].by_index(OWNER_INDEX, uid)
         ]
 
-    def _owner(self, ref: Ref, dependent: Obj) -> Obj | None:
+    def _owner(self, ref: Ref, namespace: str) -> Obj | None:
         """The owner as the cache has it, under the reference's uid."""
         ident = (ref["apiVersion"], ref["kind"])
         resource = self._resources.get(ident)
         if resource is None:
             return None
-        found = self._informers[ident].get(_owner_key(resource, ref["name"], dependent))
+        found = self._informers[ident].get(_owner_key(resource, ref["name"], namespace))
         return found if found is not None and found["metadata"]["uid"] == ref["uid"] else None
 
     def _meet_owners(self, ident: tuple[str, str], obj: Obj, refs: Any) -> None:
         """Learn of an object's owners; look one up at the API that the cache does not know."""
+        namespace = obj["metadata"].get("namespace", "")
         for ref in refs:
             self._below.setdefault(ref["kind"], {})[ident] = None
             owner_ident = (ref["apiVersion"], ref["kind"])
             resource = self._resources.get(owner_ident)
-            if resource is None or self._owner(ref, obj) is not None:
+            if resource is None or self._owner(ref, namespace) is not None:
                 continue
             if resource.namespaced and "namespace" not in obj["metadata"]:
                 self._report_namespace(ident, obj, ref)
                 continue
-            key = _owner_key(resource, ref["name"], obj)
+            key = _owner_key(resource, ref["name"], namespace)
             self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
 
     def _report_namespace(self, ident: tuple[str, str], obj: Obj, ref: Ref) -> None:
@@ -175,7 +176,7 @@ class GarbageCollector:
         self._recorder.event(about, "Warning", "OwnerRefInvalidNamespace", text)
 
     def _queue_if_waiting(self, ref: Ref, dependent: Obj) -> None:
-        owner = self._owner(ref, dependent)
+        owner = self._owner(ref, dependent["metadata"].get("namespace", ""))
         if owner is not None and is_deleting_dependents(owner, self._names):
             self._delete_queue.add(_item((ref["apiVersion"], ref["kind"]), owner))
 
@@ -196,11 +197,14 @@ class GarbageCollector:
         for ident, informer in self._informers.items():
             if self._resources[ident].plural not in _QUIET:
                 continue
-            for obj in informer.objects.values():
-                for ref in obj["metadata"].get("ownerReferences") or ():
+            orphans: dict[str, None] = {}
+            for key, refs in informer.peek("metadata", "ownerReferences"):
+                for ref in refs or ():
                     self._owners_of_quiet[ref["kind"]] = None
-                    if self._owner(ref, obj) is None:
-                        self._delete_queue.add(_item(ident, obj))
+                    if self._owner(ref, split_key(key)[0]) is None:
+                        orphans[key] = None
+            for key in orphans:
+                self._delete_queue.add(_item(ident, informer.objects[key]))
 
     # --- checks -----------------------------------------------------------------------------------------------
 
@@ -278,7 +282,7 @@ class GarbageCollector:
             return OwnerState.DANGLING, ""
         if resource.namespaced and not namespace:
             return None, ""
-        live = await self._get(resource, _owner_key(resource, ref["name"], dependent))
+        live = await self._get(resource, _owner_key(resource, ref["name"], namespace))
         if not live.ok and live.reason != "NotFound":
             return None, live.message
         if not live.ok or live.obj["metadata"]["uid"] != ref["uid"]:
@@ -352,9 +356,9 @@ def _owner_uids(obj: Obj) -> tuple[str, ...]:
     return tuple(ref["uid"] for ref in refs) if refs else ()
 
 
-def _owner_key(resource: Resource, name: str, dependent: Obj) -> str:
-    namespace = dependent["metadata"].get("namespace", "") if resource.namespaced else ""
-    return f"{namespace}/{name}" if namespace else name
+def _owner_key(resource: Resource, name: str, namespace: str) -> str:
+    """Key of the owner called so by a dependent in this namespace."""
+    return f"{namespace}/{name}" if namespace and resource.namespaced else name
 
 
 def _coordinates(ident: tuple[str, str], name: str, uid: str, namespace: str) -> tuple[str, ...]:

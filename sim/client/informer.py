@@ -13,7 +13,7 @@ Differs  handlers run at the instant the event arrives, none has a queue of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sim.client.client import Client
@@ -91,6 +91,8 @@ class Informer:
         self.synced = False
         self._ctx = ctx
         self._objects: dict[str, Obj] = {}
+        self._late: dict[str, Item] = {}  # taken in while nobody handled events, and not read yet
+        self._news: dict[str, Item] | None = None
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
         self._on_add: list[Callable[[Obj], None]] = []
@@ -109,10 +111,41 @@ class Informer:
         """Key to object, as of now; not to be changed and not to be iterated over while waiting."""
         if self.lazy:
             self._reflector.pull()
+            if self._late:
+                self._settle()
         return self._objects
 
     def get(self, key: str) -> Obj | None:
-        return self.objects.get(key)
+        if self.lazy:
+            self._reflector.pull()
+            if key in self._late:
+                if key in self._objects:
+                    self._put(key, stripped(self._late.pop(key).obj))
+                else:
+                    self._settle()
+        return self._objects.get(key)
+
+    def peek(self, section: str, field: str) -> Iterator[tuple[str, Any]]:
+        """Key and one field of each object, without building objects that nobody has read."""
+        if self.lazy:
+            self._reflector.pull()
+        late = self._late
+        for key, obj in self._objects.items():
+            item = late.get(key)
+            yield key, (obj.get(section) or {}).get(field) if item is None else item.peek(section, field)
+        for key, item in late.items():
+            if key not in self._objects:
+                yield key, item.peek(section, field)
+
+    def news(self) -> Mapping[str, Item]:
+        """What was added or changed since the last call (at first: nothing), by key, and is still there.
+
+        For one reader: what it has been given is not given again.
+        """
+        if self.lazy:
+            self._reflector.pull()
+        news, self._news = self._news or {}, {}
+        return news
 
     def list(self) -> Objects:
         """All objects, in the order of their keys."""
@@ -182,14 +215,19 @@ class Informer:
         """What was listed is what there is; a change found so is caused by its write, as one that was watched."""
         kernel = self._ctx.kernel
         cause = kernel.cause
+        self._settle()
         new = {key_of(item.obj): item for item in items}
         for key, item in new.items():
             old, obj = self._objects.get(key), item.obj
             if old is None or old["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
                 kernel.cause = item.cause or cause
+                if self._news is not None:
+                    self._news[key] = item
                 self._put(key, stripped(obj))
         kernel.cause = cause
         for key in [key for key in self._objects if key not in new]:
+            if self._news is not None:
+                self._news.pop(key, None)
             self._remove(key, self._objects[key])
         if not self.synced:
             self.synced = True
@@ -198,12 +236,36 @@ class Informer:
                 fn()
 
     def apply(self, event: WatchEvent) -> None:
-        assert event.item is not None
-        obj = event.item.obj
-        if event.type == "DELETED":
-            self._remove(key_of(obj), stripped(obj))
-        else:
-            self._put(key_of(obj), stripped(obj))
+        item = event.item
+        assert item is not None
+        if self.lazy or self._news is not None:
+            self._defer(event.type == "DELETED", item)
+        if not self.lazy:
+            obj = item.obj
+            if event.type == "DELETED":
+                self._remove(key_of(obj), stripped(obj))
+            else:
+                self._put(key_of(obj), stripped(obj))
+
+    def _defer(self, deleted: bool, item: Item) -> None:
+        """Note what came; unless somebody handles events, its object is looked at when it is read."""
+        key = item.key.split("/", 3)[3].removeprefix("/")
+        if self._news is not None:
+            if deleted:
+                self._news.pop(key, None)
+            else:
+                self._news[key] = item
+        if self.lazy:
+            if deleted:
+                self._late.pop(key, None)
+                self._remove(key, item.obj)
+            else:
+                self._late[key] = item
+
+    def _settle(self) -> None:
+        late, self._late = self._late, {}
+        for key, item in late.items():
+            self._put(key, stripped(item.obj))
 
     def _put(self, key: str, obj: Obj) -> None:
         objects = self._objects

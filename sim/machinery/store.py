@@ -56,6 +56,10 @@ class Item:
         self.cause = 0
         self.raw: dict[str, bytes] | None = None
 
+    def peek(self, section: str, field: str) -> Any:
+        """One field of a section of the object (None: not there), without building an object that is not there yet."""
+        return (self.obj.get(section) or {}).get(field)
+
     def __repr__(self) -> str:
         return f"Item({self.key!r}, rev={self.rev})"
 
