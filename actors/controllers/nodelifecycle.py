@@ -4,8 +4,9 @@ Turns leases and node status into Ready=Unknown conditions, pods' Ready=False, N
 node event) and NoExecute taints (queued per zone); the taint manager turns the latter into evictions.
 
 Holds: one pass at a time, its writes one after another on a client of 20 requests a second; the next pass
-starts a period after this one ended, so that passes drift as upstream; a node that is well costs a pass two
-identity comparisons.
+starts a period after this one ended, so that passes drift as upstream; a pass over nodes that are well looks at
+their new leases only: a deadline is kept for each, and what else could change the verdict (the node object, a
+forgotten lease) puts it on the list of those to look at.
 
 Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go.
 Differs  a pod is queued for marking only when its node is known not to be ready, a node for tainting or
@@ -16,6 +17,7 @@ Differs  a pod is queued for marking only when its node is known not to be ready
 
 from __future__ import annotations
 
+from heapq import heappop, heappush, heapreplace
 from typing import TYPE_CHECKING
 
 from actors.controllers.nodelifecycle_decide import (
@@ -85,6 +87,11 @@ class NodeLifecycle:
 
         self._health: dict[str, Health] = {}
         self._list: list[Health] = []
+        self._restless: dict[str, None] = {}  # nodes to look at in the next pass
+        self._deadlines: list[
+            tuple[int, int, Health]
+        ] = []  # (last heard of, number, node that is well): a heap
+        self._timed = 0
         self._members_changed = True
         self._zones: dict[str, Zone] = {}
         self._retry: dict[str, None] = {}  # nodes whose pods could not all be marked
@@ -109,6 +116,7 @@ class NodeLifecycle:
 
     def _node_added(self, node: Obj) -> None:
         self._members_changed = True
+        self._restless[node["metadata"]["name"]] = None
         self._taint_manager.node_changed(None, node)
         self._consider(node)
 
@@ -116,6 +124,7 @@ class NodeLifecycle:
         health = self._health.get(new["metadata"]["name"])
         if health is not None and _ready(old) != _ready(new):
             health.verdict = self._ctx.kernel.cause
+        self._restless[new["metadata"]["name"]] = None
         self._taint_manager.node_changed(old, new)
         self._consider(new)
 
@@ -209,39 +218,102 @@ class NodeLifecycle:
             await self._ctx.sleep_us(owed)
 
     async def _monitor_pass(self) -> None:
-        cost_us = self._cost.node_us
+        """Look at every node, that is: at those where a look could find something, in their turn and at its time."""
         self._owed_us += self._cost.base_us
         if self._members_changed:
             await self._settle_members()
-        health_list = self._list
-        if health_list:  # upstream ranges over a map: a fixed arbitrary order from a random start
-            first = self._order.randrange(len(health_list))
-            health_list = health_list[first:] + health_list[:first]
-        grace_us = self._options.node_monitor_grace_period_us
+        everyone, cost_us = self._list, self._cost.node_us
+        count = len(everyone)
+        # upstream ranges over a map: a fixed arbitrary order from a random start
+        first = self._order.randrange(count) if count else 0
         nodes = dict(self._nodes.objects)  # as at the start of the pass; leases are read live
-        lease_of, node_of = self._leases.objects.get, nodes.get
         kernel = self._ctx.kernel
-        cause = kernel.cause
-        begun_us = self._ctx.now_us()
-        owed_us = self._owed_us
-        for health in health_list:
-            owed_us += cost_us
-            lease = lease_of(health.lease_key)
-            node = node_of(health.name)
-            if health.quiet and node is health.node:
-                if lease is not health.lease and lease is not None and newer(lease, health.lease):
-                    health.lease = lease
-                    health.probe_us = begun_us + owed_us
-                if begun_us + owed_us - health.probe_us <= grace_us:
-                    continue
-            if node is not None:
-                self._owed_us = owed_us
-                await self._look(health, node, lease)
-                kernel.cause = cause
-                lease_of, begun_us, owed_us = self._leases.objects.get, self._ctx.now_us(), self._owed_us
-        self._owed_us = owed_us
+        cause, owed_us = kernel.cause, self._owed_us
+        start_us = self._ctx.now_us() + owed_us
+        self._leases.pull()
+        news = dict(self._leases.news())
+        done = count  # turns until something had to be waited for
+        for turn, health in self._worth_a_look(first, start_us + cost_us * count):
+            self._owed_us = owed_us + cost_us * (turn + 1)
+            before = self._ctx.now_us(), self._owed_us
+            news.pop(health.lease_key, None)
+            await self._examine(health, nodes.get(health.name))
+            kernel.cause = cause
+            if (self._ctx.now_us(), self._owed_us) != before:
+                done = turn + 1
+                break
+            for key, item in self._leases.news().items():
+                known = self._leaseholder(key)
+                if known is not None and (known.index - first) % count > turn:
+                    news[key] = item
+                elif known is not None:  # its turn is over
+                    self._restless[known.name] = None
+        else:
+            self._owed_us = owed_us + cost_us * count
+        for key, item in news.items():
+            known = self._leaseholder(key)
+            turn = count if known is None else (known.index - first) % count
+            if known is not None and turn < done:
+                self._hear(known, item.peek("spec", "renewTime") or "", start_us + cost_us * (turn + 1))
+        for turn in range(done, count):
+            health = everyone[(first + turn) % count]
+            self._owed_us += cost_us
+            await self._examine(health, nodes.get(health.name))
+            kernel.cause = cause
         await self._pay()
         await self._handle_disruption(list(nodes.values()))
+
+    def _leaseholder(self, key: str) -> Health | None:
+        """The node whose lease this is."""
+        health = self._health.get(key.partition("/")[2])
+        return health if health is not None and health.lease_key == key else None
+
+    def _worth_a_look(self, first: int, last_us: int) -> list[tuple[int, Health]]:
+        """By turn: nodes that are not well or changed, and those that may have been silent for too long by `last_us`."""
+        count, grace_us = len(self._list), self._options.node_monitor_grace_period_us
+        names, self._restless = self._restless, {}
+        found: dict[int, Health] = {}
+        for name in names:
+            known = self._health.get(name)
+            if known is not None:
+                found[(known.index - first) % count] = known
+        deadlines = self._deadlines
+        while deadlines and last_us - deadlines[0][0] > grace_us:
+            probe_us, number, health = deadlines[0]
+            if health.quiet and health.probe_us > probe_us:
+                heapreplace(deadlines, (health.probe_us, number, health))
+                continue
+            heappop(deadlines)
+            health.timed = False
+            if health.quiet and self._health.get(health.name) is health:
+                found[(health.index - first) % count] = health
+        return sorted(found.items())
+
+    async def _examine(self, health: Health, node: Obj | None) -> None:
+        """One node in its turn; afterwards it is well and has a deadline, or is looked at again in the next pass."""
+        lease = self._leases.at_hand(health.lease_key)
+        renewed = None if lease is None else lease["spec"].get("renewTime") or ""
+        health.lease_revision = "" if lease is None else lease["metadata"]["resourceVersion"]
+        now_us = self._ctx.now_us() + self._owed_us
+        well = health.quiet and node is health.node
+        if well and renewed is not None:
+            self._hear(health, renewed, now_us)
+        silent = now_us - health.probe_us > self._options.node_monitor_grace_period_us
+        if node is not None and (silent or not well):
+            await self._look(health, node, renewed)
+            self._leases.pull()
+        if not health.quiet or health.renewed is None:
+            self._restless[health.name] = None
+        elif not health.timed:
+            self._timed += 1
+            health.timed = True
+            heappush(self._deadlines, (health.probe_us, self._timed, health))
+
+    @staticmethod
+    def _hear(health: Health, renewed: str, now_us: int) -> None:
+        """A lease of a node that is well."""
+        if newer(renewed, health.renewed):
+            health.renewed, health.probe_us = renewed, now_us
 
     async def _settle_members(self) -> None:
         """Meet new nodes and part from those that are gone."""
@@ -256,6 +328,7 @@ class NodeLifecycle:
             )
             self._health[name] = health = Health(name, f"{self._names.lease_namespace}/{name}")
             health.node = node
+            self._restless[name] = None
             await self._mark_reachable(node)
         for health in gone:
             del self._health[health.name]
@@ -269,6 +342,8 @@ class NodeLifecycle:
         if added or gone:
             self._list = list(self._health.values())
             self._order.shuffle(self._list)
+            for index, health in enumerate(self._list):
+                health.index = index
 
     def _zone(self, key: str) -> Zone:
         zone = self._zones.get(key)
@@ -291,10 +366,10 @@ class NodeLifecycle:
             zone.ready += ready
             zone.not_ready += not ready
 
-    async def _look(self, health: Health, node: Obj, lease: Obj | None) -> None:
+    async def _look(self, health: Health, node: Obj, renewed: str | None) -> None:
         """One node in full: its health, its taints, its pods."""
         health.quiet = False
-        outcome = await self._update_health(health, node, lease)
+        outcome = await self._update_health(health, node, renewed)
         if outcome is None:
             self._count(health, health.zone, None)  # skipped this time
             return
@@ -329,7 +404,7 @@ class NodeLifecycle:
         ours = ((names.taint_unreachable, NO_EXECUTE), (names.taint_not_ready, NO_EXECUTE))
         return [pair for pair in ours if has_taint(node, *pair)]
 
-    async def _update_health(self, health: Health, node: Obj, lease: Obj | None) -> tuple[Obj, str] | None:
+    async def _update_health(self, health: Health, node: Obj, renewed: str | None) -> tuple[Obj, str] | None:
         """Listen to a node and write Unknown if it is silent: the node then, and the Ready status before.
 
         None: the writes failed, nothing more is done about the node in this pass.
@@ -340,7 +415,7 @@ class NodeLifecycle:
             now_us = self._ctx.now_us() + self._owed_us
             ready = condition_of(node, "Ready")
             created_us = now_us if ready is not None else now_us - self._age_us(node)
-            listen(health, ready, lease, now_us, created_us)
+            listen(health, ready, renewed, now_us, created_us)
             options = self._options
             grace_us = (
                 options.node_startup_grace_period_us
@@ -355,10 +430,10 @@ class NodeLifecycle:
             if changed is ready:  # was Unknown already
                 return silent, observed
             await self._pay()
-            self._judge(health, now_us, lease)
+            self._judge(health, now_us)
             reply = await self._client.update("nodes", silent, subresource="status")
             if reply.ok:
-                health.ready, health.lease = changed, lease
+                health.ready, health.renewed = changed, renewed
                 return silent, observed
             again = await self._client.get("nodes", "", health.name)
             if not again.ok:
@@ -366,11 +441,11 @@ class NodeLifecycle:
             node = again.obj
         return None
 
-    def _judge(self, health: Health, now_us: int, lease: Obj | None) -> None:
+    def _judge(self, health: Health, now_us: int) -> None:
         """What follows is because the node is silent, and that because of the fault that silenced it, if known."""
         why = {
             "silent_us": now_us - health.probe_us,
-            "lease": lease["metadata"]["resourceVersion"] if lease is not None else "",
+            "lease": health.lease_revision,
         }
         silence = self._ctx.silence(health.name, health.probe_us)
         health.verdict = self._ctx.decided("unheard", f"nodes/{health.name}", why, silence)

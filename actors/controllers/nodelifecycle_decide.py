@@ -53,23 +53,28 @@ class Health:
     """What is known of one node.
 
     ready: its Ready condition when last heard of by status (None: never had one)
-    lease: the last lease that counted as a heartbeat (None: none, or forgotten)
+    lease_revision: of its lease when it was last looked at ("": it had none)
+    renewed: renewTime of the last lease that counted as a heartbeat (None: none, or forgotten)
     probe_us: when it was last heard of, by the controller's clock
     verdict: the trace record of the decision or write by which it is not ready (0: none known)
     node, quiet: the object of the last full look, and whether only its lease need be looked at until it changes
+    index: its place in the list of all; timed: whether a deadline of its stands in the loop's heap
     zone, counted: the zone in whose counts it stands, as ready (True), not ready (False) or not at all (None)
     """
 
     __slots__ = (
         "counted",
+        "index",
         "known",
-        "lease",
         "lease_key",
+        "lease_revision",
         "name",
         "node",
         "probe_us",
         "quiet",
         "ready",
+        "renewed",
+        "timed",
         "verdict",
         "zone",
     )
@@ -77,39 +82,39 @@ class Health:
     def __init__(self, name: str, lease_key: str) -> None:
         self.name = name
         self.lease_key = lease_key
+        self.lease_revision = ""
         self.verdict = 0
         self.known = False
         self.ready: Obj | None = None
-        self.lease: Obj | None = None
+        self.renewed: str | None = None
         self.probe_us = 0
         self.node: Obj | None = None
         self.quiet = False
+        self.index = 0
+        self.timed = False
         self.zone = ""
         self.counted: bool | None = None
 
 
-def newer(lease: Obj, than: Obj | None) -> bool:
-    """Whether a lease was renewed after the one seen before, by the node's own stamps."""
-    if than is None:
-        return True
-    # six digits and "Z" always (MicroTime): text order is time order
-    return (lease["spec"].get("renewTime") or "") > (than["spec"].get("renewTime") or "")
+def newer(renewed: str, than: str | None) -> bool:
+    """Whether a lease was renewed after the one seen before, by the node's own stamps ("": never renewed)."""
+    return than is None or renewed > than  # six digits and "Z" always (MicroTime): text order is time order
 
 
-def listen(health: Health, ready: Obj | None, lease: Obj | None, now_us: int, created_us: int) -> None:
-    """Fold what a pass sees of a node into its health."""
-    saved, saved_lease = health.ready, health.lease
+def listen(health: Health, ready: Obj | None, renewed: str | None, now_us: int, created_us: int) -> None:
+    """Fold what a pass sees of a node into its health.  renewed: of its lease; None: it has none."""
+    saved, before = health.ready, health.renewed
     if not health.known:
         health.known = True
         health.ready = ready
         health.probe_us = created_us if ready is None else now_us
     elif (saved is None) is not (ready is None):
-        health.ready, health.lease, health.probe_us = ready, None, now_us
+        health.ready, health.renewed, health.probe_us = ready, None, now_us
     elif saved is not None and ready is not None and saved is not ready:
         if saved.get("lastHeartbeatTime") != ready.get("lastHeartbeatTime"):
-            health.ready, health.lease, health.probe_us = ready, None, now_us
-    if lease is not None and newer(lease, saved_lease):
-        health.lease, health.probe_us = lease, now_us
+            health.ready, health.renewed, health.probe_us = ready, None, now_us
+    if renewed is not None and newer(renewed, before):
+        health.renewed, health.probe_us = renewed, now_us
 
 
 def silent_status(node: Obj, now: str, agent: str) -> Obj:

@@ -109,26 +109,32 @@ class Informer:
     @property
     def objects(self) -> Mapping[str, Obj]:
         """Key to object, as of now; not to be changed and not to be iterated over while waiting."""
-        if self.lazy:
-            self._reflector.pull()
-            if self._late:
-                self._settle()
+        self.pull()
+        if self._late:
+            self._settle()
         return self._objects
 
     def get(self, key: str) -> Obj | None:
+        self.pull()
+        return self.at_hand(key)
+
+    def pull(self) -> None:
+        """Take what has arrived; where somebody handles events that is done."""
         if self.lazy:
             self._reflector.pull()
-            if key in self._late:
-                if key in self._objects:
-                    self._put(key, stripped(self._late.pop(key).obj))
-                else:
-                    self._settle()
+
+    def at_hand(self, key: str) -> Obj | None:
+        """As `get`, of what was taken before."""
+        if key in self._late:
+            if key in self._objects:
+                self._put(key, stripped(self._late.pop(key).obj))
+            else:
+                self._settle()
         return self._objects.get(key)
 
     def peek(self, section: str, field: str) -> Iterator[tuple[str, Any]]:
         """Key and one field of each object, without building objects that nobody has read."""
-        if self.lazy:
-            self._reflector.pull()
+        self.pull()
         late = self._late
         for key, obj in self._objects.items():
             item = late.get(key)
@@ -138,12 +144,10 @@ class Informer:
                 yield key, item.peek(section, field)
 
     def news(self) -> Mapping[str, Item]:
-        """What was added or changed since the last call (at first: nothing), by key, and is still there.
+        """What was taken since the last call (at first: nothing), by key, of what is still there.
 
         For one reader: what it has been given is not given again.
         """
-        if self.lazy:
-            self._reflector.pull()
         news, self._news = self._news or {}, {}
         return news
 

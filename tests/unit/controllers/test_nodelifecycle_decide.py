@@ -25,11 +25,11 @@ def ready(status: str = "True", beat: str = "t0") -> dict[str, Any]:
     return {"type": "Ready", "status": status, "lastHeartbeatTime": beat, "lastTransitionTime": "t0"}
 
 
-def lease(second: int) -> dict[str, Any]:
-    return {"spec": {"renewTime": f"2026-01-01T00:00:{second:02}.000000Z"}}
+def lease(second: int) -> str:
+    return f"2026-01-01T00:00:{second:02}.000000Z"
 
 
-def known(at_us: int, condition: dict[str, Any] | None, seen: dict[str, Any] | None = None) -> Health:
+def known(at_us: int, condition: dict[str, Any] | None, seen: str | None = None) -> Health:
     health = Health("n", "leases/n")
     listen(health, condition, seen, at_us, created_us=0)
     return health
@@ -58,7 +58,7 @@ def test_a_changed_heartbeat_or_a_newer_lease_is_a_sign_of_life() -> None:
 def test_a_status_heartbeat_makes_the_same_lease_count_again_one_pass_later() -> None:
     health = known(1, ready(beat="t0"), lease(1))
     listen(health, ready(beat="t1"), lease(1), 5, 0)
-    assert (health.probe_us, health.lease) == (5, None)
+    assert (health.probe_us, health.renewed) == (5, None)
     listen(health, ready(beat="t1"), lease(1), 10, 0)
     assert health.probe_us == 10
     listen(health, ready(beat="t1"), lease(1), 15, 0)
