@@ -501,3 +501,30 @@ async def test_a_lazy_informer_shows_what_an_eager_one_shows_through_faults(seed
     assert eager[-1] == lazy[-1]
     assert eager_asked == lazy_asked
     assert len({len(view) for view in eager}) > 5
+
+
+@pytest.mark.parametrize("eager", [True, False])
+async def test_news_are_what_came_and_is_still_there_and_a_peek_shows_what_reading_would(eager: bool) -> None:
+    async with rig() as r:
+        await make(r, "a", "b")
+        reader = Reader(r, eager=eager)
+        informer = reader.informer
+        await r.run(5)
+        assert informer.news() == {}  # from now on they are kept
+        for name in ("b", "c", "d"):
+            got = await r.plane.ask("get", "leases", name=name)
+            body = {**(got.obj if got.ok else lease(name)), "spec": {"holderIdentity": f"of {name}"}}
+            verb = "update" if got.ok else "create"
+            assert (await r.plane.ask(verb, "leases", name=name if got.ok else "", body=body)).ok
+        await r.plane.ask("delete", "leases", name="c")
+        await r.run(1)
+        informer.pull()
+        news = informer.news()
+        assert {key: item.peek("spec", "holderIdentity") for key, item in news.items()} == {
+            "default/b": "of b",
+            "default/d": "of d",
+        }
+        peeked = dict(informer.peek("spec", "holderIdentity"))
+        assert list(peeked) == ["default/a", "default/b", "default/d"]
+        assert peeked == {key: obj["spec"].get("holderIdentity") for key, obj in informer.objects.items()}
+        assert informer.news() == {}
