@@ -54,9 +54,9 @@ POD_WORKERS = 4  # podUpdateWorkerSize
 HEALTH_TRIES = 5  # NodeHealthUpdateRetry
 HEALTH_PAUSE_US = 20 * MS  # retrySleepTime
 TICK_US = 100 * MS  # NodeEvictionPeriod
-# A 0.1 s timer loop of a real process comes round every 100.5 ms: a recorded control plane has taints 10.05 s apart
-# where tokens come each 10 s.
-TICK_LATE_US = 500
+# A 0.1 s timer loop of a real process comes round every 100.6 ms: recorded taints that wait for a token are 10.07 s
+# apart, of which 8 ms are their requests, and 70 recorded taints fit a tick of 100.66 ms best (tests/data/measured).
+TICK_LATE_US = 600
 
 
 async def start(env: Env) -> None:

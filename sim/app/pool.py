@@ -127,7 +127,7 @@ def dask(address: str) -> Pool:
             threads = sum(client.nthreads().values())
             if not threads:
                 raise InputError("the Dask cluster has no workers", address)
-            running = distributed.as_completed()
+            running = distributed.as_completed(loop=client.loop)
             of_future: dict[Any, Job] = {}
 
             def submit() -> None:

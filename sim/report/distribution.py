@@ -12,7 +12,7 @@ from html import escape
 from sim.statistics import Histogram, Summary, histogram, ticks
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
-BINS, LEFT, RIGHT, TOP, BASE = 44, 16, 16, 26, 150
+BINS, LEFT, RIGHT, TOP, BASE = 44, 16, 40, 26, 150
 GREEN, BLUE, AMBER, RED = "#3d9a6a", "#4878a8", "#c07830", "#c4483f"
 
 

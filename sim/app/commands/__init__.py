@@ -12,9 +12,9 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sim.app.commands import files, run, serve, trace
+from sim.app.commands import files, run, serve, sweep, trace
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-GROUPS: tuple[Callable[[Commands], None], ...] = (run.add, files.add, serve.add, trace.add)
+GROUPS: tuple[Callable[[Commands], None], ...] = (run.add, sweep.add, files.add, serve.add, trace.add)

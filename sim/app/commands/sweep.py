@@ -1,0 +1,97 @@
+"""`orrery sweep`: a scenario under varied settings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sim.app.commands.arguments import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    add_many,
+    add_scenario,
+    add_seed,
+    pool_of,
+    writable,
+)
+
+if TYPE_CHECKING:
+    from sim.app.commands import Commands
+
+SEEDS = 20
+
+
+def add(commands: Commands) -> None:
+    sweep = commands.add_parser(
+        "sweep",
+        help="vary settings of a scenario and plot what is measured over them",
+        description="Runs every combination of the varied settings under many seeds and shows each measured quantity "
+        "over them. Whether expectations hold is a result here. Exit status: 0 every run ended, 1 one did not, "
+        "2 bad input.",
+        epilog="example: orrery sweep scenarios/single-node-death.yaml --seeds 20 "
+        "--vary cluster.controllerManager.flags.node-monitor-grace-period=20s,40s,60s "
+        "--vary cluster.controllerManager.flags.node-eviction-rate=0.1,1",
+    )
+    add_scenario(sweep)
+    sweep.add_argument(
+        "--vary",
+        action="append",
+        required=True,
+        metavar="KEY=V1,V2,...",
+        help="values for a key of --set; the first key lies along the charts (repeatable)",
+    )
+    add_seed(sweep)
+    add_many(sweep, SEEDS)
+    sweep.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
+    sweep.add_argument("--csv", type=Path, metavar="FILE", help="write a line a combination and quantity")
+    sweep.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write the HTML page here (default: out/<scenario>-sweep.html; with --json only if given)",
+    )
+    sweep.add_argument("--no-report", action="store_true", help="write no HTML page")
+    sweep.add_argument("--quiet", "-q", action="store_true", help="no progress display")
+    sweep.set_defaults(call=_sweep)
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from sim.app.results import Results
+    from sim.app.show_study import followed, progress
+    from sim.app.sweep import jobs_of_points, parse_axis, points_of, sweep_of
+    from sim.app.sweep_report import print_sweep, write_csv, write_sweep
+
+    for file in (arguments.csv, arguments.report, arguments.resume):
+        writable(file)
+    axes = [parse_axis(text) for text in arguments.vary]
+    points = points_of(arguments.scenario, arguments.set, axes)
+    jobs = list(jobs_of_points(points, arguments.seed, arguments.seeds))
+    results, pool = Results(arguments.resume), pool_of(arguments)
+    name, outcomes, interrupted = points[0].plan.name, [], False
+    with progress(f"{name}: sweep", len(jobs), not (arguments.json or arguments.quiet)) as display:
+        try:
+            for one in followed(results.perform(jobs, pool), display):
+                outcomes.append(one)
+        except KeyboardInterrupt:
+            interrupted = True  # what is done is shown
+    sweep = sweep_of(axes, points, outcomes, jobs, arguments.seeds)
+    report = None
+    if sweep.quantities and not arguments.no_report:
+        report = arguments.report
+        if report is None and not arguments.json:
+            report = Path("out") / f"{name}-sweep.html"
+            report.parent.mkdir(exist_ok=True)
+    if report is not None:
+        write_sweep(report, sweep)
+    if arguments.csv is not None:
+        write_csv(arguments.csv, sweep)
+    if arguments.json:
+        print(json.dumps({"scenario": name, "complete": len(outcomes) == len(jobs), "rows": sweep.rows()}))
+    else:
+        print_sweep(sweep, report)
+    if interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILED if any(study.errors for study in sweep.studies) else EXIT_OK

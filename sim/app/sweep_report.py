@@ -1,0 +1,97 @@
+"""A sweep as files and as a table: an HTML page with a chart a quantity, CSV, a table for the terminal."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from sim.app.study import Quantity
+from sim.app.sweep import Sweep
+from sim.report.chart import Line, Place, draw_chart
+from sim.report.page import page, table
+
+SHOWN = ("n", "missing", "min", "p50", "p90", "p99", "max", "mean")
+NUMBERS = (*SHOWN, "mean_low", "mean_high", "sd")
+
+
+def write_sweep(file: Path, sweep: Sweep) -> None:
+    plan = sweep.points[0].plan
+    facts = {axis.key: ", ".join(axis.values) for axis in sweep.axes}
+    facts["seeds each"] = str(sweep.studies[0].wanted_seeds)
+    body = "".join(
+        f"<h2>{escape(name)}</h2>{draw_chart(_lines(sweep, at), sweep.axes[0].key, _unit(at))}"
+        for name, at in sweep.quantities.items()
+    )
+    columns = [axis.key for axis in sweep.axes]
+    rows = [
+        [*(row[key] for key in (*columns, "quantity")), f"{row['held']}/{row['seeds']}", *_numbers(row)]
+        for row in sweep.rows()
+    ]
+    body += "<h2>All numbers</h2>" + table(
+        (*(axis.label for axis in sweep.axes), "quantity", "seeds that hold", *SHOWN),
+        rows,
+        numbers=len(SHOWN),
+    )
+    file.write_text(page(f"{plan.name}: sweep", plan.description, facts, body), encoding="utf-8")
+
+
+def _unit(at: Sequence[Quantity | None]) -> str:
+    return next(one.unit for one in at if one is not None)
+
+
+def _numbers(row: dict[str, Any]) -> list[str]:
+    cells = [row.get(key) for key in SHOWN]
+    return ["" if cell is None else f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells]
+
+
+def _lines(sweep: Sweep, at: Sequence[Quantity | None]) -> list[Line]:
+    """The first axis lies along the chart, each combination of the others is a line."""
+    along = sweep.axes[0]
+    numbers = along.numbers or tuple(float(index) for index in range(len(along.values)))
+    where = dict(zip(along.values, numbers, strict=True))
+    lines: dict[str, list[Place]] = {}
+    for point, one in zip(sweep.points, at, strict=True):
+        others = zip(sweep.axes[1:], point.values[1:], strict=True)
+        places = lines.setdefault(", ".join(f"{axis.label} {value}" for axis, value in others), [])
+        if one is not None:
+            places.append(Place(where[point.values[0]], point.values[0], sorted(one.values)))
+    return [
+        Line(label, sorted(places, key=lambda place: place.x)) for label, places in lines.items() if places
+    ]
+
+
+def write_csv(file: Path, sweep: Sweep) -> None:
+    columns = [*(axis.key for axis in sweep.axes), "quantity", "seeds", "held", *NUMBERS]
+    with file.open("w", encoding="utf-8", newline="") as lines:
+        writer = csv.DictWriter(lines, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(sweep.rows())
+
+
+def print_sweep(sweep: Sweep, report: Path | None) -> None:
+    """One small table a quantity."""
+    console = Console()
+    for name in sweep.quantities:
+        shown = Table(title=name, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        for axis in sweep.axes:
+            shown.add_column(axis.label)
+        shown.add_column("holds")
+        for column in SHOWN:
+            shown.add_column(column if column != "missing" else "never", justify="right")
+        for row in sweep.rows():
+            if row["quantity"] == name:
+                varied = [row[axis.key] for axis in sweep.axes]
+                shown.add_row(*varied, f"{row['held']}/{row['seeds']}", *_numbers(row))
+        console.print(shown)
+        console.print()
+    errors = [one for study in sweep.studies for one in study.errors]
+    for one in errors[:10]:
+        console.print(f"seed {one.seed} failed: {one.error}", style="red", highlight=False)
+    if report is not None:
+        console.print(f"report: {report}", highlight=False, soft_wrap=True)

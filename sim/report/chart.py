@@ -1,0 +1,106 @@
+"""Distributions over a varied setting, as SVG text: per series the median as a line, p10 to p90 as a band.
+
+Turns points into a picture.  Values of the setting that are no numbers stand at equal distances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from sim.statistics import quantile, ticks
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 330, 70, 20, 16, 46
+COLOURS = ("#4878a8", "#c07830", "#5a9e5a", "#9a5a9e", "#c4483f", "#8a8a3a", "#3d9a9a", "#7d6a5a")
+BAND = (0.1, 0.9)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value of the setting: where it stands, how it is written, and what was measured there (sorted)."""
+
+    x: float
+    label: str
+    values: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One series; the label names the values of all other settings."""
+
+    label: str
+    places: Sequence[Place]
+
+
+def draw_chart(lines: Sequence[Line], x_label: str, unit: str) -> str:
+    """One chart of all series."""
+    every = [place for line in lines for place in line.places]
+    left, right = min(place.x for place in every), max(place.x for place in every)
+    low, high = min(place.values[0] for place in every), max(place.values[-1] for place in every)
+    margin = (high - low or 1) * 0.06
+    low, high = low - margin, high + margin
+
+    def at_x(value: float) -> float:
+        share = (value - left) / (right - left) if right > left else 0.5
+        return round(LEFT + 30 + (WIDTH - LEFT - RIGHT - 60) * share, 1)
+
+    def at_y(value: float) -> float:
+        return round(TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low), 1)
+
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="over {escape(x_label)}" '
+        f'xmlns="http://www.w3.org/2000/svg" font-family="system-ui,sans-serif">'
+    ]
+    for tick in ticks(low, high):
+        y = at_y(tick)
+        parts.append(
+            f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - RIGHT}" y2="{y}" stroke="#98a2ae" opacity="0.3"/>'
+            f'<text x="{LEFT - 8}" y="{y + 4}" class="small" text-anchor="end">{tick:g}{unit}</text>'
+        )
+    for x, label in sorted({(place.x, place.label) for place in every}):
+        parts.append(
+            f'<text x="{at_x(x)}" y="{HEIGHT - BOTTOM + 18}" class="small" text-anchor="middle">{escape(label)}</text>'
+        )
+    parts.append(
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>'
+    )
+    for number, line in enumerate(lines):
+        colour = COLOURS[number % len(COLOURS)]
+        parts.append(_line(line, colour, [(at_x(p.x), p) for p in line.places], at_y, unit))
+    parts.append("</svg>")
+    return "".join(parts) + _key(lines)
+
+
+def _line(
+    line: Line, colour: str, places: Sequence[tuple[float, Place]], at_y: Callable[[float], float], unit: str
+) -> str:
+    ends = [[at_y(quantile(place.values, share)) for _, place in places] for share in BAND]
+    xs = [x for x, _ in places]
+    band = " ".join(
+        f"{x},{y}" for x, y in [*zip(xs, ends[0], strict=True), *reversed([*zip(xs, ends[1], strict=True)])]
+    )
+    middle = " ".join(f"{x},{at_y(quantile(place.values, 0.5))}" for x, place in places)
+    parts = [
+        f'<polygon points="{band}" fill="{colour}" opacity="0.15"/>',
+        f'<polyline points="{middle}" fill="none" stroke="{colour}" stroke-width="2"/>',
+    ]
+    for x, place in places:
+        shown = [quantile(place.values, share) for share in (*BAND, 0.5)]
+        low, high, half = (at_y(value) for value in shown)
+        told = f"{place.label} {line.label}: p50 {shown[2]:.2f}{unit}, p10 {shown[0]:.2f}{unit}, p90 {shown[1]:.2f}{unit}"
+        parts.append(
+            f'<line x1="{x}" y1="{low}" x2="{x}" y2="{high}" stroke="{colour}"/>'
+            f'<circle cx="{x}" cy="{half}" r="4" fill="{colour}"><title>{escape(told)}</title></circle>'
+        )
+    return "".join(parts)
+
+
+def _key(lines: Sequence[Line]) -> str:
+    if len(lines) < 2:
+        return ""
+    entries = "".join(
+        f'<span><i style="background:{COLOURS[number % len(COLOURS)]}"></i>{escape(line.label)}</span>'
+        for number, line in enumerate(lines)
+    )
+    return f'<div class="key">{entries}</div>'

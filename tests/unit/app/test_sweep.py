@@ -1,0 +1,95 @@
+"""Varied settings become points, and their outcomes rows, charts and lines of CSV."""
+
+import csv
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from sim.app.outcome import Measured, Outcome
+from sim.app.sweep import Axis, Sweep, jobs_of_points, parse_axis, points_of, sweep_of
+from sim.app.sweep_report import write_csv, write_sweep
+from sim.errors import InputError
+
+SCENARIO = """
+apiVersion: orrery.dev/v1
+kind: Scenario
+metadata: {name: small}
+spec:
+  seed: 4
+  duration: 30s
+  cluster: {nodes: [{count: 2}]}
+  expect:
+    - {name: up, when: "all nodes are ready", within: [0s, 20s]}
+"""
+
+
+def test_commas_in_brackets_and_quotes_belong_to_a_value() -> None:
+    assert parse_axis("a.b=1,[2, 3],{x: 4,y: 5},'6,7'") == Axis(
+        "a.b", ("1", "[2, 3]", "{x: 4,y: 5}", "'6,7'")
+    )
+    assert Axis("k", ("20s", "1m", "0")).numbers == (20, 60, 0)
+    assert Axis("k", ("20s", "orch")).numbers is None
+    for bad in ("a", "a=", "=1", "a=1,,2", "a=1,1"):
+        with pytest.raises(InputError, match="--vary"):
+            parse_axis(bad)
+
+
+@pytest.fixture
+def swept(tmp_path: Path) -> Sweep:
+    file = tmp_path / "small.yaml"
+    file.write_text(SCENARIO)
+    axes = [parse_axis("cluster.boot=10s,1s"), parse_axis("cluster.naming=orch,kubernetes")]
+    points = points_of(file, ["duration=1m"], axes)
+    jobs = list(jobs_of_points(points, None, 3))
+    assert [job.seed for job in jobs] == [4, 5, 6] * 4 and len({job.key for job in jobs}) == 4
+    outcomes = [
+        Outcome(
+            job.key,
+            job.seed,
+            expectations=(Measured("up", "when", index != 5, "…", "…", (float(index),)),),
+        )
+        for index, job in enumerate(jobs)
+        if index != 11  # an interrupted sweep
+    ]
+    return sweep_of(axes, points, outcomes[::-1], jobs, 3)
+
+
+def test_each_point_gets_its_own_outcomes(swept: Sweep) -> None:
+    assert [point.settings for point in swept.points][1] == (
+        "duration=1m",
+        "cluster.boot=10s",
+        "cluster.naming=kubernetes",
+    )
+    rows = swept.rows()
+    assert [(row["cluster.boot"], row["cluster.naming"]) for row in rows] == [
+        ("10s", "orch"),
+        ("10s", "kubernetes"),
+        ("1s", "orch"),
+        ("1s", "kubernetes"),
+    ]
+    assert [row["mean"] for row in rows] == [1, 4, 7, 9.5]
+    assert [(row["held"], row["seeds"]) for row in rows] == [(3, 3), (2, 3), (3, 3), (2, 2)]
+
+
+def test_page_and_csv_hold_every_point(swept: Sweep, tmp_path: Path) -> None:
+    page, lines = tmp_path / "page.html", tmp_path / "lines.csv"
+    write_sweep(page, swept)
+    text = page.read_text()
+    assert text.count("<polyline") == 2 and "naming kubernetes" in text
+    ElementTree.fromstring("<svg" + text.split("<svg")[1].split("</svg>")[0] + "</svg>")
+    write_csv(lines, swept)
+    with lines.open() as read:
+        rows = list(csv.DictReader(read))
+    assert len(rows) == 4 and rows[1]["p50"] == "4.0" and rows[1]["cluster.naming"] == "kubernetes"
+
+
+def test_bad_settings_are_told_before_anything_runs(tmp_path: Path) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(SCENARIO)
+    for text, message in (
+        ("cluster.naming=orch,other", "invalid enum value .other."),
+        ("cluster.controllerManager.flags.no-such-flag=1", "no-such-flag"),
+    ):
+        with pytest.raises(InputError, match=message):
+            points_of(file, [], [parse_axis(text)])
