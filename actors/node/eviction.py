@@ -65,6 +65,9 @@ GONE = (TERMINATED, FINISHED)
 SLOW_KILL = "Container runtime did not kill the pod within specified grace period."
 
 
+NO_PAST = Past()
+
+
 def kill_wait_us(grace_s: int) -> int:
     """How long whoever killed a pod waits for its end."""
     return max(KILL_WAIT_US, (grace_s + grace_s // 2) * SECOND)
@@ -88,7 +91,7 @@ class Evictor:
         self._due_us = -1
         self._killing: list[Worker] = []  # evicted and not yet cleaned up after
         self._cleaning = False
-        self.past = Past()
+        self.past = NO_PAST
 
     @property
     def thresholds(self) -> tuple[Threshold, ...]:
@@ -172,6 +175,9 @@ class Evictor:
         self._due_us = -1
         agent, now_us = self._agent, self._agent.now_us
         self._tick_us = now_us
+        if agent.machine.runtime_delay_us is None:  # no statistics: the check does nothing
+            self._plan(now_us + POLL_US)
+            return
         shown = self.past.conditions
         transition_us = agent.options.eviction_pressure_transition_period_us
         self.past = judge(self.thresholds, self.past, self._observations(), now_us, transition_us)

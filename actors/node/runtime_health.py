@@ -23,6 +23,10 @@ RELIST_US = 1 * SECOND  # kubelet.go: plegRelistPeriod
 RELIST_LIMIT_US = 3 * MINUTE  # pleg/generic.go: relistThreshold
 CHECK_US = 5 * SECOND  # kubelet.go: updateRuntimeUp
 CHECK_LIMIT_US = 30 * SECOND  # kubelet.go: maxWaitForContainerRuntime
+NEVER_SEEN = (
+    "container runtime status check may not have completed yet",
+    "PLEG is not healthy: pleg has yet to be successful",
+)
 
 
 class Relists:
@@ -107,6 +111,7 @@ class RuntimeHealth:
         "_checking",
         "_due_us",
         "_good_us",
+        "_never",
         "error",
         "network_error",
         "relists",
@@ -121,6 +126,7 @@ class RuntimeHealth:
         machine = agent.machine
         self.error = machine.runtime_error
         self.network_error = machine.network_error
+        self._never = machine.runtime_delay_us is None
         self.relists = Relists(agent.now_us)
         if machine.runtime_delay_us != 0:
             self.changed()
@@ -129,10 +135,14 @@ class RuntimeHealth:
 
     def errors(self) -> list[str]:
         """The errors of the Ready condition, in upstream's order."""
-        now_us, errors = self._agent.now_us, []
-        if self._good_us >= 0 and now_us - self._good_us >= CHECK_LIMIT_US:
+        now_us = self._agent.now_us
+        errors: list[str] = []
+        if self._never:
+            errors += NEVER_SEEN
+        elif self._good_us >= 0 and now_us - self._good_us >= CHECK_LIMIT_US:
             errors.append("container runtime is down")
-        if silent_us := self.relists.silent_us(now_us):
+        silent_us = self.relists.silent_us(now_us)
+        if silent_us and not self._never:
             errors.append(
                 f"PLEG is not healthy: pleg was last seen active {format_duration(silent_us)} ago; "
                 f"threshold is {format_duration(RELIST_LIMIT_US)}"
@@ -188,6 +198,7 @@ class RuntimeHealth:
         self._checking = False
         machine = self._agent.machine
         if machine.runtime_delay_us is not None:
+            self._never = False
             self.error = machine.runtime_error
             if not self.error:
                 self.network_error = machine.network_error

@@ -520,6 +520,44 @@ async def test_a_full_disk_is_cleared_of_images_before_pods_go() -> None:
         )
 
 
+async def test_a_node_out_of_process_numbers_evicts_the_least_important_pod_with_the_most() -> None:
+    many = {"a": 100, "b": 9000, "z": 20_000}
+    rules = tuple(Rule(ContainerBehaviour(processes=n), pod_prefix=name) for name, n in many.items())
+    flags = {"eviction-hard": "pid.available<10%"}
+    async with FixedPhases({"": 1}, profile=RuntimeProfile(rules=rules), flags=flags) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("a"), pod("b"), pod("z", priorityClassName="system-cluster-critical"))
+        await cluster.run_until("40s")
+        assert not times.evicted  # 3668 of 32768 are left
+        cluster.nodes["node-0"].set_pressure("pid", 3000)
+        await cluster.run_until("55s")
+        assert list(times.evicted) == ["b"]
+        assert cluster.pod("b")["status"]["message"] == "The node was low on resource: pids. "
+        assert condition(cluster, "PIDPressure")["status"] == "True"
+        assert cluster.names.taint_pid_pressure in taints(cluster)
+
+
+async def test_images_on_a_disk_of_their_own_stay_when_the_nodes_disk_is_full() -> None:
+    profile = RuntimeProfile(
+        warm=False,
+        images={"registry.example/c:1": GI, "registry.example/old:1": 10 * GI},
+        image_disk_bytes=100 * GI,
+        rules=(Rule(ContainerBehaviour(log_bytes=20 * GI)),),
+    )
+    async with FixedPhases({"": 1}, profile=profile) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("web"))
+        await cluster.run_until("40s")
+        node = cluster.nodes["node-0"]
+        node.set_pressure("nodefs", 5 * GI)
+        await cluster.run_until("60s")
+        assert list(times.evicted) == ["web"]
+        assert len(node.machine.images) == 2
+        node.set_pressure("imagefs", GI)
+        await cluster.run_until("80s")
+        assert not node.machine.images
+
+
 async def test_images_are_collected_at_the_five_minute_pass_before_pressure_comes() -> None:
     profile = RuntimeProfile(warm=False, images={"registry.example/old:1": 60 * GI})
     flags = {"image-gc-high-threshold": 70, "image-gc-low-threshold": 60}
@@ -580,6 +618,26 @@ async def test_a_silent_runtime_makes_its_node_not_ready_after_30_s_and_unhealth
         await cluster.run_until("270s")
         assert condition(cluster, "Ready")["status"] == "True"
         assert cluster.pod("web")["status"]["phase"] == "Running"
+
+
+async def test_an_agent_that_starts_beside_a_silent_runtime_says_that_it_has_never_seen_it() -> None:
+    async with FixedPhases({"": 1}) as cluster:
+        await cluster.run_until("60s")
+        node = cluster.nodes["node-0"]
+        node.crash_agent()
+        node.hang_runtime()
+        node.set_pressure("memory", 0)
+        node.start_agent()
+        await cluster.run_until("75s")
+        assert condition(cluster, "Ready")["message"] == (
+            "[container runtime status check may not have completed yet, "
+            "PLEG is not healthy: pleg has yet to be successful]"
+        )
+        assert condition(cluster, "MemoryPressure")["status"] == "False"  # no statistics, no pressure
+        node.heal_runtime()
+        await cluster.run_until("95s")
+        assert condition(cluster, "Ready")["status"] == "True"
+        assert condition(cluster, "MemoryPressure")["status"] == "True"
 
 
 async def test_a_slow_disk_makes_starts_slow_and_a_very_slow_one_the_node_unhealthy() -> None:
