@@ -51,7 +51,7 @@ class _Worker:
         assert job is not None
         try:
             found = self.pipe.recv()
-        except EOFError:
+        except (EOFError, ConnectionResetError):  # a reset: the dead left its job unread
             self.process.join()
             return Outcome(job.key, job.seed, error=f"its process ended by {_end(self.process.exitcode)}")
         assert isinstance(found, Outcome)
