@@ -287,7 +287,11 @@ class ChannelWatch:
             return
         self._collect()
         if self._arrived or self._ended:
-            self._channel.ctx.run(self._tell)
+            ctx = self._channel.ctx
+            if ctx.state is State.RUNNING:
+                self._tell(None)
+            else:
+                ctx.run(self._tell)
         if self._flow and self._eager:
             self._schedule(self._flow[0][0])
 

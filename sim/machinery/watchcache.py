@@ -437,16 +437,15 @@ class CacheWatch:
 
     def take(self, limit: int = 1000, before_us: int = 0) -> list[WatchEvent]:
         """Events visible by now (or so long before), at most `limit`; fewer means that there are no more for now."""
-        if self.ended and not self._started:
-            return []
-        self.unread = self._told_us = 0
-        self.pull()
-        events = self._started
-        if self._ended:
-            self._started = []
+        if self.ended:
+            events, self._started = self._started, []
             return events
-        self._started = events[limit:]
-        events = events[:limit]
+        self.unread = self._told_us = 0
+        if not self.fed:
+            self.pull()
+            if self._ended:  # what it has not read is gone: no bookmark may pass it
+                return []
+        events, self._started = self._started[:limit], self._started[limit:]
         queue = self.queue
         if queue:
             reached_us = self.cache.horizon.reached_us() - before_us
@@ -454,7 +453,7 @@ class CacheWatch:
                 event = self._event(queue.popleft())
                 if event is not None:
                     events.append(event)
-        if len(events) < limit:
+        if self._bookmark_us < NEVER_US and len(events) < limit:
             self._add_bookmark(events, before_us)
         return events
 
