@@ -22,11 +22,13 @@ def diff(first: Path, second: Path, *, as_text: bool) -> bool:
     common: list[Record] = []
     parted: tuple[Record | None, Record | None] | None = None
     pairs: Iterator[tuple[Record | None, Record | None]] = zip_longest(records(first), records(second))
-    for a, b in pairs:
+    for a, b in pairs:  # to the ends: whether the files are whole shows there
+        if parted is not None:
+            continue
         if a is None or a != b:
             parted = a, b
-            break
-        common.append(a)
+        else:
+            common.append(a)
     if as_text:
         _print((first, second), heads, common, parted)
     else:

@@ -48,12 +48,12 @@ class Decoder:
         self._hash = hashlib.sha256()
         self._unhashed = bytearray()
         self._hashed = 0
+        self._row_at = 0  # where the next row begins
 
     def feed(self, data: bytes) -> Iterator[Record]:
         self._unhashed += data
         self._unpacker.feed(data)
         unpacker = self._unpacker
-        begin = unpacker.tell()
         try:
             for row in unpacker:
                 if self.header is None:
@@ -61,7 +61,7 @@ class Decoder:
                 elif self.ended:
                     raise self._damaged("something follows its end")
                 elif row[0] == END:
-                    self._end(row, begin)
+                    self._end(row)
                 elif row[0] == 0:
                     self._kinds[row[1]] = (row[2], row[3])
                 else:
@@ -69,7 +69,7 @@ class Decoder:
                     name, fields = self._kinds[row[0]]
                     values = dict(zip(fields, row[3:], strict=True))
                     yield Record(self.count, row[1], row[2], name, values)
-                begin = unpacker.tell()
+                self._row_at = unpacker.tell()  # within a row that is not all there it would tell more
         except (KeyError, IndexError, TypeError) as error:
             raise self._damaged("a row is of no known kind") from error
         except TraceError:
@@ -81,7 +81,7 @@ class Decoder:
             if self.header is None:
                 raise self._foreign() from error
             raise self._damaged("a row cannot be read") from error
-        self._take(begin)
+        self._take(self._row_at)
 
     def finish(self) -> None:
         """No more bytes come.  Raises TraceError if there should be more."""
@@ -105,8 +105,8 @@ class Decoder:
         del self._unhashed[:size]  # the hash covers the rows only
         self._hashed = size
 
-    def _end(self, row: Any, begin: int) -> None:
-        self._take(begin)
+    def _end(self, row: Any) -> None:
+        self._take(self._row_at)
         if row[1:] != (self.count, self._hash.hexdigest()):
             raise self._damaged("its records are not those that were written")
         self.ended = True

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -40,6 +43,9 @@ def add(commands: Commands) -> None:
     add_seed(run)
     add_many(run)
     run.add_argument("--trace", type=Path, metavar="FILE", help="write every event of the run to this file")
+    run.add_argument(
+        "--perfetto", type=Path, metavar="FILE", help="write the run here for https://ui.perfetto.dev"
+    )
     run.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     run.add_argument(
         "--report",
@@ -57,7 +63,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from sim.scenario.compile import load
 
     plan = load(arguments.scenario, arguments.set)
-    for file in (arguments.trace, arguments.report, arguments.junit, arguments.resume):
+    for file in (arguments.trace, arguments.perfetto, arguments.report, arguments.junit, arguments.resume):
         writable(file)
     if arguments.seeds is not None:
         return _run_many(arguments, plan)
@@ -70,10 +76,13 @@ def _run(arguments: argparse.Namespace) -> int:
 def _run_once(arguments: argparse.Namespace, plan: Plan) -> int:
     from sim.app.show import print_result, run_shown
     from sim.app.study_report import junit_of_result
+    from sim.app.traces import write_perfetto
 
-    result = run_shown(
-        plan, seed=arguments.seed, trace_file=arguments.trace, live=not (arguments.json or arguments.quiet)
-    )
+    live = not (arguments.json or arguments.quiet)
+    with _trace_file(arguments) as trace:
+        result = run_shown(plan, seed=arguments.seed, trace_file=trace, live=live)
+        if arguments.perfetto is not None and trace is not None:
+            write_perfetto(trace, arguments.perfetto)
     report = _report(arguments, plan, "")
     if report is not None:
         from sim.app.report import write_report
@@ -86,6 +95,16 @@ def _run_once(arguments: argparse.Namespace, plan: Plan) -> int:
     else:
         print_result(plan, result, report, arguments.trace)
     return EXIT_OK if result.ok else EXIT_FAILED
+
+
+@contextmanager
+def _trace_file(arguments: argparse.Namespace) -> Iterator[Path | None]:
+    """Where the trace goes: where it was asked for, or somewhere for as long as it is needed."""
+    if arguments.trace is not None or arguments.perfetto is None:
+        yield arguments.trace
+        return
+    with TemporaryDirectory() as folder:
+        yield Path(folder) / "run.trace"
 
 
 def _report(arguments: argparse.Namespace, plan: Plan, suffix: str) -> Path | None:
@@ -106,8 +125,9 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     from sim.app.study import jobs_of, study_of
     from sim.app.study_report import junit_of_study, write_study
 
-    if arguments.trace is not None:
-        raise InputError("is of one run", "--trace", "give --seed N without --seeds")
+    for option in ("trace", "perfetto"):
+        if getattr(arguments, option) is not None:
+            raise InputError("is of one run", f"--{option}", "give --seed N without --seeds")
     check_options(plan.cluster)
     study_of(plan, [], 0)  # a bad expectation is told before anything runs
     first = plan.seed if arguments.seed is None else arguments.seed

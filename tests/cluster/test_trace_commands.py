@@ -1,0 +1,205 @@
+"""`orrery why`, `diff`, `show` on the traces of a small run, and on files that are none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from threading import Thread
+from time import monotonic
+
+import pytest
+import trio
+
+from sim.app.cli import main
+from sim.app.run import run_plan
+from sim.scenario.compile import load
+
+SMALL = """
+apiVersion: orrery.dev/v1
+kind: Scenario
+metadata: {name: small}
+spec:
+  duration: 90s
+  cluster: {nodes: [{count: 3}]}
+  timeline: [{at: 20s, name: death, fail: {nodes: {name: node-1}, how: power-loss}}]
+  expect: [{name: found, when: "nodes named node-1 have Ready=Unknown", within: [29s, 46s], after: death}]
+"""
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the traces of seeds 1, 1 again and 2."""
+    folder = tmp_path_factory.mktemp("traces")
+    (folder / "small.yaml").write_text(SMALL)
+    for name, seed in (("one", 1), ("same", 1), ("two", 2)):
+
+        async def run(seed: int = seed, name: str = name) -> None:
+            await run_plan(load(folder / "small.yaml"), seed=seed, trace_file=folder / name)
+
+        trio.run(run)
+    return folder
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, list[str], str]:
+    status = main([str(argument) for argument in arguments])
+    said = capsys.readouterr()
+    return status, said.out.splitlines(), said.err
+
+
+def test_why_tells_the_chain_from_the_fault(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines, _ = call(capsys, "why", traces / "one", "node/node-1")
+    assert status == 0
+    assert lines[0] == "why nodes/node-1: ready True → Unknown (small)"
+    assert [line.split()[0] for line in lines[1:3]] == ["0m20.000s", "0m20.000s"]
+    assert 'step "death": fail power-loss; nodes node-1 (small.yaml:8:14)' in lines[1]
+    assert "the process is gone: power loss" in lines[2]
+    assert "has not heard from nodes/node-1" in lines[3]
+    assert lines[4].endswith("updates the status of nodes/node-1: ready True → Unknown")
+    status, lines, _ = call(capsys, "why", traces / "one", "no/node-1", "--json")
+    (told,) = map(json.loads, lines)
+    assert [link["kind"] for link in told["chain"]] == ["step", "actor", "decision", "write"]
+    number = told["chain"][2]["record"]
+    status, lines, _ = call(capsys, "why", traces / "one", "--event", number)
+    assert (status, len(lines)) == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["pod/web"], "pods/default/web is not in it"),
+        (["node/node-9"], "nodes/node-9 is not in it (there is nodes/node-"),
+        (["node"], '"node" names no object'),
+        (["thing/x"], 'there is no resource "thing"'),
+        (
+            ["node/node-1", "--what", "eaten"],
+            'nothing like "eaten" happened to nodes/node-1 (to choose from: created',
+        ),
+        (["--event", "999999"], "there is no record 999999"),
+        ([], "why needs an object or --event"),
+    ],
+)
+def test_why_says_in_one_line_what_it_cannot_find(
+    traces: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
+) -> None:
+    status, lines, said = call(capsys, "why", traces / "one", *arguments)
+    assert (status, lines, said.count("\n")) == (2, [], 1)
+    assert error in said
+
+
+def test_diff_finds_where_two_runs_part(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines, _ = call(capsys, "diff", traces / "one", traces / "same")
+    assert status == 0
+    assert lines[0].startswith("the same ")
+    status, lines, _ = call(capsys, "diff", traces / "one", traces / "two")
+    assert status == 1
+    assert lines[0] == "seed: 1 and 2"
+    assert lines[1].startswith("they part at event ")
+    assert [line[:1] for line in lines].count("<") == [line[:1] for line in lines].count(">") == 1
+    status, lines, _ = call(capsys, "diff", traces / "one", traces / "two", "--json")
+    told = json.loads(lines[0])
+    first, second = told["sides"]
+    assert (status, told["same"]) == (1, False)
+    assert first["chain"][-1]["record"] == told["events_in_common"] + 1 == second["chain"][-1]["record"]
+
+
+def test_a_run_that_was_killed_parts_from_a_whole_one_at_its_end(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = (traces / "one").read_bytes()
+    cut = data[: data.rindex(b"\x93\xff")]
+    (tmp_path / "killed").write_bytes(cut)
+    status, lines, _ = call(capsys, "diff", traces / "one", tmp_path / "killed")
+    assert (status, lines[0].split()[:2]) == (0, ["the", "same"])
+
+
+@pytest.mark.parametrize("command", ["why", "show", "diff"])
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [
+        ("foreign", "is not a trace file"),
+        ("cut", "cut off"),
+        ("changed", "not those that were written"),
+        ("gone", "No such"),
+    ],
+)
+def test_a_file_that_is_no_whole_trace_is_one_line_and_exit_2(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, bad: str, error: str
+) -> None:
+    data = (traces / "one").read_bytes()
+    bodies = {
+        "foreign": b"apiVersion: v1\n",
+        "cut": data[:-9],
+        "changed": data.replace(b"node-2", b"node-9", 1),
+    }
+    path = tmp_path / bad
+    if bad in bodies:
+        path.write_bytes(bodies[bad])
+    more = {"why": ["node/node-1"], "diff": [traces / "one"], "show": ["--kind", "zone"]}[command]
+    status, _, said = call(capsys, command, path, *more)
+    assert (status, said.count("\n")) == (2, 1)
+    assert error in said
+
+
+def test_show_filters_by_actor_kind_object_time_and_text(
+    traces: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shown(*options: str) -> list[str]:
+        status, lines, _ = call(capsys, "show", traces / "one", *options)
+        assert status == 0
+        return lines
+
+    assert len(shown()) > 150
+    assert [line.split(maxsplit=3)[3] for line in shown("--kind", "step")] == [
+        'step "death": fail power-loss; nodes node-1 (small.yaml:8:14)'
+    ]
+    assert all("node-1 " in line for line in shown("--actor", "node-1"))
+    times = [line.split()[1] for line in shown("--from", "20s", "--to", "25s")]
+    assert times == sorted(times)
+    assert "0m20.000s" <= times[0] <= times[-1] <= "0m25.000s"
+    ends = shown("--object", "nodes/node-1", "--kind", "change", "--grep", "ready")
+    assert [line.split(maxsplit=2)[2] for line in ends][-1] == "nodes/node-1: ready True → Unknown"
+    (row,) = shown("--json", "--kind", "step")
+    assert json.loads(row)["at_us"] == 20_000_000
+    assert call(capsys, "show", traces / "one", "--grep", "(")[0] == 2
+    assert call(capsys, "show", traces / "one", "--from", "soon")[0] == 2
+
+
+def test_show_follows_a_file_up_to_its_end(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = (traces / "one").read_bytes()
+    growing = tmp_path / "growing"
+    growing.write_bytes(data[:5000])
+    reader = Thread(target=main, args=(["show", str(growing), "--follow"],))
+    reader.start()
+    seen, limit = "", monotonic() + 20
+    while not seen and monotonic() < limit:
+        seen += capsys.readouterr().out
+    with growing.open("ab") as file:
+        file.write(data[5000:])
+    reader.join(20)
+    assert not reader.is_alive()
+    seen += capsys.readouterr().out
+    _, lines, _ = call(capsys, "show", traces / "one")
+    assert seen.splitlines() == lines
+
+
+def test_a_run_can_be_had_as_a_perfetto_file(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _, _ = call(
+        capsys,
+        "run",
+        traces / "small.yaml",
+        "--seed",
+        1,
+        "--quiet",
+        "--no-report",
+        "--perfetto",
+        tmp_path / "p.json",
+    )
+    assert status == 0
+    call(capsys, "show", traces / "one", "--perfetto", tmp_path / "q.json")
+    assert (tmp_path / "p.json").read_bytes() == (tmp_path / "q.json").read_bytes()
+    whole = json.loads((tmp_path / "p.json").read_text())
+    assert {event["ph"] for event in whole["traceEvents"]} == {"X", "M", "C", "s", "f"}

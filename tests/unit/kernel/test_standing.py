@@ -1,0 +1,76 @@
+"""What to blame for silence."""
+
+from __future__ import annotations
+
+from sim.kernel import Network, Rule
+from sim.kernel.standing import KEPT, Standing
+
+
+class Run:
+    """A clock and a cause to set by hand."""
+
+    def __init__(self) -> None:
+        self.now_us = 0
+        self.cause = 0
+        self.standing = Standing(lambda: self.now_us, lambda: self.cause)
+
+    def begin(self, at_us: int, cause: int, what: str, *hosts: str) -> None:
+        self.now_us, self.cause = at_us, cause
+        self.standing.begin(what, hosts)
+
+    def end(self, at_us: int, what: str, *hosts: str) -> None:
+        self.now_us = at_us
+        self.standing.end(what, hosts)
+
+
+def test_a_fault_is_blamed_while_it_stands_and_for_a_silence_that_began_before_it_ended() -> None:
+    run = Run()
+    assert run.standing.silence("a", "o", 0) == 0
+    run.begin(10, 7, "process", "a")
+    assert run.standing.silence("a", "o", 5) == 7
+    run.end(20, "process", "a")
+    assert run.standing.silence("a", "o", 20) == 7
+    assert run.standing.silence("a", "o", 21) == 0
+    assert run.standing.silence("b", "o", 0) == 0
+
+
+def test_of_several_faults_of_a_host_the_latest_is_blamed() -> None:
+    run = Run()
+    run.begin(10, 7, "process", "a")
+    run.begin(11, 8, "cut", "a", "b")
+    assert run.standing.silence("a", "o", 0) == 8
+    run.end(12, "cut", "a", "b")
+    assert run.standing.silence("a", "o", 13) == 7
+
+
+def test_the_own_fault_goes_before_that_of_the_way_and_of_the_observer() -> None:
+    run = Run()
+    run.standing.shared = {"storage": None}
+    run.begin(30, 3, "process", "o")
+    assert run.standing.silence("a", "o", 0) == 3
+    run.begin(20, 2, "process", "storage")
+    assert run.standing.silence("a", "o", 0) == 2
+    run.begin(10, 1, "process", "a")
+    assert run.standing.silence("a", "o", 0) == 1
+
+
+def test_a_cut_from_a_shared_host_is_the_fault_of_the_other_side() -> None:
+    run = Run()
+    run.standing.shared = {"apiserver-0": None}
+    network = Network(1, run.standing)
+    run.cause = 5
+    network.impose(Rule("cut", frozenset({"a"}), frozenset({"apiserver-0"}), cut=True))
+    assert (run.standing.silence("a", "o", 0), run.standing.silence("b", "o", 0)) == (5, 0)
+    run.now_us = 9
+    network.lift("cut")
+    assert run.standing.silence("a", "o", 10) == 0
+    network.impose(Rule("all", None, frozenset({"apiserver-0"}), cut=True))
+    assert run.standing.silence("b", "o", 10) == 5
+
+
+def test_a_host_that_fails_for_ever_is_remembered_by_its_latest_faults_only() -> None:
+    run = Run()
+    for number in range(3 * KEPT):
+        run.begin(number, number + 1, "process", "a")
+    assert len(run.standing._faults["a"]) == KEPT
+    assert run.standing.silence("a", "o", 0) == 3 * KEPT

@@ -1,0 +1,91 @@
+"""Trace files read back: whole, cut off, damaged, foreign, growing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sim.kernel import Decoder, Trace, TraceError, read, read_header
+
+
+def written(path: Path, number: int = 3) -> bytes:
+    trace = Trace(path, {"seed": 9})
+    kind = trace.kind("write", "key", "rev")
+    for rev in range(number):
+        trace.add(kind, rev * 10, rev, ("some key", rev))
+    trace.close()
+    return path.read_bytes()
+
+
+def refusal(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    with pytest.raises(TraceError) as caught:
+        list(read(path))
+    return str(caught.value).removeprefix(f"{path} ")
+
+
+def test_a_file_that_was_closed_reads_as_it_was_written(tmp_path: Path) -> None:
+    written(tmp_path / "t")
+    assert [(r.ident, r.at_us, r.cause, dict(r.values)) for r in read(tmp_path / "t")] == [
+        (1, 0, 0, {"key": "some key", "rev": 0}),
+        (2, 10, 1, {"key": "some key", "rev": 1}),
+        (3, 20, 2, {"key": "some key", "rev": 2}),
+    ]
+    assert read_header(tmp_path / "t")["seed"] == 9
+
+
+def test_a_file_cut_off_anywhere_within_a_row_is_refused(tmp_path: Path) -> None:
+    data = written(tmp_path / "t")
+    assert "cut off" in refusal(tmp_path / "t", data[:-3])
+    with pytest.raises(TraceError, match="not a trace file"):
+        list(read(_file(tmp_path, data[:5])))
+
+
+def test_a_run_that_was_killed_leaves_the_records_written_so_far(tmp_path: Path) -> None:
+    data = written(tmp_path / "t")
+    end = data.rindex(b"\x93\xff")  # the end mark: three values, the first -1
+    assert len(list(read(_file(tmp_path, data[:end])))) == 3
+
+
+def test_one_changed_byte_is_found_by_the_hash(tmp_path: Path) -> None:
+    data = written(tmp_path / "t")
+    assert "not those that were written" in refusal(tmp_path / "t", data.replace(b"some key", b"some kex", 1))
+
+
+@pytest.mark.parametrize(
+    ("more", "how"), [(b"\x01", "follows its end"), (b"\x93\x01", "follows its end|cut off"), (b"", "")]
+)
+def test_nothing_may_follow_the_end(tmp_path: Path, more: bytes, how: str) -> None:
+    data = written(tmp_path / "t")
+    if how:
+        with pytest.raises(TraceError, match=how):
+            list(read(_file(tmp_path, data + more)))
+    else:
+        assert len(list(read(_file(tmp_path, data)))) == 3
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", b"\x81\xa1a\x01", b"\xc1\xc1", b"# a YAML file\n"])
+def test_a_file_that_is_no_trace_is_refused_as_such(tmp_path: Path, data: bytes) -> None:
+    assert "not a trace file" in refusal(tmp_path / "t", data)
+
+
+def test_garbage_after_the_header_is_refused_with_where_it_is(tmp_path: Path) -> None:
+    data = written(tmp_path / "t")
+    end = data.rindex(b"\x93\xff")
+    assert "damaged after record 3" in refusal(tmp_path / "t", data[:end] + b"\x07\x07")
+
+
+def test_a_growing_file_gives_each_record_as_soon_as_it_is_whole(tmp_path: Path) -> None:
+    data = written(tmp_path / "t", 20)
+    decoder, seen = Decoder("t"), []
+    for byte in data:
+        seen += [(record.ident, decoder.ended) for record in decoder.feed(bytes([byte]))]
+    assert seen == [(ident, False) for ident in range(1, 21)]
+    assert decoder.ended
+
+
+def _file(folder: Path, data: bytes) -> Path:
+    path = folder / "cut"
+    path.write_bytes(data)
+    return path

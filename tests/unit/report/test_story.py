@@ -1,0 +1,152 @@
+"""Chains of causes, the end that is meant, and the words for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.kernel import Record
+from sim.report.perfetto import events
+from sim.report.story import Book, about, choices, chosen, clock, names, notable, shown, tell
+
+POD = "//pods/default/web-1"
+NODE = "//nodes//node-1"
+
+
+def write(user: str, verb: str, key: str, rev: int) -> tuple[str, dict[str, Any]]:
+    return "write", {"user": user, "verb": verb, "key": key, "rev": rev}
+
+
+def change(key: str, what: str, before: Any, after: Any) -> tuple[str, dict[str, Any]]:
+    return "change", {"key": key, "what": what, "before": before, "after": after}
+
+
+def decision(actor: str, what: str, target: str, **why: Any) -> tuple[str, dict[str, Any]]:
+    return "decision", {"actor": actor, "what": what, "target": target, "why": why}
+
+
+def book(*rows: tuple[int, int, tuple[str, dict[str, Any]]]) -> Book:
+    """Records of (at in ms, cause, (kind, values))."""
+    return Book(
+        Record(number, at * 1000, cause, kind, values)
+        for number, (at, cause, (kind, values)) in enumerate(rows, 1)
+    )
+
+
+FAIL = {
+    "name": "outage",
+    "kind": "fail",
+    "place": "z.yaml:3:7",
+    "detail": {"nodes": ("a", "b", "c", "d"), "how": "power-loss"},
+}
+OUTAGE = book(
+    (0, 0, ("actor", {"what": "start", "name": "node-1", "reason": ""})),
+    (1, 1, write("system:node:node-1", "create", NODE, 5)),
+    (2, 2, change(NODE, "ready", None, "True")),
+    (3, 1, write("admin", "create", POD, 6)),
+    (4, 4, change(POD, "phase", None, "Pending")),
+    (300_000, 0, ("step", FAIL)),
+    (300_000, 6, ("actor", {"what": "crash", "name": "node-1", "reason": "power loss"})),
+    (341_000, 7, decision("manager-0", "unheard", "nodes/node-1", silent_us=41_000_000, lease="5")),
+    (341_100, 8, write("system:orch-controller-manager", "update status", NODE, 7)),
+    (341_100, 9, change(NODE, "ready", "True", "Unknown")),
+    (
+        400_000,
+        0,
+        decision("manager-1", "take-over", "leases/s/m", silent_us=16_000_000, holder="manager-0_x"),
+    ),
+    (641_000, 9, decision("manager-1", "evict", "pods/default/web-1", node="node-1")),
+    (641_000, 12, write("system:orch-controller-manager", "delete", POD, 8)),
+    (641_000, 13, change(POD, "deleting", None, "2026-01-01T00:00:00Z")),
+    (641_000, 13, change(POD, "phase", "Pending", "Failed")),
+)
+
+
+def test_a_story_goes_from_the_fault_to_the_end_with_what_each_did() -> None:
+    lines = OUTAGE.story(notable(about(OUTAGE, POD)))
+    assert [(line.ident, line.delta_us, line.actor, line.text) for line in lines if not line.aside] == [
+        (6, None, "scenario", 'step "outage": fail power-loss; nodes a, b, c and 1 more (z.yaml:3:7)'),
+        (7, 0, "node-1", "the process is gone: power loss"),
+        (
+            8,
+            41_000_000,
+            "manager-0",
+            "has not heard from nodes/node-1 for 41s: it is to be Unknown; last renewal at 0m00.001s",
+        ),
+        (9, 100_000, "orch-controller-manager", "updates the status of nodes/node-1: ready True → Unknown"),
+        (
+            12,
+            299_900_000,
+            "manager-1",
+            "evicts pods/default/web-1: its time on a tainted node is over",
+        ),
+        (
+            13,
+            0,
+            "orch-controller-manager",
+            "deletes pods/default/web-1: marked for deletion, phase Pending → Failed",
+        ),
+    ]
+
+
+def test_what_befell_the_control_plane_while_a_link_was_long_in_coming_stands_aside() -> None:
+    lines = OUTAGE.story(OUTAGE.records[12])
+    assert [(line.ident, line.text) for line in lines if line.aside] == [
+        (11, "(takes over leases/s/m: manager-0 has not renewed it for 16s)")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "what", "ident"),
+    [
+        (POD, "created", 4),
+        (POD, "deleted", 14),
+        (POD, "phase", 15),
+        (POD, "phase=Pending", 5),
+        (NODE, "ready=True", 3),
+        (NODE, "ready", 10),
+        (NODE, "deleted", None),
+        (NODE, "ready=False", None),
+    ],
+)
+def test_the_end_of_an_object_can_be_chosen(key: str, what: str, ident: int | None) -> None:
+    found = chosen(about(OUTAGE, key), what)
+    assert (found.ident if found is not None else None) == ident
+
+
+def test_the_notable_end_is_the_deletion_else_the_last_change_of_state() -> None:
+    assert notable(about(OUTAGE, POD)).ident == 14
+    assert notable(about(OUTAGE, NODE)).ident == 10
+    assert choices(about(OUTAGE, POD)) == ["created", "deleted", "phase", "deleting"]
+
+
+def test_times_and_names_read_as_people_write_them() -> None:
+    assert [clock(us) for us in (0, 61_500_000, 600_000_999, 3_723_004_000)] == [
+        "0m00.000s",
+        "1m01.500s",
+        "10m00.000s",
+        "1h02m03.004s",
+    ]
+    assert shown("/apps/deployments/default/web") == "deployments/default/web"
+    assert names(["a", "b"]) == "a, b"
+
+
+def test_every_kind_of_record_has_words_and_an_unknown_one_its_values() -> None:
+    assert tell(Record(1, 0, 0, "new", {"a": 1, "b": ("x", "y")})) == "a 1, b x, y"
+    placed = Record(1, 0, 0, "schedule", {"pod": "default/a", "node": "", "message": "none fits"})
+    assert tell(placed) == "finds no node for pods/default/a: none fits"
+    strange = decision("a", "ponders", "x", deep=True)
+    assert tell(Record(1, 0, 0, *strange)) == "ponders x (deep True)"
+
+
+def test_perfetto_gets_tracks_lasting_slices_arrows_between_tracks_and_counters() -> None:
+    made = list(events(OUTAGE))
+    named = {(e["pid"], e["tid"]): e["args"]["name"] for e in made if e["name"] == "thread_name"}
+    down = next(e for e in made if e["name"] == "the process is gone: power loss")
+    assert (named[down["pid"], down["tid"]], down["ts"], down["dur"]) == ("node-1", 300_000_000, 341_000_000)
+    arrows = [(e["id"], e["ph"]) for e in made if e["ph"] in "sf"]
+    assert (8, "s") in arrows and (8, "f") in arrows
+    assert [e["args"] for e in made if e["name"] == "nodes"] == [{"ready": 1}, {"ready": 0}]
+    tracks = {(e["pid"], e["tid"]) for e in made if e["ph"] == "X"}
+    assert tracks <= named.keys()
