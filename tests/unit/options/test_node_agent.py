@@ -1,0 +1,67 @@
+"""Options of the node agent: what they come to, and what is refused."""
+
+import pytest
+
+from sim.errors import InputError
+from sim.options.node_agent import parse_node_agent
+from sim.units import SECOND
+
+
+def test_a_zero_or_a_hundred_percent_removes_a_threshold() -> None:
+    options = parse_node_agent(
+        {"eviction-hard": "memory.available<0%,nodefs.available<100%,pid.available<5%"}
+    )
+    assert options.eviction_hard == {"pid.available": "5%"}
+
+
+def test_thresholds_and_grace_periods_come_as_texts_or_as_mappings() -> None:
+    as_text = {
+        "eviction-soft": "memory.available<1Gi",
+        "eviction-soft-grace-period": "memory.available=1m",
+        "eviction-minimum-reclaim": "memory.available=500Mi",
+    }
+    as_mapping = {
+        "eviction-soft": {"memory.available": "1Gi"},
+        "eviction-soft-grace-period": {"memory.available": "1m"},
+        "eviction-minimum-reclaim": {"memory.available": "500Mi"},
+    }
+    options = parse_node_agent(as_text)
+    assert options == parse_node_agent(as_mapping)
+    assert options.eviction_soft_grace_period == {"memory.available": 60 * SECOND}
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"eviction-hard": "cpu.available<1"}, "unsupported eviction signal cpu.available"),
+        ({"eviction-hard": "memory.available<0"}, "eviction threshold memory.available must be positive: 0"),
+        ({"eviction-hard": "memory.available<120%"}, "must be >= 0% and <= 100%: 120%"),
+        ({"eviction-hard": "memory.available<much"}, "much of memory.available is no quantity or percentage"),
+        ({"eviction-hard": "memory.available=1Gi"}, "thresholds such as memory.available<100Mi"),
+        (
+            {"eviction-soft": "memory.available<1Gi"},
+            "grace period must be specified for the soft eviction threshold memory.available",
+        ),
+        (
+            {"eviction-soft-grace-period": "memory.available=-1m"},
+            "invalid eviction grace period specified: memory.available must be a positive value",
+        ),
+        ({"shutdown-grace-period": "500ms"}, "must be either zero or otherwise >= 1 sec"),
+        (
+            {"shutdown-grace-period": "10s", "shutdown-grace-period-critical-pods": "20s"},
+            "shutdown-grace-period-critical-pods must be <= shutdown-grace-period",
+        ),
+        (
+            {"shutdown-grace-period": "10s", "shutdown-grace-period-by-pod-priority": "0=10s"},
+            "cannot specify both",
+        ),
+        ({"image-gc-high-threshold": 101}, "must be between 0 and 100"),
+        (
+            {"image-gc-low-threshold": 85},
+            "image-gc-low-threshold 85 must be less than image-gc-high-threshold 85",
+        ),
+    ],
+)
+def test_a_bad_value_is_refused_with_what_is_wrong_with_it(given: dict[str, object], problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        parse_node_agent(given, place="web.yaml:3")
