@@ -220,11 +220,11 @@ class Machine:
         pod.add(container)
         return container
 
-    def limit_memory(self, container: Container, limit: int) -> None:
+    def limit_memory(self, container: Container, limit: int, now_us: int) -> None:
         """The kernel ends the container when it uses more than so many bytes."""
         at_us = oom_us(container, limit)
         if at_us is not None:
-            container.end(at_us, SIGKILL_CODE, "OOMKilled")
+            container.end(max(at_us, now_us), SIGKILL_CODE, "OOMKilled")
 
     def stop(self, container: Container, grace_us: int, now_us: int, after_us: int = 0) -> int:
         """SIGTERM after `after_us`, SIGKILL after the grace period; returns when it will have ended."""

@@ -339,12 +339,16 @@ class Worker:
             return "RunContainerError"
         self._reason(name, None)
         if behaviour.uses_much:
-            limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
-            if limit:
-                agent.machine.limit_memory(container, quantity_value(str(limit)))
+            self.limit_memory(spec, container)
             agent.consider_pressure()
         agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
         return ""
+
+    def limit_memory(self, spec: Obj, container: Container) -> None:
+        """What the container's program uses is known: does it end by that?"""
+        limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
+        if limit:
+            self.agent.machine.limit_memory(container, quantity_value(str(limit)), self.agent.now_us)
 
     def _crash_back_off(self, spec: Obj, newest: Container | None) -> str:
         """doBackOff: "" lets the container start and raises the delay of the next restart."""

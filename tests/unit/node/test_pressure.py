@@ -99,9 +99,9 @@ def test_a_container_is_killed_when_it_grows_beyond_its_limit() -> None:
     node = machine()
     running(node, memory_bytes=4 * GI, memory_ramp_us=4 * SECOND)
     container = node.pods["uid"].containers[-1]
-    node.limit_memory(container, 4 * GI)
+    node.limit_memory(container, 4 * GI, 0)
     assert container.running(5 * SECOND)
-    node.limit_memory(container, GI)
+    node.limit_memory(container, GI, 0)
     assert memory_of(container, SECOND) == GI
     assert container.exit_us == SECOND + 1
     assert (container.exit_code, container.reason) == (137, "OOMKilled")
