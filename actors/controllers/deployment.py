@@ -13,6 +13,7 @@ Differs  pods of a Recreate rollout are found through their ReplicaSets, not by 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 
 from actors.controllers import deployment_decide as decide
 from actors.controllers.deployment_decide import replicas_of
@@ -73,6 +74,7 @@ class DeploymentLoop:
         self.deployments = env.informers[RESOURCE]
         self.sets = env.informers["replicasets"]
         self.pods = env.informers["pods"]
+        self._overdue: dict[str, tuple[Obj, list[Obj]]] = {}
         index_by_namespace(self.deployments)
         index_by_controller(self.sets)
         index_by_controller(self.pods)
@@ -155,13 +157,33 @@ class DeploymentLoop:
 
     async def sync(self, key: str) -> str | None:
         deployment = self.deployments.get(key)
+        overdue = self._overdue.pop(key, None)
         if deployment is None:
+            return None
+        if overdue is not None and self._unchanged(deployment, overdue):
+            self._overdue[key] = overdue
+            self.queue.add_rate_limited(key)
             return None
         try:
             await _Rollout(self, deployment).run()
         except Refused as refused:
             return None if refused.silent else str(refused)
         return None
+
+    def overdue(self, deployment: Obj, candidates: list[Obj]) -> None:
+        """A sync of these found nothing to do but to come again at once; time alone will not change that.
+
+        Quirk: a Deployment that was complete and has lost pods is synced at the queue's rate once its deadline is
+        over, until it is complete again, as upstream.
+        """
+        self._overdue[key_of(deployment)] = deployment, candidates
+
+    def _unchanged(self, deployment: Obj, overdue: tuple[Obj, list[Obj]]) -> bool:
+        before, candidates = overdue
+        if before is not deployment:
+            return False
+        now = candidates_of(self.sets, deployment)
+        return len(now) == len(candidates) and all(map(is_, now, candidates))
 
 
 class _Rollout:
@@ -171,7 +193,8 @@ class _Rollout:
         self.loop = loop
         self.names = loop.names
         self.client = loop.client
-        self.d = deployment
+        self.d = self.read = deployment
+        self.candidates: list[Obj] = []
         self.sets: list[Obj] = []
 
     def _wall_us(self) -> int:
@@ -190,7 +213,7 @@ class _Rollout:
                 await self._write_status({**d.get("status", {}), "observedGeneration": generation})
             return
         identity = Owner(d, RESOURCE, self.loop.env.scheme.resource(RESOURCE).api_version, "Deployment")
-        candidates = candidates_of(self.loop.sets, d)
+        self.candidates = candidates = candidates_of(self.loop.sets, d)
         self.sets, error = await claim_objects(
             self.client, identity, "replicasets", candidates, selector_of(d)
         )
@@ -228,7 +251,12 @@ class _Rollout:
             return
         if decide.is_complete(self.d, self.d.get("status", {})):
             await self._cleanup(olds)
-        await self._rollout_status(rss, new)
+        late = await self._rollout_status(rss, new)
+        untouched = self.d is self.read and len(self.sets) == len(self.candidates)
+        if late and untouched and any(rs is new for rs in self.sets) and not decide.total(olds):
+            current = condition_of(self.d, decide.PROGRESSING)
+            if current is not None and current.get("reason") == decide.NEW_AVAILABLE:
+                self.loop.overdue(self.d, self.candidates)
 
     def _size_of_new(self, new: Obj, olds: Sequence[Obj]) -> int:
         wanted = replicas_of(self.d)
@@ -438,23 +466,25 @@ class _Rollout:
         if status != self.d.get("status"):
             await self._write_status(status)
 
-    async def _rollout_status(self, rss: Sequence[Obj], new: Obj | None) -> None:
+    async def _rollout_status(self, rss: Sequence[Obj], new: Obj | None) -> bool:
+        """Write the status, or see to it that the deadline is not missed; True if it is over."""
         status = decide.rollout_status(self.d, rss, new, self._wall_us())
         if status != self.d.get("status"):
             await self._write_status(status)
-            return
+            return False
         current = condition_of(self.d, decide.PROGRESSING)
         if current is None or not decide.has_deadline(self.d):
-            return
+            return False
         if decide.is_complete(self.d, status) or current.get("reason") == decide.TIMED_OUT:
-            return
+            return False
         key = key_of(self.d)
         left_us = decide.deadline_us(self.d, current) - self._wall_us()
         if left_us < SECOND:
             self.loop.queue.add_rate_limited(key)
-        else:
-            # a second more, as times are cut to seconds
-            self.loop.queue.add_after_us(key, left_us + SECOND)
+            return True
+        # a second more, as times are cut to seconds
+        self.loop.queue.add_after_us(key, left_us + SECOND)
+        return False
 
     async def _check_paused(self) -> None:
         change = decide.pause_change(self.d)

@@ -79,6 +79,8 @@ class GarbageCollector:
         # Which informers hold dependents of a kind: learned, so that a pod's end asks none of them.
         self._below: dict[str, dict[tuple[str, str], None]] = {}
         self._owners_of_quiet: dict[str, None] = {}
+        # References of what has no handlers whose owners were found there, and none of these has gone since.
+        self._checked: dict[tuple[str, str], dict[str, Any]] = {}
         for resource in env.scheme.resources:
             shared = env.scheme.resource(resource.plural) is resource
             if shared and resource.plural != "events" and all(verb in resource.verbs for verb in _VERBS):
@@ -109,6 +111,8 @@ class GarbageCollector:
 
         def updated(old: Obj, new: Obj) -> None:
             before, after = old["metadata"], new["metadata"]
+            if before["uid"] != after["uid"]:
+                self._checked.clear()
             had, has = before.get("ownerReferences") or (), after.get("ownerReferences") or ()
             if had is not has and had != has:
                 known = [ref["uid"] for ref in had]
@@ -127,6 +131,7 @@ class GarbageCollector:
             for ref in meta.get("ownerReferences") or ():
                 self._queue_if_waiting(ref, obj)
             if ident[1] in self._owners_of_quiet:
+                self._checked.clear()
                 self._sweep()
 
         informer.on(added, updated, deleted)
@@ -198,11 +203,17 @@ class GarbageCollector:
             if self._resources[ident].plural not in _QUIET:
                 continue
             orphans: dict[str, None] = {}
+            before, self._checked[ident] = self._checked.get(ident, {}), {}
             for key, refs in informer.peek("metadata", "ownerReferences"):
-                for ref in refs or ():
+                if not refs or before.get(key) is refs:
+                    self._checked[ident][key] = refs
+                    continue
+                for ref in refs:
                     self._owners_of_quiet[ref["kind"]] = None
                     if self._owner(ref, split_key(key)[0]) is None:
                         orphans[key] = None
+                if key not in orphans:
+                    self._checked[ident][key] = refs
             for key in orphans:
                 self._delete_queue.add(_item(ident, informer.objects[key]))
 
