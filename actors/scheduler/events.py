@@ -20,6 +20,7 @@ from sim.units import MINUTE, format_micro_time
 
 FINISH_US = 6 * MINUTE  # finishTime
 WAITING_MAX = 1_000  # maxQueuedEvents; what comes beyond is dropped and counted
+_NO_SOURCE: Obj = {}
 SERIES_MAX = 4_096  # events remembered; the oldest is forgotten first, its repeat then makes a new object
 
 
@@ -67,7 +68,7 @@ class EventSeries:
             "involvedObject": _reference(pod),
             "message": cut(text),
             "type": kind,
-            "source": {},
+            "source": _NO_SOURCE,
             "firstTimestamp": None,
             "lastTimestamp": None,
         }
