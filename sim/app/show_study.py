@@ -66,7 +66,7 @@ def print_study(
     )
     for column in ("", "expectation", "seeds", "measured", "wanted"):
         table.add_column(column)
-    for finding in study.findings:
+    for finding in study.findings if study.outcomes else ():
         table.add_row(*_verdict(finding))
     console.print(table)
     quantities = [one for finding in study.findings for one in finding.quantities if one.values]
@@ -82,6 +82,8 @@ def print_study(
         f"everything holds in {study.held}",
         highlight=False,
     )
+    if not study.complete:
+        console.print("stopped early: with --resume FILE a further start goes on from here", style="yellow")
     _print_failures(console, plan, study, settings)
     if report is not None:
         console.print(f"report: {report}", highlight=False, soft_wrap=True)

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,38 @@ def test_a_worker_that_dies_costs_one_seed_and_is_replaced(small: Path) -> None:
 
 def _command(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+@pytest.mark.slow
+def test_an_interrupt_keeps_what_is_done_and_leaves_no_worker(small: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.jsonl"
+    command = [
+        sys.executable,
+        "-m",
+        "sim.app.cli",
+        "run",
+        str(small),
+        "--seeds",
+        "100000",
+        "-j",
+        "1",
+        "--no-report",
+    ]
+    process = subprocess.Popen(
+        [*command, "--resume", str(kept)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    while not kept.exists() or kept.read_bytes().count(b"\n") < 2:
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    done = kept.read_bytes().count(b"\n")
+    assert f"{done} of 100000 seeds" in shown and "stopped early" in shown
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
