@@ -51,7 +51,7 @@ class Correlator:
         self._key: Key = ()  # of the event that was correlated last
 
     def correlate(self, event: Obj, number: int, now_us: int) -> tuple[Obj, Obj | None] | None:
-        """`number`: the nanosecond that the event is named after; its first timestamp is that second."""
+        """`number`: the nanosecond that the event is named after, in the second of its first timestamp; 0: in another."""
         if now_us >= self._sweep_us:
             self._sweep(now_us)
         ref, message, reason, type_ = (
@@ -73,7 +73,7 @@ class Correlator:
             if message not in similar:
                 similar.append(message)
         _add(self._similar, key, similar)
-        state: State | int = number
+        state: State | int = number or (1, event["metadata"]["name"], event["firstTimestamp"])
         if len(similar) > SIMILAR_MAX:
             del similar[1]
             event = _combined(event, now_us)

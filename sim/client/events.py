@@ -24,6 +24,8 @@ QUEUE_MAX = 1000  # event.go maxQueuedEvents
 TRIES_MAX = 12  # maxTriesPerEvent
 RETRY_US = 10_000_000  # defaultSleepDuration
 NOT_FOUND = 404
+US_PER_SECOND = 1_000_000
+NS_PER_SECOND = 1_000_000_000
 DEFAULT_NAMESPACE = "default"  # metav1.NamespaceDefault: events of cluster-scoped objects
 
 
@@ -82,7 +84,7 @@ class EventRecorder:
         if number <= self._last_number:
             number = self._last_number + 1
         self._last_number = number
-        now = format_time(number // 1000)
+        now = format_time(wall_us)
         event: Obj = {
             "kind": "Event",
             "apiVersion": "v1",
@@ -104,6 +106,8 @@ class EventRecorder:
         }
         if annotations:
             event["metadata"]["annotations"] = dict(annotations)
+        if number // NS_PER_SECOND != wall_us // US_PER_SECOND:
+            number = 0  # the clock was set back: the name does not tell the time
         if self._busy:
             self._queue.append((event, number, self._ctx.kernel.cause))
         else:

@@ -120,6 +120,18 @@ def test_what_is_dropped_early_is_never_missed(steps: list[tuple[int, int, int, 
                     model.update(sent[0], stored)
 
 
+def test_an_event_whose_name_does_not_tell_its_time_is_counted_on_all_the_same() -> None:
+    ours, event = Correlator(), _event(1, 1, 0, 7)
+    ours.correlate({**event, "firstTimestamp": "t"}, 0, 0)
+    again = ours.correlate(_event(1, 1, SECOND, 8), SECOND * 1000 + 8, SECOND)
+    assert again is not None
+    assert (again[0]["metadata"], again[0]["firstTimestamp"], again[0]["count"]) == (
+        event["metadata"],
+        "t",
+        2,
+    )
+
+
 def test_an_event_that_happened_once_is_held_as_a_number_once_its_group_has_lapsed() -> None:
     ours = Correlator()
     for obj in range(3):

@@ -10,6 +10,7 @@ from sim.kernel import Kernel, Rule, Supervisor
 from sim.machinery.api import Reply, UserInfo, WatchEvent
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Item
+from sim.units import format_time
 
 SCHEME = Scheme(NAMES["orch"])
 USER = UserInfo("tester")
@@ -269,3 +270,27 @@ def test_two_events_of_one_object_at_one_instant_are_both_stored():
 
     actors(2, {"c": main})
     assert len(server.items) == 2
+
+
+def test_an_event_tells_the_time_of_a_clock_that_was_set_back():
+    bodies = []
+
+    class Keeping(FakeServer):
+        def handle(self, request, respond) -> None:
+            bodies.append(request.body)
+            super().handle(request, respond)
+
+    server, told = Keeping(), []
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "d"}}
+
+    async def main(ctx):
+        recorder = EventRecorder(ctx, client(ctx, {"api": server}), "kubelet")
+        for text, offset_us in (("before", 0), ("after", -3_600_000_000)):
+            ctx.clock.set(ctx.kernel.now_us, offset_us=offset_us)
+            recorder.event(pod, "Normal", "Created", text)
+            told.append(format_time(ctx.wall_us()))
+            await ctx.sleep_us(1_000_000)
+
+    actors(5, {"c": main})
+    assert [body["firstTimestamp"] for body in bodies] == told
+    assert told[1] < told[0] and bodies[0]["metadata"]["name"] < bodies[1]["metadata"]["name"]

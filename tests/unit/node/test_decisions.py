@@ -12,11 +12,13 @@ from actors.node.machine import Machine
 from actors.node.node_status import (
     Health,
     allocatable_of,
+    beat_patch,
     changed,
     conditions_of,
     fixed_status,
     new_node,
     status_of,
+    status_patch,
     threshold_value,
 )
 from actors.node.profile import ContainerBehaviour, NodeSpec
@@ -206,6 +208,36 @@ def test_heartbeat_times_and_order_alone_are_no_change() -> None:
     second, _ = status_of(machine, options, fixed, first, Health(), "t2")
     assert not changed({**first, "conditions": first["conditions"][::-1]}, second)
     assert changed(first, status_of(machine, options, fixed, first, Health(("x",)), "t2")[0])
+
+
+def test_a_beat_says_what_the_whole_way_would_say_of_an_unchanged_node() -> None:
+    machine, options = Machine(NodeSpec("n")), parse_node_agent({})
+    fixed = fixed_status(machine, options, "1.1.1.1")
+    first, _ = status_of(machine, options, fixed, {}, Health(), "t1")
+    foreign = {"type": "NetworkUnavailable", "status": "False", "lastHeartbeatTime": "t0"}
+    for conditions in (first["conditions"], [*first["conditions"], foreign], first["conditions"][::-1]):
+        old = {**first, "conditions": conditions}
+        for now in ("t1", "t2"):
+            new, _ = status_of(machine, options, fixed, old, Health(), now)
+            assert beat_patch(old, now) == status_patch(old, new)
+
+
+def test_a_status_that_lacks_a_condition_or_has_another_transition_time_is_changed() -> None:
+    machine, options = Machine(NodeSpec("n")), parse_node_agent({})
+    status, _ = status_of(machine, options, fixed_status(machine, options, "1.1.1.1"), {}, Health(), "t1")
+    *others, ready = status["conditions"]
+    assert changed({**status, "conditions": others}, status)
+    assert changed({**status, "conditions": [*others, {**ready, "lastTransitionTime": "t0"}]}, status)
+
+
+def test_of_each_container_the_two_newest_instances_are_kept() -> None:
+    machine = Machine(NodeSpec("n"))
+    sandbox = machine.run_sandbox("u", "default", "p", "10.0.0.0/24", "")
+    for name in ("a", "b", "a", "a", "b"):
+        machine.start(sandbox, name, "i", ENDED, 0)
+    assert [(c.name, c.attempt) for c in sandbox.containers] == [("a", 1), ("a", 2), ("b", 0), ("b", 1)]
+    newest = sandbox.newest("a")
+    assert newest is not None and newest.attempt == 2 and sandbox.newest("c") is None
 
 
 def test_a_new_boot_is_an_event() -> None:
