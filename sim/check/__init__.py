@@ -1,8 +1,9 @@
 """Conditions in words and expectations over the commits of a run."""
 
 from sim.check.condition import Condition, parse_condition
-from sim.check.expect import Checker, Expectation, Verdict, build
+from sim.check.expect import Checker, Expectation, Observer, Verdict, build, parse_matter
 from sim.check.over import Bounds, Judgement, judge
+from sim.check.trigger import Trigger
 from sim.check.world import World, split_key
 
 __all__ = [
@@ -11,10 +12,13 @@ __all__ = [
     "Condition",
     "Expectation",
     "Judgement",
+    "Observer",
+    "Trigger",
     "Verdict",
     "World",
     "build",
     "judge",
     "parse_condition",
+    "parse_matter",
     "split_key",
 ]

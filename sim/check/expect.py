@@ -10,7 +10,7 @@ that could change it, at a cost proportional to that one object (`Tally`), not t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Protocol
@@ -162,10 +162,10 @@ class Expectation(ABC):
 
     def step(self, name: str, kind: str, at_us: int, world: World) -> None:
         """A step of the timeline takes place now."""
-        if self.from_us is None and self.after in (name, kind):
+        if self.from_us is None and is_step(self.after, name, kind):
             self.from_us = at_us
             self.open(at_us, world)
-        if self.end_us is None and self.until and self.until in (name, kind) and self.from_us is not None:
+        if self.end_us is None and self.from_us is not None and is_step(self.until, name, kind):
             self.end_us = at_us
 
     def in_window(self, at_us: int) -> bool:
@@ -192,6 +192,11 @@ class Expectation(ABC):
 
     @abstractmethod
     def verdict(self, end_us: int) -> Verdict: ...
+
+
+def is_step(wanted: str, name: str, kind: str) -> bool:
+    """Whether a step is meant by its name, its kind, or the name of the step whose third occurrence "NAME/3" is."""
+    return bool(wanted) and wanted in (name, kind, name.rpartition("/")[0])
 
 
 def _duration(text: str) -> int | None:
@@ -464,16 +469,24 @@ _KINDS: dict[str, Callable[[Spec, Names], Expectation]] = {
 }
 
 
-class Checker:
-    """All expectations of a run over one world; subscribe `see` to the store."""
+class Watcher(Protocol):
+    """Whatever looks at commits and steps."""
 
-    def __init__(self, world: World, expectations: list[Expectation]) -> None:
+    def resources(self) -> frozenset[str]: ...
+    def see(self, world: World, resource: str, change: Change) -> None: ...
+    def step(self, name: str, kind: str, at_us: int, world: World) -> None: ...
+
+
+class Observer:
+    """Watchers of a run over one world; subscribe `see` to the store."""
+
+    def __init__(self, world: World, watchers: Sequence[Watcher]) -> None:
         self.world = world
-        self.expectations = expectations
-        self._by_resource: dict[str, list[Expectation]] = {}
-        for expectation in expectations:
-            for resource in sorted(expectation.resources()):
-                self._by_resource.setdefault(resource, []).append(expectation)
+        self._watchers = watchers
+        self._by_resource: dict[str, list[Watcher]] = {}
+        for watcher in watchers:
+            for resource in sorted(watcher.resources()):
+                self._by_resource.setdefault(resource, []).append(watcher)
 
     def see(self, change: Change) -> None:
         """Take a commit in.  Lease renewals, most of all commits, end after one look-up."""
@@ -482,13 +495,21 @@ class Checker:
         if resource == "leases" and concerned is None:
             return
         self.world.see(change)
-        for expectation in concerned or ():
-            expectation.see(self.world, resource, change)
+        for watcher in concerned or ():
+            watcher.see(self.world, resource, change)
 
     def step(self, name: str, kind: str, at_us: int) -> None:
-        """A step of the timeline takes place."""
-        for expectation in self.expectations:
-            expectation.step(name, kind, at_us, self.world)
+        """A step of the timeline takes place, or ends ("end of NAME")."""
+        for watcher in self._watchers:
+            watcher.step(name, kind, at_us, self.world)
+
+
+class Checker(Observer):
+    """All expectations of a run."""
+
+    def __init__(self, world: World, expectations: list[Expectation]) -> None:
+        super().__init__(world, expectations)
+        self.expectations = expectations
 
     def verdicts(self, end_us: int) -> list[Verdict]:
         return [replace(one.verdict(end_us), kind=one.kind) for one in self.expectations]

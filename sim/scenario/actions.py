@@ -9,9 +9,13 @@ from typing import Any, Protocol
 
 from msgspec import UNSET
 
-from sim.scenario import plan, schema
+from sim.errors import InputError
+from sim.ident import NAMES
+from sim.machinery.scheme import Resource, Scheme
+from sim.scenario import plan, steps
 from sim.scenario.plan import Action, ClusterPlan, NodePlan
 from sim.scenario.source import Document
+from sim.units import quantity_value
 
 Path_ = tuple[str | int, ...]
 ROLES = ("controller-manager-leader", "scheduler-leader")
@@ -24,17 +28,20 @@ class Compiler(Protocol):
 
     def duration(self, text: str, path: Path_) -> int: ...
     def latency(self, text: str | None, path: Path_) -> tuple[int, int] | None: ...
-    def objects_of(self, body: schema.Apply, path: Path_, naming: str) -> list[Mapping[str, Any]]: ...
+    def rate(self, text: str, path: Path_) -> int: ...
+    def objects_of(self, body: steps.Apply, path: Path_, naming: str) -> list[Mapping[str, Any]]: ...
+    def manifest(self, value: Any, path: Path_, naming: str) -> Mapping[str, Any]: ...
 
 
 @dataclass(slots=True)
 class Known:
-    """What steps may name: nodes, actors, objects made so far, earlier steps."""
+    """What steps may name: nodes, actors, objects made so far, kinds of earlier steps by name."""
 
     nodes: tuple[NodePlan, ...]
     actors: tuple[str, ...]
     objects: list[tuple[str, str, str]]
-    steps: dict[str, Action] = field(default_factory=dict)
+    scheme: Scheme
+    steps: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
     def of(cluster: ClusterPlan, objects: Sequence[Mapping[str, Any]]) -> Known:
@@ -47,43 +54,79 @@ class Known:
             )
             for index in range(part.replicas)
         ]
-        known = Known(cluster.nodes, ("storage", *control, *ROLES), [])
+        known = Known(cluster.nodes, ("storage", *control, *ROLES), [], Scheme(NAMES[cluster.naming]))
         known.add(objects)
         return known
 
     def add(self, objects: Sequence[Mapping[str, Any]]) -> None:
         for obj in objects:
             meta = obj["metadata"]
-            plural = obj["kind"].lower() + ("es" if obj["kind"].endswith(("s", "y")) else "s")
-            self.objects.append((plural, str(meta.get("namespace", "default")), str(meta["name"])))
+            resource = self.scheme.by_kind(obj["apiVersion"], obj["kind"])
+            assert resource is not None
+            self.objects.append((resource.plural, str(meta.get("namespace", "default")), str(meta["name"])))
 
 
-def plan_action(compiler: Compiler, known: Known, step: str, body: Any, path: Path_, naming: str) -> Action:
+def plan_action(compiler: Compiler, known: Known, body: Any, path: Path_, naming: str) -> Action:
     """The action of a step.  Raises InputError with the place of what is wrong."""
-    return _PLANNERS[type(body)](_Where(compiler, known, step, path, naming), body)
+    return _PLANNERS[type(body)](_Where(compiler, known, path, naming), body)
 
 
 @dataclass(slots=True)
 class _Where:
     compiler: Compiler
     known: Known
-    step: str
     path: Path_
     naming: str
+
+    def error(self, key: str, message: str, remedy: str = "") -> InputError:
+        return self.compiler.document.error((*self.path, key) if key else self.path, message, remedy)
 
     def duration(self, text: str, key: str) -> int:
         return self.compiler.duration(text, (*self.path, key))
 
-    def nodes(self, wanted: schema.Nodes, key: str = "nodes") -> tuple[str, ...]:
+    def positive(self, text: str, key: str) -> int:
+        """A duration that is not 0: nothing would happen."""
+        value = self.duration(text, key)
+        if not value:
+            raise self.error(key, f"{text} has no effect")
+        return value
+
+    def maybe(self, text: Any, key: str) -> int | None:
+        return self.duration(text, key) if isinstance(text, str) else None
+
+    def bytes(self, value: str | int, key: str) -> int:
+        try:
+            return quantity_value(value)
+        except ValueError:
+            raise self.error(key, f"{value!r} is not a quantity", "write it as 80Mi or 1500") from None
+
+    def resource(self, name: str, key: str = "resource") -> Resource:
+        """A resource by its plural (and group, "events.events.orch.io")."""
+        try:
+            return self.known.scheme.resource(name)
+        except KeyError:
+            plurals = [resource.plural for resource in self.known.scheme.resources]
+        near = difflib.get_close_matches(name, plurals, n=1)
+        remedy = f"did you mean {near[0]!r}?" if near else "write the plural, such as pods"
+        raise self.error(key, f"there is no resource {name!r}", remedy)
+
+    def labels(self, text: str, key: str = "selector") -> Mapping[str, str]:
+        """The pairs of an equality selector."""
+        pairs = [part.replace("==", "=").partition("=") for part in text.split(",") if part.strip()]
+        if any(not equals or not name.strip() or name.endswith("!") for name, equals, _ in pairs):
+            raise self.error(
+                key, f"{text!r} is not made of label=value pairs", "write it as app=web,tier=front"
+            )
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+    def nodes(self, wanted: steps.Nodes, key: str = "nodes") -> tuple[str, ...]:
         found = [node for node in self.known.nodes if _selects(wanted, node)]
         if wanted.count is not UNSET:
             found = found[: wanted.count]
         if not found:
             zones = sorted({node.zone for node in self.known.nodes if node.zone})
             remedy = f"{len(self.known.nodes)} nodes" + (f" in zones {', '.join(zones)}" if zones else "")
-            raise self.compiler.document.error(
-                (*self.path, key), "no node matches this selection", f"there are {remedy}"
-            )
+            raise self.error(key, "no node matches this selection", f"there are {remedy}")
         return tuple(node.name for node in found)
 
     def actors(self, wanted: str | list[str], key: str, hosts: bool = False) -> tuple[str, ...]:
@@ -109,12 +152,26 @@ class _Where:
                     if near
                     else f"known are {', '.join(self.known.actors)}, node names, 'nodes' and 'zone Z'"
                 )
-                raise self.compiler.document.error((*self.path, key), f"no actor is named {name!r}", remedy)
+                raise self.error(key, f"no actor is named {name!r}", remedy)
             found += [member for member in members if member not in found]
         return tuple(found)
 
+    def servers(self, wanted: str | list[str]) -> tuple[str, ...]:
+        """API servers."""
+        found = self.actors(wanted, "apiServer")
+        for name in found:
+            if not name.startswith("apiserver-"):
+                raise self.error("apiServer", f"{name} is no API server", "name one, such as apiserver-0")
+        return found
 
-def _selects(wanted: schema.Nodes, node: NodePlan) -> bool:
+    def one_or_matching(self, body: Any, verb: str) -> tuple[str, str]:
+        """Name and selector of a target, of which one is given."""
+        if (body.name is UNSET) == (body.selector is UNSET):
+            raise self.error("", f"{verb} either one name or what a selector matches")
+        return (body.name, "") if isinstance(body.name, str) else ("", body.selector)
+
+
+def _selects(wanted: steps.Nodes, node: NodePlan) -> bool:
     def among(value: str, choice: Any) -> bool:
         return choice is UNSET or value == choice or (isinstance(choice, list) and value in choice)
 
@@ -127,118 +184,198 @@ def _selects(wanted: schema.Nodes, node: NodePlan) -> bool:
     )
 
 
-def _heal(where: _Where, body: schema.Heal) -> Action:
+def _heal(where: _Where, body: steps.Heal) -> Action:
     if (body.nodes is UNSET) == (body.step is UNSET):
-        raise where.compiler.document.error(where.path, "heals either nodes or a step")
+        raise where.error("", "heals either nodes or a step")
     if isinstance(body.step, str):
         if body.step not in where.known.steps:
-            raise where.compiler.document.error(
-                (*where.path, "step"), f"no earlier step is named {body.step!r}"
-            )
+            raise where.error("step", f"no earlier step is named {body.step!r}")
         return plan.EndStep(body.step)
-    assert isinstance(body.nodes, schema.Nodes)
+    assert isinstance(body.nodes, steps.Nodes)
     return plan.HealNodes(where.nodes(body.nodes))
 
 
-def _partition(where: _Where, body: schema.Partition) -> Action:
+def _pressure(where: _Where, body: steps.Pressure) -> Action:
+    available = where.bytes(body.available, "available")
+    return plan.PressNodes(
+        where.nodes(body.nodes), body.resource, available, where.duration(body.ramp, "ramp")
+    )
+
+
+def _workload(where: _Where, body: steps.Workload) -> Action:
+    """Which pods, and what of their behaviour changes."""
+    changes: dict[str, Any] = {
+        "exit_after_us": where.maybe(body.exit_after, "exitAfter"),
+        "exit_code": _given(body.exit_code),
+        "unready": None if body.ready is UNSET else not body.ready,
+        "ready_after_us": where.maybe(body.ready_after, "readyAfter"),
+        "start_error": _given(body.start_error),
+        "pull_error": _given(body.pull_error),
+        "stop_us": -1 if body.stop == "never" else where.maybe(body.stop, "stop"),
+        "memory": where.bytes(body.memory, "memory") if isinstance(body.memory, str | int) else None,
+    }
+    if all(change is None for change in changes.values()):
+        raise where.error("", "changes nothing", "give exitAfter, exitCode, ready, startError, pullError, …")
+    if changes["exit_code"] is not None and changes["exit_after_us"] is None:
+        raise where.error("exitCode", "'exitCode' has no effect without 'exitAfter'")
+    narrowed = body.namespace or body.selector or body.name or body.container
+    if changes["pull_error"] is not None and (not body.image or narrowed):
+        raise where.error("pullError", "an image fails for every pod", "give 'image' and no pods")
+    return plan.Behave(
+        nodes=where.nodes(body.nodes if isinstance(body.nodes, steps.Nodes) else steps.Nodes()),
+        namespace=body.namespace,
+        labels=where.labels(body.selector),
+        prefix=body.name,
+        image=body.image,
+        container=body.container,
+        **changes,
+    )
+
+
+def _given(value: Any) -> Any:
+    return None if value is UNSET else value
+
+
+def _partition(where: _Where, body: steps.Partition) -> Action:
     one, other = (where.actors(group, "between", hosts=True) for group in body.between)
-    return plan.Disturb(where.step, one, other, cut=True, one_way=body.one_way)
+    return plan.Disturb(one, other, cut=True, one_way=body.one_way)
 
 
-def _network(where: _Where, body: schema.Network) -> Action:
+def _network(where: _Where, body: steps.Network) -> Action:
     one, other = (where.actors(group, "between", hosts=True) for group in body.between)
-    latency = where.compiler.latency(body.latency, (*where.path, "latency"))
-    return plan.Disturb(where.step, one, other, False, body.one_way, latency, body.loss, body.duplication)
+    text = body.latency if isinstance(body.latency, str) else None
+    latency = where.compiler.latency(text, (*where.path, "latency"))
+    if latency is None and not body.loss and not body.duplication:
+        raise where.error("", "disturbs nothing", "give latency, loss or duplication")
+    return plan.Disturb(one, other, False, body.one_way, latency, body.loss, body.duplication)
 
 
-def _actor_fault(what: str) -> Callable[[_Where, Any], Action]:
-    def planned(where: _Where, body: Any) -> Action:
-        amount = None
-        if isinstance(body, schema.Crash) and body.restart_after is not None:
-            amount = where.duration(body.restart_after, "restartAfter")
-        if isinstance(body, schema.Slow):
-            amount = where.duration(body.by, "by")
-        return plan.ActorFault(what, where.actors(body.actor, "actor"), amount)
-
-    return planned
+def _actor_fault(where: _Where, body: steps.Crash | steps.Stall) -> Action:
+    return plan.ActorFault(str(where.path[-1]), where.actors(body.actor, "actor"))
 
 
-def _stall(where: _Where, body: schema.Stall) -> Action:
-    what = where.path[-1]
-    return plan.ActorFault(str(what), where.actors(body.actor, "actor"))
-
-
-def _clock(where: _Where, body: schema.Clock) -> Action:
+def _clock(where: _Where, body: steps.Clock) -> Action:
     text = body.offset
     offset = where.duration(text.lstrip("+-"), "offset")
+    if not offset and not body.drift_ppm:
+        raise where.error("", "the clock stays right", "give offset or driftPpm")
     return plan.SkewClock(
         where.actors(body.actor, "actor"), -offset if text.startswith("-") else offset, body.drift_ppm
     )
 
 
-def _apply(where: _Where, body: schema.Apply) -> Action:
+def _lose_lease(where: _Where, body: steps.LoseLease) -> Action:
+    return plan.LoseLease(body.component, body.holder)
+
+
+def _storage(where: _Where, body: steps.Storage) -> Action:
+    if (body.how == "slow") != isinstance(body.by, str):
+        text = "is missing" if body.how == "slow" else f"has no effect on {body.how!r}"
+        raise where.error("by", f"'by' {text}", "it says how much longer an operation takes when slow")
+    return plan.StorageFault(body.how, where.positive(body.by, "by") if isinstance(body.by, str) else 0)
+
+
+def _overload(where: _Where, body: steps.Overload) -> Action:
+    if body.by is UNSET and body.inflight is UNSET:
+        raise where.error("", "overloads nothing", "give by or inflight")
+    by_us = where.positive(body.by, "by") if isinstance(body.by, str) else 0
+    return plan.Overload(where.servers(body.api_server), by_us, _given(body.inflight))
+
+
+def _drop_watches(where: _Where, body: steps.DropWatches) -> Action:
+    if body.resource:
+        where.resource(body.resource)
+    return plan.DropWatches(body.resource, body.client)
+
+
+def _apply(where: _Where, body: steps.Apply) -> Action:
     objects = where.compiler.objects_of(body, where.path, where.naming)
     where.known.add(objects)
     return plan.ApplyObjects(tuple(objects))
 
 
 def _known_object(where: _Where, resource: str, namespace: str, name: str) -> None:
-    plural = resource.split(".")[0]
-    if (plural, namespace, name) not in where.known.objects and any(
-        p == plural for p, _, _ in where.known.objects
-    ):
-        near = ", ".join(f"{ns}/{n}" for p, ns, n in where.known.objects if p == plural)
-        raise where.compiler.document.error(
-            (*where.path, "name"),
-            f"no {plural} {namespace}/{name} is made by this scenario",
-            f"there are: {near}",
-        )
-    if not any(p == plural for p, _, _ in where.known.objects):
-        raise where.compiler.document.error(
-            (*where.path, "resource"), f"no {resource} are made by this scenario"
+    plural = where.resource(resource).plural
+    of_kind = [(ns, n) for p, ns, n in where.known.objects if p == plural]
+    if not of_kind:
+        raise where.error("resource", f"no {plural} are made by this scenario")
+    if (namespace, name) not in of_kind:
+        near = ", ".join(f"{ns}/{n}" for ns, n in of_kind)
+        raise where.error(
+            "name", f"no {plural} {namespace}/{name} is made by this scenario", f"there are: {near}"
         )
 
 
-def _scale(where: _Where, body: schema.Scale) -> Action:
+def _scale(where: _Where, body: steps.Scale) -> Action:
     _known_object(where, body.resource, body.namespace, body.name)
     return plan.ScaleObject(body.resource, body.namespace, body.name, body.replicas)
 
 
-def _delete(where: _Where, body: schema.Delete) -> Action:
-    if (body.name is UNSET) == (body.selector is UNSET):
-        raise where.compiler.document.error(where.path, "deletes either one name or what a selector matches")
-    name = body.name if isinstance(body.name, str) else ""
-    selector = body.selector if isinstance(body.selector, str) else ""
-    grace = body.grace_period_seconds if isinstance(body.grace_period_seconds, int) else None
-    return plan.DeleteObjects(body.resource, body.namespace, name, selector, grace)
+def _delete(where: _Where, body: steps.Delete) -> Action:
+    where.resource(body.resource)
+    name, selector = where.one_or_matching(body, "deletes")
+    return plan.DeleteObjects(
+        body.resource, body.namespace, name, selector, _given(body.grace_period_seconds)
+    )
 
 
-def _lag(where: _Where, body: schema.Lag) -> Action:
-    (server, *_) = where.actors(body.api_server, "apiServer")
-    return plan.LagCache(server, where.duration(body.by, "by"))
+def _evict(where: _Where, body: steps.Evict) -> Action:
+    name, selector = where.one_or_matching(body, "evicts")
+    return plan.EvictPods(body.namespace, name, selector)
+
+
+def _load(where: _Where, body: steps.Load) -> Action:
+    gap_us = where.compiler.rate(body.rate, (*where.path, "rate"))
+    given = [key for key in ("create", "scale", "list_") if getattr(body, key) is not UNSET]
+    if len(given) != 1:
+        raise where.error("", "a load does one of create, scale and list")
+    if body.lifetime is not UNSET and given != ["create"]:
+        raise where.error("lifetime", "'lifetime' goes with 'create'")
+    if isinstance(body.create, dict):
+        manifest = where.compiler.manifest(body.create, (*where.path, "create"), where.naming)
+        return plan.Generate(gap_us, create=manifest, lifetime_us=where.maybe(body.lifetime, "lifetime"))
+    if isinstance(body.scale, steps.LoadScale):
+        inner = _Where(where.compiler, where.known, (*where.path, "scale"), where.naming)
+        wanted = body.scale
+        _known_object(inner, wanted.resource, wanted.namespace, wanted.name)
+        low, high = wanted.between
+        if high < low:
+            raise inner.error("between", f"the range {low} to {high} ends before it begins")
+        return plan.Generate(gap_us, scale=(wanted.resource, wanted.namespace, wanted.name, low, high))
+    where.resource(str(body.list_), "list")
+    return plan.Generate(gap_us, list_of=str(body.list_))
 
 
 _PLANNERS: dict[type, Callable[[_Where, Any], Action]] = {
-    schema.Fail: lambda where, body: plan.FailNodes(where.nodes(body.nodes), body.how),
-    schema.Heal: _heal,
-    schema.Reboot: lambda where, body: plan.RebootNodes(
-        where.nodes(body.nodes), where.duration(body.downtime, "downtime")
+    steps.Fail: lambda where, body: plan.FailNodes(where.nodes(body.nodes), body.how),
+    steps.Reboot: lambda where, body: plan.FailNodes(where.nodes(body.nodes), "power-loss"),
+    steps.Pressure: _pressure,
+    steps.Workload: _workload,
+    steps.Heal: _heal,
+    steps.Partition: _partition,
+    steps.Network: _network,
+    steps.Crash: _actor_fault,
+    steps.Stall: _actor_fault,
+    steps.Slow: lambda where, body: plan.ActorFault(
+        "slow", where.actors(body.actor, "actor"), where.positive(body.by, "by")
     ),
-    schema.Partition: _partition,
-    schema.Network: _network,
-    schema.Crash: _actor_fault("crash"),
-    schema.Stall: _stall,
-    schema.Slow: _actor_fault("slow"),
-    schema.Clock: _clock,
-    schema.Storage: lambda where, body: plan.StorageFault(body.how, where.duration(body.by, "by")),
-    schema.Lag: _lag,
-    schema.DropWatches: lambda where, body: plan.DropWatches(body.resource, body.client),
-    schema.Compact: lambda where, body: plan.CompactHistory(),
-    schema.Apply: _apply,
-    schema.Scale: _scale,
-    schema.Delete: _delete,
-    schema.Cordon: lambda where, body: plan.CordonNodes(where.nodes(body.nodes), where.path[-1] == "cordon"),
-    schema.Drain: lambda where, body: plan.DrainNodes(
+    steps.Clock: _clock,
+    steps.LoseLease: _lose_lease,
+    steps.Storage: _storage,
+    steps.Overload: _overload,
+    steps.Lag: lambda where, body: plan.LagCache(
+        where.servers(body.api_server), where.positive(body.by, "by")
+    ),
+    steps.Diverge: lambda where, body: plan.FreezeCache(where.servers(body.api_server)),
+    steps.DropWatches: _drop_watches,
+    steps.Compact: lambda where, body: plan.CompactHistory(where.duration(body.keep, "keep")),
+    steps.Apply: _apply,
+    steps.Scale: _scale,
+    steps.Delete: _delete,
+    steps.Evict: _evict,
+    steps.Cordon: lambda where, body: plan.CordonNodes(where.nodes(body.nodes), where.path[-1] == "cordon"),
+    steps.Drain: lambda where, body: plan.DrainNodes(
         where.nodes(body.nodes), where.duration(body.timeout, "timeout")
     ),
+    steps.Load: _load,
 }

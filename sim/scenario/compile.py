@@ -16,21 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.machinery.scheme import Scheme
 from sim.scenario import schema
-from sim.scenario.actions import Known, plan_action
-from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan, Plan, PlannedExpectation, PlannedStep
+from sim.scenario.actions import Known
+from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan, Plan, PlannedExpectation
 from sim.scenario.settings import override
 from sim.scenario.source import Document, read_documents
+from sim.scenario.steps import Apply
+from sim.scenario.timeline import kinds_of, plan_timeline
 from sim.units import parse_duration_us
 
 NODES_MAX = 20_000
 _AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
+_RATE = re.compile(r"^(\d+(?:\.\d+)?)\s*/\s*(\d.*|ms|s|m|h)$")
 _PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
@@ -62,8 +64,9 @@ class _Compiler:
         for index, entry in enumerate(spec.objects):
             objects += self._objects(entry, ("spec", "objects", index), cluster.naming)
         duration_us = self.duration(spec.duration, ("spec", "duration"))
-        steps = self._steps(spec, cluster, objects, duration_us)
-        names = {step.name for step in steps} | {step.kind for step in steps}
+        known = Known.of(cluster, objects)
+        steps = plan_timeline(self, spec.timeline, known, cluster.naming, duration_us)
+        names = {step.name for step in steps} | kinds_of(steps)
         return Plan(
             name=scenario.metadata.name,
             description=scenario.metadata.description,
@@ -128,6 +131,16 @@ class _Compiler:
         if high_us < low_us:
             raise self.document.error(path, f"the range {text} ends before it begins")
         return low_us, high_us
+
+    def rate(self, text: str, path: tuple[str | int, ...]) -> int:
+        """Microseconds between things that happen at a rate such as 5/s or 3/10m."""
+        found = _RATE.match(text)
+        if found is not None:
+            unit = found[2] if found[2][0].isdigit() else f"1{found[2]}"
+            count, per_us = float(found[1]), self.duration(unit, path)
+            if count > 0 and per_us > 0:
+                return max(1, round(per_us / count))
+        raise self.document.error(path, f"{text!r} is not a rate", "write it as 5/s, 6/h or 3/10m")
 
     # --- cluster ------------------------------------------------------------------------------------------
 
@@ -198,6 +211,10 @@ class _Compiler:
             raise
         return [self._manifest(document.value, document, (), naming) for document in documents]
 
+    def manifest(self, value: Any, path: tuple[str | int, ...], naming: str) -> Mapping[str, Any]:
+        """One object written out in the scenario."""
+        return self._manifest(value, self.document, path, naming)
+
     def _manifest(
         self, value: Any, document: Document, path: tuple[str | int, ...], naming: str
     ) -> Mapping[str, Any]:
@@ -222,31 +239,7 @@ class _Compiler:
 
     # --- timeline and expectations ------------------------------------------------------------------------
 
-    def _steps(
-        self, spec: schema.Spec, cluster: ClusterPlan, objects: Sequence[Mapping[str, Any]], duration_us: int
-    ) -> tuple[PlannedStep, ...]:
-        known = Known.of(cluster, objects)
-        planned: list[PlannedStep] = []
-        for index, step in enumerate(spec.timeline):
-            path = ("spec", "timeline", index)
-            at_us = self.duration(step.at, (*path, "at"))
-            if at_us > duration_us:
-                raise self.document.error(
-                    (*path, "at"), f"{step.at} is after the end of the run at {spec.duration}"
-                )
-            kind, body = self._one_action(step, path)
-            name = step.name or f"{kind}-{index + 1}"
-            if name in known.steps:
-                raise self.document.error((*path, "name"), f"two steps are named {name!r}")
-            for_us = None if step.for_ is UNSET else self.duration(str(step.for_), (*path, "for"))
-            action = plan_action(self, known, name, body, (*path, kind), cluster.naming)
-            known.steps[name] = action
-            planned.append(PlannedStep(at_us, name, kind, action, for_us, self.document.place(path)))
-        return tuple(planned)
-
-    def objects_of(
-        self, body: schema.Apply, path: tuple[str | int, ...], naming: str
-    ) -> list[Mapping[str, Any]]:
+    def objects_of(self, body: Apply, path: tuple[str | int, ...], naming: str) -> list[Mapping[str, Any]]:
         """The objects of an apply step, files first."""
         found: list[Mapping[str, Any]] = []
         for index, file in enumerate(body.files):
@@ -256,17 +249,6 @@ class _Compiler:
         if not found:
             raise self.document.error(path, "applies nothing", "give files or objects")
         return found
-
-    def _one_action(self, step: schema.Step, path: tuple[str | int, ...]) -> tuple[str, Any]:
-        given = [
-            (shown, getattr(step, field))
-            for field, shown in zip(step.__struct_fields__, step.__struct_encode_fields__, strict=True)
-            if field not in ("at", "name", "for_") and getattr(step, field) is not UNSET
-        ]
-        if len(given) != 1:
-            what = " and ".join(shown for shown, _ in given) or "nothing"
-            raise self.document.error(path, f"a step has exactly one action; this one has {what}")
-        return given[0]
 
     def _expectations(
         self, expectations: Sequence[schema.Expectation], names: set[str]
@@ -279,13 +261,19 @@ class _Compiler:
                 raise self.document.error((*path, "name"), f"two expectations are named {expectation.name!r}")
             seen.add(expectation.name)
             for key in ("after", "until"):
-                wanted = getattr(expectation, key)
+                wanted = _occurring(getattr(expectation, key))
                 if wanted and wanted not in names and not _is_duration(wanted):
                     raise self.document.error(
                         (*path, key), f"no step is named {wanted!r}", _suggestion(wanted, sorted(names))
                     )
             planned.append(PlannedExpectation(expectation, self.document.place(path)))
         return tuple(planned)
+
+
+def _occurring(text: str) -> str:
+    """The step that "end of NAME" and "NAME/3" speak of."""
+    base, slash, number = text.removeprefix("end of ").rpartition("/")
+    return base if slash and number.isdigit() else text.removeprefix("end of ")
 
 
 def _is_duration(text: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sim.scenario.common import Matter
 from sim.scenario.schema import Expectation, Runtime
 
 
@@ -62,16 +63,9 @@ class HealNodes:
 
 
 @dataclass(frozen=True, slots=True)
-class RebootNodes:
-    nodes: tuple[str, ...]
-    downtime_us: int
-
-
-@dataclass(frozen=True, slots=True)
 class Disturb:
-    """A network rule between two groups of hosts, under the step's name."""
+    """A network rule between two groups of hosts."""
 
-    rule: str
     sources: tuple[str, ...]
     targets: tuple[str, ...]
     cut: bool
@@ -90,7 +84,7 @@ class EndStep:
 
 @dataclass(frozen=True, slots=True)
 class ActorFault:
-    """what: crash start stall resume slow.  `actors` may name a role ("controller-manager-leader")."""
+    """what: crash start stall slow.  `actors` may name a role ("controller-manager-leader")."""
 
     what: str
     actors: tuple[str, ...]
@@ -106,7 +100,7 @@ class SkewClock:
 
 @dataclass(frozen=True, slots=True)
 class StorageFault:
-    """how: pause unavailable slow; healed by `EndStep`."""
+    """how: pause lost-quorum slow."""
 
     how: str
     by_us: int
@@ -114,8 +108,63 @@ class StorageFault:
 
 @dataclass(frozen=True, slots=True)
 class LagCache:
-    api_server: str
+    actors: tuple[str, ...]
     by_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class FreezeCache:
+    """The watch caches of these API servers stay as they are."""
+
+    actors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """These API servers take `by_us` longer for a request; of reads and of writes `inflight` at once."""
+
+    actors: tuple[str, ...]
+    by_us: int
+    inflight: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoseLease:
+    component: str
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class PressNodes:
+    """available: bytes, inodes or process ids that stay available, reached in a straight line over `ramp_us`."""
+
+    nodes: tuple[str, ...]
+    resource: str
+    available: int
+    ramp_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Behave:
+    """How containers of pods that match behave; None: as their node says.
+
+    stop_us -1: never by itself; unready: probes fail.
+    """
+
+    nodes: tuple[str, ...]
+    namespace: str
+    labels: Mapping[str, str]
+    prefix: str
+    image: str
+    container: str
+    exit_after_us: int | None = None
+    exit_code: int | None = None
+    unready: bool | None = None
+    ready_after_us: int | None = None
+    start_error: str | None = None
+    pull_error: str | None = None
+    stop_us: int | None = None
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +175,7 @@ class DropWatches:
 
 @dataclass(frozen=True, slots=True)
 class CompactHistory:
-    pass
+    keep_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +190,24 @@ class DeleteObjects:
     name: str
     selector: str
     grace_s: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EvictPods:
+    namespace: str
+    name: str
+    selector: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """A load: `mean_gap_us` between requests on average, at random.  One of create, scale and list_of is given."""
+
+    mean_gap_us: int
+    create: Mapping[str, Any] | None = None
+    lifetime_us: int | None = None
+    scale: tuple[str, str, str, int, int] | None = None
+    list_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,33 +233,86 @@ class DrainNodes:
 Action = (
     FailNodes
     | HealNodes
-    | RebootNodes
+    | PressNodes
+    | Behave
     | Disturb
     | EndStep
     | ActorFault
     | SkewClock
+    | LoseLease
     | StorageFault
+    | Overload
     | LagCache
+    | FreezeCache
     | DropWatches
     | CompactHistory
     | ApplyObjects
     | DeleteObjects
+    | EvictPods
     | ScaleObject
     | CordonNodes
     | DrainNodes
+    | Generate
 )
+
+# --- steps --------------------------------------------------------------------------------------------------
+
+Span = tuple[int, int]
+"""A duration, or the ends of a range to draw one from."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedAction:
+    """What a step does: `kind` is the action's key, `for_us` ends its fault by itself.
+
+    pick: of the action's nodes or actors so many are drawn each time
+    weight: its share of the draws of a random step
+    """
+
+    kind: str
+    action: Action
+    for_us: Span | None = None
+    pick: int | None = None
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When a step happens (first): at a time, when a condition holds, or after a step; then `delay_us`.
+
+    after: name of a step or kind of action: the condition is looked at from then on
+    """
+
+    at_us: Span | None = None
+    condition: str | Matter | None = None
+    after: str = ""
+    delay_us: Span = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """How a step happens again: `every_us` (or at random, `mean_gap_us` apart on average) or, when neither is given,
+    each time its condition comes to hold; at most `times`, not after `until_us`."""
+
+    every_us: Span | None = None
+    mean_gap_us: int | None = None
+    times: int | None = None
+    until_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """An action at a time; `for_us` ends its fault by itself.  `name` is the step's, `kind` its action's key."""
+    """One step; more than one choice: a random step."""
 
-    at_us: int
     name: str
-    kind: str
-    action: Action
-    for_us: int | None
+    start: Start
+    choices: tuple[PlannedAction, ...]
+    repeat: Repeat | None
     place: str
+
+    @property
+    def kind(self) -> str:
+        return "random" if len(self.choices) > 1 else self.choices[0].kind
 
 
 @dataclass(frozen=True, slots=True)

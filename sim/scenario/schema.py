@@ -11,21 +11,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-Count = Annotated[int, Meta(ge=0, le=1_000_000)]
-Replicas = Annotated[int, Meta(ge=1, le=9)]
-Name = Annotated[str, Meta(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-Flags = dict[str, Any]
-OneOrMore = str | list[str]
-
-
-class _Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    pass
-
+from sim.scenario.common import Count, Flags, Matter, Name, Replicas, Strict
+from sim.scenario.steps import Step
 
 # --- cluster ------------------------------------------------------------------------------------------------
 
 
-class Runtime(_Strict):
+class Runtime(Strict):
     """How containers behave on these nodes; durations as text."""
 
     image_pull: str = "0s"
@@ -34,7 +26,7 @@ class Runtime(_Strict):
     exit_code: int = 0
 
 
-class NodeGroup(_Strict):
+class NodeGroup(Strict):
     """`count` equal nodes, dealt to the zones in turn.  Names: `<prefix>-<zone>-<n>`, or `<prefix>-<n>` without zones."""
 
     count: Annotated[int, Meta(ge=1, le=20_000)]
@@ -50,12 +42,12 @@ class NodeGroup(_Strict):
     flags: Flags = {}
 
 
-class Component(_Strict):
+class Component(Strict):
     replicas: Replicas = 1
     flags: Flags = {}
 
 
-class Cluster(_Strict):
+class Cluster(Strict):
     naming: Literal["orch", "kubernetes"] = "orch"
     nodes: list[NodeGroup] = []
     api_server: Component = msgspec.field(default_factory=Component)
@@ -67,176 +59,26 @@ class Cluster(_Strict):
     """Machines come up at random instants within this time, so that their loops have random phases."""
 
 
-# --- timeline -----------------------------------------------------------------------------------------------
-
-
-class Nodes(_Strict):
-    """Which nodes: all that match every part given; `count` takes the first so many by name."""
-
-    zone: OneOrMore | UnsetType = UNSET
-    name: OneOrMore | UnsetType = UNSET
-    labels: dict[str, str] | UnsetType = UNSET
-    count: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
-
-
-class Target(_Strict):
-    """One object, or those of a kind that match a label selector."""
-
-    resource: str
-    namespace: str = "default"
-    name: str | UnsetType = UNSET
-    selector: str | UnsetType = UNSET
-
-
-class Fail(_Strict):
-    nodes: Nodes
-    how: Literal["power-loss", "hang", "network-cut", "agent-crash", "runtime-failure"]
-
-
-class Partition(_Strict):
-    between: Annotated[list[OneOrMore], Meta(min_length=2, max_length=2)]
-    one_way: bool = False
-
-
-class Heal(_Strict):
-    nodes: Nodes | UnsetType = UNSET
-    step: str | UnsetType = UNSET
-    """Name of the earlier step whose fault ends."""
-
-
-class Reboot(_Strict):
-    nodes: Nodes
-    downtime: str = "60s"
-
-
-class Crash(_Strict):
-    actor: OneOrMore
-    restart_after: str | None = None
-
-
-class Stall(_Strict):
-    actor: OneOrMore
-
-
-class Slow(_Strict):
-    actor: OneOrMore
-    by: str
-
-
-class Clock(_Strict):
-    actor: OneOrMore
-    offset: str = "0s"
-    drift_ppm: Annotated[int, Meta(ge=-999_999, le=1_000_000)] = 0
-
-
-class Storage(_Strict):
-    how: Literal["pause", "unavailable", "slow"]
-    by: str = "0s"
-
-
-class Lag(_Strict):
-    api_server: str
-    by: str
-
-
-class DropWatches(_Strict):
-    resource: str = ""
-    client: str = ""
-
-
-class Compact(_Strict):
-    pass
-
-
-class Network(_Strict):
-    between: Annotated[list[OneOrMore], Meta(min_length=2, max_length=2)]
-    latency: str | None = None
-    loss: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    duplication: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    one_way: bool = False
-
-
-class Apply(_Strict):
-    files: list[str] = []
-    objects: list[dict[str, Any]] = []
-
-
-class Scale(_Strict):
-    resource: str
-    name: str
-    replicas: Count
-    namespace: str = "default"
-
-
-class Delete(Target):
-    grace_period_seconds: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
-
-
-class Cordon(_Strict):
-    nodes: Nodes
-
-
-class Drain(_Strict):
-    nodes: Nodes
-    timeout: str = "10m"
-
-
-class Step(_Strict):
-    """One step of the timeline: when, and exactly one thing that happens."""
-
-    at: str
-    name: str = ""
-    for_: str | UnsetType = msgspec.field(name="for", default=UNSET)
-    fail: Fail | UnsetType = UNSET
-    heal: Heal | UnsetType = UNSET
-    reboot: Reboot | UnsetType = UNSET
-    partition: Partition | UnsetType = UNSET
-    network: Network | UnsetType = UNSET
-    crash: Crash | UnsetType = UNSET
-    start: Stall | UnsetType = UNSET
-    stall: Stall | UnsetType = UNSET
-    slow: Slow | UnsetType = UNSET
-    clock: Clock | UnsetType = UNSET
-    storage: Storage | UnsetType = UNSET
-    lag: Lag | UnsetType = UNSET
-    drop_watches: DropWatches | UnsetType = UNSET
-    compact: Compact | UnsetType = UNSET
-    apply: Apply | UnsetType = UNSET
-    scale: Scale | UnsetType = UNSET
-    delete: Delete | UnsetType = UNSET
-    cordon: Cordon | UnsetType = UNSET
-    uncordon: Cordon | UnsetType = UNSET
-    drain: Drain | UnsetType = UNSET
-
-
 # --- expectations -------------------------------------------------------------------------------------------
 
 
-class Matter(_Strict):
-    """Something that happens to objects: one of these names a resource."""
-
-    created: str | UnsetType = UNSET
-    deleted: str | UnsetType = UNSET
-    removed: str | UnsetType = UNSET
-    changed: str | UnsetType = UNSET
-    event: str | UnsetType = UNSET
-    """Reason of an Event object recorded."""
-    where: dict[str, Any] = {}
-
-
-class Expectation(_Strict):
+class Expectation(Strict):
     """One expectation; exactly one of when, never, always, eventually, count and order is given."""
 
     name: Annotated[str, Meta(min_length=1)]
     when: str | Matter | UnsetType = UNSET
     within: Annotated[list[str], Meta(min_length=2, max_length=2)] | UnsetType = UNSET
+    over: dict[str, Any] | UnsetType = UNSET
+    """Wanted statistics of what is measured over the runs of many seeds (sim.check.over)."""
     never: str | Matter | UnsetType = UNSET
     always: str | UnsetType = UNSET
     eventually: str | Matter | UnsetType = UNSET
     count: str | Matter | UnsetType = UNSET
     order: list[str | Matter] | UnsetType = UNSET
     after: str = ""
-    """Name of the step (or kind of action) measured from; default the start of the run."""
+    """Name of the step (or kind of action) measured from, or a time; default the start of the run.
+
+    "end of NAME": from when the step's fault ends."""
     until: str = ""
     by: str = ""
     over: dict[str, Any] | UnsetType = UNSET
@@ -246,12 +88,12 @@ class Expectation(_Strict):
     at_most: Count | UnsetType = UNSET
 
 
-class Metadata(_Strict):
+class Metadata(Strict):
     name: Name
     description: str = ""
 
 
-class Spec(_Strict):
+class Spec(Strict):
     seed: Annotated[int, Meta(ge=0, le=(1 << 53) - 1)] = 0
     duration: str = "10m"
     cluster: Cluster = msgspec.field(default_factory=Cluster)
@@ -260,7 +102,7 @@ class Spec(_Strict):
     expect: list[Expectation] = []
 
 
-class Scenario(_Strict):
+class Scenario(Strict):
     api_version: Literal["orrery.dev/v1"]
     kind: Literal["Scenario"]
     metadata: Metadata
