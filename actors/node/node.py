@@ -6,7 +6,11 @@ faults are the network's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from actors.node.machine import Machine
+from actors.node.profile import Override
 from sim.kernel.actor import Actor
 from sim.kernel.kernel import Kernel
 
@@ -14,11 +18,12 @@ from sim.kernel.kernel import Kernel
 class Node:
     """One node.  `actor` runs `node_agent_main(machine, …)`."""
 
-    __slots__ = ("_going_down", "_kernel", "actor", "machine")
+    __slots__ = ("_going_down", "_kernel", "_profile", "actor", "machine")
 
     def __init__(self, kernel: Kernel, machine: Machine, actor: Actor) -> None:
         self._kernel = kernel
         self.machine = machine
+        self._profile = machine.spec.profile
         self.actor = actor
         self._going_down = 0  # the boot that is to end; 0: none
 
@@ -117,6 +122,27 @@ class Node:
     def end_pressure(self, resource: str) -> None:
         """What is no pod gives the resource back."""
         self.machine.end_pressure(resource)
+
+    def behave(self, overrides: Sequence[Override]) -> None:
+        """Containers behave so from now on, those that run too; an end that was already planned stays planned."""
+        machine, now_us = self.machine, self._kernel.now_us
+        profile = self._profile.overridden(overrides)
+        machine.spec = replace(machine.spec, profile=profile)
+        agent = machine.agent
+        if agent is None:
+            return
+        agent.spec = machine.spec
+        for uid, runtime in machine.pods.items():
+            worker = agent.workers.get(uid)
+            for container in runtime.running(now_us) if worker is not None else ():
+                inits = worker.pod["spec"].get("initContainers") or ()
+                init = any(spec["name"] == container.name for spec in inits)
+                wanted = profile.behaviour(worker.pod, container.name, init)
+                if wanted != container.behaviour:
+                    container.behaviour = wanted
+                    if wanted.exit_after_us is not None:
+                        container.end(now_us + wanted.exit_after_us, wanted.exit_code)
+        machine.changed(None)
 
     def set_health(self, namespace: str, pod: str, container: str, healthy: bool | None) -> bool:
         """Wedge or cure a running container ("" for all of the pod's); None: as its behaviour says."""

@@ -10,8 +10,8 @@ Differs  upstream has real programs; here a container's behaviour is a value cho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sim.units import MS, SECOND
@@ -86,6 +86,31 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Override:
+    """A fault of containers: `changes` to the behaviour of those it covers ("" covers all but init containers).
+
+    pull_error: `image` cannot be pulled, and is not there
+    """
+
+    changes: Mapping[str, Any]
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    pod_prefix: str = ""
+    image: str = ""
+    container: str = ""
+    pull_error: str = ""
+
+    def covers(self, pod: Obj, container: str, init: bool) -> bool:
+        if init and self.container != container:
+            return False
+        rule = Rule(FOREVER, self.namespace, self.labels, self.pod_prefix, self.container)
+        if not rule.covers(pod, container):
+            return False
+        specs = pod["spec"].get("initContainers" if init else "containers") or ()
+        return not self.image or any(c["name"] == container and c["image"] == self.image for c in specs)
+
+
+@dataclass(frozen=True, slots=True)
 class RuntimeProfile:
     """Latencies and contents of a node's runtime.
 
@@ -110,12 +135,25 @@ class RuntimeProfile:
     shutdown_us: int = 2 * SECOND
     broken_images: Mapping[str, str] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
+    overrides: tuple[Override, ...] = ()
 
     def behaviour(self, pod: Obj, container: str, init: bool) -> ContainerBehaviour:
+        found = self._ruled(pod, container, init)
+        for override in self.overrides:
+            if override.changes and override.covers(pod, container, init):
+                found = replace(found, **override.changes)
+        return found
+
+    def _ruled(self, pod: Obj, container: str, init: bool) -> ContainerBehaviour:
         for rule in self.rules:
             if rule.covers(pod, container):
                 return rule.behaviour
         return RUN_TO_END if init else FOREVER
+
+    def overridden(self, overrides: Sequence[Override]) -> RuntimeProfile:
+        """The profile while these faults are in force."""
+        broken = {o.image: o.pull_error for o in overrides if o.pull_error}
+        return replace(self, overrides=tuple(overrides), broken_images={**self.broken_images, **broken})
 
 
 DEFAULT_PROFILE = RuntimeProfile()

@@ -43,6 +43,10 @@ def bucket_of(key: str) -> str:
     return key[: key.index("/", key.index("/", 1) + 1) + 1]
 
 
+def _time_of(change: Change) -> int:
+    return change.at_us
+
+
 def _rev_of(change: Change) -> int:
     return change.rev
 
@@ -260,6 +264,10 @@ class MemoryStore:
         """True if a resource has changes after a revision."""
         log = self.bucket(prefix).log
         return bool(log) and log[-1].rev > after
+
+    def revision_at(self, at_us: int) -> int:
+        """The newest revision committed by then, as far back as history is kept."""
+        return self._floor + bisect_right(self._log, at_us, key=_time_of)
 
     def compact(self, rev: int) -> None:
         """Forget history up to `rev`, which becomes the oldest revision that can be read."""

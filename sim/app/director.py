@@ -1,137 +1,240 @@
 """Carries the timeline of a plan out on a cluster.
 
-Each step runs at its time as one callback: user actions become commands to the admin, faults act on actors,
-links and storage.  Every step is a trace record ("step"), and the cause of all that follows from it; its end
-(`for:`, a heal) is one too ("step-end").
+Turns planned steps into occurrences, each a callback at its instant: user actions become commands to the admin,
+faults act on actors, links and storage.  An occurrence is a trace record ("step"), and the cause of all that follows
+from it; the end of its fault (`for:`, a heal) is one too ("step-end", with the id of the record that began it).
+
+Holds: a step's draws (its time, choice, targets, duration) come from a stream of its own, in the order of its
+occurrences; a condition's step happens at the instant of the commit that made it hold, after everything already due
+then, and the commit is its cause; occurrences of a step that repeats are named NAME/1, NAME/2, ….
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import log
+from random import Random
 from typing import Any, assert_never
 
-from actors.users import ApplyAll, Cordon, DeleteAll, Drain, ScaleTo
+from actors.node.profile import Override
+from actors.users import (
+    ApplyAll,
+    Cordon,
+    DeleteAll,
+    Drain,
+    EvictAll,
+    LoadSpec,
+    ScaleTo,
+    SeizeLease,
+)
 from sim.app.cluster import Cluster
-from sim.kernel import Actor, Rule
+from sim.app.faults import NODE_FAULTS
+from sim.check import Observer, Trigger, World
+from sim.kernel import Rule
 from sim.scenario import plan
-from sim.scenario.plan import Action, PlannedStep
+from sim.scenario.plan import Action, PlannedAction, PlannedStep, Span
 
 Hook = Callable[[str, str, int], None]
 Undo = Callable[[], None]
 
 
-def _nothing() -> None:
-    return None
+@dataclass(frozen=True, slots=True)
+class _Active:
+    """An occurrence whose fault goes on: the id of its record, its kind, and what ends it."""
+
+    begin: int
+    kind: str
+    undo: Undo
 
 
 class Director:
-    """Schedules a plan's steps; `on_step(name, kind, at_us)` is told of each as it happens."""
+    """Schedules a plan's steps; `on_step(name, kind, at_us)` is told of each as it happens, and as it ends.
+
+    The end of step NAME of a kind is told as "end of NAME" of kind "end of KIND".
+    """
 
     def __init__(self, cluster: Cluster, on_step: Hook) -> None:
         self.cluster = cluster
         self.kernel = cluster.kernel
         self._on_step = on_step
-        self._undo: dict[str, Undo] = {}
+        self._observer = Observer(World(cluster.names), ())
+        self._followers: list[_Course] = []
+        self._active: dict[str, _Active] = {}
         self._begin = self.kernel.kind("step", "name", "kind", "place", "detail")
-        self._end = self.kernel.kind("step-end", "name")
+        self._end = self.kernel.kind("step-end", "name", "step")
 
     def schedule(self, steps: tuple[PlannedStep, ...]) -> None:
-        for step in steps:
-            self.kernel.call_at(step.at_us, self._run, step)
+        courses = [_Course(self, step) for step in steps]
+        triggers = [course.trigger for course in courses if course.trigger is not None]
+        if triggers:
+            self._observer = Observer(World(self.cluster.names), triggers)
+            self.cluster.observe(self._observer.see)
+        self._followers = [course for course in courses if course.follows]
+        cause, self.kernel.cause = self.kernel.cause, 0
+        for course in courses:
+            course.start()
+        self.kernel.cause = cause
 
-    def _run(self, step: PlannedStep) -> None:
+    def _tell(self, name: str, kind: str) -> None:
+        now_us = self.kernel.now_us
+        self._on_step(name, kind, now_us)
+        self._observer.step(name, kind, now_us)
+        for course in self._followers:
+            course.saw(name)
+
+    def occur(self, step: PlannedStep, name: str, chosen: PlannedAction, for_us: int | None) -> None:
+        """One occurrence of a step, now.  Its cause is the kernel's present one."""
         kernel = self.kernel
-        detail = _detail(step.action)
-        kernel.cause = 0
         # the file's name without its folder: where a scenario lies is no part of what happens in it
         place = step.place.rpartition("/")[2]
-        kernel.cause = kernel.record(self._begin, (step.name, step.kind, place, detail))
-        self._on_step(step.name, step.kind, kernel.now_us)
-        if step.for_us is not None:
-            kernel.call_later(step.for_us, self._finish, step.name)
-        self._undo[step.name] = self._do(step.action, step.name)
+        begin = kernel.record(self._begin, (name, chosen.kind, place, _detail(chosen.action)))
+        kernel.cause = begin
+        undo = self._do(chosen.action, name)
+        if undo is not None:
+            self._active[name] = _Active(begin, chosen.kind, undo)
+            if for_us is not None:
+                kernel.call_later(for_us, self._finish, name)
+        self._tell(name, chosen.kind)
 
     def _finish(self, name: str) -> None:
-        undo = self._undo.pop(name, None)
-        if undo is not None:
-            self.kernel.cause = self.kernel.record(self._end, (name,))
-            undo()
+        active = self._active.pop(name, None)
+        if active is not None:
+            self.kernel.cause = self.kernel.record(self._end, (name, active.begin))
+            active.undo()
+            self._tell(f"end of {name}", f"end of {active.kind}")
 
-    def _do(self, action: Action, name: str) -> Undo:
-        """Do it; returns what ends it."""
+    def _do(self, action: Action, name: str) -> Undo | None:
+        """Do it; returns what ends it, if it has an end."""
+        cluster = self.cluster
         match action:
-            case plan.FailNodes(nodes, how):
-                return self._fail_nodes(nodes, how, name)
             case plan.HealNodes(nodes):
                 for node in nodes:
-                    self.cluster.heal_node(node)
-            case plan.RebootNodes(nodes, downtime_us):
-                for node in nodes:
-                    self.cluster.nodes[node].reboot(downtime_us)
-            case plan.Disturb():
-                return self._disturb(action)
+                    self._heal(node)
             case plan.EndStep(step):
-                self._finish(step)
-            case plan.ActorFault(what, actors, amount_us):
-                return self._actor_fault(what, actors, amount_us)
-            case plan.SkewClock(actors, offset_us, drift_ppm):
-                return self._skew(actors, offset_us, drift_ppm)
-            case plan.StorageFault(how, by_us):
-                self.cluster.storage_fault(how, by_us)
-                return self.cluster.storage_heal
-            case plan.LagCache(server, by_us):
-                self.cluster.lag(server, by_us)
-                return lambda: self.cluster.lag(server, 0)
+                for active in [one for one in self._active if step in (one, one.rpartition("/")[0])]:
+                    self._finish(active)
+            case plan.ActorFault("start", actors):
+                for actor in actors:
+                    self._heal(cluster.actor_named(actor), "down")
+            case plan.Disturb():
+                return self._disturb(action, name)
             case plan.DropWatches(resource, client):
-                self.cluster.drop_watches(resource, client)
-            case plan.CompactHistory():
-                self.cluster.compact()
-            case _:
+                cluster.drop_watches(resource, client)
+            case plan.CompactHistory(keep_us):
+                cluster.compact(keep_us)
+            case plan.CordonNodes(nodes, on):
+                cluster.admin.do(Cordon(nodes, on))
+                return (lambda: cluster.admin.do(Cordon(nodes, False))) if on else None
+            case plan.Generate():
+                return cluster.admin.generate(name, _load(action))
+            case (
+                plan.ApplyObjects()
+                | plan.DeleteObjects()
+                | plan.EvictPods()
+                | plan.ScaleObject()
+                | plan.DrainNodes()
+                | plan.LoseLease()
+            ):
                 self._command(action)
-        return _nothing
+            case _:
+                self._impose(action, name)
+                return lambda: cluster.faults.lift(name)
+        return None
+
+    def _heal(self, target: str, only: str = "") -> None:
+        """End the faults of a target; steps that have none left by that are over."""
+        faults = self.cluster.faults
+        ended = faults.heal(target, only)
+        if not only and not ended and target in self.cluster.nodes:
+            self.cluster.supervisor[target].start()  # an agent that ended by itself
+        for name in ended:
+            self._finish(name)
+
+    def _impose(
+        self,
+        action: plan.FailNodes
+        | plan.PressNodes
+        | plan.Behave
+        | plan.ActorFault
+        | plan.SkewClock
+        | plan.StorageFault
+        | plan.Overload
+        | plan.LagCache
+        | plan.FreezeCache,
+        name: str,
+    ) -> None:
+        """Faults that `Faults` keeps."""
+        impose = self.cluster.faults.impose
+        match action:
+            case plan.FailNodes(nodes, how):
+                for node in nodes:
+                    impose(name, node, *NODE_FAULTS[how])
+            case plan.PressNodes(nodes, resource, available, ramp_us):
+                for node in nodes:
+                    impose(name, f"{node}/{resource}", "pressure", (available, ramp_us))
+            case plan.Behave(nodes):
+                override = _override(action)
+                for node in nodes:
+                    impose(name, node, "behaviour", override)
+            case plan.ActorFault(what, actors, amount_us):
+                aspect, value = {"crash": ("down", "killed"), "stall": ("pause", True)}.get(
+                    what, ("slow", amount_us)
+                )
+                for actor in actors:
+                    impose(name, self.cluster.actor_named(actor), aspect, value)
+            case plan.SkewClock(actors, offset_us, drift_ppm):
+                for actor in actors:
+                    impose(name, self.cluster.actor_named(actor), "clock", (offset_us, drift_ppm))
+            case plan.StorageFault(how, by_us):
+                aspect, value = {"pause": ("pause", True), "lost-quorum": ("quorum", True)}.get(
+                    how, ("disk", by_us)
+                )
+                impose(name, "storage", aspect, value)
+            case plan.Overload(servers, by_us, inflight):
+                for server in servers:
+                    impose(name, server, "overload", (by_us, inflight))
+            case plan.LagCache(servers, by_us):
+                for server in servers:
+                    impose(name, server, "lag", by_us)
+            case plan.FreezeCache(servers):
+                for server in servers:
+                    impose(name, server, "frozen")
+            case _:
+                assert_never(action)
 
     def _command(
         self,
         action: plan.ApplyObjects
         | plan.DeleteObjects
+        | plan.EvictPods
         | plan.ScaleObject
-        | plan.CordonNodes
-        | plan.DrainNodes,
+        | plan.DrainNodes
+        | plan.LoseLease,
     ) -> None:
+        """What the admin does once."""
         admin = self.cluster.admin
         match action:
             case plan.ApplyObjects(objects):
                 admin.do(ApplyAll(objects))
             case plan.DeleteObjects(resource, namespace, name, selector, grace_s):
                 admin.do(DeleteAll(resource, namespace, name, selector, grace_s))
+            case plan.EvictPods(namespace, name, selector):
+                admin.do(EvictAll(namespace, name, selector))
             case plan.ScaleObject(resource, namespace, name, replicas):
                 admin.do(ScaleTo(resource, namespace, name, replicas))
-            case plan.CordonNodes(nodes, on):
-                admin.do(Cordon(nodes, on))
             case plan.DrainNodes(nodes, timeout_us):
                 admin.do(Drain(nodes, timeout_us))
+            case plan.LoseLease(component, holder):
+                admin.do(SeizeLease(component, holder))
             case _:
                 assert_never(action)
 
-    def _fail_nodes(self, nodes: tuple[str, ...], how: str, name: str) -> Undo:
-        if how == "network-cut":
-            self.kernel.network.impose(Rule(name, frozenset(nodes), None, cut=True))
-            self.cluster.cut_nodes.update(dict.fromkeys(nodes, name))
-            return lambda: self.cluster.restore_network(name)
-        for node in nodes:
-            self.cluster.fail_node(node, how)
-
-        def undo() -> None:
-            for node in nodes:
-                self.cluster.heal_node(node)
-
-        return undo
-
-    def _disturb(self, action: plan.Disturb) -> Undo:
+    def _disturb(self, action: plan.Disturb, name: str) -> Undo:
         low, high = action.latency_us or (None, None)
         self.kernel.network.impose(
             Rule(
-                action.rule,
+                name,
                 frozenset(action.sources),
                 frozenset(action.targets),
                 cut=action.cut,
@@ -142,50 +245,129 @@ class Director:
                 both_ways=not action.one_way,
             )
         )
-        return lambda: self.kernel.network.lift(action.rule)
-
-    def _actor_fault(self, what: str, actors: tuple[str, ...], amount_us: int | None) -> Undo:
-        found = [self.cluster.supervisor[self.cluster.actor_named(name)] for name in actors]
-        for actor in found:
-            if what == "crash":
-                actor.crash("killed")
-                if amount_us is not None:
-                    self.kernel.call_later(amount_us, _start, actor)
-            elif what == "stall":
-                actor.pause()
-            elif what == "slow":
-                actor.slow(amount_us or 0)
-            else:
-                actor.start()
-
-        def undo() -> None:
-            for actor in found:
-                if what == "crash":
-                    actor.start()
-                else:
-                    actor.resume()
-
-        return undo
-
-    def _skew(self, actors: tuple[str, ...], offset_us: int, drift_ppm: int) -> Undo:
-        clocks = [self.cluster.supervisor[self.cluster.actor_named(name)].clock for name in actors]
-        self.kernel.standing.begin("clock", actors)
-        for clock in clocks:
-            clock.set(self.kernel.now_us, offset_us=offset_us, drift_ppm=drift_ppm)
-
-        def undo() -> None:
-            self.kernel.standing.end("clock", actors)
-            for clock in clocks:
-                clock.set(self.kernel.now_us, offset_us=0, drift_ppm=0)
-
-        return undo
+        return lambda: self.kernel.network.lift(name)
 
 
-def _start(actor: Actor) -> None:
-    actor.start()
+class _Course:
+    """One step through its occurrences."""
+
+    def __init__(self, director: Director, step: PlannedStep) -> None:
+        self._director = director
+        self._kernel = director.kernel
+        self._step = step
+        self._random: Random = director.kernel.stream(f"scenario/{step.name}")
+        self._count = 0
+        self._over = False
+        start = step.start
+        self.trigger: Trigger | None = None
+        if start.condition is not None:
+            names = director.cluster.names
+            self.trigger = Trigger(start.condition, names, start.after, self._delayed)
+        self.follows = start.at_us is None and start.condition is None
+
+    def start(self) -> None:
+        if self._step.start.at_us is not None:
+            self._plan(self._draw(self._step.start.at_us))
+
+    def saw(self, name: str) -> None:
+        """A step happened or ended: is it the one to follow?"""
+        if self._step.start.after in (name, name.rpartition("/")[0]):
+            self.follows = False
+            self._director._followers = [one for one in self._director._followers if one.follows]
+            self._delayed()
+
+    def _delayed(self) -> None:
+        repeat = self._step.repeat
+        if self.trigger is not None and (repeat is None or repeat.every_us or repeat.mean_gap_us):
+            self.trigger.close()
+        self._plan(self._kernel.now_us + self._draw(self._step.start.delay_us))
+
+    def _plan(self, at_us: int) -> None:
+        repeat = self._step.repeat
+        if self._over or (repeat is not None and repeat.until_us is not None and at_us > repeat.until_us):
+            self._over = True
+            return
+        self._kernel.call_at(at_us, self._happen)
+
+    def _happen(self, _: Any) -> None:
+        step, repeat, kernel = self._step, self._step.repeat, self._kernel
+        if self._over:
+            return
+        cause = kernel.cause
+        self._count += 1
+        chosen = self._choose()
+        for_us = None if chosen.for_us is None else self._draw(chosen.for_us)
+        name = step.name if repeat is None else f"{step.name}/{self._count}"
+        self._director.occur(step, name, chosen, for_us)
+        kernel.cause = cause  # the next occurrence does not follow from this one
+        if repeat is None or self._count == repeat.times:
+            self._over = True
+        elif repeat.every_us is not None:
+            self._plan(kernel.now_us + self._draw(repeat.every_us))
+        elif repeat.mean_gap_us is not None:
+            self._plan(kernel.now_us + exponential_us(self._random, repeat.mean_gap_us))
+
+    # --- draws --------------------------------------------------------------------------------------------
+
+    def _draw(self, span: Span) -> int:
+        low_us, high_us = span
+        return low_us if low_us == high_us else self._random.randint(low_us, high_us)
+
+    def _choose(self) -> PlannedAction:
+        choices = self._step.choices
+        chosen = choices[0]
+        if len(choices) > 1:
+            (chosen,) = self._random.choices(choices, [choice.weight for choice in choices])
+        if chosen.pick is None:
+            return chosen
+        action: Any = chosen.action
+        key = "nodes" if hasattr(action, "nodes") else "actors"
+        everyone = getattr(action, key)
+        picked = sorted(self._random.sample(range(len(everyone)), chosen.pick))
+        return replace(chosen, action=replace(action, **{key: tuple(everyone[index] for index in picked)}))
+
+
+def exponential_us(random: Random, mean_us: int) -> int:
+    """A gap between things that happen at random at a steady rate."""
+    return 1 + int(-mean_us * log(1.0 - random.random()))
+
+
+def _override(action: plan.Behave) -> Override:
+    """What the node's profile calls the behaviour of a plan."""
+    changes: dict[str, Any] = {
+        "exit_after_us": action.exit_after_us,
+        "exit_code": action.exit_code,
+        "healthy_after_us": action.ready_after_us,
+        "start_error": action.start_error,
+        "memory_bytes": action.memory,
+    }
+    changes = {key: value for key, value in changes.items() if value is not None}
+    if action.unready is not None:
+        changes["unhealthy_after_us"] = 0 if action.unready else None
+    if action.stop_us is not None:
+        changes["stop_us"] = None if action.stop_us < 0 else action.stop_us
+    return Override(
+        changes,
+        namespace=action.namespace,
+        labels=action.labels,
+        pod_prefix=action.prefix,
+        image=action.image,
+        container=action.container,
+        pull_error=action.pull_error or "",
+    )
+
+
+def _load(action: plan.Generate) -> LoadSpec:
+    return LoadSpec(
+        mean_gap_us=action.mean_gap_us,
+        create=action.create,
+        lifetime_us=action.lifetime_us,
+        scale=action.scale,
+        list_of=action.list_of,
+    )
 
 
 def _detail(action: Action) -> dict[str, Any]:
     """What a step acts on, for the trace: plain values of its action."""
     fields = {name: getattr(action, name) for name in action.__dataclass_fields__}
-    return {name: value for name, value in fields.items() if name != "objects"}
+    return {name: value for name, value in fields.items() if name not in ("objects", "create")}

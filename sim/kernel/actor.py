@@ -262,6 +262,7 @@ class Actor:
         self.context: Context | None = None
         self.decision = supervisor.decision
         self.restart_us = restart_us  # delay before a process that exited by itself is started again
+        self.barred = False  # a fault keeps it from starting
         self._main = main
         self._supervisor = supervisor
         self._scope: trio.CancelScope | None = None
@@ -271,8 +272,8 @@ class Actor:
         return self.context is not None
 
     def start(self) -> None:
-        """Start an incarnation now (no effect when one runs)."""
-        if self.context is not None:
+        """Start an incarnation now (no effect when one runs, or must not)."""
+        if self.context is not None or self.barred:
             return
         supervisor = self._supervisor
         self.incarnations += 1

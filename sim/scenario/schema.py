@@ -68,8 +68,6 @@ class Expectation(Strict):
     name: Annotated[str, Meta(min_length=1)]
     when: str | Matter | UnsetType = UNSET
     within: Annotated[list[str], Meta(min_length=2, max_length=2)] | UnsetType = UNSET
-    over: dict[str, Any] | UnsetType = UNSET
-    """Wanted statistics of what is measured over the runs of many seeds (sim.check.over)."""
     never: str | Matter | UnsetType = UNSET
     always: str | UnsetType = UNSET
     eventually: str | Matter | UnsetType = UNSET

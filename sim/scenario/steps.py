@@ -45,13 +45,11 @@ class Fail(Strict):
     nodes: Nodes
     how: Literal[
         "power-loss",
-        "shutdown",
         "hang",
         "network-cut",
         "agent-crash",
         "runtime-failure",
         "pod-network-failure",
-        "slow-disk",
     ]
 
 

@@ -1,0 +1,202 @@
+"""Everything that is wrong with a cluster, by who imposed it.
+
+Turns faults that begin and end in any order, several on one target at once, into the state of machines, processes,
+API servers and the storage: a fault is a value under (target, aspect) with the name of the step that imposed it; what
+holds for the target is worked out anew from all values whenever one comes or goes.
+
+Holds: the end of one fault never ends another one on the same target; a target without faults is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from sim.kernel import Rule as NetworkRule
+
+if TYPE_CHECKING:
+    from sim.app.cluster import Cluster
+
+CUTS = "cut nodes"  # the network rule that all cut nodes share
+RUNTIME_MESSAGE = "the runtime does not answer"
+NETWORK_MESSAGE = "the network plugin does not answer"
+# How a node fails -> which aspect of it, and with what value.
+NODE_FAULTS: dict[str, tuple[str, Any]] = {
+    "power-loss": ("power", True),
+    "hang": ("pause", True),
+    "network-cut": ("cut", True),
+    "agent-crash": ("down", "agent crashed"),
+    "runtime-failure": ("runtime", RUNTIME_MESSAGE),
+    "pod-network-failure": ("pod-network", NETWORK_MESSAGE),
+}
+
+
+class Faults:
+    """All faults of one cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._kernel = cluster.kernel
+        self._values: dict[tuple[str, str], dict[str, Any]] = {}
+        self._keys: dict[str, dict[tuple[str, str], None]] = {}  # of each step, in order
+        self._paces: dict[str, int] = {}  # process -> -1 paused, else microseconds it is slowed by
+        self._settle: dict[str, Callable[[str], None]] = {
+            "power": self._life,
+            "down": self._life,
+            "pause": self._pace,
+            "slow": self._pace,
+            "cut": self._cut,
+            "runtime": self._runtime,
+            "pod-network": self._pod_network,
+            "pressure": self._pressure,
+            "behaviour": self._behaviour,
+            "clock": self._clock,
+            "overload": self._overload,
+            "lag": self._lag,
+            "frozen": self._frozen,
+            "quorum": self._quorum,
+            "disk": self._disk,
+        }
+
+    def impose(self, step: str, target: str, aspect: str, value: Any = True) -> None:
+        """From now on this is so, for `step`; a second value of the same step takes the first one's place."""
+        self._values.setdefault((target, aspect), {})[step] = value
+        self._keys.setdefault(step, {})[target, aspect] = None
+        self._settle[aspect](target)
+
+    def lift(self, step: str) -> None:
+        """Whatever the step imposed ends."""
+        for target, aspect in self._keys.pop(step, {}):
+            self._drop(target, aspect, step)
+            self._settle[aspect](target)
+
+    def heal(self, target: str, only: str = "") -> list[str]:
+        """End all faults of a target (or those of one aspect); returns the steps that have no fault left by that."""
+        ended = []
+        for at, aspect in [key for key in self._values if key[0] == target and only in ("", key[1])]:
+            for step in list(self._values[at, aspect]):
+                self._drop(at, aspect, step)
+                keys = self._keys[step]
+                del keys[at, aspect]
+                if not keys:
+                    del self._keys[step]
+                    ended.append(step)
+            self._settle[aspect](at)
+        return ended
+
+    def _drop(self, target: str, aspect: str, step: str) -> None:
+        values = self._values[target, aspect]
+        del values[step]
+        if not values:
+            del self._values[target, aspect]
+
+    def _on(self, target: str, aspect: str) -> list[Any]:
+        """The values in force, in the order in which they came."""
+        return list(self._values.get((target, aspect), {}).values())
+
+    # --- what holds now -----------------------------------------------------------------------------------
+
+    def _life(self, name: str) -> None:
+        """Power of a machine, and whether a process may run."""
+        cluster = self._cluster
+        actor, node = cluster.supervisor[name], cluster.nodes.get(name)
+        down = self._on(name, "down")
+        actor.barred = bool(down)
+        if node is not None:
+            if self._on(name, "power"):
+                if node.machine.powered:
+                    node.power_loss()
+                return
+            if not node.machine.powered:
+                node.power_on()
+        if down:
+            actor.crash(down[0])
+        elif not actor.running:
+            actor.start()
+        self._paces.pop(name, None)  # a new process starts unhindered, whatever held the old one
+        self._pace(name)
+
+    def _pace(self, name: str) -> None:
+        """Paused, slow or free."""
+        actor = self._cluster.supervisor[name]
+        pace = -1 if self._on(name, "pause") else sum(self._on(name, "slow"))
+        if pace == self._paces.get(name, 0):
+            return
+        self._paces[name] = pace
+        if pace < 0:
+            actor.pause()
+            return
+        actor.resume()
+        if pace:
+            actor.slow(pace)
+
+    def _cut(self, _: str) -> None:
+        """One rule for all nodes that are cut off."""
+        nodes = [target for target, aspect in self._values if aspect == "cut"]
+        if nodes:
+            self._kernel.network.impose(NetworkRule(CUTS, frozenset(nodes), None, cut=True))
+        else:
+            self._kernel.network.lift(CUTS)
+
+    def _runtime(self, name: str) -> None:
+        self._cluster.nodes[name].fail_runtime(next(iter(self._on(name, "runtime")), ""))
+
+    def _pod_network(self, name: str) -> None:
+        self._cluster.nodes[name].fail_pod_network(next(iter(self._on(name, "pod-network")), ""))
+
+    def _pressure(self, target: str) -> None:
+        """Target NODE/RESOURCE: the least that any fault leaves, and that one's ramp."""
+        name, _, resource = target.partition("/")
+        left = self._on(target, "pressure")
+        if left:
+            self._cluster.nodes[name].set_pressure(resource, *min(left))
+        else:
+            self._cluster.nodes[name].end_pressure(resource)
+
+    def _behaviour(self, name: str) -> None:
+        self._cluster.nodes[name].behave(self._on(name, "behaviour"))
+
+    def _clock(self, name: str) -> None:
+        """Offsets and drifts add up."""
+        skews = self._on(name, "clock")
+        standing = self._kernel.standing
+        (standing.begin if skews else standing.end)("clock", (name,))
+        self._cluster.supervisor[name].clock.set(
+            self._kernel.now_us,
+            offset_us=sum(offset_us for offset_us, _ in skews),
+            drift_ppm=sum(drift_ppm for _, drift_ppm in skews),
+        )
+
+    def _noted(self, name: str, what: str, values: list[Any]) -> AbstractContextManager[None]:
+        """A trace record of what befalls a process that goes on running, or of its end."""
+        return self._cluster.supervisor.noted(what if values else "resume", name, " ".join(map(str, values)))
+
+    def _overload(self, name: str) -> None:
+        """Delays add up, the tightest limit counts."""
+        loads = self._on(name, "overload")
+        limits = [inflight for _, inflight in loads if inflight is not None]
+        with self._noted(name, "overload", [by_us for by_us, _ in loads]):
+            self._cluster.api_servers[name].overload(
+                sum(by_us for by_us, _ in loads), min(limits) if limits else None
+            )
+
+    def _lag(self, name: str) -> None:
+        lags = self._on(name, "lag")
+        with self._noted(name, "lag", lags):
+            self._cluster.api_servers[name].lag(sum(lags))
+
+    def _frozen(self, name: str) -> None:
+        frozen = self._on(name, "frozen")
+        with self._noted(name, "frozen", frozen):
+            self._cluster.api_servers[name].freeze(bool(frozen))
+
+    def _quorum(self, name: str) -> None:
+        lost = self._on(name, "quorum")
+        with self._noted(name, "lost-quorum", lost):
+            self._cluster.storage.set_quorum(not lost)
+
+    def _disk(self, name: str) -> None:
+        slow = self._on(name, "disk")
+        with self._noted(name, "slow", slow):
+            self._cluster.storage.extra_us = sum(slow)
