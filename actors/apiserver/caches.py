@@ -58,6 +58,8 @@ class Caches:
         self.horizon = Horizon(self.timers, lag_us, store.revision)
         self._store = store
         self._caches: dict[str, WatchCache] = {}
+        self.ready = True
+        self.waiting: list[int] = []  # watches asked for while not ready
 
     def of(self, resource: Resource) -> WatchCache:
         cache = self._caches.get(resource.prefix)
@@ -77,6 +79,23 @@ class Caches:
         """The replica has died: every watch ends."""
         for cache in self._caches.values():
             cache.cut()
+
+    def set_ready(self, ready: bool) -> list[int]:
+        """The storage ends the caches' own watches (False), or they have listed it anew; returns who waited.
+
+        cacher.go, startCaching: without its watch a cache ends its clients' watches, does not answer reads (the
+        storage does), and lets watches wait; once it has listed again its window begins there.
+        """
+        if ready == self.ready:
+            return []
+        self.ready = ready
+        for cache in self._caches.values():
+            if ready:
+                cache.restart()
+            for watch in cache.watches():
+                watch.end()
+        waiting, self.waiting = self.waiting, []
+        return waiting if ready else []
 
     # --- watches ------------------------------------------------------------------------------------------
 

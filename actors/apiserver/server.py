@@ -141,9 +141,11 @@ class ApiServer:
         self._flights: dict[int, _Flight] = {}
         self.flown = 0  # requests taken so far, by lanes too
         self._reading = self._writing = 0
-        bounds = (self.options.max_requests_inflight, self.options.max_mutating_requests_inflight)
-        self._bounded = bounds != (None, None)
         self.stopped_us = -1  # when it last died
+        self._extra_us = self._lag_us = 0  # faults: each request takes longer, caches trail
+        self._inflight: int | None = None  # fault: so few requests at once
+        self._frozen = False  # fault: caches see nothing new
+        self._bounded = self._is_bounded()
 
     # --- life ---------------------------------------------------------------------------------------------
 
@@ -153,14 +155,15 @@ class ApiServer:
 
     @property
     def busy(self) -> bool:
-        """True when one more write would be refused."""
-        bound = self.options.max_mutating_requests_inflight
-        return bound is not None and self._writing >= bound
+        """True when one more write would be refused or take its time."""
+        return self._extra_us > 0 or self._overloaded(True, self._writing + 1)
 
-    def _overloaded(self, mutating: bool) -> bool:
+    def _overloaded(self, mutating: bool, count: int) -> bool:
         options = self.options
         bound = options.max_mutating_requests_inflight if mutating else options.max_requests_inflight
-        return bound is not None and (self._writing if mutating else self._reading) > bound
+        if self._inflight is not None and (bound is None or self._inflight < bound):
+            bound = self._inflight
+        return bound is not None and count > bound
 
     def main(self, ctx: Context) -> None:
         """Start an incarnation: empty caches from the store's present revision on."""
@@ -172,7 +175,10 @@ class ApiServer:
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
         bootstrap(self.registry, store)
         self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)
-        self.caches = caches = Caches(ctx, store, self.options.cache_lag_us)
+        self.caches = caches = Caches(ctx, store, self.options.cache_lag_us + self._lag_us)
+        caches.horizon.freeze(self._frozen)
+        self._on_leader(self.storage.led)
+        ctx.on_stop(self.storage.on_leader(self._on_leader))
         unhook = store.before_compact(caches.before_compact)
         ctx.on_stop(lambda: self._stop(unhook))
         _Compactor(self, ctx)
@@ -197,8 +203,33 @@ class ApiServer:
 
     def lag(self, by_us: int) -> None:
         """Let the watch caches trail the storage by so much more than they do."""
+        self._lag_us = by_us
         if self.caches is not None:
             self.caches.horizon.set_lag(self.options.cache_lag_us + by_us)
+
+    def freeze(self, frozen: bool) -> None:
+        """Cut the watch caches off from the storage: they stay as they are while other replicas go on."""
+        self._frozen = frozen
+        if self.caches is not None:
+            self.caches.horizon.freeze(frozen)
+
+    def overload(self, by_us: int, inflight: int | None) -> None:
+        """Let each request take so much longer; of reads and of writes no more than `inflight` at once."""
+        self._extra_us, self._inflight = by_us, inflight
+        self._bounded = self._is_bounded()
+
+    def _is_bounded(self) -> bool:
+        """Whether a request may have to wait or be refused."""
+        limits = (
+            self._inflight, self.options.max_requests_inflight, self.options.max_mutating_requests_inflight
+        )  # fmt: skip
+        return self._extra_us > 0 or limits != (None, None, None)
+
+    def _on_leader(self, led: bool) -> None:
+        """The storage has lost its leader for good, or has one again."""
+        if self.caches is not None:
+            for number in self.caches.set_ready(led):
+                self._begin(number)
 
     def drop_watches(self, resource: str, client: str) -> None:
         """Break off watches: of a resource ("": every), held by users who match a glob ("": any)."""
@@ -236,14 +267,27 @@ class ApiServer:
             self._writing += 1
         else:
             self._reading += 1
-        if self._overloaded(flight.mutating):
+        if self._overloaded(flight.mutating, self._writing if flight.mutating else self._reading):
             text = "Too many requests, please try again later."
             self._answer(number, Reply(429, body=text, headers={"Retry-After": "1"}), 0)
+            return
+        if self._extra_us and self.ctx is not None:
+            self.ctx.call_later_us(self._extra_us, self._begin, number)
+        else:
+            self._begin(number)
+
+    def _begin(self, number: int) -> None:
+        flight = self._flights.get(number)
+        if flight is None or self.caches is None:
             return
         request = flight.request
         self._take_cause(request)
         try:
             call = self._call(request)
+            if request.verb == "watch" and not self.caches.ready:
+                self.caches.waiting.append(number)
+                self.kernel.call_later(REQUEST_TIMEOUT_US, self._time_out, number)
+                return
             if request.verb == "watch":
                 self._answer(number, self._watch(call), self.storage.latency_us(0))
                 return
@@ -433,6 +477,8 @@ class ApiServer:
         if not call.options or request.subresource:
             return None
         assert self.caches is not None
+        if not self.caches.ready:
+            return None
         if request.verb == "list":
             return self._list(call, self.caches.of(call.resource))
         if request.verb == "get":

@@ -32,6 +32,10 @@ WRITE_LOW_US, WRITE_HIGH_US = 1 * MS, 2 * MS
 READ_LOW_US, READ_HIGH_US = 200, 600
 # etcd answers "request timed out" after 5 s plus two election time-outs of 1 s (etcd v3 server, ReqTimeout).
 REQUEST_TIMEOUT_US = 7 * SECOND
+# Streams that require a leader end after three election time-outs of 1 s without one (etcd v3rpc/interceptor.go,
+# monitorLeader); API servers list again a second after an election, which takes one to two time-outs.
+NO_LEADER_US = 3 * SECOND
+LEADER_FOUND_US = 2 * SECOND
 TIMED_OUT = Unavailable("etcdserver: request timed out")
 
 
@@ -61,6 +65,8 @@ class Storage:
         self.compaction = CompactionRecord()
         self.extra_us = 0  # fault: a slow disk
         self.quorum = True  # fault: False loses it
+        self.led = True  # whether watches know a leader
+        self._listeners: list[Callable[[bool], None]] = []
         self._ctx: Context | None = None
         self.writer = ("", "")  # user and verb of the request whose operations are being applied
         self._random: Random = kernel.stream(f"{name}/latency")
@@ -88,6 +94,23 @@ class Storage:
         """True while operations may be applied on `store` at once, with `latency_us` put on the reply."""
         ctx = self._ctx
         return ctx is not None and ctx.state is State.RUNNING and self.quorum and not self.extra_us
+
+    def set_quorum(self, quorum: bool) -> None:
+        """Lose the quorum, or have it again.  Watches notice later, if it lasts."""
+        if quorum != self.quorum:
+            self.quorum = quorum
+            self.kernel.call_later(LEADER_FOUND_US if quorum else NO_LEADER_US, self._lead, quorum)
+
+    def _lead(self, led: bool) -> None:
+        if led == self.quorum and led != self.led:
+            self.led = led
+            for listener in list(self._listeners):
+                listener(led)
+
+    def on_leader(self, listener: Callable[[bool], None]) -> Callable[[], None]:
+        """Call `listener` when watches end for want of a leader, and when they may begin again."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def latency_us(self, writes: int) -> int:
         """Draw how long a healthy store takes for one request's operations."""

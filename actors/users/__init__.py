@@ -1,5 +1,28 @@
 """People and programs that use the cluster."""
 
-from actors.users.admin import Admin, ApplyAll, Command, Cordon, DeleteAll, Drain, ScaleTo
+from actors.users.admin import (
+    Admin,
+    ApplyAll,
+    Command,
+    Cordon,
+    DeleteAll,
+    Drain,
+    EvictAll,
+    ScaleTo,
+    SeizeLease,
+)
+from actors.users.load import Load, LoadSpec
 
-__all__ = ["Admin", "ApplyAll", "Command", "Cordon", "DeleteAll", "Drain", "ScaleTo"]
+__all__ = [
+    "Admin",
+    "ApplyAll",
+    "Command",
+    "Cordon",
+    "DeleteAll",
+    "Drain",
+    "EvictAll",
+    "Load",
+    "LoadSpec",
+    "ScaleTo",
+    "SeizeLease",
+]

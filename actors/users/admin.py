@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from actors.users.load import Load, LoadSpec
 from sim.client import Client
 from sim.ident import Names
 from sim.kernel import Context, Kernel
 from sim.machinery.api import Reply
 from sim.machinery.objects import controller_of
 from sim.machinery.scheme import Resource, Scheme
-from sim.units import SECOND
+from sim.units import SECOND, format_micro_time
 
 Obj = Mapping[str, Any]
 EVICT_RETRY_US = 5 * SECOND  # kubectl pkg/drain/drain.go: evictPods sleeps 5 s after a 429
@@ -29,6 +31,7 @@ GONE_POLL_US = 1 * SECOND  # kubectl pkg/drain/default.go: waitForDelete polls e
 RETRY_US = 1 * SECOND
 TRIES = 60
 COMMANDS_MAX = 1_000
+EVICT_US = 600 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,23 @@ class DeleteAll:
 
 
 @dataclass(frozen=True, slots=True)
+class EvictAll:
+    """One pod by name, or those a label selector matches: as a drain does, for ten minutes at most."""
+
+    namespace: str
+    name: str = ""
+    selector: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeizeLease:
+    """Write another holder into the lease by which replicas of a component elect their leader."""
+
+    component: str
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
 class Cordon:
     nodes: Sequence[str]
     on: bool = True
@@ -67,7 +87,7 @@ class Drain:
     timeout_us: int
 
 
-Command = ApplyAll | ScaleTo | DeleteAll | Cordon | Drain
+Command = ApplyAll | ScaleTo | DeleteAll | EvictAll | SeizeLease | Cordon | Drain
 
 
 class Admin:
@@ -99,6 +119,11 @@ class Admin:
             return
         self._ctx.spawn(self._run, command, name=type(command).__name__.lower())
 
+    def generate(self, name: str, spec: LoadSpec) -> Callable[[], None]:
+        """Keep the API busy from now on; returns what stops it."""
+        assert self._ctx is not None
+        return Load(self._ctx, self.client, self._scheme, name, spec).stop
+
     async def _run(self, command: Command) -> None:
         match command:
             case ApplyAll(objects):
@@ -108,6 +133,10 @@ class Admin:
                 await self._scale(resource, namespace, name, replicas)
             case DeleteAll():
                 await self._delete(command)
+            case EvictAll(namespace, name, selector):
+                await self._evict_all(namespace, name, selector)
+            case SeizeLease(component, holder):
+                await self._seize(component, holder)
             case Cordon(nodes, on):
                 for node in nodes:
                     await self._cordon(node, on)
@@ -181,20 +210,45 @@ class Admin:
         self._note("scale", f"{resource}/{name}", reply)
 
     async def _delete(self, command: DeleteAll) -> None:
-        names = [command.name]
-        if command.selector:
-            found = await self.client.list(
-                command.resource, command.namespace, label_selector=command.selector
-            )
-            names = [item.obj["metadata"]["name"] for item in found.items or ()]
-        for name in names:
-            reply = await self.client.delete(
-                command.resource, command.namespace, name, grace_s=command.grace_s
+        resource = self._scheme.resource(command.resource)
+        namespace = command.namespace if resource.namespaced else ""
+        for name in await self._named(resource, namespace, command.name, command.selector):
+            reply = await self._persist(
+                partial(self.client.delete, resource, namespace, name, grace_s=command.grace_s)
             )
             self._note("delete", f"{command.resource}/{name}", reply)
 
-    async def _delete_one(self, command: DeleteAll, name: str) -> Reply:
-        return await self.client.delete(command.resource, command.namespace, name, grace_s=command.grace_s)
+    async def _named(self, resource: Resource, namespace: str, name: str, selector: str) -> list[str]:
+        """The one name, or those of what the selector matches."""
+        if not selector:
+            return [name]
+        found = await self._persist(lambda: self.client.list(resource, namespace, label_selector=selector))
+        return [item.obj["metadata"]["name"] for item in found.items or ()]
+
+    async def _evict_all(self, namespace: str, name: str, selector: str) -> None:
+        assert self._ctx is not None
+        pods = self._scheme.resource("pods")
+        end_us = self._ctx.now_us() + EVICT_US
+        metas = [
+            {"namespace": namespace, "name": found}
+            for found in await self._named(pods, namespace, name, selector)
+        ]
+        await self._ctx.gather(*[lambda meta=meta: self._evict(meta, end_us) for meta in metas])
+
+    async def _seize(self, component: str, holder: str) -> None:
+        now = format_micro_time(self._wall_us())
+        patch = {"spec": {"holderIdentity": holder, "acquireTime": now, "renewTime": now}}
+        names = self._names
+        reply = await self._persist(
+            lambda: self.client.patch(
+                "leases", names.system_namespace, names.component(component), patch, kind="merge"
+            )
+        )
+        self._note("seize", f"leases/{names.component(component)}", reply)
+
+    def _wall_us(self) -> int:
+        assert self._ctx is not None
+        return self._ctx.wall_us()
 
     async def _cordon(self, node: str, on: bool) -> None:
         patch = {"spec": {"unschedulable": on or None}}
@@ -207,7 +261,7 @@ class Admin:
         end_us = self._ctx.now_us() + timeout_us
         listed = await self._persist(lambda: self.client.list("pods", field_selector=f"spec.nodeName={node}"))
         left = [item.obj for item in listed.items or () if self._evictable(item.obj)]
-        await self._ctx.gather(*[lambda pod=pod: self._evict(pod, end_us) for pod in left])
+        await self._ctx.gather(*[lambda pod=pod: self._drive_out(pod["metadata"], end_us) for pod in left])
         self._note("drain", node, "ok" if self._ctx.now_us() < end_us else "timed out")
 
     def _evictable(self, pod: Obj) -> bool:
@@ -216,9 +270,9 @@ class Admin:
             return False
         return self._names.annotation_mirror_pod not in (pod["metadata"].get("annotations") or {})
 
-    async def _evict(self, pod: Obj, end_us: int) -> None:
+    async def _evict(self, meta: Obj, end_us: int) -> None:
+        """Ask for the eviction of a pod until it is granted or refused for good."""
         assert self._ctx is not None
-        meta = pod["metadata"]
         body = {
             "apiVersion": self._names.api_version("policy", "v1"),
             "kind": "Eviction",
@@ -232,6 +286,11 @@ class Admin:
             if reply.reason != "TooManyRequests":
                 break
             await self._sleep(EVICT_RETRY_US)
+
+    async def _drive_out(self, meta: Obj, end_us: int) -> None:
+        """Evict a pod and wait until it is gone."""
+        assert self._ctx is not None
+        await self._evict(meta, end_us)
         while self._ctx.now_us() < end_us:
             current = await self.client.get("pods", meta["namespace"], meta["name"])
             if current.reason == "NotFound" or (current.ok and current.obj["metadata"]["uid"] != meta["uid"]):

@@ -34,6 +34,7 @@ from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfi
 from actors.scheduler.actor import scheduler_main
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
+from sim.app.faults import NODE_FAULTS, Faults
 from sim.app.logs import pod_log
 from sim.app.options import check_options
 from sim.client import Channel, Client
@@ -82,7 +83,7 @@ class Cluster:
         Chronicle(self.kernel, self.scheme, self.storage.store.subscribe)
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
-        self.cut_nodes: dict[str, str] = {}
+        self.faults = Faults(self)
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
         self.node_clients = NodeClients(self.scheme, self.names, self.connect)
@@ -284,35 +285,12 @@ class Cluster:
     # --- faults -------------------------------------------------------------------------------------------
 
     def fail_node(self, name: str, how: str) -> None:
-        """power-loss, hang, agent-crash or runtime-failure."""
-        node = self.nodes[name]
-        if how == "power-loss":
-            node.power_loss()
-        elif how == "hang":
-            node.hang()
-        elif how == "agent-crash":
-            node.crash_agent()
-        else:
-            node.fail_runtime("the runtime does not answer")
+        """power-loss, hang, network-cut, agent-crash, runtime-failure or pod-network-failure."""
+        self.faults.impose("", name, *NODE_FAULTS[how])
 
     def heal_node(self, name: str) -> None:
         """End whatever befell a node."""
-        if name in self.cut_nodes:
-            self.restore_network(self.cut_nodes[name])
-        node = self.nodes[name]
-        if not node.machine.powered:
-            node.power_on()
-            return
-        if node.machine.runtime_error:
-            node.heal_runtime()
-        node.start_agent()
-        node.resume()
-
-    def restore_network(self, rule: str) -> None:
-        """Lift a network cut of nodes."""
-        if rule in self.cut_nodes.values():
-            self.cut_nodes = {node: by for node, by in self.cut_nodes.items() if by != rule}
-            self.kernel.network.lift(rule)
+        self.faults.heal(name)
 
     def actor_named(self, name: str) -> str:
         """An actor's name; "controller-manager-leader" and "scheduler-leader" are whoever leads now."""
@@ -324,35 +302,15 @@ class Cluster:
         found = holder.split("_")[0]
         return found if found in self.supervisor.actors else f"{part}-0"
 
-    def storage_fault(self, how: str, by_us: int) -> None:
-        """pause, slow (by so much an operation) or unavailable (no quorum)."""
-        storage = self.supervisor["storage"]
-        if how == "pause":
-            storage.pause()
-            return
-        with self.supervisor.noted(how, storage.name, str(by_us) if by_us else ""):
-            if how == "slow":
-                self.storage.extra_us = by_us
-            else:
-                self.storage.quorum = False
-
-    def storage_heal(self) -> None:
-        self.storage.extra_us, self.storage.quorum = 0, True
-        self.supervisor["storage"].resume()
-
-    def lag(self, server: str, by_us: int) -> None:
-        """Let a replica's watch caches trail the storage by so much more."""
-        with self.supervisor.noted("lag" if by_us else "resume", server, str(by_us) if by_us else ""):
-            self.api_servers[server].lag(by_us)
-
     def drop_watches(self, resource: str, client: str) -> None:
         """Break watches off ("": of every resource, every client)."""
         for server in self.api_servers.values():
             server.drop_watches(resource, client)
 
-    def compact(self) -> None:
-        """Forget all history up to now."""
-        self.storage.store.compact(self.storage.store.revision)
+    def compact(self, keep_us: int = 0) -> None:
+        """Forget all history but that of the latest time."""
+        store = self.storage.store
+        store.compact(store.revision_at(self.kernel.now_us - keep_us))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import trio
 from sim import __version__
 from sim.app.cluster import Cluster, rare_collection
 from sim.app.director import Director
-from sim.check import Checker, Verdict, World, build
+from sim.check import Checker, Verdict, World, build, parse_matter
 from sim.check.expect import Expectation
 from sim.errors import InputError
 from sim.ident import NAMES
@@ -69,8 +69,17 @@ class Result:
 
 
 def expectations_of(plan: Plan) -> list[Expectation]:
-    """The plan's expectations, built.  Raises InputError with the place of one that is not understood."""
+    """The plan's expectations, built.
+
+    Raises InputError with the place of one that is not understood, or of a step whose condition is not.
+    """
     built = []
+    for step in plan.steps:
+        if step.start.condition is not None:
+            try:
+                parse_matter(step.start.condition, NAMES[plan.cluster.naming])
+            except ValueError as error:
+                raise InputError(str(error), step.place) from None
     for planned in plan.expectations:
         try:
             built.append(build(planned.expectation, NAMES[plan.cluster.naming]))
@@ -121,7 +130,8 @@ async def run_plan(
 
                 def on_step(name: str, kind: str, at_us: int) -> None:
                     checker.step(name, kind, at_us)
-                    timeline.step(name, kind, at_us)
+                    if not kind.startswith("end of "):
+                        timeline.step(name, kind, at_us)
 
                 director = Director(cluster, on_step)
                 director.schedule(plan.steps)

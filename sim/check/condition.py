@@ -21,11 +21,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 from sim.check.world import Obj, World
 from sim.ident import Names
+from sim.machinery.scheme import Scheme
 
 Select = Callable[[World, str, Obj], bool]
 Test = Callable[[Obj], bool]
@@ -95,9 +98,25 @@ def parse_condition(text: str, names: Names) -> Condition:
         raise ValueError(f"{rubbish!r} is not understood; filters are {', '.join(sorted(_FILTER_KEYS))}")
     if not resource.endswith("s"):
         raise ValueError(f"{resource!r} is not a resource; write the plural, e.g. 'pods'")
+    check_resource(resource, names)
     if quantifier == "all" and not what:
         quantifier, number = "at least", 1
     return Condition(text, resource, quantifier, number, selector(where), test)
+
+
+@lru_cache(maxsize=8)
+def _plurals(names: Names) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(resource.plural for resource in Scheme(names).resources))
+
+
+def check_resource(plural: str, names: Names) -> None:
+    """ValueError if there is no such resource."""
+    plurals = _plurals(names)
+    if plural not in plurals:
+        near = get_close_matches(plural, plurals, n=1)
+        raise ValueError(
+            f"there is no resource {plural!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+        )
 
 
 _FILTER_KEYS = {

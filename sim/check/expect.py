@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from msgspec import UNSET
 
-from sim.check.condition import Condition, Select, parse_condition, selector
+from sim.check.condition import Condition, Select, check_resource, parse_condition, selector
 from sim.check.over import Bounds, parse_over
 from sim.check.world import World
 from sim.ident import Names
@@ -128,6 +128,7 @@ def parse_matter(given: Any, names: Names) -> Condition | Matter:
         raise ValueError("give exactly one of created, deleted, removed, changed and event")
     what, value = named[0]
     resource = "events" if what == "event" else value.lower()
+    check_resource(resource, names)
     text = f"{value} {what}" + (f" where {given.where}" if given.where else "")
     return Matter(text, what, resource, value if what == "event" else "", selector(given.where))
 

@@ -126,6 +126,12 @@ class WatchCache:
             self._window.dropped_rev = self.feed.floor
         self._cursor = self.feed.revision
 
+    def restart(self) -> None:
+        """Begin anew with the present content: what was before is not in the window any more."""
+        self.drain()
+        self._window.changes.clear()
+        self._window.dropped_rev = self.feed.revision
+
     def before_compact(self) -> None:
         self.drain()
         for watch in list(self._open):

@@ -126,7 +126,7 @@ CASES: dict[str, tuple[list[Any], list[Any]]] = {
         [{"name": "later", "when": "at least 9 pods are Running", "within": ["7s", "90s"], "after": "more"}],
     ),
     "storage without quorum": (
-        [step("storage", {"how": "unavailable"}, **{"for": "15s"})],
+        [step("storage", {"how": "lost-quorum"}, **{"for": "15s"})],
         [{"name": "no pod goes", "never": {"deleted": "pods"}}, {"name": "back", "always": "all nodes have Ready=True", "after": "240s"}],
     ),
     "slow storage": (

@@ -48,8 +48,8 @@ def test_a_scenario_becomes_a_plan_of_plain_values(folder: Path) -> None:
     plan = plan_of(folder, GOOD)
     assert (plan.name, plan.seed, plan.duration_us) == ("outage", 7, 1_800_000_000)
     assert [node.name for node in plan.cluster.nodes] == [f"node-{z}-{i}" for i in range(3) for z in "ab"]
-    assert plan.steps[0].action == FailNodes(("node-a-0", "node-a-1", "node-a-2"), "power-loss")
-    assert plan.steps[0].at_us == 300_000_000
+    assert plan.steps[0].choices[0].action == FailNodes(("node-a-0", "node-a-1", "node-a-2"), "power-loss")
+    assert plan.steps[0].start.at_us == (300_000_000, 300_000_000)
 
 
 def test_manifests_may_use_either_sets_identifiers(folder: Path) -> None:
@@ -63,7 +63,7 @@ def test_manifests_may_use_either_sets_identifiers(folder: Path) -> None:
 
 def test_settings_override_by_path_index_and_name(folder: Path) -> None:
     plan = plan_of(folder, GOOD, "seed=9", "cluster.nodes[0].count=2", "timeline.dark.at=3m")
-    assert (plan.seed, len(plan.cluster.nodes), plan.steps[0].at_us) == (9, 2, 180_000_000)
+    assert (plan.seed, len(plan.cluster.nodes), plan.steps[0].start.at_us) == (9, 2, (180_000_000, 180_000_000))
 
 
 BAD = [

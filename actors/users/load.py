@@ -1,0 +1,108 @@
+"""A program that keeps an API busy: it makes, scales or lists objects at a rate.
+
+Turns a `LoadSpec` into requests at random instants (a Poisson process), each a task of its own: a request that takes
+long does not hold the next one up, and one that fails is counted, not tried again.
+
+Holds: at most `FLYING_MAX` requests are under way, more are dropped and counted; draws come from the load's own
+stream; after `stop` no request begins, and what it made is not taken away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log
+from random import Random
+from typing import Any
+
+from sim.client import Client
+from sim.kernel import Context
+from sim.machinery.api import Reply
+from sim.machinery.scheme import Resource, Scheme
+
+Obj = Mapping[str, Any]
+FLYING_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSpec:
+    """One of create (its name gets a number), scale (resource, namespace, name, low, high) and list_of."""
+
+    mean_gap_us: int
+    create: Obj | None = None
+    lifetime_us: int | None = None
+    scale: tuple[str, str, str, int, int] | None = None
+    list_of: str = ""
+
+
+class Load:
+    """One load, from now until `stop`."""
+
+    def __init__(self, ctx: Context, client: Client, scheme: Scheme, name: str, spec: LoadSpec) -> None:
+        self.name = name
+        self.sent = self.failed = self.dropped = 0
+        self._ctx = ctx
+        self._client = client
+        self._scheme = scheme
+        self._spec = spec
+        self._random: Random = ctx.kernel.stream(f"load/{name}")
+        self._flying = 0
+        self._stopped = False
+        self._kind = ctx.kernel.kind("load", "name", "sent", "failed", "dropped")
+        self._plan()
+
+    def stop(self) -> None:
+        if not self._stopped:
+            self._stopped = True
+            self._ctx.record(self._kind, (self.name, self.sent, self.failed, self.dropped))
+
+    def _plan(self) -> None:
+        gap_us = 1 + int(-self._spec.mean_gap_us * log(1.0 - self._random.random()))
+        self._ctx.call_later_us(gap_us, self._next)
+
+    def _next(self, _: object) -> None:
+        if self._stopped:
+            return
+        self._plan()
+        if self._flying >= FLYING_MAX:
+            self.dropped += 1
+            return
+        self.sent += 1
+        self._flying += 1
+        self._ctx.spawn(self._run, self.sent, name="load")
+
+    async def _run(self, number: int) -> None:
+        reply = await self._send(number)
+        self._flying -= 1
+        self.failed += not reply.ok
+
+    async def _send(self, number: int) -> Reply:
+        spec = self._spec
+        if spec.create is not None:
+            return await self._create(spec.create, number)
+        if spec.scale is not None:
+            resource, namespace, name, low, high = spec.scale
+            patch = {"spec": {"replicas": self._random.randint(low, high)}}
+            return await self._client.patch(
+                resource, namespace, name, patch, kind="merge", subresource="scale"
+            )
+        return await self._client.list(spec.list_of)
+
+    async def _create(self, template: Obj, number: int) -> Reply:
+        resource = self._scheme.by_kind(template["apiVersion"], template["kind"])
+        assert resource is not None, "the scenario's manifests are checked when it is read"
+        meta = {**template["metadata"], "name": f"{template['metadata']['name']}-{number}"}
+        namespace = ""
+        if resource.namespaced:
+            namespace = meta["namespace"] = str(meta.get("namespace", "default"))
+        reply = await self._client.create(resource, namespace, {**template, "metadata": meta})
+        if reply.ok and self._spec.lifetime_us is not None:
+            self._ctx.call_later_us(self._spec.lifetime_us, self._expire, (resource, namespace, meta["name"]))
+        return reply
+
+    def _expire(self, made: tuple[Resource, str, str]) -> None:
+        self._ctx.spawn(self._delete, *made, name="load")
+
+    async def _delete(self, resource: Resource, namespace: str, name: str) -> None:
+        reply = await self._client.delete(resource, namespace, name)
+        self.failed += not reply.ok
