@@ -17,16 +17,14 @@ from typing import Any
 from actors.apiserver.ports import LocalStore
 from sim.kernel import Context
 from sim.machinery import status
-from sim.machinery.api import Obj
+from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.horizon import Horizon
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Change
-from sim.machinery.watchcache import CacheWatch, FailedWatch, TooOld, WatchCache
+from sim.machinery.watchcache import CacheWatch, TooOld, WatchCache
 from sim.units import SECOND
 
 FRESH_WAIT_US = 3 * SECOND  # watch_cache.go: blockTimeout
-# Default watch time-out: uniform between --min-request-timeout and twice that.
-MIN_WATCH_US = 1800 * SECOND
 UNCACHED = ("events",)  # the only kind upstream serves without a watch cache
 
 
@@ -53,10 +51,11 @@ def node_of(pod: Obj) -> str:
 class Caches:
     """All watch caches of one incarnation of one replica."""
 
-    def __init__(self, ctx: Context, store: LocalStore, lag_us: int) -> None:
+    def __init__(self, ctx: Context, store: LocalStore, lag_us: int, min_watch_us: int) -> None:
         self.timers = ContextTimers(ctx)
         self.horizon = Horizon(self.timers, lag_us, store.revision)
         self._store = store
+        self._min_watch_us = min_watch_us
         self._caches: dict[str, WatchCache] = {}
         self.ready = True
         self.waiting: list[int] = []  # watches asked for while not ready
@@ -111,7 +110,8 @@ class Caches:
         now_us = self.timers.now_us()
         if timeout_s:
             return now_us + timeout_s * SECOND
-        return now_us + self.timers.uniform_us(MIN_WATCH_US, 2 * MIN_WATCH_US)
+        # default watch time-out: uniform between --min-request-timeout and twice that
+        return now_us + self.timers.uniform_us(self._min_watch_us, 2 * self._min_watch_us)
 
     def open(self, cache: WatchCache, watch: CacheWatch, rev: int) -> CacheWatch | FailedWatch:
         too_old = cache.open(watch, rev)
@@ -129,6 +129,27 @@ class Caches:
             then(True)
         else:
             _Wait(self, cache, rev, then)
+
+
+class FailedWatch:
+    """A watch that says one error and ends: how 410 comes on a watch (HTTP 200, then ERROR)."""
+
+    def __init__(self, status: Obj) -> None:
+        self._events = [WatchEvent("ERROR", None, 0, status)]
+
+    def attach(self, notify: Callable[[], None]) -> None:
+        notify()
+
+    def take(self, limit: int = 1000) -> list[WatchEvent]:
+        events, self._events = self._events, []
+        return events
+
+    @property
+    def ended(self) -> bool:
+        return not self._events
+
+    def stop(self) -> None:
+        self._events = []
 
 
 class _Wait:

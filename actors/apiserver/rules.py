@@ -15,7 +15,7 @@ import msgspec
 
 from actors.apiserver.ports import LocalStore
 from sim.machinery import status
-from sim.machinery.admission import Attributes, Chain, Denial
+from sim.machinery.admission import Attributes, Chain, Defaults, Denial
 from sim.machinery.api import Obj
 from sim.machinery.defaults import apply_defaults
 from sim.machinery.names_gen import generated_name
@@ -64,9 +64,10 @@ class Machinery:
         scheme: Scheme,
         store: LocalStore,
         disabled: tuple[str, ...] = (),
+        tolerations: Defaults | None = None,
     ) -> None:
         self._view = StoreView(store, scheme)
-        self._chain = Chain(scheme.names, token_suffix, disabled)
+        self._chain = Chain(scheme.names, token_suffix, disabled, tolerations)
 
     def rules(self) -> Rules:
         return Rules(

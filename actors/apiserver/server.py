@@ -25,7 +25,9 @@ from typing import Any, NamedTuple, Protocol
 
 from actors.apiserver.bootstrap import bootstrap
 from actors.apiserver.caches import Caches
+from actors.apiserver.compactor import Compactor
 from actors.apiserver.lane import Lane, Stamp, offer_lane
+from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import StorageProcess, writer_of
 from actors.apiserver.rules import Machinery
 from actors.apiserver.selection import select
@@ -47,7 +49,6 @@ from sim.machinery.verbs_call import (
 from sim.machinery.watchcache import CacheWatch, WatchCache
 from sim.units import SECOND
 
-REQUEST_TIMEOUT_US = 60 * SECOND  # --request-timeout
 PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
 READS = ("get", "list", "watch")
 PLAIN: dict[str, Callable[[Call], Steps]] = {
@@ -58,23 +59,6 @@ PLAIN: dict[str, Callable[[Call], Steps]] = {
     "delete": verbs_delete.delete,
 }
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
-
-
-@dataclass(frozen=True, slots=True)
-class ApiServerOptions:
-    """Flags of a replica that this module goes by.
-
-    max_...: requests in flight beyond which new ones get 429.  None by default: with priority and fairness, which is on
-    upstream, more requests than seats wait in queues (up to 15 s) and are not refused.
-    """
-
-    max_requests_inflight: int | None = None
-    max_mutating_requests_inflight: int | None = None
-    compaction_interval_us: int = 300 * SECOND
-    service_cidr: str = "10.0.0.0/24"
-    disabled_admission: tuple[str, ...] = ()
-    event_ttl_us: int = 3600 * SECOND
-    cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link
 
 
 class Authorizer(Protocol):
@@ -170,18 +154,22 @@ class ApiServer:
         store = self.storage.store
         self.ctx = ctx
         bits = ctx.stream("objects").getrandbits
-        rules = Machinery(self.scheme, store, self.options.disabled_admission).rules()
+        rules = Machinery(
+            self.scheme, store, self.options.disabled_admission, self.options.tolerations
+        ).rules()
         self.registry = Registry(self.scheme, rules, bits, ctx.wall_us, self.options.service_cidr, self.log)
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
         bootstrap(self.registry, store)
         self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)
-        self.caches = caches = Caches(ctx, store, self.options.cache_lag_us + self._lag_us)
+        self.caches = caches = Caches(
+            ctx, store, self.options.cache_lag_us + self._lag_us, self.options.min_watch_us
+        )
         caches.horizon.freeze(self._frozen)
         self._on_leader(self.storage.led)
         ctx.on_stop(self.storage.on_leader(self._on_leader))
         unhook = store.before_compact(caches.before_compact)
         ctx.on_stop(lambda: self._stop(unhook))
-        _Compactor(self, ctx)
+        Compactor(self.storage, ctx, self.options.compaction_interval_us)
         ctx.call_later_us(PROGRESS_US, self._progress, ctx)
 
     def _stop(self, unhook: Callable[[], None]) -> None:
@@ -286,7 +274,7 @@ class ApiServer:
             call = self._call(request)
             if request.verb == "watch" and not self.caches.ready:
                 self.caches.waiting.append(number)
-                self.kernel.call_later(REQUEST_TIMEOUT_US, self._time_out, number)
+                self.kernel.call_later(self.options.request_timeout_us, self._time_out, number)
                 return
             if request.verb == "watch":
                 self._answer(number, self._watch(call), self.storage.latency_us(0))
@@ -302,7 +290,7 @@ class ApiServer:
         if self.storage.prompt:
             self._answer(number, *self._run(call, steps))
         else:
-            self.kernel.call_later(REQUEST_TIMEOUT_US, self._time_out, number)
+            self.kernel.call_later(self.options.request_timeout_us, self._time_out, number)
             self._advance(number, None)
 
     def serve(self, request: Request) -> tuple[Reply, int] | None:
@@ -583,26 +571,3 @@ class _Unsupported:
     def __init__(self, field: str, message: str) -> None:
         self.field = field
         self.message = message
-
-
-class _Compactor:
-    """Every interval, compacts to the revision noted one interval before, if no other replica did."""
-
-    def __init__(self, server: ApiServer, ctx: Context) -> None:
-        self._server = server
-        self._ctx = ctx
-        self._version = server.storage.compaction.version
-        self._rev = 0
-        self._again()
-
-    def _again(self) -> None:
-        self._ctx.call_later_us(self._server.options.compaction_interval_us, self._round)
-
-    def _round(self, _: Any) -> None:
-        storage = self._server.storage
-        if storage.prompt:
-            if storage.compaction.settle(self._version) and self._rev:
-                storage.compact(self._rev)
-            self._version = storage.compaction.version
-            self._rev = storage.store.revision
-        self._again()

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import trio
 
-from actors.apiserver import ApiServer, ApiServerOptions
+from actors.apiserver import ApiServer
 from actors.apiserver.direct import ask
 from actors.controllers.manager import controller_manager_main
 from actors.node.agent import node_agent_main
@@ -120,7 +120,7 @@ class Cluster:
         supervisor.add("storage", self.storage.main)
         for index in range(plan.api_server.replicas):
             name = f"apiserver-{index}"
-            server = ApiServer(name, self.kernel, self.storage, self.scheme, ApiServerOptions())
+            server = ApiServer(name, self.kernel, self.storage, self.scheme, self.options.api_server)
             server.log = partial(pod_log, self.nodes)
             self.api_servers[name] = server
             supervisor.add(name, server.main)

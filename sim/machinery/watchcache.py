@@ -548,24 +548,3 @@ class CacheWatch:
         rev = self.cache.revision(now_us - due_us)
         if self.cache.saw_events and (not events or events[-1].revision <= rev):
             events.append(WatchEvent("BOOKMARK", None, rev))
-
-
-class FailedWatch:
-    """A watch that says one error and ends: how 410 comes on a watch (HTTP 200, then ERROR)."""
-
-    def __init__(self, status: Obj) -> None:
-        self._events = [WatchEvent("ERROR", None, 0, status)]
-
-    def attach(self, notify: Callable[[], None]) -> None:
-        notify()
-
-    def take(self, limit: int = 1000) -> list[WatchEvent]:
-        events, self._events = self._events, []
-        return events
-
-    @property
-    def ended(self) -> bool:
-        return not self._events
-
-    def stop(self) -> None:
-        self._events = []

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from actors.apiserver import ApiServerOptions
+from actors.apiserver.caches import FailedWatch
 from sim.client import Client, Informer, Informers
 from sim.client.channel import BACKLOG_MAX, LAZY_MAX, ChannelWatch
 from sim.client.reflector import BACKOFF_MAX_US, BACKOFF_US, Backoff
 from sim.kernel import Context
 from sim.machinery.api import Reply, Request
-from sim.machinery.watchcache import FailedWatch
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME, lease
 from tests.actor.client.rig import OPTIONS, Rig, rig

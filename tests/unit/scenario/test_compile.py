@@ -63,7 +63,11 @@ def test_manifests_may_use_either_sets_identifiers(folder: Path) -> None:
 
 def test_settings_override_by_path_index_and_name(folder: Path) -> None:
     plan = plan_of(folder, GOOD, "seed=9", "cluster.nodes[0].count=2", "timeline.dark.at=3m")
-    assert (plan.seed, len(plan.cluster.nodes), plan.steps[0].start.at_us) == (9, 2, (180_000_000, 180_000_000))
+    assert (plan.seed, len(plan.cluster.nodes), plan.steps[0].start.at_us) == (
+        9,
+        2,
+        (180_000_000, 180_000_000),
+    )
 
 
 BAD = [

@@ -1,0 +1,36 @@
+"""Compaction of the storage's history, which API servers do by turns.
+
+Mirrors  kubernetes v1.25 apiserver pkg/storage/etcd3/compact.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.apiserver.ports import StorageProcess
+from sim.kernel import Context
+
+
+class Compactor:
+    """Every interval, compacts to the revision noted one interval before, if no other replica did; 0: never."""
+
+    def __init__(self, storage: StorageProcess, ctx: Context, interval_us: int) -> None:
+        self._storage = storage
+        self._ctx = ctx
+        self._interval_us = interval_us
+        self._version = storage.compaction.version
+        self._rev = 0
+        if interval_us:
+            self._again()
+
+    def _again(self) -> None:
+        self._ctx.call_later_us(self._interval_us, self._round)
+
+    def _round(self, _: Any) -> None:
+        storage = self._storage
+        if storage.prompt:
+            if storage.compaction.settle(self._version) and self._rev:
+                storage.compact(self._rev)
+            self._version = storage.compaction.version
+            self._rev = storage.store.revision
+        self._again()

@@ -1,0 +1,31 @@
+"""What an API server replica goes by, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim.machinery.admission import Defaults
+from sim.units import SECOND
+
+UPSTREAM = Defaults()
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServerOptions:
+    """Flags of a replica (sim.options.api_server reads them), and how far its caches are from the storage.
+
+    max_...: requests in flight beyond which new ones get 429.  None by default: with priority and fairness, which is on
+    upstream, more requests than seats wait in queues (up to 15 s) and are not refused.
+    compaction_interval_us 0: never.
+    """
+
+    max_requests_inflight: int | None = None
+    max_mutating_requests_inflight: int | None = None
+    compaction_interval_us: int = 300 * SECOND
+    service_cidr: str = "10.0.0.0/24"
+    disabled_admission: tuple[str, ...] = ()
+    event_ttl_us: int = 3600 * SECOND
+    request_timeout_us: int = 60 * SECOND
+    min_watch_us: int = 1800 * SECOND
+    tolerations: Defaults = UPSTREAM
+    cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link

@@ -1,0 +1,148 @@
+"""Options of the API server.
+
+Turns `--name value` pairs into `ApiServerFlags`, by `parse_api_server`.
+
+Holds: every field has the effect it names; an option that would have none as others are set is refused.
+
+Mirrors  kubernetes v1.25 cmd/kube-apiserver/app/options, apiserver pkg/server/options: defaults of v1.25.
+Differs  requests do not queue: the limits on requests in flight count only with enable-priority-and-fairness=false, where
+         upstream too refuses what is beyond them (429).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_network
+
+from sim.errors import InputError
+from sim.ident import NAMES, Names
+from sim.options.base import at_least, boolean, duration, integer, more_than, option, parse, string, strings
+
+# Known upstream, and without effect in this program (the frequent ones: others are called unknown).
+WITHOUT_EFFECT = (
+    "admission-control-config-file",
+    "advertise-address",
+    "allow-privileged",
+    "anonymous-auth",
+    "audit-log-path",
+    "audit-policy-file",
+    "authorization-mode",
+    "client-ca-file",
+    "default-watch-cache-size",
+    "delete-collection-workers",
+    "enable-admission-plugins",
+    "etcd-servers",
+    "feature-gates",
+    "goaway-chance",
+    "max-connection-bytes-per-sec",
+    "profiling",
+    "runtime-config",
+    "secure-port",
+    "service-account-issuer",
+    "service-node-port-range",
+    "storage-backend",
+    "storage-media-type",
+    "tls-cert-file",
+    "tls-private-key-file",
+    "token-auth-file",
+    "watch-cache",
+    "watch-cache-sizes",
+)
+LIMITS = ("max-requests-inflight", "max-mutating-requests-inflight")
+FAIRNESS = "enable-priority-and-fairness"
+
+
+def _network(value: str) -> str | None:
+    try:
+        ip_network(value)
+    except ValueError as problem:
+        return f"must be a network such as 10.0.0.0/24: {problem}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServerFlags:
+    """The options of every API server replica."""
+
+    priority_and_fairness: bool = option(
+        FAIRNESS, boolean, True, "false: requests beyond the limits are refused instead of served"
+    )
+    max_requests_inflight: int = option(
+        LIMITS[0], integer, 400, "reads served at once; more get 429; 0: no limit", check=at_least(0)
+    )
+    max_mutating_requests_inflight: int = option(
+        LIMITS[1], integer, 200, "writes served at once; more get 429; 0: no limit", check=at_least(0)
+    )
+    request_timeout_us: int = option(
+        "request-timeout",
+        duration,
+        "1m0s",
+        "a request that takes longer gets 504",
+        unit="us",
+        check=more_than(0),
+    )
+    min_request_timeout_s: int = option(
+        "min-request-timeout",
+        integer,
+        1800,
+        "watches without a time-out of their own end after this to twice this",
+        unit="s",
+        check=at_least(1),
+    )
+    event_ttl_us: int = option(
+        "event-ttl",
+        duration,
+        "1h0m0s",
+        "life of an event after its last write",
+        unit="us",
+        check=more_than(0),
+    )
+    compaction_interval_us: int = option(
+        "etcd-compaction-interval",
+        duration,
+        "5m0s",
+        "time between compactions of the storage's history; 0: none",
+        unit="us",
+        check=at_least(0),
+    )
+    service_cidr: str = option(
+        "service-cluster-ip-range", string, "10.0.0.0/24", "addresses of services", check=_network
+    )
+    disabled_admission: tuple[str, ...] = option(
+        "disable-admission-plugins", strings, "", "plugins that are off"
+    )
+    not_ready_toleration_s: int = option(
+        "default-not-ready-toleration-seconds",
+        integer,
+        300,
+        "toleration that pods get of nodes that are not ready",
+        unit="s",
+        check=at_least(0),
+    )
+    unreachable_toleration_s: int = option(
+        "default-unreachable-toleration-seconds",
+        integer,
+        300,
+        "toleration that pods get of nodes that are unreachable",
+        unit="s",
+        check=at_least(0),
+    )
+
+
+def parse_api_server(
+    given: Mapping[str, object],
+    *,
+    names: Names = NAMES["orch"],
+    place: str = "",
+    places: Mapping[str, str] | None = None,
+) -> ApiServerFlags:
+    """The options from names (with or without `--`) to texts or YAML values; InputError names the place."""
+    flags = parse(ApiServerFlags, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
+    limited = [name for name in given if name.removeprefix("--") in LIMITS]
+    if limited and flags.priority_and_fairness:
+        where = (places or {}).get(limited[0], place)
+        raise InputError(
+            f"option {limited[0]} has no effect while {FAIRNESS} is true", where, f"set {FAIRNESS}: false"
+        )
+    return flags

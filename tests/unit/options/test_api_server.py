@@ -1,0 +1,37 @@
+"""Flags of the API server become what a replica goes by; one without effect is refused."""
+
+import pytest
+
+from sim.app.options import api_server_options
+from sim.errors import InputError
+from sim.options.api_server import parse_api_server
+from sim.units import SECOND
+
+
+def test_the_defaults_are_upstreams() -> None:
+    options = api_server_options(parse_api_server({}), "")
+    assert (options.max_requests_inflight, options.max_mutating_requests_inflight) == (None, None)
+    assert (options.event_ttl_us, options.min_watch_us) == (3600 * SECOND, 1800 * SECOND)
+
+
+def test_limits_count_without_priority_and_fairness() -> None:
+    flags = parse_api_server({"enable-priority-and-fairness": False, "max-requests-inflight": 5})
+    options = api_server_options(flags, "")
+    assert (options.max_requests_inflight, options.max_mutating_requests_inflight) == (5, 200)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"max-requests-inflight": 5}, "has no effect while enable-priority-and-fairness is true"),
+        ({"watch-cache": False}, "option watch-cache has no effect here yet (leave it out)"),
+        ({"event-tll": "5m"}, "unknown option event-tll (did you mean event-ttl?)"),
+        ({"service-cluster-ip-range": "ten"}, "must be a network such as 10.0.0.0/24"),
+        ({"disable-admission-plugins": "Nothing"}, "there is no admission plugin 'Nothing' here"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused_with_its_place(given: dict[str, object], says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        api_server_options(parse_api_server(given, place="s.yaml:3:1"), "s.yaml:3:1")
+    assert says in str(caught.value)
+    assert "s.yaml:3:1" in str(caught.value)

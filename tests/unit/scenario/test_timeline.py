@@ -1,0 +1,161 @@
+"""Steps say when they happen, how often and what they draw from; what would have no effect is refused with its place."""
+
+from pathlib import Path
+
+import pytest
+
+from sim.errors import InputError
+from sim.scenario import plan
+from sim.scenario.compile import load
+from sim.units import MINUTE, SECOND
+
+HEAD = """\
+apiVersion: orrery.dev/v1
+kind: Scenario
+metadata: {name: t}
+spec:
+  duration: 30m
+  cluster: {nodes: [{count: 6, zones: [a, b]}], apiServer: {replicas: 2}}
+  objects: [{apiVersion: v1, kind: Namespace, metadata: {name: shop}}, {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}]
+  timeline:
+    - {at: 1m, name: first, fail: {nodes: {zone: a}, how: hang}, for: 10s}
+"""
+
+
+def compiled(tmp_path: Path, *steps: str) -> plan.Plan:
+    (tmp_path / "s.yaml").write_text(HEAD + "".join(f"    - {step}\n" for step in steps))
+    return load(tmp_path / "s.yaml")
+
+
+def second(tmp_path: Path, step: str) -> plan.PlannedStep:
+    return compiled(tmp_path, step).steps[1]
+
+
+def action(tmp_path: Path, step: str) -> plan.Action:
+    return second(tmp_path, f"{{at: 2m, {step}}}").choices[0].action
+
+
+def test_a_time_may_be_a_range(tmp_path: Path) -> None:
+    step = second(tmp_path, "{at: 2m..3m, crash: {actor: storage}, for: 5s..10s}")
+    assert step.start.at_us == (2 * MINUTE, 3 * MINUTE)
+    assert step.choices[0].for_us == (5 * SECOND, 10 * SECOND)
+
+
+def test_a_step_waits_for_a_condition_after_another_step(tmp_path: Path) -> None:
+    step = second(
+        tmp_path, "{when: any nodes have Ready=Unknown, after: first, delay: 3s, crash: {actor: storage}}"
+    )
+    assert step.start == plan.Start(None, "any nodes have Ready=Unknown", "first", (3 * SECOND, 3 * SECOND))
+
+
+@pytest.mark.parametrize(
+    ("text", "repeat"),
+    [
+        ("every: 1m, times: 3", plan.Repeat((MINUTE, MINUTE), None, 3, None)),
+        ("every: 10s..20s, until: 9m", plan.Repeat((10 * SECOND, 20 * SECOND), None, None, 9 * MINUTE)),
+        ("rate: 6/h", plan.Repeat(None, 10 * MINUTE, None, None)),
+        ("rate: 3/30s", plan.Repeat(None, 10 * SECOND, None, None)),
+    ],
+)
+def test_a_step_repeats(tmp_path: Path, text: str, repeat: plan.Repeat) -> None:
+    assert second(tmp_path, f"{{at: 2m, {text}, dropWatches: {{}}}}").repeat == repeat
+
+
+def test_a_random_step_draws_from_weighted_actions(tmp_path: Path) -> None:
+    step = second(
+        tmp_path,
+        "{at: 2m, every: 1m, random: [{weight: 3, for: 5s, fail: {nodes: {pick: 1}, how: hang}}, {compact: {}}]}",
+    )
+    assert [(c.kind, c.weight, c.pick) for c in step.choices] == [("fail", 3, 1), ("compact", 1, None)]
+    assert step.kind == "random"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (
+            "pressure: {nodes: {name: node-a-0}, resource: memory, available: 80Mi, ramp: 30s}",
+            plan.PressNodes(("node-a-0",), "memory", 80 << 20, 30 * SECOND),
+        ),
+        ("overload: {apiServer: apiserver, inflight: 3}", plan.Overload(("apiserver-0", "apiserver-1"), 0, 3)),
+        ("diverge: {apiServer: apiserver-1}", plan.FreezeCache(("apiserver-1",))),
+        ("storage: {how: lost-quorum}", plan.StorageFault("lost-quorum", 0)),
+        ("compact: {keep: 30s}", plan.CompactHistory(30 * SECOND)),
+        ("evict: {selector: app=web}", plan.EvictPods("default", "", "app=web")),
+        ("delete: {resource: namespaces, name: shop}", plan.DeleteObjects("namespaces", "default", "shop", "", None)),
+        ("loseLease: {component: scheduler}", plan.LoseLease("scheduler", "intruder")),
+        ("load: {rate: 5/s, list: pods}", plan.Generate(SECOND // 5, list_of="pods")),
+        (
+            "load: {rate: 1/s, scale: {resource: deployments, name: web, between: [1, 9]}}",
+            plan.Generate(SECOND, scale=("deployments", "default", "web", 1, 9)),
+        ),
+    ],
+)  # fmt: skip
+def test_an_action_is_planned(tmp_path: Path, text: str, wanted: plan.Action) -> None:
+    assert action(tmp_path, text) == wanted
+
+
+def test_a_workload_step_says_what_changes_for_whom(tmp_path: Path) -> None:
+    found = action(
+        tmp_path,
+        'workload: {selector: "app=web,tier=front", exitAfter: 2s, exitCode: 3, ready: false, stop: never}',
+    )
+    assert isinstance(found, plan.Behave)
+    assert found.labels == {"app": "web", "tier": "front"}
+    assert (found.exit_after_us, found.exit_code, found.unready, found.stop_us) == (2 * SECOND, 3, True, -1)
+    assert len(found.nodes) == 6
+
+
+def test_a_reboot_is_a_power_loss_that_ends(tmp_path: Path) -> None:
+    step = second(tmp_path, "{at: 2m, reboot: {nodes: {zone: b, pick: 2}, downtime: 1m..2m}}")
+    assert step.choices[0].for_us == (MINUTE, 2 * MINUTE)
+    assert step.choices[0].pick == 2
+
+
+BAD = [
+    ("{crash: {actor: storage}}", ":10:7: the step does not say when it happens (give 'at: 5m'"),
+    ("{at: 2m, when: no pods exist, compact: {}}", "a step has either 'at' or 'when'"),
+    ("{at: 2m, delay: 1s, compact: {}}", "a step has either 'at' or 'delay'"),
+    ("{after: second, name: second, compact: {}}", "a step cannot follow itself"),
+    ("{after: frist, compact: {}}", "no step is named 'frist'"),
+    ("{at: 2m, compact: {}, for: 5s}", "'for' has no effect on compact: it has no end"),
+    ("{at: 2m, start: {actor: storage}, for: 5s}", "'for' has no effect on start"),
+    ("{at: 2m, crash: {actor: storage, restartAfter: 5s}, for: 5s}", "say the same (give one)"),
+    ("{at: 2m, times: 3, compact: {}}", "'times' has no effect without 'every', 'rate' or 'when'"),
+    ("{at: 2m, every: 0s, compact: {}}", "cannot repeat without time between"),
+    ("{at: 2m, every: 5s, rate: 1/s, compact: {}}", "either 'every' or 'rate'"),
+    ("{at: 2m, every: 5s, until: 1m, compact: {}}", "1m is before the step's first time"),
+    ("{at: 2m, rate: often, compact: {}}", "'often' is not a rate (write it as 5/s, 6/h or 3/10m)"),
+    ("{at: 20m..40m, compact: {}}", "is after the end of the run"),
+    ("{at: 2m, random: [{compact: {}}], for: 5s}", "a random step has no end"),
+    ("{at: 2m, random: [{weight: 2}]}", "a draw has exactly one action; this one has nothing"),
+    ("{at: 2m, random: [{heal: {step: first}}]}", "a draw cannot heal"),
+    ("{at: 2m, fail: {nodes: {zone: a, pick: 4}, how: hang}}", "cannot pick 4: there are 3"),
+    ("{at: 2m, name: a/1, compact: {}}", "a step's name has no '/'"),
+    ("{at: 2m, storage: {how: slow}}", "'by' is missing"),
+    ("{at: 2m, storage: {how: pause, by: 5s}}", "'by' has no effect on 'pause'"),
+    ("{at: 2m, overload: {apiServer: apiserver-0}}", "overloads nothing (give by or inflight)"),
+    ("{at: 2m, overload: {apiServer: storage, by: 1s}}", "storage is no API server"),
+    ("{at: 2m, lag: {apiServer: apiserver-0, by: 0s}}", "0s has no effect"),
+    ("{at: 2m, network: {between: [nodes, apiserver]}}", "disturbs nothing"),
+    ("{at: 2m, clock: {actor: node-a-0}}", "the clock stays right"),
+    ("{at: 2m, workload: {selector: app=web}}", "changes nothing"),
+    ("{at: 2m, workload: {selector: app in web, exitAfter: 1s}}", "is not made of label=value pairs"),
+    ("{at: 2m, workload: {exitCode: 1}}", "'exitCode' has no effect without 'exitAfter'"),
+    ("{at: 2m, workload: {selector: a=b, pullError: gone}}", "an image fails for every pod"),
+    ("{at: 2m, pressure: {nodes: {}, resource: memory, available: much}}", "'much' is not a quantity"),
+    ("{at: 2m, pressure: {nodes: {}, resource: cpu, available: 1}}", "invalid enum value 'cpu' (one of: memory"),
+    ("{at: 2m, delete: {resource: podz, name: x}}", "there is no resource 'podz' (did you mean 'pods'?)"),
+    ("{at: 2m, evict: {}}", "evicts either one name or what a selector matches"),
+    ("{at: 2m, load: {rate: 1/s}}", "a load does one of create, scale and list"),
+    ("{at: 2m, load: {rate: 1/s, list: pods, lifetime: 1s}}", "'lifetime' goes with 'create'"),
+    ("{at: 2m, load: {rate: 1/s, create: {kind: Pod}}}", "the object has no apiVersion"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "says"), BAD, ids=[says for _, says in BAD])
+def test_a_bad_step_is_one_error_with_its_place(tmp_path: Path, step: str, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        compiled(tmp_path, step)
+    assert says in str(caught.value)
+    assert "s.yaml:10:" in str(caught.value)
