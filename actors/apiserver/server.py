@@ -20,7 +20,6 @@ Differs  authentication is the transport's business; requests do not queue for s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from actors.apiserver.bootstrap import bootstrap

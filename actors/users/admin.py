@@ -6,7 +6,7 @@ can fail, wait and retry like a real one.  Every outcome is a trace record.
 Mirrors  kubectl v1.25 pkg/cmd/{apply,scale,delete}, pkg/drain: evict pod by pod, 429 is retried each 5 s, the
          pods of daemon sets and mirror pods stay.
 Differs  apply creates what is missing and otherwise replaces spec, data and labels (no three-way merge); a command
-         that meets no server, or one that fails (5xx), is tried again each second for a minute: a person would.
+         that meets no server, or one that fails (5xx) or refuses (429), is tried again each second for a minute: a person would.
 """
 
 from __future__ import annotations
@@ -182,7 +182,9 @@ class Admin:
         """Send a request until it is answered for good; refusals for the `passing` reasons pass."""
         reply = await send()
         for _ in range(TRIES):
-            if reply.ok or not (reply.lost or reply.code >= 500 or reply.reason in passing):
+            if reply.ok or not (
+                reply.lost or reply.code == 429 or reply.code >= 500 or reply.reason in passing
+            ):
                 break
             await self._sleep(RETRY_US)
             reply = await send()

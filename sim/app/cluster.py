@@ -34,7 +34,7 @@ from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfi
 from actors.scheduler.actor import scheduler_main
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
-from sim.app.faults import NODE_FAULTS, Faults
+from sim.app.faults import Faults
 from sim.app.logs import pod_log
 from sim.app.options import check_options
 from sim.client import Channel, Client
@@ -285,8 +285,8 @@ class Cluster:
     # --- faults -------------------------------------------------------------------------------------------
 
     def fail_node(self, name: str, how: str) -> None:
-        """power-loss, hang, network-cut, agent-crash, runtime-failure or pod-network-failure."""
-        self.faults.impose("", name, *NODE_FAULTS[how])
+        """One of `sim.app.faults.NODE_FAULTS`: power-loss, shutdown, hang, network-cut, agent-crash, …"""
+        self.faults.fail("", name, how)
 
     def heal_node(self, name: str) -> None:
         """End whatever befell a node."""

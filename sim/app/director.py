@@ -29,7 +29,6 @@ from actors.users import (
     SeizeLease,
 )
 from sim.app.cluster import Cluster
-from sim.app.faults import NODE_FAULTS
 from sim.check import Observer, Trigger, World
 from sim.kernel import Rule
 from sim.scenario import plan
@@ -167,9 +166,9 @@ class Director:
         """Faults that `Faults` keeps."""
         impose = self.cluster.faults.impose
         match action:
-            case plan.FailNodes(nodes, how):
+            case plan.FailNodes(nodes, how, by_us):
                 for node in nodes:
-                    impose(name, node, *NODE_FAULTS[how])
+                    self.cluster.faults.fail(name, node, how, by_us)
             case plan.PressNodes(nodes, resource, available, ramp_us):
                 for node in nodes:
                     impose(name, f"{node}/{resource}", "pressure", (available, ramp_us))

@@ -24,10 +24,12 @@ NETWORK_MESSAGE = "the network plugin does not answer"
 # How a node fails -> which aspect of it, and with what value.
 NODE_FAULTS: dict[str, tuple[str, Any]] = {
     "power-loss": ("power", True),
+    "shutdown": ("shutdown", True),
     "hang": ("pause", True),
     "network-cut": ("cut", True),
     "agent-crash": ("down", "agent crashed"),
     "runtime-failure": ("runtime", RUNTIME_MESSAGE),
+    "runtime-hang": ("runtime-delay", None),
     "pod-network-failure": ("pod-network", NETWORK_MESSAGE),
 }
 
@@ -43,11 +45,13 @@ class Faults:
         self._paces: dict[str, int] = {}  # process -> -1 paused, else microseconds it is slowed by
         self._settle: dict[str, Callable[[str], None]] = {
             "power": self._life,
+            "shutdown": self._life,
             "down": self._life,
             "pause": self._pace,
             "slow": self._pace,
             "cut": self._cut,
             "runtime": self._runtime,
+            "runtime-delay": self._runtime_delay,
             "pod-network": self._pod_network,
             "pressure": self._pressure,
             "behaviour": self._behaviour,
@@ -70,6 +74,11 @@ class Faults:
         for target, aspect in self._keys.pop(step, {}):
             self._drop(target, aspect, step)
             self._settle[aspect](target)
+
+    def fail(self, step: str, node: str, how: str, by_us: int = 0) -> None:
+        """A node fails in one of the ways of `NODE_FAULTS`, or its disk is slow by so much."""
+        aspect, value = ("runtime-delay", by_us) if how == "slow-disk" else NODE_FAULTS[how]
+        self.impose(step, node, aspect, value)
 
     def heal(self, target: str, only: str = "") -> list[str]:
         """End all faults of a target (or those of one aspect); returns the steps that have no fault left by that."""
@@ -108,6 +117,10 @@ class Faults:
                 if node.machine.powered:
                     node.power_loss()
                 return
+            if self._on(name, "shutdown"):
+                node.shutdown()
+                return
+            node.cancel_shutdown()
             if not node.machine.powered:
                 node.power_on()
         if down:
@@ -141,6 +154,14 @@ class Faults:
 
     def _runtime(self, name: str) -> None:
         self._cluster.nodes[name].fail_runtime(next(iter(self._on(name, "runtime")), ""))
+
+    def _runtime_delay(self, name: str) -> None:
+        """Slow disks add up; a runtime that does not answer at all is slower than any."""
+        node, delays = self._cluster.nodes[name], self._on(name, "runtime-delay")
+        if None in delays:
+            node.hang_runtime()
+        else:
+            node.slow_runtime(sum(delays))
 
     def _pod_network(self, name: str) -> None:
         self._cluster.nodes[name].fail_pod_network(next(iter(self._on(name, "pod-network")), ""))

@@ -324,13 +324,15 @@ class Always(Expectation):
         self.broken_us: int | None = None
 
     def open(self, at_us: int, world: World) -> None:
+        self.active = True
         if not self.tally.holds:
             self.broken_us = at_us
 
     def see(self, world: World, resource: str, change: Change) -> None:
         if resource == self.tally.condition.resource:
-            if self.broken_us is None and not self.active and self.in_window(change.at_us):
-                self.active = True  # a window given by time opens with the first commit in it
+            opened = self.from_us is not None and change.at_us >= self.from_us
+            if self.broken_us is None and not self.active and opened:
+                self.active = True  # a window given by time opens with the first commit in or after it
                 if not self.tally.holds:
                     self.broken_us = change.at_us
             self.tally.see(world, resource, change)
@@ -338,7 +340,8 @@ class Always(Expectation):
                 self.broken_us = change.at_us
 
     def verdict(self, end_us: int) -> Verdict:
-        ok = self.broken_us is None and self.from_us is not None and self.tally.holds
+        closed = self.active and self.end_us is not None and self.end_us < end_us
+        ok = self.broken_us is None and self.from_us is not None and (closed or self.tally.holds)
         broken_us = end_us if self.broken_us is None else self.broken_us
         text = "always" if ok else f"not at {_shown(broken_us)}"
         return Verdict(self.name, ok, text, "always")

@@ -195,6 +195,18 @@ def _heal(where: _Where, body: steps.Heal) -> Action:
     return plan.HealNodes(where.nodes(body.nodes))
 
 
+def _fail(where: _Where, body: steps.Fail) -> Action:
+    return plan.FailNodes(where.nodes(body.nodes), body.how, _by(where, body, "slow-disk"))
+
+
+def _by(where: _Where, body: steps.Fail | steps.Storage, slow: str) -> int:
+    """The delay that goes with the one way to be slow."""
+    if (body.how == slow) != isinstance(body.by, str):
+        text = "is missing" if body.how == slow else f"has no effect on {body.how!r}"
+        raise where.error("by", f"'by' {text}", f"it says how much longer things take with {slow!r}")
+    return where.positive(body.by, "by") if isinstance(body.by, str) else 0
+
+
 def _pressure(where: _Where, body: steps.Pressure) -> Action:
     available = where.bytes(body.available, "available")
     return plan.PressNodes(
@@ -266,13 +278,6 @@ def _clock(where: _Where, body: steps.Clock) -> Action:
 
 def _lose_lease(where: _Where, body: steps.LoseLease) -> Action:
     return plan.LoseLease(body.component, body.holder)
-
-
-def _storage(where: _Where, body: steps.Storage) -> Action:
-    if (body.how == "slow") != isinstance(body.by, str):
-        text = "is missing" if body.how == "slow" else f"has no effect on {body.how!r}"
-        raise where.error("by", f"'by' {text}", "it says how much longer an operation takes when slow")
-    return plan.StorageFault(body.how, where.positive(body.by, "by") if isinstance(body.by, str) else 0)
 
 
 def _overload(where: _Where, body: steps.Overload) -> Action:
@@ -347,7 +352,7 @@ def _load(where: _Where, body: steps.Load) -> Action:
 
 
 _PLANNERS: dict[type, Callable[[_Where, Any], Action]] = {
-    steps.Fail: lambda where, body: plan.FailNodes(where.nodes(body.nodes), body.how),
+    steps.Fail: _fail,
     steps.Reboot: lambda where, body: plan.FailNodes(where.nodes(body.nodes), "power-loss"),
     steps.Pressure: _pressure,
     steps.Workload: _workload,
@@ -361,7 +366,7 @@ _PLANNERS: dict[type, Callable[[_Where, Any], Action]] = {
     ),
     steps.Clock: _clock,
     steps.LoseLease: _lose_lease,
-    steps.Storage: _storage,
+    steps.Storage: lambda where, body: plan.StorageFault(body.how, _by(where, body, "slow")),
     steps.Overload: _overload,
     steps.Lag: lambda where, body: plan.LagCache(
         where.servers(body.api_server), where.positive(body.by, "by")

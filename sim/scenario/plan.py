@@ -55,6 +55,7 @@ class ClusterPlan:
 class FailNodes:
     nodes: tuple[str, ...]
     how: str
+    by_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,12 +45,17 @@ class Fail(Strict):
     nodes: Nodes
     how: Literal[
         "power-loss",
+        "shutdown",
         "hang",
         "network-cut",
         "agent-crash",
         "runtime-failure",
+        "runtime-hang",
+        "slow-disk",
         "pod-network-failure",
     ]
+    by: str | UnsetType = UNSET
+    """How much longer everything takes on a slow disk."""
 
 
 class Reboot(Strict):

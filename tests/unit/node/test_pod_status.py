@@ -150,3 +150,8 @@ def test_the_class_of_service_follows_from_requests_and_limits(resources: Obj, q
     obj = pod()
     obj["spec"]["containers"][0]["resources"] = resources
     assert pod_qos(obj) == qos
+
+
+def test_the_address_of_a_new_sandbox_takes_the_place_of_the_old_one() -> None:
+    patch = status_patch({"podIPs": [{"ip": "10.0.0.2"}]}, {"podIPs": [{"ip": "10.0.0.4"}]})
+    assert patch == {"podIPs": [{"ip": "10.0.0.4"}, {"$patch": "delete", "ip": "10.0.0.2"}]}

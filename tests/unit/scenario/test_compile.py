@@ -71,7 +71,10 @@ def test_settings_override_by_path_index_and_name(folder: Path) -> None:
 
 
 BAD = [
-    (("how: power-loss", "how: bang"), "s.yaml:11:58: invalid enum value 'bang' (one of: power-loss, hang"),
+    (
+        ("how: power-loss", "how: bang"),
+        "s.yaml:11:58: invalid enum value 'bang' (one of: power-loss, shutdown, hang",
+    ),
     (("zone: a}, how", "zon: a}, how"), "s.yaml:11:48: unknown field 'zon' (did you mean 'zone'?)"),
     (("fail:", "fial:"), "s.yaml:11:34: unknown field 'fial' (did you mean 'fail'?)"),
     (
