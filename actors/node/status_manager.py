@@ -81,7 +81,7 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
             # merged by address: a new sandbox's takes the place of the old one's only if that is deleted
             gone = [{"$patch": "delete", "ip": entry["ip"]} for entry in old or () if entry not in value]
             if gone or old != value:
-                patch[key] = [*value, *gone] if gone else value
+                patch[key] = [*value, *gone]
         elif old != value:
             patch[key] = value
     for key in ("reason", "message", "initContainerStatuses"):
