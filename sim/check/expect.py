@@ -139,6 +139,9 @@ def build(spec: Spec, names: Names) -> Expectation:
     if len(given) != 1:
         raise ValueError(f"give exactly one of {', '.join(_KINDS)}")
     kind = given[0]
+    for key, (shown, wanted) in _GOES_WITH.items():
+        if getattr(spec, key) not in (UNSET, "") and kind != wanted:
+            raise ValueError(f"{shown!r} has no effect on {kind!r}, it goes with {wanted!r}")
     expectation = _KINDS[kind](spec, names)
     expectation.kind = kind
     if spec.over is not UNSET:
@@ -463,6 +466,14 @@ class Order(Expectation):
         return Verdict(self.name, ok, text, "in this order", values)
 
 
+# What is read by one kind only: attribute -> (key in the file, kind).
+_GOES_WITH = {
+    "within": ("within", "when"),
+    "by": ("by", "eventually"),
+    "equals": ("equals", "count"),
+    "at_least": ("atLeast", "count"),
+    "at_most": ("atMost", "count"),
+}
 _KINDS: dict[str, Callable[[Spec, Names], Expectation]] = {
     "when": Within,
     "never": Never,

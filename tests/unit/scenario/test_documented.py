@@ -1,0 +1,57 @@
+"""The page for authors of scenarios names every key of the schema, and its examples compile."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sim.app.options import check_options
+from sim.app.run import expectations_of
+from sim.scenario.compile import load
+from sim.scenario.schema import Scenario
+
+PAGE = Path(__file__).parents[3] / "scenarios" / "README.md"
+TEXT = PAGE.read_text()
+BLOCKS = re.findall(r"```yaml ?(\w*)\n(.*?)```", TEXT, re.DOTALL)
+HEAD = next(body for kind, body in BLOCKS if not kind)
+TIMELINES = [body for kind, body in BLOCKS if kind == "timeline"]
+EXPECT = next(body for kind, body in BLOCKS if kind == "expect")
+
+
+def structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+        for field in msgspec.structs.fields(kind):
+            yield from structs(field.type)
+    for inner in getattr(kind, "__args__", ()):
+        yield from structs(inner)
+
+
+KEYS = sorted({key for struct in structs(Scenario) for key in struct.__struct_encode_fields__})
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_key_is_mentioned(key: str) -> None:
+    assert re.search(rf"(?<![\w-]){key}(?![\w-])", TEXT), f"{key} is not on the page"
+
+
+@pytest.mark.parametrize("value", ["Fail.how", "Storage.how", "Pressure.resource"])
+def test_every_choice_is_mentioned(value: str) -> None:
+    name, _, key = value.partition(".")
+    struct = next(s for s in structs(Scenario) if s.__name__ == name)
+    (field,) = [f for f in msgspec.structs.fields(struct) if f.name == key]
+    assert [choice for choice in field.type.__args__ if choice not in TEXT] == []
+
+
+def test_the_examples_compile(tmp_path: Path) -> None:
+    steps = "".join(TIMELINES).replace("\n", "\n    ")
+    expect = EXPECT.replace("\n", "\n    ")
+    file = tmp_path / "s.yaml"
+    file.write_text(f"{HEAD}  timeline:\n    {steps}\n  expect:\n    {expect}\n")
+    plan = load(file)
+    check_options(plan.cluster)
+    assert len(expectations_of(plan)) == len(plan.expectations) == 10
+    assert len(plan.steps) > 40
