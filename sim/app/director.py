@@ -369,4 +369,7 @@ def _load(action: plan.Generate) -> LoadSpec:
 def _detail(action: Action) -> dict[str, Any]:
     """What a step acts on, for the trace: plain values of its action."""
     fields = {name: getattr(action, name) for name in action.__dataclass_fields__}
-    return {name: value for name, value in fields.items() if name not in ("objects", "create")}
+    told = {name: value for name, value in fields.items() if name not in ("objects", "create")}
+    return {
+        name: value for name, value in told.items() if value is not None and (name, value) != ("by_us", 0)
+    }
