@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from sim.machinery.identity import IdentityMemo
 from sim.machinery.scheme import Resource
 from sim.units import format_quantity_milli, quantity_milli, quantity_style
 
@@ -306,12 +307,19 @@ _CONTAINER_STATUS: Mapping[str, Any] = {
 }
 
 
+_wholes: IdentityMemo[list[Obj]] = IdentityMemo()
+
+
 def _whole(items: list[Obj], members: Mapping[str, Any]) -> list[Obj]:
     """Members that every item shows; the list itself where each has them all.  Hot: every status write comes here."""
     names = members.keys()
     for item in items:
         if not names <= item.keys():
-            return [each if names <= each.keys() else {**members, **each} for each in items]
+            known = _wholes.get(items, members)
+            if known is None:
+                made = [each if names <= each.keys() else {**members, **each} for each in items]
+                known = _wholes.put(made, items, members)
+            return known
     return items
 
 

@@ -227,6 +227,10 @@ def _compare_field(node: SchemaNode, key: str, before: Any, after: Any, changed:
         removed[f"f:{key}"] = gone
 
 
+# Lists that alike objects share: the conditions of pods that start in one second.
+_compared: IdentityMemo[tuple[Tree | None, Tree | None]] = IdentityMemo()
+
+
 def _compare(node: SchemaNode, old: Any, new: Any) -> tuple[Tree | None, Tree | None]:
     """(added or modified, removed) of two present values; None where there is nothing."""
     shape = _shape(node)
@@ -244,7 +248,12 @@ def _compare(node: SchemaNode, old: Any, new: Any) -> tuple[Tree | None, Tree | 
     changed: Tree = {}
     removed: Tree = {}
     if shape == _LIST:
+        known = _compared.get(node, old, new)
+        if known is not None:
+            return known
         _compare_items(node, old or (), new or (), changed, removed)
+        both = (intern(changed) if changed else None, intern(removed) if removed else None)
+        return _compared.put(both, node, old, new)
     else:
         old, new = old or {}, new or {}
         scalars = _scalars.get(node) or _find_scalars(node)

@@ -266,7 +266,35 @@ def _merge_plain(
     """What `_merge_list` (and the order given, if any) makes of two lists of named maps without directives.
 
     None where anything is out of the ordinary: the long way then finds the answer, or the words of the refusal.
+    Items of plain values are remembered by what they say: pods that start in one second share their conditions.
     """
+    try:
+        known = (node, id(old), _said(patch), None if order is None else _said(order))
+        found = _merged.get(known)
+    except (AttributeError, TypeError):
+        return _find_merged(node, old, patch, order)
+    if found is not None:
+        return found[1]
+    merged = _find_merged(node, old, patch, order)
+    if merged is not None:
+        if len(_merged) >= _MERGED_MAX:
+            _merged.clear()
+        _merged[known] = (old, merged)  # keeping the old list keeps its id from being used again
+    return merged
+
+
+_MERGED_MAX = 4096
+_merged: dict[Any, tuple[list[Json], list[Json]]] = {}
+
+
+def _said(items: list[Json]) -> Any:
+    """Maps of plain values as something that can be looked up; 1 and True are told apart."""
+    return tuple([(*item, *item.values(), *map(type, item.values())) for item in items])
+
+
+def _find_merged(
+    node: SchemaNode, old: list[Json], patch: list[Json], order: list[Json] | None
+) -> list[Json] | None:
     key, items = node.patch_merge_key, node.items
     try:
         places = {item[key]: at for at, item in enumerate(old)}

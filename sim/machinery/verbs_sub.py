@@ -13,6 +13,7 @@ Differs  a conflict over a budget is tried again at once, not 20 times 0.5 s apa
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import lru_cache
 
 from sim.machinery.api import Obj, Reply
 from sim.machinery.selectors import from_selector
@@ -99,17 +100,26 @@ def _binding_conflict(call: Call, text: str) -> Refusal:
 
 def _scheduled(call: Call, status: Obj) -> Obj:
     conditions = status.get("conditions") or []
+    if not conditions:
+        return {**status, "conditions": _first_scheduled(call.now_text)}
     old = next((c for c in conditions if c["type"] == "PodScheduled"), None)
     if old is not None and old["status"] == "True":
         return status
-    new = {
+    new = _first_scheduled(call.now_text)[0]
+    kept = [new if c is old else c for c in conditions] if old is not None else [*conditions, new]
+    return {**status, "conditions": kept}
+
+
+@lru_cache(maxsize=16)
+def _first_scheduled(now_text: str) -> list[Obj]:
+    """The conditions of a pod bound now; those bound in one second share them."""
+    condition = {
         "type": "PodScheduled",
         "status": "True",
         "lastProbeTime": None,
-        "lastTransitionTime": call.now_text,
+        "lastTransitionTime": now_text,
     }
-    kept = [new if c is old else c for c in conditions] if old is not None else [*conditions, new]
-    return {**status, "conditions": kept}
+    return [condition]
 
 
 # --- eviction ---------------------------------------------------------------------------------------------
