@@ -140,6 +140,8 @@ class Node:
                 wanted = profile.behaviour(worker.pod, container.name, init)
                 if wanted != container.behaviour:
                     container.behaviour = wanted
+                    specs = inits if init else worker.pod["spec"]["containers"]
+                    worker.limit_memory(next(c for c in specs if c["name"] == container.name), container)
                     if wanted.exit_after_us is not None:
                         container.end(now_us + wanted.exit_after_us, wanted.exit_code)
         machine.changed(None)

@@ -19,7 +19,7 @@ from sim.scenario.compile import load
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 # Each takes about 0.2 s a run; the zone outage, with 990 pods made, takes twenty times that.
-SMALL = ("leader-failover", "single-node-death", "watch-expiry")
+SMALL = ("leader-failover", "memory-pressure", "single-node-death", "watch-expiry")
 SEEDS = range(10)
 # ORRERY_ZONE_SEEDS=10 for all ten: about a minute.
 ZONE_SEEDS = range(int(os.environ.get("ORRERY_ZONE_SEEDS", "3")))
