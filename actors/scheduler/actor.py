@@ -85,6 +85,7 @@ def scheduler_main(
         # Upstream's identity is the host's name and a fresh uuid for each process.
         identity = f"{ctx.name}_{ctx.incarnation}"
         elector = LeaderElector(ctx, client("leader-election"), lease, identity, election)
+        ctx.on_terminate(elector.stop)
         await elector.run(scheduler.lead)
         ctx.exit("leader election lost")
 

@@ -177,9 +177,11 @@ class Director:
                 for node in nodes:
                     impose(name, node, "behaviour", override)
             case plan.ActorFault(what, actors, amount_us):
-                aspect, value = {"crash": ("down", "killed"), "stall": ("pause", True)}.get(
-                    what, ("slow", amount_us)
-                )
+                aspect, value = {
+                    "crash": ("down", "killed"),
+                    "terminate": ("down", "terminated"),
+                    "stall": ("pause", True),
+                }.get(what, ("slow", amount_us))
                 for actor in actors:
                     impose(name, self.cluster.actor_named(actor), aspect, value)
             case plan.SkewClock(actors, offset_us, drift_ppm):

@@ -123,7 +123,9 @@ class Faults:
             node.cancel_shutdown()
             if not node.machine.powered:
                 node.power_on()
-        if down:
+        if down and down[0] == "terminated":
+            actor.terminate()
+        elif down:
             actor.crash(down[0])
         elif not actor.running:
             actor.start()

@@ -6,6 +6,7 @@ call.  `main` may be async (a task that waits) or a plain function that only set
 
 All waiting, timing and randomness of an actor goes through its `Context`, which is where faults are put in:
 - crash: tasks are cancelled, callbacks dropped, `on_stop` hooks run (they cut connections, nothing more);
+- terminate (SIGTERM): the process ends by itself, after its farewell if it has one;
 - pause (SIGSTOP, a long stall): tasks and callbacks due meanwhile are held and run, in order, on resume;
 - slow: each piece of work is put off by a fixed extra delay, in order;
 - clock: offset and drift change what the actor reads as time, drift also how long its sleeps really last.
@@ -90,6 +91,7 @@ class Context:
         self._tasks = 0
         self._free_us = 0
         self._stop_hooks: list[Callable[[], None]] = []
+        self._farewell: Callable[[], None] | None = None
 
     # --- time ---------------------------------------------------------------------------------------------
 
@@ -244,6 +246,10 @@ class Context:
         """Run `hook` when this incarnation ends (to cut its connections); it must not wait or send."""
         self._stop_hooks.append(hook)
 
+    def on_terminate(self, farewell: Callable[[], None]) -> None:
+        """Run `farewell` when this process is asked to end (SIGTERM); it is to end by itself soon after."""
+        self._farewell = farewell
+
     def exit(self, reason: str) -> None:
         """End this process from within a callback or task (tasks: the call does not return)."""
         if self.kernel.current is not None and self.kernel.current.owner is self:
@@ -292,6 +298,18 @@ class Actor:
     def crash(self, reason: str = "killed") -> None:
         """End the incarnation at once: nothing it planned happens any more (no effect when none runs)."""
         self._end("crash", reason)
+
+    def terminate(self) -> None:
+        """Ask the incarnation to end: at once, or after its farewell (no effect when none runs)."""
+        context = self.context
+        if context is None:
+            return
+        farewell = context._farewell
+        if farewell is None:
+            self.exited("terminated")
+            return
+        with self._supervisor.noted("terminate", self.name, ""):
+            context.run(lambda _: farewell())
 
     def exited(self, reason: str) -> None:
         """The process ended by itself; it is started again after `restart_us`, if set."""

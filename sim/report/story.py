@@ -262,6 +262,7 @@ def _is_time(name: str, value: Any) -> bool:
 _HAPPENS = {
     "start": "the process starts",
     "crash": "the process is gone",
+    "terminate": "is asked to end",
     "exit": "the process ends by itself",
     "pause": "stands still",
     "resume": "goes on",

@@ -262,7 +262,7 @@ def _network(where: _Where, body: steps.Network) -> Action:
     return plan.Disturb(one, other, False, body.one_way, latency, body.loss, body.duplication)
 
 
-def _actor_fault(where: _Where, body: steps.Crash | steps.Stall) -> Action:
+def _actor_fault(where: _Where, body: steps.Stall) -> Action:
     return plan.ActorFault(str(where.path[-1]), where.actors(body.actor, "actor"))
 
 
@@ -359,7 +359,9 @@ _PLANNERS: dict[type, Callable[[_Where, Any], Action]] = {
     steps.Heal: _heal,
     steps.Partition: _partition,
     steps.Network: _network,
-    steps.Crash: _actor_fault,
+    steps.Crash: lambda where, body: plan.ActorFault(
+        "terminate" if body.gracefully else "crash", where.actors(body.actor, "actor")
+    ),
     steps.Stall: _actor_fault,
     steps.Slow: lambda where, body: plan.ActorFault(
         "slow", where.actors(body.actor, "actor"), where.positive(body.by, "by")

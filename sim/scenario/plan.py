@@ -85,7 +85,7 @@ class EndStep:
 
 @dataclass(frozen=True, slots=True)
 class ActorFault:
-    """what: crash start stall slow.  `actors` may name a role ("controller-manager-leader")."""
+    """what: crash terminate start stall slow.  `actors` may name a role ("controller-manager-leader")."""
 
     what: str
     actors: tuple[str, ...]

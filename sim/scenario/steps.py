@@ -114,9 +114,12 @@ class Network(Strict):
 
 
 class Crash(Strict):
+    """gracefully: by SIGTERM, on which a leading scheduler gives its lease up; else by SIGKILL."""
+
     actor: OneOrMore
     pick: Pick | UnsetType = UNSET
     restart_after: str | UnsetType = UNSET
+    gracefully: bool = False
 
 
 class Stall(Strict):

@@ -25,18 +25,16 @@ FIRST_PASS_US = 2 * SECOND
 CASE_COST = PassCost(base_us=10_000, node_us=0)  # the cases' convention: "5 s + 0.01 work"
 
 
-async def _from_the_first_pass(env: Env) -> None:
-    await env.ctx.sleep_us(FIRST_PASS_US - env.ctx.kernel.now_us)
-    await NodeLifecycle(env, CASE_COST).run()
-
-
 class FixedPhases(Cluster):
-    """zones: nodes per zone, named node-<zone><n>; static: static pods by node; the rest: of every node."""
+    """zones: nodes per zone, named node-<zone><n>; control: the other parts; static: static pods by node;
+    cost: of a pass; the rest: of every node."""
 
     def __init__(
         self,
         zones: Mapping[str, int],
+        control: ClusterPlan = ClusterPlan(),
         *,
+        cost: PassCost = CASE_COST,
         static: Mapping[str, tuple[Obj, ...]] | None = None,
         profile: RuntimeProfile = DEFAULT_PROFILE,
         flags: Mapping[str, Any] | None = None,
@@ -44,6 +42,7 @@ class FixedPhases(Cluster):
     ) -> None:
         self._static = static or {}
         self._profile = profile
+        self._cost = cost
         sizes = [(zone, number) for zone, size in zones.items() for number in range(size)]
         nodes = tuple(
             replace(
@@ -55,7 +54,7 @@ class FixedPhases(Cluster):
             )
             for node, (zone, number) in zip(plain_nodes(len(sizes)), sizes, strict=True)
         )
-        super().__init__(ClusterPlan(nodes=nodes), seed=1)
+        super().__init__(replace(control, nodes=nodes), seed=1)
         self.seen = Seen(self.names)
         self.observe(self.seen.see)
 
@@ -65,7 +64,11 @@ class FixedPhases(Cluster):
         return replace(spec, lease_jitter=False, static_pods=static, profile=self._profile)
 
     def manager_main(self) -> Callable[[Context], Awaitable[None]]:
-        loops = {**LOOPS, "nodelifecycle": _from_the_first_pass}
+        async def from_the_first_pass(env: Env) -> None:
+            await env.ctx.sleep_us(max(0, FIRST_PASS_US - env.ctx.kernel.now_us))
+            await NodeLifecycle(env, self._cost).run()
+
+        loops = {**LOOPS, "nodelifecycle": from_the_first_pass}
         return controller_manager_main(
             self.scheme, self.connect, self.options.controller_manager, loops=loops
         )
