@@ -20,6 +20,7 @@ Differs  the delay behind the store is one value per replica, not drawn per even
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -52,6 +53,10 @@ class Feed(Protocol):
     def range(self, op: Range) -> Any: ...
     def get_at(self, key: str, rev: int) -> Item | None: ...
     def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]: ...
+
+
+def _time_of(change: Change) -> int:
+    return change.at_us
 
 
 class TooOld:
@@ -145,10 +150,11 @@ class WatchCache:
         self.drain()
         newest = max(self._window.dropped_rev, self.horizon.progress_rev)
         reached_us = self.horizon.reached_us() - before_us
-        for change in reversed(self._window.changes):
-            if change.at_us <= reached_us:
-                return max(newest, change.rev)
-        return newest
+        changes = self._window.changes
+        count = len(changes)
+        if count and changes[-1].at_us > reached_us:  # behind, or asked for the past
+            count = bisect_right(changes, reached_us, key=_time_of)
+        return max(newest, changes[count - 1].rev) if count else newest
 
     @property
     def saw_events(self) -> bool:
