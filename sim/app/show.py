@@ -18,6 +18,13 @@ from sim.scenario.plan import Plan
 from sim.units import format_duration
 
 REFRESH_S = 0.1
+PLAIN_WIDTH = 120  # columns of an output that is no terminal
+
+
+def terminal() -> Console:
+    """Where results are printed: as wide as the terminal, or wide enough for every table here."""
+    console = Console()
+    return console if console.is_terminal else Console(width=max(console.width, PLAIN_WIDTH))
 
 
 def run_shown(plan: Plan, *, seed: int | None, trace_file: Path | None, live: bool) -> Result:
@@ -57,7 +64,7 @@ def _progress(plan: Plan, cluster: Cluster, wall_s: float, rate: float) -> Text:
 
 def print_result(plan: Plan, result: Result, report: Path | None, trace: Path | None) -> None:
     """The verdicts, the picture in small, and where the rest is."""
-    console = Console()
+    console = terminal()
     table = Table(
         title=f"{plan.name}: {plan.description}",
         title_justify="left",

@@ -14,11 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from sim.app.outcome import Outcome
+from sim.app.show import terminal
 from sim.app.study import FAILURES_SHOWN, Finding, Quantity, Study, failures
 from sim.report.distribution import blocks
 from sim.scenario.plan import Plan
 
 BLOCKS_MIN, BLOCKS_MAX, NUMBERS_WIDTH = 12, 40, 92
+NAME_WIDTH = 22  # of a quantity, before a line of it breaks
+NARROW = 108  # columns of a terminal below which counts and pictures give way to the names
 
 
 @contextmanager
@@ -56,7 +59,7 @@ def followed(outcomes: Iterable[Outcome], display: Progress | None) -> Iterator[
 def print_study(
     plan: Plan, study: Study, wall_s: float, settings: Sequence[str], report: Path | None
 ) -> None:
-    console = Console()
+    console = terminal()
     table = Table(
         title=f"{plan.name}: {plan.description}",
         title_justify="left",
@@ -72,8 +75,7 @@ def print_study(
     quantities = [one for finding in study.findings for one in finding.quantities if one.values]
     if quantities:
         console.print()
-        room = min(BLOCKS_MAX, max(BLOCKS_MIN, console.width - NUMBERS_WIDTH))
-        console.print(_distributions(quantities, room))
+        console.print(_distributions(quantities, console.width))
     console.print()
     runs = [one.wall_s for one in study.outcomes if not one.error]
     each = f", {sum(runs) / len(runs):.2f} s each" if runs else ""
@@ -99,12 +101,16 @@ def _verdict(finding: Finding) -> tuple[Text, str, str, str, str]:
     return mark, finding.name, f"{finding.held}/{finding.runs}", measured, wanted
 
 
-def _distributions(quantities: Sequence[Quantity], room: int) -> Table:
+def _distributions(quantities: Sequence[Quantity], width: int) -> Table:
+    room = min(BLOCKS_MAX, max(BLOCKS_MIN, width - NUMBERS_WIDTH))
+    narrow = width < NARROW
     table = Table(box=None, pad_edge=False)
-    table.add_column("measured")
-    for column in ("n", "min", "p50", "p90", "p99", "max", "mean"):
+    table.add_column("measured", min_width=NAME_WIDTH)
+    for column in ("min", "p50", "p90", "p99", "max", "mean"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("min to max", no_wrap=True)
+    if not narrow:
+        table.add_column("n", justify="right", no_wrap=True)
+        table.add_column("min to max", no_wrap=True)
     for one in quantities:
         summary = one.summary
         assert summary is not None
@@ -114,7 +120,8 @@ def _distributions(quantities: Sequence[Quantity], room: int) -> Table:
         numbers = [
             f"{value:.2f}" for value in (summary.low, *(v for _, v in summary.quantiles), summary.high)
         ]
-        table.add_row(one.name, count, *numbers, mean, Text(blocks(one.values, room), "cyan"))
+        picture = () if narrow else (count, Text(blocks(one.values, room), "cyan"))
+        table.add_row(one.name, *numbers, mean, *picture)
     return table
 
 

@@ -8,9 +8,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
+from sim.app.show import terminal
 from sim.app.study import Quantity
 from sim.app.sweep import Sweep
 from sim.report.chart import Line, Place, draw_chart
@@ -76,7 +76,7 @@ def write_csv(file: Path, sweep: Sweep) -> None:
 
 def print_sweep(sweep: Sweep, report: Path | None) -> None:
     """One small table a quantity."""
-    console = Console()
+    console = terminal()
     for name in sweep.quantities:
         shown = Table(title=name, title_justify="left", title_style="bold", box=None, pad_edge=False)
         for axis in sweep.axes:

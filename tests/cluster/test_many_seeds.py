@@ -143,3 +143,19 @@ def test_an_interrupt_keeps_what_is_done_and_leaves_no_worker(small: Path, tmp_p
             return
         time.sleep(0.02)
     pytest.fail("a process of the run is left")
+
+
+def test_a_sweep_prints_and_keeps_a_line_for_each_setting(small: Path, tmp_path: Path) -> None:
+    flag = "cluster.controllerManager.flags.node-monitor-grace-period"
+    csv, page = tmp_path / "sweep.csv", tmp_path / "sweep.html"
+    done = orrery(
+        "sweep", str(small), "--seeds", "1", "--vary", f"{flag}=20s,40s", "--csv", str(csv), "--report", str(page)
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = [line.rstrip() for line in done.stdout.splitlines()]
+    lines = told[told.index("found") + 2 :]
+    early, late = lines[0].split(), lines[1].split()
+    assert (early[:2], late[:2]) == (["20s", "0/1"], ["40s", "1/1"])
+    assert float(late[-1]) - float(early[-1]) == pytest.approx(20, abs=5.1)
+    rows = csv.read_text().splitlines()
+    assert len(rows) == 3 and "<svg" in page.read_text()
