@@ -22,10 +22,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from msgspec.structs import replace
+
 from actors.apiserver.bootstrap import bootstrap
 from actors.apiserver.caches import Caches
 from actors.apiserver.compactor import Compactor
-from actors.apiserver.lane import Lane, Stamp, offer_lane
+from actors.apiserver.lane import RENEWAL, Lane, Stamp, offer_lane
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import StorageProcess, writer_of
 from actors.apiserver.rules import Machinery
@@ -311,6 +313,10 @@ class ApiServer:
                     return None
                 self.flown += 1
                 return cached.read(), storage.latency_us(0)
+            if request.verb == "update" and call.key in self.lanes:
+                updated = self.lanes[call.key].update(request)
+                if updated is not None:
+                    return updated, storage.latency_us(1)
             steps = self._steps(call)
         except Refusal as refusal:
             self.flown += 1
@@ -339,13 +345,17 @@ class ApiServer:
             reply: Reply = stop.value
         except Refusal as refusal:
             reply = refusal.reply(tuple(call.warnings))
-        if mutating and self.lanes:
+        if mutating:
             self._tell_lane(request, reply)
         return reply, storage.latency_us(mutating)
 
     def _tell_lane(self, request: Request, reply: Reply) -> None:
         item = reply.item
-        if item is not None and item.key in self.lanes and self.storage.store.get(item.key) is item:
+        if item is None:
+            return
+        if request.verb == "update" and request.resource == "leases" and item.key not in self.lanes:
+            self.lane(replace(request, body=None), RENEWAL)  # an election's, from now on
+        if item.key in self.lanes and self.storage.store.get(item.key) is item:
             self.lanes[item.key].wrote(request, item)
 
     def _advance(self, number: int, answer: Answer) -> None:

@@ -17,10 +17,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.client.client import Client
-from sim.kernel import Context, Future
+from sim.client.client import Client, OnReply
+from sim.kernel import Context, Future, Timer
 from sim.machinery.api import Obj, Reply, Request
 from sim.units import format_micro_time
+
+Then = Callable[[Any], None]
+OnTried = Callable[[bool], None]
 
 JITTER = 1.2  # leaderelection.go JitterFactor
 HEALTH_TOLERANCE_US = 20_000_000  # HealthzAdaptor of the daemons: leaseDuration + 20 s
@@ -109,8 +112,13 @@ class LeaderElector:
         self._observed = Observed({}, 0)
         self._stored: Obj | None = None
         self._raw: Mapping[str, Any] | None = None  # the record as last read
+        self._written: Obj = {}  # the record on its way
         self._stopping = False
-        self._nap: Future | None = None
+        self._over: Future | None = None  # the present phase: True once leading, False when leadership ends
+        self._tried: OnTried = self._acquired  # what follows the present try
+        self._try_ends_us = self._round_ends_us = 0
+        self._ticking_us = -1  # since when the round's ticker runs: it starts with the end of the first try
+        self._nap: tuple[Timer, Then] | None = None
         self._on_new_leader = on_new_leader
 
     @property
@@ -131,83 +139,119 @@ class LeaderElector:
     def stop(self) -> None:
         """Cancel: `run` returns soon, having released the lease if the options say so."""
         self._stopping = True
-        if self._nap is not None:
-            self._nap.set(None)
+        nap, self._nap = self._nap, None
+        if nap is not None:
+            nap[0].cancel()
+            self._ctx.call_later_us(0, nap[1])
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Become leader, run `lead` as a task, and return when leadership is lost or `stop` was called."""
-        if not await self._acquire():
+        if not await self._phase("leadership", self._acquire):
             return
         task = self._ctx.spawn(lead, name="lead")
-        while await self._renew():
-            if await self._pause(self._options.retry_period_us):
-                break
-        else:
+        if await self._phase("the end of leadership", self._renew):
             self._note("lost-lease", self._ctx.name)
         if self._options.release_on_cancel and self.leading:
             await self._release()
         if task.trio_task is not None:
             self._ctx.kernel.cancel(task)
 
-    async def _acquire(self) -> bool:
+    async def _phase(self, why: str, begin: Then) -> bool:
+        """What `begin` leads to, callback by callback."""
+        self._over = self._ctx.future(why)
+        begin(None)
+        return bool(await self._over.wait())
+
+    def _end(self, outcome: bool) -> None:
+        assert self._over is not None
+        self._over.set(outcome)
+
+    def _acquire(self, _: Any) -> None:
         """Try at once, then every retry period x (1..2.2), until it succeeds (True) or `stop` (False)."""
-        while not self._stopping:
-            if await self._try(self._options.timeout_us):
-                return True
-            stretched = self._options.retry_period_us * (1 + JITTER * self._random.random())
-            await self._pause(int(stretched))
-        return False
-
-    async def _renew(self) -> bool:
-        """One round: try at once and then at each tick of the retry period, for renew_deadline at most."""
-        options, ctx = self._options, self._ctx
-        end_us = ctx.now_us() + options.renew_deadline_us
-        ticking_us = -1  # since when the ticker runs: it starts with the end of the first try
-        while not self._stopping:
-            if await self._try(end_us - ctx.now_us()):
-                return True
-            now_us = ctx.now_us()
-            ticking_us = now_us if ticking_us < 0 else ticking_us
-            tick_us = now_us + options.retry_period_us - (now_us - ticking_us) % options.retry_period_us
-            if await self._pause(min(tick_us, end_us) - now_us) or ctx.now_us() >= end_us:
-                return False
-        return False
-
-    async def _pause(self, duration_us: int) -> bool:
-        """Wait; True if `stop` was called."""
         if self._stopping:
-            return True
-        self._nap = self._ctx.future("the next try at the lease")
-        await self._nap.wait_us(max(0, duration_us))
-        return self._stopping
+            self._end(False)
+        else:
+            self._try(self._options.timeout_us, self._acquired)
+
+    def _acquired(self, done: bool) -> None:
+        if done:
+            self._end(True)
+            return
+        stretched = self._options.retry_period_us * (1 + JITTER * self._random.random())
+        self._pause(int(stretched), self._acquire)
+
+    def _renew(self, _: Any) -> None:
+        """One round: try at once and then at each tick of the retry period, for renew_deadline at most.
+
+        The phase ends with True when a round failed, False when `stop` came.
+        """
+        if self._stopping:
+            self._end(False)
+            return
+        self._round_ends_us = self._ctx.now_us() + self._options.renew_deadline_us
+        self._ticking_us = -1
+        self._try(self._options.renew_deadline_us, self._renewed)
+
+    def _renewed(self, done: bool) -> None:
+        period_us = self._options.retry_period_us
+        if done:
+            self._pause(period_us, self._renew)
+            return
+        now_us = self._ctx.now_us()
+        self._ticking_us = now_us if self._ticking_us < 0 else self._ticking_us
+        tick_us = now_us + period_us - (now_us - self._ticking_us) % period_us
+        self._pause(min(tick_us, self._round_ends_us) - now_us, self._renew_again)
+
+    def _renew_again(self, _: Any) -> None:
+        left_us = self._round_ends_us - self._ctx.now_us()
+        if self._stopping or left_us <= 0:
+            self._end(True)
+        else:
+            self._try(left_us, self._renewed)
+
+    def _pause(self, duration_us: int, then: Then) -> None:
+        """Go on after this time, or when `stop` is called."""
+        if self._stopping:
+            then(None)
+        else:
+            self._nap = self._ctx.timer_us(max(0, duration_us), self._wake), then
+
+    def _wake(self, _: Any) -> None:
+        assert self._nap is not None
+        then, self._nap = self._nap[1], None
+        then(None)
 
     # --- one try --------------------------------------------------------------------------------------------
 
-    async def _try(self, limit_us: int) -> bool:
-        """Read the record and write ourselves into it if we may, within a time."""
-        end_us = self._ctx.now_us() + limit_us
+    def _try(self, limit_us: int, tried: OnTried) -> None:
+        """Read the record and write ourselves into it if we may, within a time; `tried` is told whether."""
+        self._tried = tried
+        self._try_ends_us = self._ctx.now_us() + limit_us
         namespace, name = self._lease
-        reply = await self._ask(self._client.request("get", "leases", namespace, name), end_us)
+        self._ask(self._client.request("get", "leases", namespace, name), self._read)
+
+    def _read(self, reply: Reply) -> None:
         if reply.reason == "NotFound":
-            return await self._create(end_us)
+            self._create()
+            return
         if not reply.ok:
-            return False
+            self._tried(False)
+            return
         self._stored = lease = reply.obj
         spec: Mapping[str, Any] = lease.get("spec") or {}
         if self._raw != spec:
             self._raw = spec
             self._observe(spec)
-        options = self._options
-        if not decide(self._observed, self.identity, options.lease_duration_us, self._ctx.now_us()):
-            return False
+        options, ctx = self._options, self._ctx
+        if not decide(self._observed, self.identity, options.lease_duration_us, ctx.now_us()):
+            self._tried(False)
+            return
         holder = holder_of(self._observed.spec)
         if holder not in ("", self.identity):
             self._note("take-over", holder.partition("_")[0], holder)
-        return await self._write(
-            claimed(spec, self.identity, options.lease_duration_us, self._ctx.wall_us()), end_us
-        )
+        self._write(claimed(spec, self.identity, options.lease_duration_us, ctx.wall_us()))
 
-    async def _create(self, end_us: int) -> bool:
+    def _create(self) -> None:
         namespace, name = self._lease
         spec = claimed({}, self.identity, self._options.lease_duration_us, self._ctx.wall_us())
         spec["leaseTransitions"] = 0
@@ -218,25 +262,28 @@ class LeaderElector:
             "metadata": {"name": name, "namespace": namespace},
             "spec": spec,
         }
-        reply = await self._ask(self._client.request("create", "leases", namespace, body=lease), end_us)
-        if reply.ok:
-            self._stored = reply.obj
-            self._observe(spec)
-        return reply.ok
+        self._written = spec
+        self._ask(self._client.request("create", "leases", namespace, body=lease), self._wrote)
 
-    async def _write(self, spec: Obj, end_us: int) -> bool:
+    def _write(self, spec: Obj) -> None:
         assert self._stored is not None
         lease = {**self._stored, "spec": spec}
         namespace, name = self._lease
-        reply = await self._ask(self._client.request("update", "leases", namespace, name, body=lease), end_us)
+        self._written = spec
+        self._ask(self._client.request("update", "leases", namespace, name, body=lease), self._wrote)
+
+    def _wrote(self, reply: Reply) -> None:
         if reply.ok:
             self._stored = reply.obj
-            self._observe(spec)
-        return reply.ok
+            self._observe(self._written)
+        self._tried(reply.ok)
 
     async def _release(self) -> None:
-        spec = released(self._observed.spec, self._ctx.wall_us())
-        await self._write(spec, self._ctx.now_us() + self._options.timeout_us)
+        done = self._ctx.future("the release of the lease")
+        self._tried = done.set
+        self._try_ends_us = self._ctx.now_us() + self._options.timeout_us
+        self._write(released(self._observed.spec, self._ctx.wall_us()))
+        await done.wait()
 
     def _observe(self, spec: Mapping[str, Any]) -> None:
         before = self.leader
@@ -250,8 +297,9 @@ class LeaderElector:
         why = {"silent_us": ctx.now_us() - since_us, "holder": holder}
         ctx.decided(what, "leases/" + "/".join(self._lease), why, ctx.silence(silent, since_us))
 
-    async def _ask(self, request: Request, end_us: int) -> Reply:
-        left_us = min(end_us - self._ctx.now_us(), self._options.timeout_us)
+    def _ask(self, request: Request, on_reply: OnReply) -> None:
+        left_us = min(self._try_ends_us - self._ctx.now_us(), self._options.timeout_us)
         if left_us <= 0:
-            return Reply(0, lost="Timeout")
-        return await self._client.ask(request, timeout_us=left_us)
+            on_reply(Reply(0, lost="Timeout"))
+        else:
+            self._client.call(request, on_reply, left_us)
