@@ -155,7 +155,8 @@ class Lane:
     def write(self, value: Json) -> Item | None:
         done = self._put(value)
         if done is not None:
-            self._server.storage.latency_us(1)  # drawn, though nobody waits: other requests' latencies stay what they were
+            # drawn, though nobody waits: other requests' latencies stay what they were
+            self._server.storage.latency_us(1)
         return done
 
     def _put(self, value: Json) -> Item | None:
