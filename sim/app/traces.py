@@ -11,7 +11,7 @@ from sim.errors import InputError
 from sim.ident import NAMES
 from sim.kernel import Record, TraceError, read, read_header
 from sim.machinery.scheme import Resource, Scheme
-from sim.report.story import Book, Line, clock, short
+from sim.report.story import Book, Line, clock, delta
 
 
 def records(path: Path) -> Iterator[Record]:
@@ -61,8 +61,7 @@ def key_named(scheme: Scheme, text: str, namespace: str) -> str:
 
 
 def row(line: Line) -> str:
-    delta = "" if line.delta_us is None else f"+{short(line.delta_us)}"
-    return f"{clock(line.at_us):>12}  {delta:>11}  {line.actor:<24} {line.text}"
+    return f"{clock(line.at_us):>12}  {delta(line):>11}  {line.actor:<24} {line.text}"
 
 
 def as_json(line: Line) -> dict[str, Any]:

@@ -29,7 +29,8 @@ from sim.units import parse_duration_us
 class Verdict:
     """measured and wanted in words; measured_s: the times or counts behind them.
 
-    kind: of the expectation, its key in the file; missing: how many times should have been measured and were not.
+    kind: of the expectation, its key in the file; missing: how many times should have been measured and were not;
+    witness: the revision of the commit that decided it, 0 if none did.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Verdict:
     measured_s: tuple[float, ...] = ()
     kind: str = ""
     missing: int = 0
+    witness: int = 0
 
 
 class Spec(Protocol):
@@ -155,6 +157,7 @@ class Expectation(ABC):
     matter: Condition | Matter
     kind = ""
     over: Bounds | None = None
+    witness = 0
 
     def __init__(self, spec: Spec) -> None:
         self.name = spec.name
@@ -242,19 +245,20 @@ class Within(Expectation):
             if resource == self.tally.condition.resource:
                 self.tally.see(world, resource, change)
                 if self.in_window(change.at_us):
-                    self._look(change.at_us, change.item.key)
+                    self._look(change.at_us, change.item.key, change.item.rev)
         elif isinstance(self.matter, Matter) and self.first_us is None and self.in_window(change.at_us):
             if self.matter.happened(world, resource, change):
-                self.first_us = change.at_us
+                self.first_us, self.witness = change.at_us, change.item.rev
 
-    def _look(self, at_us: int, key: str = "") -> None:
+    def _look(self, at_us: int, key: str = "", rev: int = 0) -> None:
         assert self.tally is not None or not key
         if self.tally is None:
             return
         if self.each and key and self.tally.state.get(key) and key not in self.times:
-            self.times[key] = at_us
+            self.times[key], self.witness = at_us, rev
         if self.first_us is None and self.tally.holds:
             self.first_us = at_us
+            self.witness = self.witness if self.each else rev
 
     def verdict(self, end_us: int) -> Verdict:
         if self.each and self.tally is not None:
@@ -292,22 +296,22 @@ class Never(Expectation):
 
     def open(self, at_us: int, world: World) -> None:
         if self.tally is not None and self.tally.holds:
-            self._note(at_us, "")
+            self._note(at_us)
 
     def see(self, world: World, resource: str, change: Change) -> None:
         if self.tally is not None:
             if resource == self.tally.condition.resource:
                 self.tally.see(world, resource, change)
                 if self.in_window(change.at_us) and self.tally.holds:
-                    self._note(change.at_us, change.item.key)
+                    self._note(change.at_us, change.item.key, change.item.rev)
         elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
             if self.matter.happened(world, resource, change):
-                self._note(change.at_us, change.item.key)
+                self._note(change.at_us, change.item.key, change.item.rev)
 
-    def _note(self, at_us: int, key: str) -> None:
+    def _note(self, at_us: int, key: str = "", rev: int = 0) -> None:
         self.times += 1
         if self.first is None:
-            self.first = (at_us, key)
+            self.first, self.witness = (at_us, key), rev
 
     def verdict(self, end_us: int) -> Verdict:
         if self.first is None:
@@ -340,7 +344,7 @@ class Always(Expectation):
                     self.broken_us = change.at_us
             self.tally.see(world, resource, change)
             if self.broken_us is None and self.in_window(change.at_us) and not self.tally.holds:
-                self.broken_us = change.at_us
+                self.broken_us, self.witness = change.at_us, change.item.rev
 
     def verdict(self, end_us: int) -> Verdict:
         closed = self.active and self.end_us is not None and self.end_us < end_us
@@ -370,7 +374,7 @@ class Eventually(Expectation):
         if self.first_us is not None or not self.in_window(change.at_us):
             return
         if self.tally.holds if self.tally is not None else self._happened(world, resource, change):
-            self.first_us = change.at_us
+            self.first_us, self.witness = change.at_us, change.item.rev
 
     def _happened(self, world: World, resource: str, change: Change) -> bool:
         return isinstance(self.matter, Matter) and self.matter.happened(world, resource, change)
@@ -453,7 +457,7 @@ class Order(Expectation):
                     if tally is not None
                     else isinstance(part, Matter) and part.happened(world, resource, change)
                 ):
-                    self.first_us[index] = change.at_us
+                    self.first_us[index], self.witness = change.at_us, change.item.rev
 
     def verdict(self, end_us: int) -> Verdict:
         times = [at for at in self.first_us if at is not None]
@@ -527,4 +531,4 @@ class Checker(Observer):
         self.expectations = expectations
 
     def verdicts(self, end_us: int) -> list[Verdict]:
-        return [replace(one.verdict(end_us), kind=one.kind) for one in self.expectations]
+        return [replace(one.verdict(end_us), kind=one.kind, witness=one.witness) for one in self.expectations]

@@ -18,6 +18,7 @@ svg{width:100%;height:auto}svg text{fill:var(--ink);font:12px system-ui,sans-ser
 svg .inside{fill:#fff;font-size:11px}svg .lane{fill:var(--lane)}svg .step{stroke:var(--soft);stroke-dasharray:3 3}
 .key span{display:inline-block;margin-right:1.2rem}.key i{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:2px}
 code{overflow-wrap:anywhere}
+summary{cursor:pointer;padding:.15rem 0}table.chain{margin:.2rem 0 1rem;font-size:13px}table.chain td{padding:.15rem .7rem;vertical-align:top}table.chain .actor{white-space:nowrap}
 """
 
 

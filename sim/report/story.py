@@ -172,6 +172,11 @@ def short(us: int) -> str:
     return format_duration(us // 1000 * 1000 if us >= 1000 else us)
 
 
+def delta(line: Line) -> str:
+    """The time since the link before, if there is one."""
+    return "" if line.delta_us is None else f"+{short(line.delta_us)}"
+
+
 def shown(key: str) -> str:
     """A store's key as people name the object: "//pods/default/web-1" is "pods/default/web-1"."""
     _, _, resource, namespace, name = key.split("/", 4)

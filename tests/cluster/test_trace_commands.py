@@ -203,3 +203,17 @@ def test_a_run_can_be_had_as_a_perfetto_file(
     assert (tmp_path / "p.json").read_bytes() == (tmp_path / "q.json").read_bytes()
     whole = json.loads((tmp_path / "p.json").read_text())
     assert {event["ph"] for event in whole["traceEvents"]} == {"X", "M", "C", "s", "f"}
+
+
+def test_a_report_tells_why_of_each_expectation(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "small.html"
+    status, _, _ = call(capsys, "run", traces / "small.yaml", "--quiet", "--report", report)
+    page = report.read_text()
+    assert status == 0 and "<summary>found</summary>" in page
+    assert (
+        page.index("power loss")
+        < page.index("has not heard from nodes/node-1")
+        < page.index("ready True → Unknown")
+    )

@@ -79,15 +79,15 @@ def _run_once(arguments: argparse.Namespace, plan: Plan) -> int:
     from sim.app.traces import write_perfetto
 
     live = not (arguments.json or arguments.quiet)
-    with _trace_file(arguments) as trace:
+    report = _report(arguments, plan, "")
+    with _trace_file(arguments.trace, report is not None or arguments.perfetto is not None) as trace:
         result = run_shown(plan, seed=arguments.seed, trace_file=trace, live=live)
         if arguments.perfetto is not None and trace is not None:
             write_perfetto(trace, arguments.perfetto)
-    report = _report(arguments, plan, "")
-    if report is not None:
-        from sim.app.report import write_report
+        if report is not None and trace is not None:
+            from sim.app.report import write_report
 
-        write_report(report, plan, result)
+            write_report(report, plan, result, trace)
     if arguments.junit is not None:
         arguments.junit.write_text(junit_of_result(plan, result), encoding="utf-8")
     if arguments.json:
@@ -98,10 +98,10 @@ def _run_once(arguments: argparse.Namespace, plan: Plan) -> int:
 
 
 @contextmanager
-def _trace_file(arguments: argparse.Namespace) -> Iterator[Path | None]:
+def _trace_file(asked: Path | None, needed: bool) -> Iterator[Path | None]:
     """Where the trace goes: where it was asked for, or somewhere for as long as it is needed."""
-    if arguments.trace is not None or arguments.perfetto is None:
-        yield arguments.trace
+    if asked is not None or not needed:
+        yield asked
         return
     with TemporaryDirectory() as folder:
         yield Path(folder) / "run.trace"

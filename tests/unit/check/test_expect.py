@@ -82,7 +82,7 @@ def test_a_time_outside_the_interval_fails() -> None:
 def test_each_measures_every_object() -> None:
     verdict = outage(
         {
-            "when": "each node in zone a has Ready=Unknown".replace("node ", "nodes "),
+            "when": "each nodes in zone a have Ready=Unknown".replace("node ", "nodes "),
             "within": ["30s", "36s"],
             "after": "fail",
         }
@@ -180,3 +180,18 @@ def test_a_condition_that_is_not_understood_says_what(text: str, says: str) -> N
 )
 def test_predicates(predicate: str, obj: dict[str, Any], true: bool) -> None:
     assert parse_condition(f"any pods are {predicate}", NAMES_).test(obj) is true
+
+
+@pytest.mark.parametrize(
+    ("spec", "rev"),
+    [
+        ({"when": WHEN, "after": "dark", "within": ["30s", "40s"]}, 10),
+        ({"when": "each nodes in zone a have Ready=Unknown", "after": "dark", "within": ["30s", "40s"]}, 10),
+        ({"never": "any nodes in zone a have Ready=Unknown"}, 9),
+        ({"always": "all nodes have Ready=True"}, 9),
+        ({"eventually": "any nodes have Ready=Unknown"}, 9),
+        ({"never": {"deleted": "pods"}}, 0),
+    ],
+)
+def test_a_verdict_names_the_commit_that_decided_it(spec: dict[str, Any], rev: int) -> None:
+    assert outage(spec).verdict().witness == rev
