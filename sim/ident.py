@@ -129,6 +129,7 @@ class Names:
 
     def _set_annotations(self, d: str) -> None:
         ctl = "kubectl" if self.naming == "kubernetes" else "orchctl"
+        self.manager_kubectl = ctl  # field manager of its server-side apply
         self.annotation_last_applied = f"{ctl}.{d}/last-applied-configuration"
         self.annotation_restarted_at = f"{ctl}.{d}/restartedAt"
         self.annotation_default_container = f"{ctl}.{d}/default-container"

@@ -33,7 +33,7 @@ from actors.apiserver.ports import StorageProcess, writer_of
 from actors.apiserver.rules import Machinery
 from actors.apiserver.selection import select
 from sim.kernel import Context, Kernel, State
-from sim.machinery import event_forms, status, verbs, verbs_delete, verbs_list, verbs_sub
+from sim.machinery import event_forms, status, verbs, verbs_apply, verbs_delete, verbs_list, verbs_sub
 from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Answer, Page
@@ -56,7 +56,7 @@ PLAIN: dict[str, Callable[[Call], Steps]] = {
     "get": verbs.get,
     "create": verbs.create,
     "update": verbs.update,
-    "patch": verbs.patch,
+    "patch": verbs_apply.patch,
     "delete": verbs_delete.delete,
 }
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"

@@ -168,7 +168,7 @@ def _folded(
     if changed:
         kept.append(_entry(writer, union(mine, changed)))
         _cap(kept)
-    kept.sort(key=_order)
+    kept.sort(key=order)
     return tuple(kept)
 
 
@@ -192,7 +192,8 @@ def _entry(writer: Writer, fields: Tree) -> Managed:
     )
 
 
-def _order(entry: Managed) -> tuple[str, int, str, str, str]:
+def order(entry: Managed) -> tuple[str, int, str, str, str]:
+    """Key of upstream's order of entries."""
     return (entry.operation, entry.time_s, entry.manager, entry.api_version, entry.subresource)
 
 
@@ -203,7 +204,7 @@ def _cap(entries: list[Managed]) -> None:
     if surplus <= 0:
         return
     first: dict[str, Managed] = {}
-    for entry in sorted(updaters, key=_order):
+    for entry in sorted(updaters, key=order):
         if surplus <= 0:
             return
         version = entry.api_version
@@ -246,7 +247,7 @@ def given_record(obj: Obj) -> tuple[Managed, ...] | None:
                 subresource=entry.get("subresource", ""),
             )
         )
-    return tuple(sorted((e for e in out if e.fields), key=_order))
+    return tuple(sorted((e for e in out if e.fields), key=order))
 
 
 def live_or_given(live: tuple[Managed, ...], new: Obj, subresource: str) -> tuple[Managed, ...]:

@@ -73,9 +73,14 @@ _ZERO_WRITTEN = frozenset(("reportingComponent", "reportingInstance", "eventTime
 _MISSING: Any = object()
 
 
+def whole_set(node: SchemaNode, obj: Obj) -> Tree:
+    """Every field of an object: containers only where null or an empty map, items and map keys always."""
+    return _set_below(node, obj)
+
+
 def field_set(node: SchemaNode, obj: Obj) -> Tree:
-    """Every field of an object, as apply owns them: containers only where empty, items and map keys always."""
-    return _without_unowned(intern(_set_below(node, obj)))
+    """Every field of an object that apply owns."""
+    return _without_unowned(whole_set(node, obj))
 
 
 def changed_fields(node: SchemaNode, old: Obj, new: Obj) -> tuple[Tree, Tree]:
@@ -278,9 +283,9 @@ def _compare_items(node: SchemaNode, old: Any, new: Any, changed: Tree, removed:
     keys = node.list_map_keys
     if len(keys) == 1 and not node.key_defaults and _compare_named(node, keys[0], old, new, changed, removed):
         return
-    mine = {_element(node, item): item for item in old}
+    mine = {path_element(node, item): item for item in old}
     for item in new:
-        element = _element(node, item)
+        element = path_element(node, item)
         before = mine.pop(element, _MISSING)
         if before is item or element in changed:
             continue
@@ -396,7 +401,7 @@ def _all(node: SchemaNode, value: Any) -> Tree:
     if shape == _LIST and isinstance(value, list):
         assert node.items is not None
         for item in value:
-            out[_element(node, item)] = _all(node.items, item)
+            out[path_element(node, item)] = _all(node.items, item)
     elif isinstance(value, dict):
         for key, below in value.items():
             schema = node.properties.get(key) or node.values
@@ -415,20 +420,23 @@ def _set_below(node: SchemaNode, value: Any) -> Tree:
         assert node.items is not None
         for item in value:
             below = _set_below(node.items, item)
-            out[_element(node, item)] = intern({SELF: LEAF, **below}) if below else LEAF
+            out[path_element(node, item)] = intern({SELF: LEAF, **below}) if below else LEAF
     elif isinstance(value, dict):
         for key, item in value.items():
             schema = node.properties.get(key) or node.values
             if schema is None:
                 continue
+            known = key in node.properties
+            if known and item == [] and _shape(schema) == _LIST:
+                continue  # Quirk: an empty list that has no items to own is not owned itself
             below = _set_below(schema, item)
-            if below and key not in node.properties:
+            if below and not known:
                 below = intern({SELF: LEAF, **below})
             out[f"f:{key}"] = below
     return intern(out)
 
 
-def _element(node: SchemaNode, item: Any) -> str:
+def path_element(node: SchemaNode, item: Any) -> str:
     """Path element of a list item: its keys (with their defaults) in a map list, itself in a set."""
     if node.list_map_keys and isinstance(item, dict):
         names = node.list_map_keys

@@ -58,6 +58,7 @@ from sim.machinery.verbs_call import (
 # patch.go: MaxRetryWhenPatchConflicts; a PUT goes round as long as its own revision still holds.
 TRIES_MAX = 5
 Transform = Callable[[Item], Obj]
+Record = tuple[Managed, ...]
 Writes = Generator[Op, Answer, Reply]
 
 
@@ -78,7 +79,8 @@ def create(call: Call) -> Steps:
     return (yield from create_object(call, decode(call, call.resource)))
 
 
-def create_object(call: Call, obj: Obj) -> Steps:
+def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
+    """record: who owns which fields, where it isn't all the writer's."""
     registry, resource, request = call.registry, call.resource, call.request
     names = registry.names
     metadata = dict(obj.get("metadata") or {})
@@ -106,7 +108,9 @@ def create_object(call: Call, obj: Obj) -> Steps:
         obj = namespace_label(obj, names)
     elif resource.plural == "daemonsets":
         obj = template_generation(obj, names)
-    record = ownership.on_create(resource.schema, obj, call.writer(), _reset(resource, call.subresource))
+    if record is None:
+        reset = reset_of(resource, call.subresource)
+        record = ownership.on_create(resource.schema, obj, call.writer(), reset)
     obj = without_record(registry.rules.admit(call, obj, None))
     metadata = {**obj["metadata"], "uid": new_uid(registry.bits), "creationTimestamp": call.now_text}
     base = metadata.get("generateName", "")
@@ -178,7 +182,7 @@ def without_record(obj: Obj) -> Obj:
 
 
 @lru_cache(maxsize=1024)
-def _reset(resource: Resource, subresource: str) -> dict[str, object]:
+def reset_of(resource: Resource, subresource: str) -> dict[str, object]:
     return ownership.reset_fields(resource.plural, subresource, strategy_of(resource.plural).status)
 
 
@@ -262,15 +266,34 @@ def must_specify_revision(call: Call) -> Refusal:
     )
 
 
-def update_object(call: Call, transform: Transform, owns: bool = True) -> Steps:
-    """Read, change, check and write until nobody interfered."""
+def taken_over(call: Call, item: Item, wanted: Obj) -> Record:
+    """Ownership after an update: who changes a field owns it."""
+    resource = call.resource
+    live = ownership.live_or_given(item.managed, wanted, call.subresource)
+    reset = reset_of(resource, call.subresource)
+    record = ownership.on_update(resource.schema, live, item.obj, wanted, call.writer(), reset)
+    if resource.plural == "events" and record is not item.managed:
+        # Quirk: what was owned in the other group's form cannot be converted, and is lost.
+        return tuple(entry for entry in record if entry.api_version == resource.api_version)
+    return record
+
+
+def as_before(call: Call, item: Item, wanted: Obj) -> Record:
+    """Ownership after a write that owns nothing."""
+    return item.managed
+
+
+def update_object(
+    call: Call, transform: Transform, owning: Callable[[Call, Item, Obj], Record] = taken_over
+) -> Steps:
+    """Read, change, check and write until nobody interfered.  `owning` is asked after `transform`."""
     key = call.key
     for _ in range(TRIES_MAX):
         item = found((yield Get(key)))
         if item is None:
             raise call.not_found()
         wanted = transform(item)
-        obj, record = yield from _prepared(call, wanted, item, owns)
+        obj, record = yield from _prepared(call, wanted, item, owning(call, item, wanted))
         removed = "deletionTimestamp" in obj["metadata"] and _is_removed(call, obj)
         if not removed and obj == item.obj and record == item.managed:
             return Reply(200, item=item, warnings=tuple(call.warnings))
@@ -290,19 +313,11 @@ def update_object(call: Call, transform: Transform, owns: bool = True) -> Steps:
 
 
 def _prepared(
-    call: Call, wanted: Obj, item: Item, owns: bool
-) -> Generator[Op, Answer, tuple[Obj, tuple[Managed, ...]]]:
+    call: Call, wanted: Obj, item: Item, record: Record
+) -> Generator[Op, Answer, tuple[Obj, Record]]:
     """The object an update stores, and who owns its fields then."""
     registry, resource = call.registry, call.resource
     names, old, plural = registry.names, item.obj, resource.plural
-    record = item.managed
-    if owns:
-        live = ownership.live_or_given(record, wanted, call.subresource)
-        reset = _reset(resource, call.subresource)
-        record = ownership.on_update(resource.schema, live, old, wanted, call.writer(), reset)
-        if plural == "events" and record is not item.managed:
-            # Quirk: what was owned in the other group's form cannot be converted, and is lost.
-            record = tuple(entry for entry in record if entry.api_version == resource.api_version)
     new = without_record(registry.rules.admit(call, wanted, old))
     if resource.namespaced and not new["metadata"].get("namespace"):
         new = with_metadata(new, namespace=call.request.namespace)

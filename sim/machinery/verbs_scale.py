@@ -14,7 +14,8 @@ from sim.machinery.selectors import format_selector
 from sim.machinery.status import invalid, not_found
 from sim.machinery.store import Get, Item
 from sim.machinery.strategic import strategic_merge
-from sim.machinery.verbs import patch_body, registry_key, update_object
+from sim.machinery.verbs import patch_body, registry_key, taken_over, update_object
+from sim.machinery.verbs_apply import applied_scale, is_apply
 from sim.machinery.verbs_body import Patched, body_kind, conform, decode
 from sim.machinery.verbs_call import Call, Refusal, Steps, any_of, bad_request, check_name, found
 
@@ -60,7 +61,8 @@ def get_scale(call: Call) -> Steps:
 def write_scale(call: Call) -> Steps:
     """PUT or PATCH: takes spec.replicas, honours uid and resourceVersion."""
 
-    asked = _asked(call)
+    applied = applied_scale(call, scale_of) if is_apply(call) and call.request.verb == "patch" else None
+    asked = applied[0] if applied is not None else _asked(call)
 
     def change(item: Item) -> Obj:
         scale = asked(item)
@@ -89,7 +91,8 @@ def write_scale(call: Call) -> Steps:
         return {**item.obj, "spec": {**spec, "replicas": replicas}}
 
     call.subresource, call.recorded = "", "scale"  # the workload's own strategy runs: the generation counts
-    reply = yield from update_object(call, change)
+    owning = taken_over if applied is None else lambda *_: applied[1][0]
+    reply = yield from update_object(call, change, owning)
     assert reply.item is not None
     return Reply(200, body=scale_of(reply.item.obj), warnings=reply.warnings)
 

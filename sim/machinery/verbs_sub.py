@@ -20,7 +20,8 @@ from sim.machinery.selectors import from_selector
 from sim.machinery.status import too_many_requests
 from sim.machinery.store import Answer, Get, Item, Op, Page, Put, Range
 from sim.machinery.strategies import with_metadata
-from sim.machinery.verbs import get, patch, update, update_object
+from sim.machinery.verbs import as_before, get, update, update_object
+from sim.machinery.verbs_apply import patch
 from sim.machinery.verbs_body import body_kind, decode
 from sim.machinery.verbs_call import Call, Refusal, Steps, any_of, bad_request, found, internal, written
 from sim.machinery.verbs_delete import DeleteOptions, check_policy, delete_object
@@ -65,7 +66,7 @@ def bind(call: Call) -> Steps:
     def assign(item: Item) -> Obj:
         return _assigned(call, item, metadata, node)
 
-    yield from update_object(call, assign, owns=False)
+    yield from update_object(call, assign, as_before)
     return _success(call)
 
 

@@ -1,0 +1,231 @@
+"""Server-side apply: (object, its record, a configuration) to the merged object and the new record, or conflicts.
+
+Turns what a manager wants fields to be into the object in which they are, takes out what it wanted before and
+nobody wants any more, and says who loses fields by it.
+
+Holds: an entry per applying manager and subresource, whatever version it applied in; an entry's time moves only when
+the object changes, so that who merely joins an owner has none.  Pure: the object is as stored, or {} of a new one.
+
+Mirrors  structured-merge-diff v4.2.3 merge/update.go (Apply, prune); kubernetes v1.25 apiserver
+         pkg/endpoints/handlers/fieldmanager (structuredmerge, skipnonapplied, lastappliedmanager,
+         managedfieldsupdater), internal/conflict.go.
+Differs  entries of other versions are read in the version of the request (see `managed`).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import msgspec
+
+from sim.machinery import managed as ownership
+from sim.machinery.api import Obj
+from sim.machinery.apply_typed import element_text, merge, type_errors, with_named, without
+from sim.machinery.managed import APPLY, UPDATE, Writer
+from sim.machinery.managed_fields import changed_fields, field_set, own_address, spelled, whole_set
+from sim.machinery.managed_set import (
+    NOTHING,
+    SELF,
+    Tree,
+    difference,
+    intersection,
+    is_member,
+    outside,
+    union,
+)
+from sim.machinery.schema import SchemaNode
+from sim.machinery.store import Managed
+
+BEFORE_FIRST_APPLY = "before-first-apply"  # skipnonapplied.go: who owns what was there before
+
+
+class Configuration(NamedTuple):
+    """What is applied, and by whom.
+
+    force: take fields from others; reset: fields left as they are
+    annotation: of a manager that takes over what it applied on the client's side, where that is told
+    """
+
+    obj: Obj
+    writer: Writer
+    force: bool = False
+    reset: Tree = NOTHING
+    annotation: str = ""
+
+
+class Applied(NamedTuple):
+    """The merged object, not yet of its Go type (the very live object if nothing changes), and who owns its fields."""
+
+    obj: Obj
+    managed: tuple[Managed, ...]
+
+
+class Conflict(NamedTuple):
+    """An entry and those of its fields that the configuration would change."""
+
+    entry: Managed
+    fields: Tree
+
+
+def apply(
+    node: SchemaNode, live: Obj, managed: tuple[Managed, ...], wanted: Configuration
+) -> Applied | list[Conflict]:
+    """The outcome of an apply; conflicts unless it is forced or there are none."""
+    record = _spelled(node, live, managed, wanted)
+    outcome = _settled(node, live, record, wanted)
+    if isinstance(outcome, Applied) or not wanted.annotation:
+        return outcome
+    allowed = _applied_before(node, live, wanted.annotation)
+    kept = [Conflict(entry, difference(fields, allowed)) for entry, fields in outcome]
+    return [conflict for conflict in kept if conflict.fields] or _settled(
+        node, live, record, wanted._replace(force=True)
+    )
+
+
+def _spelled(
+    node: SchemaNode, live: Obj, managed: tuple[Managed, ...], wanted: Configuration
+) -> tuple[Managed, ...]:
+    """The record to start from, in full; all that was there belongs to nobody yet where nobody applied before."""
+    if not managed and live:
+        writer = msgspec.structs.replace(wanted.writer, manager=BEFORE_FIRST_APPLY)
+        return ownership.on_create(node, live, writer, wanted.reset)
+    address = own_address(live)
+    if not address:
+        return managed
+    return tuple([_with(entry, spelled(entry.fields, address)) for entry in managed])
+
+
+def _settled(
+    node: SchemaNode, live: Obj, managed: tuple[Managed, ...], wanted: Configuration
+) -> Applied | list[Conflict]:
+    writer, reset = wanted.writer, wanted.reset
+    last = next((entry for entry in managed if _is_of(entry, writer)), None)
+    others = [entry for entry in managed if entry is not last]
+    merged: Obj = merge(node, live, wanted.obj)
+    if last is not None:
+        theirs = NOTHING
+        for entry in others:
+            theirs = union(theirs, entry.fields)
+        given = outside(whole_set(node, wanted.obj), reset)
+        merged = _pruned(node, merged, outside(last.fields, reset), union(theirs, given))
+    changed, removed = changed_fields(node, live, merged)
+    changed, removed = outside(changed, reset), outside(removed, reset)
+    conflicts = [
+        Conflict(entry, fields) for entry in others if (fields := intersection(entry.fields, changed))
+    ]
+    if conflicts and not wanted.force:
+        return conflicts
+    same = merged == live
+    kept = [_with(entry, difference(difference(entry.fields, changed), removed)) for entry in others]
+    given = outside(field_set(node, wanted.obj), reset)
+    if given:
+        time_s = (last.time_s if last is not None else 0) if same else writer.time_s
+        kept.append(
+            Managed(writer.manager, APPLY, writer.api_version, time_s, given, subresource=writer.subresource)
+        )
+    record = tuple(sorted([entry for entry in kept if entry.fields], key=ownership.order))
+    return Applied(live if same else merged, record)
+
+
+def _is_of(entry: Managed, writer: Writer) -> bool:
+    return (
+        entry.operation == APPLY
+        and entry.manager == writer.manager
+        and entry.subresource == writer.subresource
+    )
+
+
+def _with(entry: Managed, fields: Tree) -> Managed:
+    return entry if fields is entry.fields else msgspec.structs.replace(entry, fields=fields)
+
+
+def _pruned(node: SchemaNode, merged: Obj, last: Tree, owned: Tree) -> Obj:
+    """Without what the manager applied before, but for what is `owned` now, by anybody.
+
+    First all of it goes, with whatever is below; then what others own comes back, and last what was below and is in
+    no applied set: only what the manager had itself stays away.
+    """
+    if not last:
+        return merged
+    last, owned = with_named(node, last), with_named(node, owned)
+    everything = with_named(node, whole_set(node, merged))
+    left = with_named(node, whole_set(node, without(node, merged, last) or {}))
+    back = without(node, merged, difference(everything, union(left, owned))) or {}
+    dangling = difference(everything, with_named(node, whole_set(node, back)))
+    return without(node, merged, intersection(dangling, last)) or {}
+
+
+# --- what kubectl applied on the client's side ------------------------------------------------------------
+
+
+def _applied_before(node: SchemaNode, live: Obj, annotation: str) -> Tree:
+    """The fields that the annotation says were applied and that are still as it says."""
+    text = ((live.get("metadata") or {}).get("annotations") or {}).get(annotation)
+    try:
+        before = json.loads(text or "null")
+    except ValueError:
+        return NOTHING
+    if not isinstance(before, dict) or type_errors(node, before):
+        return NOTHING
+    changed, removed = changed_fields(node, before, live)
+    return difference(difference(field_set(node, before), changed), removed)
+
+
+def with_last_applied(obj: Obj, wanted: Configuration) -> Obj:
+    """The object with kubectl's annotation, where it has one, telling the present configuration."""
+    annotation = wanted.annotation
+    metadata = obj.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    if not annotation or annotation not in annotations:
+        return obj
+    given = wanted.obj.get("metadata") or {}
+    told = {**wanted.obj, "metadata": {k: v for k, v in given.items() if k != "managedFields"}}
+    if isinstance(given.get("annotations"), dict):
+        told["metadata"]["annotations"] = {k: v for k, v in given["annotations"].items() if k != annotation}
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    for char in "<>&":  # as Go's encoder has them
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return {**obj, "metadata": {**metadata, "annotations": {**annotations, annotation: f"{text}\n"}}}
+
+
+# --- conflicts in words -----------------------------------------------------------------------------------
+
+
+def conflict_texts(conflicts: list[Conflict]) -> tuple[list[tuple[str, str]], str]:
+    """(field, "conflict with …") of each conflict, and the summary."""
+    found = sorted(conflicts, key=lambda conflict: _identifier(conflict.entry))
+    causes = [
+        (path, f"conflict with {_shown(conflict.entry)}")
+        for conflict in found
+        for path in paths(conflict.fields)
+    ]
+    if len(causes) == 1:
+        field, text = causes[0]
+        return causes, f"Apply failed with 1 conflict: {text}: {field}"
+    lines = []
+    for conflict in found:
+        lines.append(f"conflicts with {_shown(conflict.entry)}:")
+        lines += [f"- {path}" for path in paths(conflict.fields)]
+    listed = "\n".join(lines)
+    return causes, f"Apply failed with {len(causes)} conflicts: {listed}"
+
+
+def _identifier(entry: Managed) -> tuple[str, str, str, str]:
+    return (entry.manager, entry.operation, entry.api_version, entry.subresource)
+
+
+def _shown(entry: Managed) -> str:
+    text = json.dumps(entry.manager, ensure_ascii=False)
+    if entry.subresource:
+        text += f' with subresource "{entry.subresource}"'
+    return f"{text} using {entry.api_version}" if entry.operation == UPDATE else text
+
+
+def paths(fields: Tree, at: str = "") -> list[str]:
+    """The members of a set as texts: those of a level first, then what is below them."""
+    below = [(name, tree) for name, tree in fields.items() if name != SELF]
+    out = [at + element_text(name) for name, tree in below if is_member(tree)]
+    for name, tree in below:
+        out += paths(tree, at + element_text(name))
+    return out

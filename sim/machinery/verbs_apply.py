@@ -1,0 +1,249 @@
+"""Server-side apply as a verb: PATCH of apply kind creates the object or merges the configuration into it.
+
+Turns such a request into the store operations of a create or of an update, with the ownership that `managed_apply`
+finds; conflicts are refused with all of them named.
+
+Holds: what is stored went through the same defaults, admission, strategy and validation as any other write; a
+configuration that changes nothing and joins nothing writes nothing.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/patch.go (applyPatcher), fieldmanager/structuredmerge.go,
+         fieldmanager/scalehandler.go.
+Differs  - that a create needs the right to create is not asked: there are no roles.
+         - fields that a YAML body holds twice are not warned about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from sim.machinery import fieldvalidation, status, verbs
+from sim.machinery import managed as ownership
+from sim.machinery.api import Json, Obj
+from sim.machinery.apply_typed import go_value, type_errors
+from sim.machinery.managed_apply import Applied, Configuration, apply, conflict_texts, with_last_applied
+from sim.machinery.managed_fields import bound, own_address
+from sim.machinery.managed_set import LEAF, NOTHING, Tree, difference, of_paths
+from sim.machinery.scheme import Resource
+from sim.machinery.store import Get, Item, Managed
+from sim.machinery.verbs import TRIES_MAX, Record, create_object, reset_of, tidied, update_object
+from sim.machinery.verbs_body import subresource_kind
+from sim.machinery.verbs_call import (
+    Call,
+    Refusal,
+    Steps,
+    any_of,
+    bad_request,
+    check_name,
+    found,
+    internal,
+    parse_revision,
+)
+
+
+def is_apply(call: Call) -> bool:
+    return call.request.content_type.startswith(call.registry.names.media_apply_patch)
+
+
+def patch(call: Call) -> Steps:
+    """PATCH of any kind."""
+    return apply_object(call) if is_apply(call) else verbs.patch(call)
+
+
+def apply_object(call: Call) -> Steps:
+    """PATCH of apply kind: the object may be there or not."""
+    resource = call.resource
+    wanted = configuration(call, resource, reset_of(resource, call.subresource))
+    for _ in range(TRIES_MAX):
+        if found((yield Get(call.key))) is not None:
+            write = _Merge(call, wanted)
+            return (yield from update_object(call, write.change, write.owning))
+        try:
+            return (yield from _create(call, wanted))
+        except Refusal as refusal:
+            if refusal.body.get("reason") != "AlreadyExists":
+                raise
+    raise call.modified()
+
+
+def configuration(call: Call, kind: Resource, reset: Tree) -> Configuration:
+    """The body of an apply, of the kind that it must be."""
+    body: Json = call.body()
+    if body is not None and not isinstance(body, dict):
+        what = "array" if isinstance(body, list) else "string" if isinstance(body, str) else "number"
+        raise bad_request(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: "
+            f"cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+        )
+    body = body or {}
+    version = body.get("apiVersion") or ""
+    if version != kind.api_version:
+        raise bad_request(
+            "Incorrect version specified in apply patch. Specified patch version: "
+            f"{go_value(version)}, expected: {kind.api_version}"
+        )
+    given = any_of(body.get("metadata")).get("managedFields")
+    if isinstance(given, list):
+        raise bad_request("metadata.managedFields must be nil")
+    wrong = type_errors(kind.schema, body)
+    if body.get("kind") != kind.kind:
+        wrong = [f"no corresponding type for {_shown_kind(body)}"]
+    if wrong:
+        text = wrong[0] if len(wrong) == 1 else "\n  ".join(["errors:", *wrong])
+        raise internal(f"failed to create typed patch object ({_shown(body)}): {text}")
+    names, options = call.registry.names, call.options
+    writer = call.writer()
+    taking_over = writer.manager == names.manager_kubectl
+    return Configuration(
+        body,
+        writer,
+        force="force" in options and options["force"].lower() not in ("0", "false"),
+        reset=reset,
+        annotation=names.annotation_last_applied if taking_over else "",
+    )
+
+
+def _shown(body: Obj) -> str:
+    """An object as upstream's errors name it."""
+    metadata = any_of(body.get("metadata"))
+    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {_shown_kind(body)}"
+
+
+def _shown_kind(body: Obj) -> str:
+    group, _, version = str(body["apiVersion"]).rpartition("/")
+    return f"{group}/{version}, Kind={body.get('kind') or ''}"
+
+
+def _merged(kind: Resource, live: Obj, managed: Record, wanted: Configuration) -> Applied:
+    """The typed outcome of an apply, or the refusal that names its conflicts."""
+    outcome = apply(kind.schema, live, managed, wanted)
+    if not isinstance(outcome, Applied):
+        raise Refusal.of(status.apply_conflict(*conflict_texts(outcome)))
+    if outcome.obj is live:
+        return outcome
+    made, _ = fieldvalidation.conform(kind.schema, outcome.obj, kind.kind)
+    if isinstance(made, fieldvalidation.DecodeError):
+        raise internal(
+            f"failed to convert new object ({_shown(wanted.obj)}) to proper version: unable to convert unstructured "
+            f"object to {_shown_kind(wanted.obj)}: {_conversion(made.message)}"
+        )
+    made = {"apiVersion": kind.api_version, "kind": kind.kind, **made}
+    return Applied(with_last_applied(made, wanted), outcome.managed)
+
+
+def _conversion(message: str) -> str:
+    """A type error as the converter of unstructured objects words it."""
+    if message.startswith("json: cannot unmarshal number"):
+        return f"cannot convert float64 to {message.rpartition(' ')[2]}"
+    return f"error decoding from json: {message}" if message.startswith("illegal base64") else message
+
+
+def _create(call: Call, wanted: Configuration) -> Steps:
+    resource = call.resource
+    obj, record = _merged(resource, {}, (), wanted)
+    metadata = any_of(obj.get("metadata"))
+    check_name({**obj, "metadata": metadata}, call)
+    uid = metadata.get("uid")
+    if uid:
+        raise call.conflict(
+            f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        )
+    parse_revision(metadata.get("resourceVersion") or "")
+    kept = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+    address = own_address(obj)
+    if address:
+        record = _bound(record, address)
+    return (yield from create_object(call, {**obj, "metadata": kept}, record))
+
+
+def _bound(record: Record, address: str) -> Record:
+    return tuple([msgspec.structs.replace(e, fields=bound(e.fields, address)) for e in record])
+
+
+@dataclass(slots=True)
+class _Merge:
+    """One attempt to merge: `change` says what the object shall be, `owning` who owns its fields then."""
+
+    call: Call
+    wanted: Configuration
+    record: Record = field(default=())
+
+    def change(self, item: Item) -> Obj:
+        call, resource = self.call, self.call.resource
+        obj, record = _merged(resource, item.obj, item.managed, self.wanted)
+        if obj is not item.obj:
+            check_name(obj, call)
+            revision = obj["metadata"].get("resourceVersion") or ""
+            parse_revision(revision)
+            if revision and revision != "0" and revision != item.obj["metadata"]["resourceVersion"]:
+                raise call.modified()
+            obj = call.registry.rules.defaults(resource, tidied(obj), call.subresource)
+        address = own_address(obj)
+        record = _bound(record, address) if address else record
+        self.record = _kept_times(item.managed, record) if obj == item.obj else record
+        return item.obj if obj == item.obj else obj
+
+    def owning(self, call: Call, item: Item, wanted: Obj) -> Record:
+        return self.record
+
+
+def _kept_times(before: Record, after: Record) -> Record:
+    """The record as it was, where only times differ (equality.go: nobody writes for the sake of a time)."""
+
+    def timeless(record: Record) -> list[Managed]:
+        return sorted([msgspec.structs.replace(e, time_s=0) for e in record], key=ownership.order)
+
+    return before if timeless(before) == timeless(after) else after
+
+
+# --- scale ------------------------------------------------------------------------------------------------
+
+_REPLICAS = of_paths(("spec", "replicas"))
+
+
+def scale_kind(call: Call) -> Resource:
+    return subresource_kind(call.registry.names, call.resource, "scale")
+
+
+def applied_scale(call: Call, show: Callable[[Obj], Obj]) -> tuple[Callable[[Item], Obj], list[Record]]:
+    """How an apply to a scale makes the Scale to be written; with it, in the list, the workload's record then."""
+    kind = scale_kind(call)
+    wanted = configuration(call, kind, NOTHING)
+    wanted = wanted._replace(writer=msgspec.structs.replace(wanted.writer, subresource="scale"))
+    outcome: list[Record] = [()]
+
+    def asked(item: Item) -> Obj:
+        mine = _of_scale(item.managed, kind.api_version)
+        made = _merged(kind, show(item.obj), mine, wanted)
+        kept = [msgspec.structs.replace(e, api_version=call.resource.api_version) for e in made.managed]
+        outcome[0] = tuple(sorted(_joined(item.managed, mine, kept), key=ownership.order))
+        return made.obj
+
+    return asked, outcome
+
+
+def _of_scale(managed: Record, version: str) -> Record:
+    """The entries that own the number of replicas, as entries of the Scale."""
+    mine = [e for e in managed if "f:replicas" in e.fields.get("f:spec", LEAF)]
+    return tuple([msgspec.structs.replace(e, api_version=version, fields=_REPLICAS) for e in mine])
+
+
+def _joined(managed: Record, before: Record, after: list[Managed]) -> list[Managed]:
+    """The workload's entries, without the number where the Scale's record has lost it, and the new one's."""
+
+    def who(entry: Managed) -> tuple[str, str, str]:
+        return (entry.manager, entry.operation, entry.subresource)
+
+    owners = {who(entry): entry for entry in after}
+    had = {who(entry) for entry in before}
+    out = []
+    for entry in managed:
+        if who(entry) in had and who(entry) not in owners:
+            entry = msgspec.structs.replace(entry, fields=difference(entry.fields, _REPLICAS))
+        elif who(entry) in had:
+            owners.pop(who(entry))
+        if entry.fields:
+            out.append(entry)
+    return [*out, *owners.values()]
