@@ -32,6 +32,7 @@ from sim.units import format_micro_time, format_time, parse_time, quantity_nano,
 _OTHER_GROUPS = ("apps", "extensions", *(names.group("events") for names in NAMES.values()))
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 SUMMARY_CHARS = 30  # create.go: summarizeData(body, 30)
+RECORD = "metadata.managedFields"
 # pkg/runtime/scheme.go's own name, as its errors show it.
 _SCHEME = '"pkg/runtime/scheme.go:100"'
 
@@ -194,7 +195,8 @@ class _Walk:
                 f"{go}.{key}" if go else key,
                 path,
             )
-            if made or key in node.required or below.type not in ("array", "map"):
+            # An empty record of ownership has a meaning of its own: start anew (`managed.given_record`).
+            if made or key in node.required or below.type not in ("array", "map") or path == RECORD:
                 out[key] = made
         return {**out, **missing} if (missing := _missing(node, out)) else out
 

@@ -46,6 +46,7 @@ from sim.machinery.verbs_call import (
     Call,
     Refusal,
     Steps,
+    any_of,
     bad_request,
     check_name,
     found,
@@ -374,7 +375,7 @@ def patch(call: Call) -> Steps:
                 out = merge_patch(item.obj, body)
             else:
                 problems = json_patch_problems(body)
-                out = json_patch(item.obj, body)
+                out = json_patch(_with_record(item, body), body)
         except PatchError as error:
             raise Refusal(error.code, error.reason, error.message, error.details) from None
         if out is item.obj and not problems:
@@ -404,11 +405,18 @@ def patch_body(call: Call, kind: str) -> Json:
         raise bad_request(f"{text}{error}") from None
 
 
+def _with_record(item: Item, patch: Json) -> Obj:
+    """The object as a JSON patch sees it: with its record of ownership, where the patch speaks of that."""
+    paths = [str(any_of(operation).get("path")) for operation in patch] if isinstance(patch, list) else []
+    if not any(path.startswith("/metadata/managedFields") for path in paths):
+        return item.obj
+    return with_metadata(item.obj, managedFields=ownership.render(item.managed, item.obj) or None)
+
+
 def _document(item: Item, out: Json, patch: Json) -> str:
     """A patched object that does not fit its type, as upstream quotes it: with its record, patched maps by key."""
     if isinstance(out, dict) and isinstance(out.get("metadata"), dict) and item.managed:
-        metadata = {**out["metadata"], "managedFields": ownership.render(item.managed, item.obj)}
-        out = {**out, "metadata": metadata}
+        out = with_metadata(out, managedFields=ownership.render(item.managed, item.obj))
 
     def by_key(value: Json, touched: Json) -> Json:
         if not isinstance(value, dict) or not isinstance(touched, dict):

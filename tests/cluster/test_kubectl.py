@@ -55,6 +55,10 @@ class Kubectl:
         self.environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(config.parent)}
 
     def __call__(self, *arguments: str, text: str = "") -> str:
+        return self.says(0, *arguments, text=text)
+
+    def says(self, code: int, *arguments: str, text: str = "") -> str:
+        """What it prints, ending with that code."""
         assert KUBECTL is not None
         done = subprocess.run(
             [KUBECTL, *arguments],
@@ -65,8 +69,8 @@ class Kubectl:
             env=self.environment,
             check=False,
         )
-        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
-        return done.stdout
+        assert done.returncode == code, f"kubectl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout + done.stderr if code else done.stdout
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self(*arguments, "-o", "json"))
@@ -147,6 +151,54 @@ def test_objects_are_applied_labelled_and_annotated(kubectl: Kubectl) -> None:
     assert web["metadata"]["labels"]["tier"] == "front"
     assert "tier: front" in kubectl("get", "deployment", "web", "-o", "yaml")
     assert "deleted" in kubectl("delete", "-f", "-", text=WEB)
+
+
+def test_a_three_way_merge_leaves_what_others_own(kubectl: Kubectl) -> None:
+    """Client-side apply: the patch is made of what was applied last, what is, and what shall be."""
+    text = WEB.replace("name: web", "name: three", 1)
+    kubectl("apply", "-f", "-", text=text)
+    kubectl("set", "env", "deployment/three", "A=b")
+    kubectl("label", "deployment", "three", "tier=front")
+    changed = text.replace("image: web", "image: new").replace("  replicas: 6\n", "")
+    assert "configured" in kubectl("apply", "-f", "-", text=changed)
+    three = kubectl.json("get", "deployment", "three")
+    container = three["spec"]["template"]["spec"]["containers"][0]
+    assert (container["image"], container["env"]) == ("new", [{"name": "A", "value": "b"}])
+    assert three["metadata"]["labels"] == {"tier": "front"}
+    assert three["spec"]["replicas"] == 1
+    assert "image: newer" in kubectl.says(
+        1, "diff", "-f", "-", text=changed.replace("image: new", "image: newer")
+    )
+    kubectl("delete", "-f", "-", text=text)
+
+
+def test_objects_are_applied_on_the_servers_side(kubectl: Kubectl) -> None:
+    text = WEB.replace("name: web", "name: side", 1)
+    apply = ("apply", "--server-side", "-f", "-")
+    assert "serverside-applied" in kubectl(*apply, text=text)
+    kubectl("scale", "deployment/side", "--replicas=2")
+    refused = kubectl.says(1, *apply, text=text)
+    assert 'conflict with "kubectl" with subresource "scale" using apps/v1: .spec.replicas' in refused
+    assert "serverside-applied" in kubectl(
+        *apply, "--field-manager=ci", text=text.replace("  replicas: 6\n", "")
+    )
+    kubectl(*apply, "--force-conflicts", text=text)
+    side = kubectl.json("get", "deployment", "side", "--show-managed-fields")
+    assert side["spec"]["replicas"] == 6
+    applied = [e["manager"] for e in side["metadata"]["managedFields"] if e["operation"] == "Apply"]
+    assert sorted(applied) == ["ci", "kubectl"]
+    kubectl("delete", "deployment", "side")
+
+
+def test_client_side_apply_moves_to_the_server(kubectl: Kubectl) -> None:
+    text = WEB.replace("name: web", "name: move", 1)
+    kubectl("apply", "-f", "-", text=text)
+    kubectl("apply", "--server-side", "-f", "-", text=text.replace("image: web", "image: new"))
+    moved = kubectl.json("get", "deployment", "move", "--show-managed-fields")
+    managers = [(e["manager"], e["operation"]) for e in moved["metadata"]["managedFields"]]
+    assert ("kubectl", "Apply") in managers
+    assert moved["spec"]["template"]["spec"]["containers"][0]["image"] == "new"
+    kubectl("delete", "deployment", "move")
 
 
 def test_a_node_is_cordoned_tainted_and_drained(kubectl: Kubectl) -> None:

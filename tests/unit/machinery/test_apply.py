@@ -1,0 +1,269 @@
+"""Server-side apply: what is merged, what goes, whose the fields are, and who is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sim.ident import NAMES
+from sim.machinery.api import Reply
+from sim.machinery.apply_typed import merge, type_errors, without
+from sim.machinery.managed_set import of_paths
+from sim.machinery.scheme import Scheme
+from tests.unit.machinery.golden_api import Api, whole
+
+CORE, APPS = "/api/v1/namespaces/golden-ns", "/apis/apps/v1/namespaces/golden-ns"
+APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
+POD = Scheme(NAMES["kubernetes"]).resource("pods").schema
+LABELS = {"a": "b"}
+
+
+def config_map(data: Any = None, **metadata: Any) -> dict[str, Any]:
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", **metadata}}
+    return obj if data is None else {**obj, "data": data}
+
+
+def deployment(**spec: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d"},
+        "spec": {"selector": {"matchLabels": LABELS}, "template": template, **spec},
+    }
+
+
+class Applier:
+    """Several managers of one object."""
+
+    def __init__(self, path: str = f"{CORE}/configmaps/m") -> None:
+        self.api = Api()
+        self.path = path
+
+    def apply(self, manager: str, obj: Any, options: str = "", subresource: str = "") -> Reply:
+        path = f"{self.path}{subresource}?fieldManager={manager}{options}"
+        return self.api.ask("PATCH", path, obj, APPLY)
+
+    def update(self, manager: str, patch: Any) -> Reply:
+        return self.api.ask("PATCH", f"{self.path}?fieldManager={manager}", patch, MERGE)
+
+    def get(self) -> Any:
+        return whole(self.api.ask("GET", self.path))
+
+    def owners(self) -> dict[str, Any]:
+        """Fields by manager and operation."""
+        entries = self.get()["metadata"].get("managedFields", ())
+        return {f"{entry['manager']} {entry['operation']}": entry["fieldsV1"] for entry in entries}
+
+
+def causes(reply: Reply) -> list[tuple[str, str]]:
+    assert (reply.code, reply.reason) == (409, "Conflict")
+    listed = reply.body["details"]["causes"]
+    assert {cause["reason"] for cause in listed} == {"FieldManagerConflict"}
+    return [(cause["field"], cause["message"]) for cause in listed]
+
+
+def test_the_first_apply_creates_and_the_same_again_writes_nothing() -> None:
+    maps = Applier()
+    assert maps.apply("a", config_map({"k": "v"})).code == 201
+    before = maps.get()
+    assert maps.owners() == {"a Apply": {"f:data": {"f:k": {}}}}
+    assert maps.apply("a", config_map({"k": "v"})).code == 200
+    assert maps.get() == before
+
+
+def test_another_managers_value_is_a_conflict_until_it_is_forced() -> None:
+    """Timing case 55."""
+    apps = Applier(f"{APPS}/deployments/d")
+    assert apps.apply("a", deployment(replicas=3)).code == 201
+    assert causes(apps.apply("b", deployment(replicas=5))) == [(".spec.replicas", 'conflict with "a"')]
+    assert apps.apply("b", deployment(replicas=5), "&force=true").code == 200
+    assert "f:replicas" not in apps.owners()["a Apply"]["f:spec"]
+    assert "f:replicas" in apps.owners()["b Apply"]["f:spec"]
+    assert apps.apply("a", deployment()).code == 200
+    assert apps.get()["spec"]["replicas"] == 5
+
+
+def test_several_conflicts_are_listed_manager_by_manager() -> None:
+    maps = Applier()
+    maps.apply("a", config_map({"k": "v", "l": "m"}))
+    maps.update("u", {"data": {"n": "o"}})
+    reply = maps.apply("b", config_map({"k": "1", "l": "1", "n": "1"}))
+    assert causes(reply) == [
+        (".data.k", 'conflict with "a"'),
+        (".data.l", 'conflict with "a"'),
+        (".data.n", 'conflict with "u" using v1'),
+    ]
+    assert reply.message == (
+        'Apply failed with 3 conflicts: conflicts with "a":\n- .data.k\n- .data.l\n'
+        'conflicts with "u" using v1:\n- .data.n'
+    )
+
+
+def test_what_is_no_longer_applied_goes_unless_somebody_else_owns_it() -> None:
+    maps = Applier()
+    maps.apply("a", config_map({"mine": "1", "shared": "1"}, labels=LABELS))
+    maps.apply("b", config_map({"shared": "1"}))
+    maps.update("u", {"data": {"theirs": "1"}})
+    maps.apply("a", config_map())
+    obj = maps.get()
+    assert obj["data"] == {"shared": "1", "theirs": "1"}
+    assert "labels" not in obj["metadata"]
+    assert sorted(maps.owners()) == ["b Apply", "u Update"]
+
+
+def test_an_update_takes_a_field_from_its_applier() -> None:
+    maps = Applier()
+    maps.apply("a", config_map({"k": "v", "l": "m"}))
+    maps.update("u", {"data": {"k": "w"}})
+    assert maps.owners() == {"a Apply": {"f:data": {"f:l": {}}}, "u Update": {"f:data": {"f:k": {}}}}
+
+
+def test_items_of_keyed_lists_are_applied_one_by_one() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.apply("a", deployment())
+    side = {"template": {"spec": {"containers": [{"name": "side", "image": "s"}]}}}
+    body = {**deployment(), "spec": side}
+    assert apps.apply("b", body).code == 200
+    containers = apps.get()["spec"]["template"]["spec"]["containers"]
+    assert [c["name"] for c in containers] == ["c", "side"]
+    assert apps.apply("b", {**body, "spec": {}}).code == 200
+    assert [c["name"] for c in apps.get()["spec"]["template"]["spec"]["containers"]] == ["c"]
+
+
+def test_a_status_is_applied_beside_its_main_resource() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.apply("a", deployment(replicas=2))
+    body = {**deployment(replicas=9), "status": {"observedGeneration": 7}}
+    assert apps.apply("a", body, subresource="/status").code == 200
+    obj = apps.get()
+    assert (obj["spec"]["replicas"], obj["status"]["observedGeneration"]) == (2, 7)
+    entries = [e for e in obj["metadata"]["managedFields"] if e.get("subresource") == "status"]
+    assert [e["fieldsV1"] for e in entries] == [{"f:status": {"f:observedGeneration": {}}}]
+
+
+def test_an_applied_scale_conflicts_with_the_workloads_applier() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.apply("a", deployment(replicas=2))
+    scale = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "d"},
+        "spec": {"replicas": 4},
+    }
+    assert causes(apps.apply("s", scale, subresource="/scale")) == [(".spec.replicas", 'conflict with "a"')]
+    assert apps.apply("s", scale, "&force=true", "/scale").code == 200
+    assert apps.get()["spec"]["replicas"] == 4
+    assert causes(apps.apply("a", deployment(replicas=2))) == [
+        (".spec.replicas", 'conflict with "s" with subresource "scale"')
+    ]
+
+
+def test_a_dry_run_tells_conflicts_and_stores_nothing() -> None:
+    maps = Applier()
+    assert maps.apply("a", config_map({"k": "v"}), "&dryRun=All").code == 201
+    assert maps.api.ask("GET", maps.path).code == 404
+    maps.apply("a", config_map({"k": "v"}))
+    assert causes(maps.apply("b", config_map({"k": "w"}), "&dryRun=All"))
+    assert maps.apply("b", config_map({"k": "w"}), "&dryRun=All&force=true").obj["data"] == {"k": "w"}
+    assert maps.get()["data"] == {"k": "v"}
+
+
+def test_what_nobody_owned_is_before_first_apply() -> None:
+    maps = Applier()
+    maps.api.ask("POST", f"{CORE}/configmaps", config_map({"k": "v"}))
+    maps.update("u", {"metadata": {"managedFields": [{}]}})
+    assert maps.owners() == {}
+    assert causes(maps.apply("a", config_map({"k": "w"}))) == [
+        (".data.k", 'conflict with "before-first-apply" using v1')
+    ]
+
+
+def test_kubectl_takes_over_what_it_applied_on_the_clients_side() -> None:
+    maps = Applier()
+    annotation = NAMES["kubernetes"].annotation_last_applied
+    text = json.dumps(config_map({"k": "v", "l": "m"}))
+    given = config_map({"k": "v", "l": "m"}, annotations={annotation: text})
+    maps.api.ask("POST", f"{CORE}/configmaps?fieldManager=kubectl-client-side-apply", given)
+    assert maps.apply("somebody", config_map({"k": "w"})).code == 409
+    assert maps.apply("kubectl", config_map({"k": "w", "l": "m"})).code == 200
+    told = json.loads(maps.get()["metadata"]["annotations"][annotation])
+    assert told["data"] == {"k": "w", "l": "m"}
+    maps.update("u", {"data": {"k": "x"}})
+    assert maps.apply("kubectl", config_map({"k": "y", "l": "m"})).code == 409
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        (
+            {**config_map(), "apiVersion": "v2"},
+            400,
+            "Incorrect version specified in apply patch. Specified patch version: v2, expected: v1",
+        ),
+        (config_map(managedFields=[]), 400, "metadata.managedFields must be nil"),
+        (
+            config_map({"k": 5}),
+            500,
+            "failed to create typed patch object (/m; /v1, Kind=ConfigMap): "
+            ".data.k: expected string, got &value.valueUnstructured{Value:5}",
+        ),
+        (
+            {**config_map(), "nope": 1},
+            500,
+            "failed to create typed patch object (/m; /v1, Kind=ConfigMap): .nope: field not declared in schema",
+        ),
+        (
+            config_map(name="other"),
+            400,
+            "the name of the object (other) does not match the name on the URL (m)",
+        ),
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_refused(body: Any, code: int, message: str) -> None:
+    reply = Applier().apply("a", body)
+    assert (reply.code, reply.message) == (code, message)
+
+
+# --- the parts --------------------------------------------------------------------------------------------
+
+
+def containers(*names: str) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": name, "image": name} for name in names]}}
+
+
+@pytest.mark.parametrize(
+    ("live", "given", "merged"),
+    [
+        ("abc", "b", "abc"),
+        ("abc", "ca", "bca"),
+        ("ac", "abc", "abc"),
+        ("ab", "xbya", "xbya"),
+        ("", "ab", "ab"),
+    ],
+)
+def test_merged_items_keep_the_configurations_order(live: str, given: str, merged: str) -> None:
+    out: Any = merge(POD, containers(*live), containers(*given))
+    assert "".join(c["name"] for c in out["spec"]["containers"]) == merged
+
+
+def test_an_atomic_list_is_replaced_as_a_whole() -> None:
+    live = {"spec": {"containers": [{"name": "c", "args": ["1", "2"]}]}}
+    given = {"spec": {"containers": [{"name": "c", "args": ["3"]}]}}
+    assert merge(POD, live, given) == given
+
+
+def test_taking_out_shares_what_stays() -> None:
+    live: Any = {"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {"nodeName": "n"}}
+    left: Any = without(POD, live, of_paths(("metadata", "labels", "a")))
+    assert left == {"metadata": {"labels": {"b": "2"}}, "spec": {"nodeName": "n"}}
+    assert left["spec"] is live["spec"]
+    assert without(POD, live["metadata"], of_paths(("labels",))) == live["metadata"]  # no such field of a pod
+
+
+def test_two_items_of_one_key_are_told() -> None:
+    assert type_errors(POD, containers("c", "c")) == [
+        '.spec.containers: duplicate entries for key [name="c"]'
+    ]
