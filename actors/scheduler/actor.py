@@ -159,12 +159,15 @@ class Scheduler:
     # --- leading --------------------------------------------------------------------------------------------
 
     async def lead(self) -> None:
-        """Schedule until the process ends."""
+        """Schedule until the lease is lost or given up."""
         self._leading = True
         self.ctx.call_later_us(FLUSH_BACKOFF_US, self._flush_backoff)
         self.ctx.call_later_us(FLUSH_LEFTOVER_US, self._flush_leftover)
         self._wake()
-        await self.ctx.forever()
+        try:
+            await self.ctx.forever()
+        finally:
+            self._leading = False
 
     def _flush_backoff(self, _: Any) -> None:
         self.queue.flush_backoff(self.ctx.now_us())
@@ -282,7 +285,7 @@ class Scheduler:
 
     def _cycle(self, _: Any) -> None:
         self._due = False
-        queued = self.queue.pop()
+        queued = self.queue.pop() if self._leading else None
         if queued is None:
             return
         if queued.pod.dying:

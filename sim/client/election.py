@@ -8,7 +8,8 @@ the present record; a conflicting write is a failed try; a leader that cannot re
 `renew_deadline_us` after it began that round, so before anybody may take over.
 
 Mirrors  client-go v1.25 tools/leaderelection/leaderelection.go, resourcelock/leaselock.go.
-Differs  nothing known.
+Differs  what the leader does ends before it gives its lease up (upstream, having lost the API, goes on while it tries
+         to tell so, up to half a renew deadline, in which another may begin to lead).
 """
 
 from __future__ import annotations
@@ -151,10 +152,10 @@ class LeaderElector:
         task = self._ctx.spawn(lead, name="lead")
         if await self._phase("the end of leadership", self._renew):
             self._note("lost-lease", self._ctx.name)
-        if self._options.release_on_cancel and self.leading:
-            await self._release()
         if task.trio_task is not None:
             self._ctx.kernel.cancel(task)
+        if self._options.release_on_cancel and self.leading:
+            await self._release()
 
     async def _phase(self, why: str, begin: Then) -> bool:
         """What `begin` leads to, callback by callback."""

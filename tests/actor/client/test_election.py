@@ -61,11 +61,13 @@ class Election:
         async def lead() -> None:
             term.append(Term(ctx.name, ctx.kernel.now_us))
             self.terms.append(term[0])
-            await ctx.forever()
+            try:
+                await ctx.forever()
+            finally:
+                over()
 
         ctx.on_stop(over)
         await elector.run(lead)
-        over()
         ctx.exit("leadership lost")
 
     @property
@@ -149,11 +151,14 @@ async def test_a_leader_stopped_without_release_is_followed_as_a_crashed_one() -
         assert 13 <= (election.terms[1].began_us - stopped_us) / SECOND <= 23.8
 
 
+@pytest.mark.parametrize("release", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-async def test_a_leader_cut_off_stops_within_12_1_seconds_and_before_anybody_follows(seed: int) -> None:
-    """Case 43."""
+async def test_a_leader_cut_off_stops_within_12_1_seconds_and_before_anybody_follows(
+    seed: int, release: bool
+) -> None:
+    """Case 43, also where the leader would tell that it goes, and waits 5 s for an answer to that."""
     async with rig(seed=seed) as r:
-        election = Election(r, ("a", "b", "c"), restart=False)
+        election = Election(r, ("a", "b", "c"), release=release, restart=False)
         await r.run(30 + 4 * Random(seed).random())
         cut_us, renewed_us, leader = r.kernel.now_us, election.renewed_us, election.leader
         r.cut(leader)
