@@ -108,10 +108,10 @@ def listen(health: Health, ready: Obj | None, renewed: str | None, now_us: int, 
         health.known = True
         health.ready = ready
         health.probe_us = created_us if ready is None else now_us
-    elif (saved is None) is not (ready is None):
-        health.ready, health.renewed, health.probe_us = ready, None, now_us
-    elif saved is not None and ready is not None and saved is not ready:
-        if saved.get("lastHeartbeatTime") != ready.get("lastHeartbeatTime"):
+    elif ready is None:
+        health.ready = None  # no sign of life, even if there was a condition before
+    elif saved is not ready:
+        if saved is None or saved.get("lastHeartbeatTime") != ready.get("lastHeartbeatTime"):
             health.ready, health.renewed, health.probe_us = ready, None, now_us
     if renewed is not None and newer(renewed, before):
         health.renewed, health.probe_us = renewed, now_us

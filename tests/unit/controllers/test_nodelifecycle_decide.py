@@ -65,12 +65,14 @@ def test_a_status_heartbeat_makes_the_same_lease_count_again_one_pass_later() ->
     assert health.probe_us == 10
 
 
-def test_a_status_that_appears_or_vanishes_is_a_sign_of_life() -> None:
+def test_a_status_that_appears_is_a_sign_of_life_and_one_that_vanishes_is_none() -> None:
     health = known(1, None)
     listen(health, ready(), None, 7, 0)
     assert health.probe_us == 7
     listen(health, None, None, 9, 0)
-    assert health.probe_us == 9
+    assert health.probe_us == 7
+    listen(health, ready(), None, 12, 0)
+    assert health.probe_us == 12
 
 
 def test_silence_sets_four_conditions_and_leaves_the_network_alone() -> None:
