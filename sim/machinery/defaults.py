@@ -18,9 +18,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from sim.machinery import defaults_batch as batch
+from sim.machinery.defaults_parts import all_of as _all
+from sim.machinery.defaults_parts import amounts as _amounts
+from sim.machinery.defaults_parts import each_of as _each
+from sim.machinery.defaults_parts import fill as _fill
+from sim.machinery.defaults_parts import fill_zero as _fill_zero
+from sim.machinery.defaults_parts import present as _present
+from sim.machinery.defaults_parts import within as _in
 from sim.machinery.identity import IdentityMemo
 from sim.machinery.scheme import Resource
-from sim.units import format_quantity_milli, quantity_milli, quantity_style
 
 Obj = dict[str, Any]
 Fn = Callable[[Any], Any]
@@ -46,45 +53,6 @@ class _Memo:
         if result is not value:
             self.known[id(result)] = (result, result)
         return result
-
-
-# --- combinators ------------------------------------------------------------------------------------------
-
-
-def _fill(obj: Obj, defaults: Mapping[str, Any]) -> Obj:
-    """Members that are missing, null or the empty string."""
-    missing = {k: v for k, v in defaults.items() if obj.get(k) is None or obj[k] == ""}
-    return {**obj, **missing} if missing else obj
-
-
-def _fill_zero(obj: Obj, defaults: Mapping[str, Any]) -> Obj:
-    """As `_fill`, for plain integers of upstream's types, where 0 is not set either."""
-    missing = {k: v for k, v in defaults.items() if not obj.get(k)}
-    return {**obj, **missing} if missing else obj
-
-
-def _present(obj: Obj, members: Mapping[str, Any]) -> Obj:
-    """Members that upstream's encoding never leaves out."""
-    if members.keys() <= obj.keys():
-        return obj
-    return {**obj, **{k: v for k, v in members.items() if k not in obj}}
-
-
-def _in(obj: Obj, field: str, fn: Fn) -> Obj:
-    value = obj.get(field)
-    if value is None:
-        return obj
-    new = fn(value)
-    return obj if new is value else {**obj, field: new}
-
-
-def _each(items: list[Any], fn: Fn) -> list[Any]:
-    new = [fn(item) for item in items]
-    return items if all(a is b for a, b in zip(items, new, strict=True)) else new
-
-
-def _all(obj: Obj, field: str, fn: Fn) -> Obj:
-    return _in(obj, field, lambda items: _each(items, fn))
 
 
 # --- containers -------------------------------------------------------------------------------------------
@@ -124,19 +92,6 @@ def _lifecycle(lifecycle: Obj) -> Obj:
 
 def _env(env: Obj) -> Obj:
     return _in(env, "valueFrom", _field_file)
-
-
-def _amounts(amounts: Obj) -> Obj:
-    """Quantities in their canonical text, what is finer than a milli unit rounded up."""
-    rounded = {}
-    for name, text in amounts.items():
-        try:
-            canonical = format_quantity_milli(quantity_milli(text), quantity_style(text))
-        except ValueError:
-            continue  # left to validation, which words the refusal
-        if canonical != text:
-            rounded[name] = canonical
-    return {**amounts, **rounded} if rounded else amounts
 
 
 def _resources(resources: Obj) -> Obj:
@@ -562,6 +517,11 @@ _KINDS: dict[tuple[str, str], Fn] = {
     ("scheduling", "PriorityClass"): lambda obj: _fill(obj, {"preemptionPolicy": "PreemptLowerPriority"}),
     ("coordination", "Lease"): lambda obj: _present(obj, {"spec": {}}),
     ("discovery", "EndpointSlice"): _endpoint_slice,
+    ("batch", "Job"): batch.job(_templates),
+    ("batch", "CronJob"): batch.cron_job(_templates),
+    ("autoscaling", "HorizontalPodAutoscaler"): batch.autoscaler,
+    ("", "ResourceQuota"): batch.quota,
+    ("", "LimitRange"): batch.limit_range,
 }
 
 

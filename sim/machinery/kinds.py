@@ -70,6 +70,7 @@ ROWS = (
     Row("", "v1", "configmaps", "ConfigMap", short=("cm",)),
     Row("", "v1", "endpoints", "Endpoints", short=("ep",)),
     Row("", "v1", "events", "Event", short=("ev",)),
+    Row("", "v1", "limitranges", "LimitRange", short=("limits",)),
     Row(
         "",
         "v1",
@@ -100,6 +101,7 @@ ROWS = (
         categories=("all",),
         subs=(_SCALE, _STATUS),
     ),
+    Row("", "v1", "resourcequotas", "ResourceQuota", short=("quota",), subs=(_STATUS,)),
     Row("", "v1", "secrets", "Secret"),
     Row(
         "",
@@ -141,6 +143,18 @@ ROWS = (
         categories=("all",),
         subs=(_SCALE, _STATUS),
     ),
+    Row(
+        "autoscaling",
+        "v2",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        short=("hpa",),
+        categories=("all",),
+        subs=(_STATUS,),
+        stored_version="v1",
+    ),
+    Row("batch", "v1", "cronjobs", "CronJob", short=("cj",), categories=("all",), subs=(_STATUS,)),
+    Row("batch", "v1", "jobs", "Job", categories=("all",), subs=(_STATUS,)),
     Row("events", "v1", "events", "Event", short=("ev",), stored_in="", stored_version="v1"),
     Row(
         "policy",

@@ -42,6 +42,7 @@ _ZERO_STATUS: dict[str, Obj] = {
     "services": {"loadBalancer": {}},
     "persistentvolumeclaims": {"phase": "Pending"},
     "namespaces": {"phase": "Active"},
+    "horizontalpodautoscalers": {"desiredReplicas": 0, "currentMetrics": None},
 }
 
 
@@ -215,6 +216,50 @@ def _service_account_prepare(obj: Obj, _: Names) -> Obj:
     return {**obj, "secrets": [{"name": s.get("name", "")} for s in secrets]} if secrets else obj
 
 
+def _job_create(obj: Obj, names: Names) -> Obj:
+    """A Job selects its pods by its own uid, unless its maker insists; its pods are tracked by a finalizer."""
+    meta, spec = obj["metadata"], obj.get("spec") or EMPTY
+    annotations = {**(meta.get("annotations") or EMPTY), names.annotation_job_tracking: ""}
+    spec = with_field(spec, "podFailurePolicy", None)
+    given = ((spec.get("template") or EMPTY).get("metadata") or EMPTY).get("labels")
+    if not spec.get("manualSelector"):
+        uid = meta["uid"]
+        template = spec.get("template") or EMPTY
+        about = template.get("metadata") or EMPTY
+        labels = {"job-name": meta.get("name", ""), "controller-uid": uid, **(about.get("labels") or EMPTY)}
+        selector = spec.get("selector") or EMPTY
+        if "controller-uid" not in (selector.get("matchLabels") or EMPTY):
+            selector = {
+                **selector,
+                "matchLabels": {**(selector.get("matchLabels") or EMPTY), "controller-uid": uid},
+            }
+        template = {**template, "metadata": {**about, "labels": labels}}
+        spec = {**spec, "selector": selector, "template": template}
+    own = meta.get("labels")
+    if not own or own is given:
+        # Quirk: labels that defaulting took over are the template's own, so what is generated appears in both
+        own = ((spec.get("template") or EMPTY).get("metadata") or EMPTY).get("labels")
+    return with_metadata({**obj, "spec": spec}, annotations=annotations, labels=own)
+
+
+def _cpu_last(obj: Obj, _: Names) -> Obj:
+    """Quirk: stored in its first version, the share of cpu is kept apart and comes back as the last metric."""
+    metrics: list[Obj] = (obj.get("spec") or EMPTY).get("metrics") or []
+    apart = [
+        metric
+        for metric in metrics
+        if metric.get("type") == "Resource"
+        and (metric.get("resource") or EMPTY).get("name") == "cpu"
+        and ((metric["resource"].get("target") or EMPTY).get("averageUtilization")) is not None
+    ]
+    if not apart or apart[0] is metrics[-1]:
+        return obj
+    return {
+        **obj,
+        "spec": {**obj["spec"], "metrics": [*(m for m in metrics if m is not apart[0]), apart[0]]},
+    }
+
+
 _RULE = Strategy()
 _WORKLOAD = Strategy(status=True, generation="spec")
 _TABLE: dict[str, Strategy] = {
@@ -231,7 +276,15 @@ _TABLE: dict[str, Strategy] = {
     "deployments": Strategy(status=True, generation="spec+annotations", prepare_status=_deployment_status),
     "poddisruptionbudgets": Strategy(status=True, generation="spec", unconditional=False),
     "replicationcontrollers": Strategy(status=True, generation="spec", default_propagation="Orphan"),
-    "jobs": Strategy(status=True, generation="spec", default_propagation="Orphan"),
+    "jobs": Strategy(
+        status=True, generation="spec", default_propagation="Orphan", prepare_create=_job_create
+    ),
+    "resourcequotas": Strategy(status=True),
+    "horizontalpodautoscalers": Strategy(
+        status=True,
+        prepare_create=_cpu_last,
+        prepare_update=lambda new, _old, names: _cpu_last(new, names),
+    ),
     "cronjobs": _WORKLOAD,
     "ingresses": _WORKLOAD,
     "networkpolicies": Strategy(generation="spec"),

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from sim.ident import Names
+from sim.machinery import tables_batch
 from sim.machinery.event_forms import is_newer, to_core
 from sim.machinery.objects import condition_status, get_in, is_deleting, labels_of, metadata_of, name_of
 from sim.machinery.schema import definition_name, description
@@ -65,6 +66,7 @@ _COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
     ("policy", "PodDisruptionBudget"): (_NAME, "Min Available=spec.minAvailable",
                                         "Max Unavailable=spec.maxUnavailable", "Allowed Disruptions:integer", _AGE),
     ("scheduling", "PriorityClass"): (_NAME, "Value:integer=value", "Global-Default:boolean=globalDefault", _AGE),
+    **tables_batch.COLUMNS,
 }  # fmt: skip
 _OTHERS = (_NAME, "Created At:date=metadata.creationTimestamp")
 
@@ -337,6 +339,10 @@ _PRINTERS: dict[tuple[str, str], _Printer] = {
         age(o, now),
     ],
     ("", "PersistentVolumeClaim"): _claim,
+    ("", "ResourceQuota"): tables_batch.quota,
+    ("autoscaling", "HorizontalPodAutoscaler"): tables_batch.autoscaler,
+    ("batch", "CronJob"): tables_batch.cron_job,
+    ("batch", "Job"): tables_batch.job,
     ("policy", "PodDisruptionBudget"): _budget,
     ("scheduling", "PriorityClass"): lambda o, now, _: [
         name_of(o),

@@ -80,6 +80,13 @@ def options_of(request: Request, body: Json) -> DeleteOptions:
 _SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 
 
+# registry/batch/job/storage/storage.go: Delete.
+ORPHANED_PODS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+
+
 def delete(call: Call) -> Steps:
     return (yield from delete_object(call, checked_options(call)))
 
@@ -98,6 +105,8 @@ def checked_options(call: Call) -> DeleteOptions:
         call.dry_run = bool(body.get("dryRun"))
     options = options_of(call.request, body)
     check_policy(call, options.policy)
+    if call.resource.plural == "jobs" and not options.policy and options.orphan_dependents is None:
+        call.warnings.append(ORPHANED_PODS)
     return options
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from sim.machinery.api import Obj
 from sim.machinery.scheme import Resource
-from sim.machinery.validation import core, network, pods, policy, text, workloads
+from sim.machinery.validation import autoscaling, batch, core, network, pods, policy, quotas, text, workloads
 from sim.machinery.validation.errors import Errors, FieldError
 from sim.machinery.validation.meta import object_meta, object_meta_update
 
@@ -29,11 +29,13 @@ _CREATE: dict[tuple[str, str], Create] = {
     ("", "configmaps"): core.create_config_map,
     ("", "endpoints"): network.create_endpoints,
     ("", "events"): core.create_event,
+    ("", "limitranges"): quotas.create_limit_range,
     ("", "namespaces"): core.create_namespace,
     ("", "nodes"): core.create_node,
     ("", "persistentvolumeclaims"): core.create_claim,
     ("", "pods"): pods.create,
     ("", "replicationcontrollers"): workloads.create_controller,
+    ("", "resourcequotas"): quotas.create_quota,
     ("", "secrets"): core.create_secret,
     ("", "serviceaccounts"): core.create_service_account,
     ("", "services"): network.create_service,
@@ -42,6 +44,9 @@ _CREATE: dict[tuple[str, str], Create] = {
     ("apps", "deployments"): workloads.create_deployment,
     ("apps", "replicasets"): workloads.create_replica_set,
     ("apps", "statefulsets"): workloads.create_stateful_set,
+    ("autoscaling", "horizontalpodautoscalers"): autoscaling.create_autoscaler,
+    ("batch", "cronjobs"): batch.create_cron_job,
+    ("batch", "jobs"): batch.create_job,
     ("coordination", "leases"): policy.create_lease,
     ("discovery", "endpointslices"): network.create_slice,
     ("events", "events"): core.create_new_event,
@@ -53,6 +58,7 @@ _UPDATE: dict[tuple[str, str, str], Update] = {
     ("", "configmaps", ""): core.update_config_map,
     ("", "endpoints", ""): network.update_endpoints,
     ("", "events", ""): core.update_event,
+    ("", "limitranges", ""): quotas.update_limit_range,
     ("", "namespaces", ""): core.update_namespace,
     ("", "namespaces", "finalize"): core.finalize_namespace,
     ("", "namespaces", "status"): core.status_namespace,
@@ -65,6 +71,8 @@ _UPDATE: dict[tuple[str, str, str], Update] = {
     ("", "pods", "status"): pods.status_update,
     ("", "replicationcontrollers", ""): workloads.update_controller,
     ("", "replicationcontrollers", "status"): workloads.status_replica_set,
+    ("", "resourcequotas", ""): quotas.update_quota,
+    ("", "resourcequotas", "status"): quotas.status_quota,
     ("", "secrets", ""): core.update_secret,
     ("", "serviceaccounts", ""): core.update_service_account,
     ("", "services", ""): network.update_service,
@@ -78,6 +86,11 @@ _UPDATE: dict[tuple[str, str, str], Update] = {
     ("apps", "replicasets", "status"): workloads.status_replica_set,
     ("apps", "statefulsets", ""): workloads.update_stateful_set,
     ("apps", "statefulsets", "status"): workloads.status_stateful_set,
+    ("autoscaling", "horizontalpodautoscalers", ""): autoscaling.update_autoscaler,
+    ("autoscaling", "horizontalpodautoscalers", "status"): autoscaling.status_autoscaler,
+    ("batch", "cronjobs", ""): batch.update_cron_job,
+    ("batch", "jobs", ""): batch.update_job,
+    ("batch", "jobs", "status"): batch.status_job,
     ("coordination", "leases", ""): policy.update_lease,
     ("discovery", "endpointslices", ""): network.update_slice,
     ("events", "events", ""): core.update_new_event,

@@ -59,11 +59,17 @@ def is_extended(name: str) -> bool:
     return not text.qualified_name(f"requests.{name}")
 
 
-def _name(name: str, field: str) -> Errors:
+def resource_name(name: str, field: str) -> Errors:
+    """The rules that names of resources share wherever they stand."""
     errors = [invalid(field, name, problem) for problem in text.qualified_name(name)]
     standard = name in _STANDARD or name.startswith((_HUGE, "requests." + _HUGE))
     if not errors and "/" not in name and not standard:
         errors.append(invalid(field, name, "must be a standard resource type or fully qualified"))
+    return errors
+
+
+def _name(name: str, field: str) -> Errors:
+    errors = resource_name(name, field)
     if "/" not in name:
         if name not in _CONTAINER and not name.startswith(_HUGE):
             errors.append(invalid(field, name, "must be a standard resource for containers"))
@@ -73,7 +79,7 @@ def _name(name: str, field: str) -> Errors:
     return errors
 
 
-def _quantity(name: str, value: Any, field: str) -> Errors:
+def quantity(name: str, value: Any, field: str) -> Errors:
     nano = quantity_nano(value)
     errors = [_bad(field, value, AT_LEAST_ZERO)] if nano < 0 else []
     whole = name in ("pods", "services") or is_extended(name)
@@ -109,12 +115,12 @@ def requirements(given: Obj, field: str) -> Errors:
     has_cpu_or_memory = False
     for name, value in limits.items():
         at = f"{field}.limits[{name}]"
-        errors += _name(name, at) + _quantity(name, value, at)
+        errors += _name(name, at) + quantity(name, value, at)
         needs_cpu_or_memory |= name.startswith(_HUGE)
         has_cpu_or_memory |= name in ("cpu", "memory")
     for name, value in requests.items():
         at = f"{field}.requests[{name}]"
-        errors += _name(name, at) + _quantity(name, value, at)
+        errors += _name(name, at) + quantity(name, value, at)
         errors += _against_limit(name, value, limits.get(name), field)
         needs_cpu_or_memory |= name.startswith(_HUGE)
         has_cpu_or_memory |= name in ("cpu", "memory")

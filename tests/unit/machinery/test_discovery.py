@@ -12,6 +12,8 @@ def test_groups_come_in_the_order_of_their_priority():
     assert names == [
         "apps",
         "events.k8s.io",
+        "autoscaling",
+        "batch",
         "policy",
         "scheduling.k8s.io",
         "coordination.k8s.io",

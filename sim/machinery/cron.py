@@ -1,0 +1,218 @@
+"""Schedules in cron's five fields: text in, the instants at which they fall due out.
+
+Turns `*/5 9-17 * * mon-fri`, `@hourly`, `@every 1h30m`, each perhaps after `TZ=<zone> `, into a `Schedule`; its
+`next_s` answers the first Unix second after a given one at which it is due.
+
+Holds: an error is a value (`ScheduleError.args[0]`) in the words of upstream's parser.
+Quirk: where both the day of the month and that of the week are restricted, either is enough.
+
+Mirrors  github.com/robfig/cron v3.0.1 parser.go, spec.go, constantdelay.go (as kubernetes v1.25 vendors it).
+Differs  zones are Python's `zoneinfo`, whose tables come from the machine; without a zone times are UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from sim.units import SECOND, parse_duration_us
+
+YEARS_MAX = 5  # spec.go: a schedule with no time in five years has none
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ScheduleError(ValueError):
+    """A schedule, or a zone, that is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    low: int
+    high: int
+    names: Mapping[str, int]
+
+
+def _named(names: str, first: int) -> dict[str, int]:
+    return {name: first + index for index, name in enumerate(names.split())}
+
+
+_MINUTES, _HOURS, _DAYS = _Bounds(0, 59, {}), _Bounds(0, 23, {}), _Bounds(1, 31, {})
+_MONTHS = _Bounds(1, 12, _named("jan feb mar apr may jun jul aug sep oct nov dec", 1))
+_WEEKDAYS = _Bounds(0, 6, _named("sun mon tue wed thu fri sat", 0))
+_FIELDS = (_MINUTES, _HOURS, _DAYS, _MONTHS, _WEEKDAYS)
+_DESCRIPTORS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """values: those due, ascending; any: it was given as `*`"""
+
+    values: tuple[int, ...]
+    any: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """every_s: of `@every`, else 0 and the five fields count."""
+
+    fields: tuple[Field, ...]
+    zone: tzinfo
+    every_s: int = 0
+
+    def next_s(self, after_s: int) -> int | None:
+        """The first second after `after_s` at which this is due; None if there is none in five years."""
+        if self.every_s:
+            return after_s + self.every_s
+        minutes, hours, _, months, _ = self.fields
+        at = self._local(after_s + 1)
+        last_year = at.year + YEARS_MAX
+        while True:
+            if at.year > last_year:
+                return None
+            if at.month not in months.values:
+                year, month = divmod(at.year * 12 + at.month, 12)
+                at = self._at(year, month + 1, 1)
+            elif not self._day_matches(at):
+                at = self._next_day(at)
+            elif at.hour not in hours.values:
+                at = self._local(_unix(at) - at.minute * 60 - at.second + 3600)
+            elif at.minute not in minutes.values or at.second:
+                at = self._local(_unix(at) - at.second + 60)
+            else:
+                return _unix(at)
+
+    def _local(self, unix_s: int) -> datetime:
+        return (_EPOCH + timedelta(seconds=unix_s)).astimezone(self.zone)
+
+    def _at(self, year: int, month: int, day: int) -> datetime:
+        """Midnight; the instant again, since it may fall into a gap of the zone."""
+        return self._local(_unix(datetime(year, month, day, tzinfo=self.zone)))
+
+    def _next_day(self, at: datetime) -> datetime:
+        day = at.date() + timedelta(days=1)
+        found = self._at(day.year, day.month, day.day)
+        if found.hour:  # no midnight on this day: the nearest whole hour
+            unix_s = _unix(found)
+            unix_s += (24 - found.hour) * 3600 if found.hour > 12 else -found.hour * 3600
+            found = self._local(unix_s)
+            if found.date() < day:
+                found = self._local(unix_s + 3600)
+        return found
+
+    def _day_matches(self, at: datetime) -> bool:
+        days, weekdays = self.fields[2], self.fields[4]
+        of_month, of_week = at.day in days.values, at.isoweekday() % 7 in weekdays.values
+        return of_month and of_week if days.any or weekdays.any else of_month or of_week
+
+
+def _unix(at: datetime) -> int:
+    delta = at.astimezone(UTC) - _EPOCH
+    return delta.days * 86400 + delta.seconds
+
+
+def zone_of(name: str) -> tzinfo:
+    """The zone of that name ("UTC" and "" are UTC)."""
+    if name in ("", "UTC"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ScheduleError(f"unknown time zone {name}") from None
+
+
+@lru_cache(maxsize=1024)
+def parse_schedule(text: str) -> Schedule:
+    """The schedule that a text says; ScheduleError otherwise."""
+    if not text:
+        raise ScheduleError("empty spec string")
+    zone: tzinfo = UTC
+    if text.startswith(("TZ=", "CRON_TZ=")):
+        head, _, text = text.partition(" ")
+        name = head.partition("=")[2]
+        try:
+            zone = zone_of(name)
+        except ScheduleError as error:
+            raise ScheduleError(f"provided bad location {name}: {error}") from None
+        text = text.strip()
+    if text.startswith("@"):
+        if text.startswith("@every "):
+            return Schedule((), zone, _every_s(text))
+        if text not in _DESCRIPTORS:
+            raise ScheduleError(f"unrecognized descriptor: {text}")
+        text = _DESCRIPTORS[text]
+    parts = text.split()
+    if len(parts) != len(_FIELDS):
+        raise ScheduleError(f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]")
+    return Schedule(tuple(_field(p, bounds) for p, bounds in zip(parts, _FIELDS, strict=True)), zone)
+
+
+def _every_s(text: str) -> int:
+    given = text.removeprefix("@every ")
+    try:
+        duration_us = parse_duration_us(given)
+    except ValueError:
+        raise ScheduleError(f'failed to parse duration {text}: time: invalid duration "{given}"') from None
+    return max(1, duration_us // SECOND)
+
+
+def _field(text: str, bounds: _Bounds) -> Field:
+    values: dict[int, None] = {}
+    star = False
+    for part in text.split(","):
+        if part:
+            found, is_any = _range(part, bounds)
+            values.update(dict.fromkeys(found))
+            star = star or is_any
+    return Field(tuple(sorted(values)), star)
+
+
+def _range(text: str, bounds: _Bounds) -> tuple[Sequence[int], bool]:
+    head, *steps = text.split("/")
+    low, *more = head.split("-")
+    is_any = low in ("*", "?")
+    if is_any:
+        start, end = bounds.low, bounds.high
+    else:
+        if len(more) > 1:
+            raise ScheduleError(f"too many hyphens: {text}")
+        start = _number(low, bounds.names)
+        end = _number(more[0], bounds.names) if more else start
+    step = 1
+    if steps:
+        if len(steps) > 1:
+            raise ScheduleError(f"too many slashes: {text}")
+        step = _number(steps[0], {})
+        if not more:
+            end = bounds.high
+        is_any = is_any and step <= 1
+    if start < bounds.low:
+        raise ScheduleError(f"beginning of range ({start}) below minimum ({bounds.low}): {text}")
+    if end > bounds.high:
+        raise ScheduleError(f"end of range ({end}) above maximum ({bounds.high}): {text}")
+    if start > end:
+        raise ScheduleError(f"beginning of range ({start}) beyond end of range ({end}): {text}")
+    if step == 0:
+        raise ScheduleError(f"step of range should be a positive number: {text}")
+    return range(start, end + 1, step), is_any
+
+
+def _number(text: str, names: Mapping[str, int]) -> int:
+    known = names.get(text.lower())
+    if known is not None:
+        return known
+    if not text.removeprefix("+").removeprefix("-").isdecimal():
+        raise ScheduleError(
+            f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax'
+        )
+    return int(text)
