@@ -254,7 +254,10 @@ class ChannelWatch:
         if self._over:
             return
         source = self._source
-        while self._waiting < BACKLOG_MAX and (batch := source.take(LAZY_MAX)):
+        while self._waiting < BACKLOG_MAX:
+            batch = source.take(LAZY_MAX)
+            if not batch:
+                break
             self._waiting += len(batch)
             self._push(batch)
             if len(batch) < LAZY_MAX:
@@ -268,9 +271,13 @@ class ChannelWatch:
         if at_us < self._last_us:
             at_us = self._last_us
         self._last_us = at_us
-        self._flow.append((at_us, batch))
-        if self._eager or not batch or self._waiting >= LAZY_MAX:
-            self._schedule(self._flow[0][0] if self._eager else at_us)
+        flow = self._flow
+        flow.append((at_us, batch))
+        if self._eager:
+            if not 0 < self._due_us <= flow[0][0]:
+                self._schedule(flow[0][0])
+        elif not batch or self._waiting >= LAZY_MAX:
+            self._schedule(at_us)
 
     # --- on the way -----------------------------------------------------------------------------------------
 
@@ -288,10 +295,10 @@ class ChannelWatch:
         self._collect()
         if self._arrived or self._ended:
             ctx = self._channel.ctx
-            if ctx.state is State.RUNNING:
-                self._tell(None)
-            else:
+            if ctx.state is not State.RUNNING:
                 ctx.run(self._tell)
+            elif self._notify is not None:
+                self._notify()
         if self._flow and self._eager:
             self._schedule(self._flow[0][0])
 
@@ -304,10 +311,12 @@ class ChannelWatch:
         flow, now_us = self._flow, self._channel.ctx.kernel.now_us
         while flow and flow[0][0] <= now_us:
             batch = flow.popleft()[1]
-            if batch:
+            if not batch:
+                self._end()
+            elif self._arrived:
                 self._arrived.extend(batch)
             else:
-                self._end()
+                self._arrived = batch
 
     def hold(self) -> None:
         """The link is cut: what has arrived stays, what was on its way waits to be sent again."""
@@ -388,10 +397,14 @@ class ChannelWatch:
             if self._relaxed:
                 self._look()
         arrived, stalled = self._arrived, self._waiting >= BACKLOG_MAX
-        self._arrived = arrived[limit:]
-        taken = arrived[:limit] if self._arrived else arrived
+        if not arrived:
+            return []
+        if len(arrived) > limit:
+            taken, self._arrived = arrived[:limit], arrived[limit:]
+        else:
+            taken, self._arrived = arrived, []
         self._waiting -= len(taken)
-        if stalled and taken:
+        if stalled:
             self._on_source()
         return taken
 

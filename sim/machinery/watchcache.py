@@ -323,7 +323,7 @@ class WatchCache:
         for watch in dirty:
             if watch.first_us > reached_us:
                 self._dirty[watch] = None
-            elif not watch.ended and watch.notify is not None:
+            elif watch.notify is not None and not watch.ended:
                 if watch.last_us > reached_us:
                     self._dirty[watch] = None
                     watch.first_us = reached_us + 1
@@ -449,7 +449,10 @@ class CacheWatch:
 
     def take(self, limit: int = 1000, before_us: int = 0) -> list[WatchEvent]:
         """Events visible by now (or so long before), at most `limit`; fewer means that there are no more for now."""
-        if self.ended:
+        horizon = self.cache.horizon
+        now_us = horizon.timers.now_us()
+        if self._ended or now_us >= self._deadline_us:
+            self._close()
             events, self._started = self._started, []
             return events
         self.unread = self._told_us = 0
@@ -457,15 +460,17 @@ class CacheWatch:
             self.pull()
             if self._ended:  # what it has not read is gone: no bookmark may pass it
                 return []
-        events, self._started = self._started[:limit], self._started[limit:]
+        events: list[WatchEvent] = []
+        if self._started:
+            events, self._started = self._started[:limit], self._started[limit:]
         queue = self.queue
         if queue:
-            reached_us = self.cache.horizon.reached_us() - before_us
+            reached_us = horizon.reached_us() - before_us
             while queue and len(events) < limit and queue[0].at_us <= reached_us:
                 event = self._event(queue.popleft())
                 if event is not None:
                     events.append(event)
-        if self._bookmark_us < NEVER_US and len(events) < limit:
+        if self._bookmark_us <= now_us - before_us and len(events) < limit:
             self._add_bookmark(events, before_us)
         return events
 
