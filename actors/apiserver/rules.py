@@ -8,8 +8,9 @@ Differs  admission reads the store as it is now; upstream's plugins read informe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -27,26 +28,52 @@ from sim.machinery.verbs_call import Call, Refusal, Rules
 OPERATIONS = {"create": "create", "update": "update", "patch": "update", "delete": "delete"}
 
 
+class Read(NamedTuple):
+    """Something that admission has read: a key, or all below a prefix; and what was there."""
+
+    key: str
+    listed: bool
+    found: Any
+
+
 class StoreView:
-    """The cluster as admission plugins read it."""
+    """The cluster as admission plugins read it.  `reads`: takes down what is read, unless None."""
 
     def __init__(self, store: LocalStore, scheme: Scheme) -> None:
         self._store = store
         self._scheme = scheme
         self._lists: dict[str, tuple[int, list[Obj]]] = {}  # by prefix, with the revision of the look
+        self.reads: list[Read] | None = None
 
     def get(self, resource: str, namespace: str, name: str) -> Obj | None:
-        item = self._store.get(self._scheme.key(resource, namespace, name))
+        key = self._scheme.key(resource, namespace, name)
+        item = self._store.get(key)
+        if self.reads is not None:
+            self.reads.append(Read(key, False, item))
         return None if item is None else item.obj
 
-    def list(self, resource: str, namespace: str = "") -> Iterable[Obj]:
-        store, prefix = self._store, self._scheme.prefix(resource, namespace)
+    def holds(self, reads: tuple[Read, ...]) -> bool:
+        """True if whoever read so then would read the same now."""
+        for key, listed, found in reads:
+            if (self._below(key) if listed else self._store.get(key)) is not found:
+                return False
+        return True
+
+    def _below(self, prefix: str) -> Sequence[Obj]:
+        store = self._store
         known = self._lists.get(prefix)
         if known is None or known[0] < store.floor or store.changed_since(known[0], prefix):
             page = store.range(Range(prefix))
             assert isinstance(page, Page)
             known = self._lists[prefix] = (store.revision, [item.obj for item in page.items])
         return known[1]
+
+    def list(self, resource: str, namespace: str = "") -> Iterable[Obj]:
+        prefix = self._scheme.prefix(resource, namespace)
+        found = self._below(prefix)
+        if self.reads is not None:
+            self.reads.append(Read(prefix, True, found))
+        return found
 
 
 def token_suffix(spec: Obj, account: Obj) -> str:
@@ -66,7 +93,7 @@ class Machinery:
         disabled: tuple[str, ...] = (),
         tolerations: Defaults | None = None,
     ) -> None:
-        self._view = StoreView(store, scheme)
+        self.view = StoreView(store, scheme)
         self._chain = Chain(scheme.names, token_suffix, disabled, tolerations)
 
     def rules(self) -> Rules:
@@ -92,7 +119,7 @@ class Machinery:
         operation = "create" if old is None else "update"
         if not self._chain.plan(operation, call.resource.plural, call.request.subresource)[0]:
             return obj
-        result = self._chain.mutate(self._attributes(call, operation, old), obj, self._view)
+        result = self._chain.mutate(self._attributes(call, operation, old), obj, self.view)
         if isinstance(result, Denial):
             raise _refusal(result)
         return result
@@ -100,14 +127,14 @@ class Machinery:
     def _check(self, call: Call, obj: Obj | None, old: Obj | None) -> None:
         if obj is None:  # a deletion: its plugins say no in their first pass
             if self._chain.plan("delete", call.resource.plural, call.request.subresource)[0]:
-                result = self._chain.mutate(self._attributes(call, "delete", None), {}, self._view)
+                result = self._chain.mutate(self._attributes(call, "delete", None), {}, self.view)
                 if isinstance(result, Denial):
                     raise _refusal(result)
             return
         operation = "create" if old is None else "update"
         if not self._chain.plan(operation, call.resource.plural, call.request.subresource)[1]:
             return
-        denial = self._chain.validate(self._attributes(call, operation, old), obj, self._view)
+        denial = self._chain.validate(self._attributes(call, operation, old), obj, self.view)
         if denial is not None:
             raise _refusal(denial)
 

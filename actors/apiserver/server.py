@@ -29,6 +29,7 @@ from actors.apiserver.caches import Caches
 from actors.apiserver.compactor import Compactor
 from actors.apiserver.lane import RENEWAL, Lane, Stamp, offer_lane
 from actors.apiserver.options import ApiServerOptions
+from actors.apiserver.plans import Plans
 from actors.apiserver.ports import StorageProcess, writer_of
 from actors.apiserver.rules import Machinery
 from actors.apiserver.selection import select
@@ -121,6 +122,7 @@ class ApiServer:
         self.ctx: Context | None = None
         self.caches: Caches | None = None
         self.registry: Registry | None = None
+        self.plans: Plans | None = None
         self.lanes: dict[str, Lane] = {}  # by key of the object
         self.stamps: dict[tuple[str, str, str], Stamp] = {}  # newest by manager, version and subresource
         self._flights: dict[int, _Flight] = {}
@@ -155,12 +157,13 @@ class ApiServer:
         store = self.storage.store
         self.ctx = ctx
         bits = ctx.stream("objects").getrandbits
-        rules = Machinery(
-            self.scheme, store, self.options.disabled_admission, self.options.tolerations
-        ).rules()
-        self.registry = Registry(self.scheme, rules, bits, ctx.wall_us, self.options.service_cidr, self.log)
+        machinery = Machinery(self.scheme, store, self.options.disabled_admission, self.options.tolerations)
+        self.registry = registry = Registry(
+            self.scheme, machinery.rules(), bits, ctx.wall_us, self.options.service_cidr, self.log
+        )
+        self.plans = Plans(self, registry, machinery.view)
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
-        bootstrap(self.registry, store)
+        bootstrap(registry, store)
         self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)
         self.caches = caches = Caches(
             ctx, store, self.options.cache_lag_us + self._lag_us, self.options.min_watch_us
@@ -177,7 +180,7 @@ class ApiServer:
         unhook()
         self.stopped_us = self.kernel.now_us
         caches, self.caches = self.caches, None
-        self.ctx = self.registry = None
+        self.ctx = self.registry = self.plans = None
         self.lanes, self.stamps = {}, {}
         flights, self._flights = self._flights, {}
         self._reading = self._writing = 0
@@ -305,6 +308,12 @@ class ApiServer:
         if request.verb == "watch":
             return None
         self._take_cause(request)
+        plans = self.plans
+        if plans is not None:
+            reply = plans.follow(request)
+            if reply is not None:
+                self.flown += 1
+                return reply, storage.latency_us(1)
         try:
             call = self._call(request)
             cached = self._cached(call)
@@ -322,7 +331,10 @@ class ApiServer:
             self.flown += 1
             return refusal.reply(), 0
         self.flown += 1
-        return self._run(call, steps)
+        served = self._run(call, steps)
+        if plans is not None and plans.lesson is not None:
+            plans.learn(request, served[0])
+        return served
 
     def _take_cause(self, request: Request) -> None:
         kernel = self.kernel

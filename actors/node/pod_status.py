@@ -341,8 +341,23 @@ def _gates(pod: Obj) -> tuple[str, str, str]:
 OWN_CONDITIONS = frozenset({"Initialized", "Ready", "ContainersReady", "PodScheduled"})
 
 
+# By the identity of the old conditions: pods that come to the same in one second share the list of them.
+_conditions: dict[tuple[Sequence[Verdict], int, str], tuple[Sequence[Obj], list[Obj]]] = {}
+_CONDITIONS_MAX = 4096
+
+
 def conditions_of(verdicts: Sequence[Verdict], old: Sequence[Obj], now: str) -> list[Obj]:
     """Foreign conditions first, then ours; the transition time moves only with the status."""
+    key = (tuple(verdicts), id(old), now)
+    known = _conditions.get(key)
+    if known is None:
+        if len(_conditions) >= _CONDITIONS_MAX:
+            _conditions.clear()
+        known = _conditions[key] = (old, _find_conditions(verdicts, old, now))
+    return known[1]
+
+
+def _find_conditions(verdicts: Sequence[Verdict], old: Sequence[Obj], now: str) -> list[Obj]:
     held = {condition["type"]: condition for condition in old}
     conditions = []
     if not OWN_CONDITIONS.issuperset(held):

@@ -74,9 +74,7 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
         if old is value:
             continue
         if key == "conditions":
-            if changed := _conditions_patch(old or [], value):
-                patch[key] = changed
-                patch |= condition_order(old or [], value)
+            patch |= _conditions_part(old or NO_CONDITIONS, value)
         elif key == "podIPs":
             # merged by address: a new sandbox's takes the place of the old one's only if that is deleted
             gone = [{"$patch": "delete", "ip": entry["ip"]} for entry in old or () if entry not in value]
@@ -88,6 +86,24 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
         if key in held and key not in wanted:
             patch[key] = None
     return patch
+
+
+NO_CONDITIONS: list[Obj] = []
+# By the identity of both lists, which pods that come to the same in one second share.
+_parts: dict[tuple[int, int], tuple[list[Obj], list[Obj], Obj]] = {}
+_PARTS_MAX = 4096
+
+
+def _conditions_part(old: list[Obj], new: list[Obj]) -> Obj:
+    """What the patch says of conditions."""
+    known = _parts.get((id(old), id(new)))
+    if known is None:
+        if len(_parts) >= _PARTS_MAX:
+            _parts.clear()
+        changed = _conditions_patch(old, new)
+        part = {"conditions": changed, **condition_order(old, new)} if changed else {}
+        known = _parts[id(old), id(new)] = (old, new, part)
+    return known[2]
 
 
 def condition_order(old: list[Obj], new: list[Obj]) -> Obj:

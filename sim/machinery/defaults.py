@@ -252,7 +252,7 @@ _CHANGED: Mapping[str, Any] = {"lastTransitionTime": None}
 _PROBED: Mapping[str, Any] = {"lastProbeTime": None, "lastTransitionTime": None}
 _UPDATED: Mapping[str, Any] = {"lastUpdateTime": None, "lastTransitionTime": None}
 _BEATEN: Mapping[str, Any] = {"lastHeartbeatTime": None, "lastTransitionTime": None}
-_CONTAINER_STATUS: Mapping[str, Any] = {
+CONTAINER_STATUS: Mapping[str, Any] = {
     "state": {},
     "lastState": {},
     "ready": False,
@@ -292,7 +292,7 @@ def _pod_status(status: Obj) -> Obj:
     status = _conditions(status, _PROBED)
     for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         items = status.get(field)
-        if items and (whole := _whole(items, _CONTAINER_STATUS)) is not items:
+        if items and (whole := _whole(items, CONTAINER_STATUS)) is not items:
             status = {**status, field: whole}
     address = status.get("podIP")
     listed = status.get("podIPs")

@@ -24,6 +24,7 @@ from sim.machinery.managed_fields import (
     bound,
     changed_fields,
     has_addresses,
+    is_neutral,
     own_address,
     spelled,
     with_own,
@@ -106,6 +107,11 @@ def rebound(managed: tuple[Managed, ...], wanted: Obj, stored: Obj) -> tuple[Man
     if asked:
         managed = _renamed(managed, asked, spelled)
     return _renamed(managed, kept, bound) if kept else managed
+
+
+def is_bound(managed: tuple[Managed, ...]) -> bool:
+    """True if the record spells no address of a pod."""
+    return all(is_neutral(entry.fields) for entry in managed)
 
 
 def _renamed(

@@ -87,7 +87,7 @@ def changed_fields(node: SchemaNode, old: Obj, new: Obj) -> tuple[Tree, Tree]:
     """(added or modified, removed) fields between two objects, never of `_UNOWNED`; identical subtrees cost nothing."""
     if old:
         return _changed(node, old, new)
-    shape = _shape_of_plain(node, new)
+    shape = plain_shape(node, new)
     if shape is None:
         return _changed(node, old, new)
     made = _plain_made.get(shape)
@@ -130,7 +130,7 @@ _plain_made: dict[Any, tuple[Tree, Tree]] = {}
 _plain_parts: dict[SchemaNode, tuple[str, ...] | None] = {}
 
 
-def _shape_of_plain(node: SchemaNode, obj: Obj) -> Any:
+def plain_shape(node: SchemaNode, obj: Obj) -> Any:
     """What the fields of a new object of a plain kind depend on; None for other kinds, or where metadata has owners.
 
     That is: which fields there are, of which types, and which of them are zero.
@@ -487,10 +487,15 @@ def with_own(obj: Obj) -> Obj:
     return {**obj, "status": {**obj["status"], "podIPs": _OWN_ITEMS}}
 
 
+def is_neutral(fields: Tree) -> bool:
+    """True if a set spells no address."""
+    listed = fields.get("f:status", LEAF).get("f:podIPs", LEAF)
+    return not listed or all(name in (SELF, OWN) for name in listed)
+
+
 def bound(fields: Tree, address: str) -> Tree:
     """A set beside a pod of that one address: spelled out, as it is kept."""
-    listed = fields.get("f:status", LEAF).get("f:podIPs", LEAF)
-    if not listed or all(name in (SELF, OWN) for name in listed):
+    if is_neutral(fields):
         return fields
     return _renamed(fields, _address_element(address), OWN)
 

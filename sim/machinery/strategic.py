@@ -57,7 +57,7 @@ def _merge_map(node: SchemaNode | None, original: Obj | None, patch: Obj) -> Obj
             if name.startswith("$"):
                 return _merge_directed(node, original, patch)
     if not original:
-        return {k: _without_nulls(v) for k, v in patch.items() if v is not None}
+        return {k: without_nulls(v) for k, v in patch.items() if v is not None}
     out = original
     for key, value in patch.items():
         old = original.get(key, _ABSENT)
@@ -68,7 +68,7 @@ def _merge_map(node: SchemaNode | None, original: Obj | None, patch: Obj) -> Obj
             continue
         kind = type(value)
         if old is _ABSENT:
-            new = _without_nulls(value) if kind is dict or kind is list else value
+            new = without_nulls(value) if kind is dict or kind is list else value
         elif (kind is dict or kind is list) and kind is type(old):
             new = _merge_value(_below(node, key), old, value, False)
         else:
@@ -98,7 +98,7 @@ def _merge_directed(node: SchemaNode | None, original: Obj | None, patch: Obj) -
             out.pop(key, None)
         elif old is _ABSENT:
             if not deleting:
-                out[key] = _without_nulls(value) if kind is dict or kind is list else value
+                out[key] = without_nulls(value) if kind is dict or kind is list else value
         elif type(old) is kind:
             container = kind is dict or kind is list
             out[key] = _merge_value(_below(node, key), old, value, deleting) if container else value
@@ -130,7 +130,7 @@ def _kind(value: Json) -> str:
     return type(value).__name__
 
 
-def _without_nulls(value: Json) -> Json:
+def without_nulls(value: Json) -> Json:
     """A value new to the document: nulls in its maps delete nothing and say nothing (as an item of a list one stays).
 
     The value itself where there are none, which is nearly always.
@@ -139,13 +139,13 @@ def _without_nulls(value: Json) -> Json:
     if kind is dict:
         for item in value.values():
             below = type(item)
-            if item is None or ((below is dict or below is list) and _without_nulls(item) is not item):
-                return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+            if item is None or ((below is dict or below is list) and without_nulls(item) is not item):
+                return {k: without_nulls(v) for k, v in value.items() if v is not None}
     elif kind is list:
         for item in value:
             below = type(item)
-            if (below is dict or below is list) and _without_nulls(item) is not item:
-                return [_without_nulls(v) for v in value]
+            if (below is dict or below is list) and without_nulls(item) is not item:
+                return [without_nulls(v) for v in value]
     return value
 
 

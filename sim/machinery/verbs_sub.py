@@ -33,9 +33,12 @@ DISRUPTED_MAX = 2000  # eviction.go: MaxDisruptedPodSize
 STALE_RETRY_S = 10  # eviction.go: the controller has not seen the budget's newest generation
 
 
+# The whole answer to a binding.
+BOUND: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
 def _success(call: Call) -> Reply:
-    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-    return Reply(201, body=body, warnings=tuple(call.warnings))
+    return Reply(201, body=BOUND, warnings=tuple(call.warnings))
 
 
 # --- binding ----------------------------------------------------------------------------------------------
@@ -102,17 +105,17 @@ def _binding_conflict(call: Call, text: str) -> Refusal:
 def _scheduled(call: Call, status: Obj) -> Obj:
     conditions = status.get("conditions") or []
     if not conditions:
-        return {**status, "conditions": _first_scheduled(call.now_text)}
+        return {**status, "conditions": first_scheduled(call.now_text)}
     old = next((c for c in conditions if c["type"] == "PodScheduled"), None)
     if old is not None and old["status"] == "True":
         return status
-    new = _first_scheduled(call.now_text)[0]
+    new = first_scheduled(call.now_text)[0]
     kept = [new if c is old else c for c in conditions] if old is not None else [*conditions, new]
     return {**status, "conditions": kept}
 
 
 @lru_cache(maxsize=16)
-def _first_scheduled(now_text: str) -> list[Obj]:
+def first_scheduled(now_text: str) -> list[Obj]:
     """The conditions of a pod bound now; those bound in one second share them."""
     condition = {
         "type": "PodScheduled",

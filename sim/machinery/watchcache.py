@@ -453,12 +453,12 @@ class CacheWatch:
         now_us = horizon.timers.now_us()
         if self._ended or now_us >= self._deadline_us:
             self._close()
-            events, self._started = self._started, []
-            return events
+            left, self._started = self._started, []
+            return left
         self.unread = self._told_us = 0
         if not self.fed:
             self.pull()
-            if self._ended:  # what it has not read is gone: no bookmark may pass it
+            if self.ended:  # what it has not read is gone: no bookmark may pass it
                 return []
         events: list[WatchEvent] = []
         if self._started:

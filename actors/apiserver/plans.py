@@ -1,0 +1,365 @@
+"""Short ways: a write whose like has been served before is made as that one was, without asking everything again.
+
+Turns a `Request` into the commit and reply that the ordinary verb would give, where a request of the same shape
+has shown what that is: creates of events and of pods from a template, bindings, and patches of a pod's status.
+A shape is everything that the verb, admission, validation and ownership go by; what they do not look at (names,
+addresses, ids of containers) is filled in.
+
+Holds: a plan is kept only if it gives what the ordinary way just gave, down to the order of fields; it is
+followed only while everything that admission read for it is still the same object.  In every other case `follow`
+answers None, nothing was drawn or written, and the request goes the ordinary way.
+`tests/property/test_plans.py` compares a replica that has plans with one that has none.
+
+Mirrors  nothing upstream: the verbs of `sim.machinery.verbs` and `verbs_sub` are its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from actors.apiserver.lane import Stamp
+from actors.apiserver.ports import writer_of
+from actors.apiserver.rules import Read, StoreView
+from sim.machinery import managed as ownership
+from sim.machinery.api import Obj, Reply, Request
+from sim.machinery.defaults import CONTAINER_STATUS
+from sim.machinery.managed_fields import plain_shape
+from sim.machinery.names_gen import generated_name, new_uid
+from sim.machinery.scheme import Resource
+from sim.machinery.store import Item, Managed
+from sim.machinery.strategic import ORDER_PREFIX, without_nulls
+from sim.machinery.validation import text
+from sim.machinery.verbs_call import Call, Registry
+from sim.machinery.verbs_sub import BOUND, first_scheduled
+from sim.units import SECOND, format_time
+
+if TYPE_CHECKING:
+    from actors.apiserver.server import ApiServer
+
+PLANS_MAX = 8192  # plans of one kind; beyond that all are learned anew
+BOUND_MAX = 65_536  # specs as bound to a node, shared by the pods of a template there
+CONTAINERS = ("containerStatuses", "initContainerStatuses")
+ORDER = ORDER_PREFIX + "conditions"
+TEXTS = frozenset(("hostIP", "message", "phase", "podIP", "qosClass", "reason", "startTime"))
+AS_SENT: Any = object()
+Key = tuple[Any, ...]
+
+
+class Created(NamedTuple):
+    """How a new object of one shape comes out.
+
+    parts: top-level fields in order, with what they hold (AS_SENT: what the request says; metadata is made anew)
+    stamp: its record of ownership (None: nobody owns anything); held: keeps alive what the key names by identity
+    """
+
+    parts: tuple[tuple[str, Any], ...]
+    stamp: Stamp | None
+    reads: tuple[Read, ...]
+    held: Any
+
+
+class Patched(NamedTuple):
+    """What a patch of one shape makes of a pod's conditions, and of the record of ownership, in one second."""
+
+    conditions: Any
+    record: tuple[Managed, ...]
+    reads: tuple[Read, ...]
+    held: Any
+
+
+class Lesson(NamedTuple):
+    """What is to be learned from a request under way: by which key, from which old object."""
+
+    request: Request
+    key: Key
+    old: Item | None
+    held: Any
+
+
+class Plans:
+    """The short ways of one incarnation of one replica."""
+
+    def __init__(self, server: ApiServer, registry: Registry, view: StoreView) -> None:
+        self._storage = server.storage
+        self._registry = registry
+        self._view = view
+        self._strategic = registry.names.media_strategic_patch
+        self._pods: Resource = registry.scheme.resource("pods")
+        self._events: Resource = registry.scheme.resource("events")
+        self._created: dict[Key, Created] = {}
+        self._patched: dict[Key, Patched] = {}
+        self._admitted: dict[str, tuple[Read, ...]] = {}  # bindings, by namespace
+        self._bound: dict[tuple[int, str], tuple[Obj, Obj]] = {}
+        self._second = (-1, "")
+        self.lesson: Lesson | None = None
+        self.followed = 0  # requests so far
+        self._authorizer = server.authorizer
+        self._ways: dict[tuple[str, ...], Callable[[Request], Reply | None]] = {
+            ("create", "", "v1", "events", ""): self._create_event,
+            ("create", "", "v1", "pods", ""): self._create_pod,
+            ("create", "", "v1", "pods", "binding"): self._bind,
+            ("patch", "", "v1", "pods", "status"): self._patch_status,
+        }
+
+    def follow(self, request: Request) -> Reply | None:
+        """The reply of a request that has been carried out; None: it has to go the ordinary way."""
+        way = self._ways.get(
+            (request.verb, request.group, request.version, request.resource, request.subresource)
+        )
+        if way is None or request.options or type(request.body) is not dict:
+            return None
+        user = request.user
+        if not user.name.startswith("system:"):  # the words of anybody else are looked at
+            return None
+        if self._authorizer.refuse(user, request) is not None:
+            return None
+        reply = way(request)
+        if reply is not None:
+            self.followed += 1
+        return reply
+
+    def _ask(self, request: Request, key: Key, held: Any, old: Item | None = None) -> None:
+        """Learn from what the ordinary way is about to do."""
+        self.lesson = Lesson(request, key, old, held)
+        self._view.reads = []
+
+    def learn(self, request: Request, reply: Reply) -> None:
+        """The ordinary way has been gone."""
+        lesson, self.lesson = self.lesson, None
+        reads, self._view.reads = self._view.reads, None
+        if lesson is None or reads is None or lesson.request is not request or not reply.ok or reply.warnings:
+            return
+        taken = tuple(reads)
+        if request.subresource == "binding":
+            self._admitted[request.namespace] = taken
+        elif request.subresource:
+            self._learn_patch(lesson, reply, taken)
+        else:
+            self._learn_create(lesson, reply, taken)
+
+    # --- creates ------------------------------------------------------------------------------------------
+
+    def _create_event(self, request: Request) -> Reply | None:
+        body, namespace = request.body, request.namespace
+        metadata = body.get("metadata")
+        if type(metadata) is not dict or len(metadata) != 2 or body.get("apiVersion") != "v1":
+            return None
+        name = metadata.get("name")
+        if not name or metadata.get("namespace") != namespace or body.get("kind") != "Event":
+            return None
+        involved = body.get("involvedObject")
+        if type(involved) is not dict or involved.get("namespace") != namespace:
+            return None
+        shape = plain_shape(self._events.schema, body)
+        if shape is None:
+            return None
+        key: Key = (shape, request.manager, namespace)
+        if body.get("eventTime"):  # then its words are looked at
+            key += (body.get("reportingComponent"), body.get("reportingInstance"), body.get("action"))
+            key += (body.get("reason"), len(body.get("message") or ""))
+        plan = self._created.get(key)
+        if plan is None or not self._view.holds(plan.reads):
+            self._ask(request, key, None)
+            return None
+        path = f"{self._events.prefix}{namespace}/{name}"
+        if self._storage.store.get(path) is not None:
+            return None
+        made = {**metadata, "uid": new_uid(self._registry.bits)}
+        return self._put(request, path, plan, made)
+
+    def _create_pod(self, request: Request) -> Reply | None:
+        """A pod as controllers make them from templates: named by the server, all else shared with its like."""
+        body = request.body
+        metadata, spec = body.get("metadata"), body.get("spec")
+        if type(metadata) is not dict or type(spec) is not dict or len(body) != 4:
+            return None
+        base = metadata.get("generateName")
+        if not base or "name" in metadata or "namespace" in metadata:
+            return None
+        values = [value for name, value in metadata.items() if name != "generateName"]
+        key = (
+            *body, body.get("kind"), body.get("apiVersion"), request.namespace, request.manager, id(spec), base,
+            *metadata, *map(id, values),
+        )  # fmt: skip
+        plan = self._created.get(key)
+        if plan is None or not self._view.holds(plan.reads):
+            self._ask(request, key, (spec, values))
+            return None
+        registry, namespace = self._registry, request.namespace
+        made = {**metadata, "namespace": namespace, "uid": new_uid(registry.bits)}
+        name = generated_name(base, registry.bits)
+        path = f"{self._pods.prefix}{namespace}/{name}"
+        if self._storage.store.get(path) is not None:
+            return self._taken(request, base)
+        return self._put(request, path, plan, made, name)
+
+    def _taken(self, request: Request, base: str) -> Reply:
+        return Call(request, self._pods, self._registry).name_taken(base).reply()
+
+    def _put(self, request: Request, path: str, plan: Created, made: Obj, name: str = "") -> Reply:
+        """Commit a new object; `name`: the one generated for it."""
+        storage, body, now_s = self._storage, request.body, self._registry.wall_us() // SECOND
+        made["creationTimestamp"] = self._text_of(now_s)
+        if name:
+            made["name"] = name
+        obj: Obj = {}
+        for field, value in plan.parts:
+            obj[field] = body[field] if value is AS_SENT else value
+        obj["metadata"] = made
+        storage.writer = writer_of(request)
+        record = () if plan.stamp is None else plan.stamp.at(now_s)
+        item = storage.store.put(path, obj, 0, record, request.cause)
+        assert isinstance(item, Item)
+        return Reply(201, item=item)
+
+    def _text_of(self, now_s: int) -> str:
+        if self._second[0] != now_s:
+            self._second = now_s, format_time(now_s * SECOND)
+        return self._second[1]
+
+    def _learn_create(self, lesson: Lesson, reply: Reply, reads: tuple[Read, ...]) -> None:
+        item, body = reply.item, lesson.request.body
+        if item is None or len(item.managed) > 1:
+            return
+        obj, made = item.obj, item.obj["metadata"]
+        sent = {**body["metadata"], "namespace": lesson.request.namespace}
+        for field in ("uid", "creationTimestamp", "name"):
+            sent[field] = made[field]
+        sent["resourceVersion"] = made["resourceVersion"]
+        if list(sent.items()) != list(made.items()):
+            return
+        parts = []
+        for field, value in obj.items():
+            if field in body and (value is body[field] or field == "metadata"):
+                parts.append((field, AS_SENT))
+            elif field in body and lesson.held is None:
+                return  # changed by what it says, not only by its shape
+            else:
+                parts.append((field, value))
+        if len(self._created) >= PLANS_MAX:
+            self._created.clear()
+        stamp = Stamp(item.managed[0]) if item.managed else None
+        self._created[lesson.key] = Created(tuple(parts), stamp, reads, lesson.held)
+
+    # --- bindings -----------------------------------------------------------------------------------------
+
+    def _bind(self, request: Request) -> Reply | None:
+        body, namespace, name = request.body, request.namespace, request.name
+        metadata, target = body.get("metadata"), body.get("target")
+        if body.get("kind") != "Binding" or body.get("apiVersion") != "v1" or type(target) is not dict:
+            return None
+        node = target.get("name")
+        if type(metadata) is not dict or len(metadata) != 3 or target.get("kind") != "Node" or not node:
+            return None
+        item = self._storage.store.get(f"{self._pods.prefix}{namespace}/{name}")
+        if not name or metadata.get("name") != name or metadata.get("namespace") != namespace or item is None:
+            return None
+        pod = item.obj
+        own, spec, status = pod["metadata"], pod.get("spec"), pod.get("status")
+        if metadata.get("uid") != own["uid"] or "deletionTimestamp" in own or not spec or not status:
+            return None
+        if "nodeName" in spec or "conditions" in status:
+            return None
+        reads = self._admitted.get(namespace)
+        if reads is None or not self._view.holds(reads):
+            self._ask(request, (), None)
+            return None
+        known = self._bound.get((id(spec), node))
+        if known is None:
+            if len(self._bound) >= BOUND_MAX:
+                self._bound.clear()
+            known = self._bound[id(spec), node] = (spec, {**spec, "nodeName": node})
+        conditions = first_scheduled(self._text_of(self._registry.wall_us() // SECOND))
+        obj = {**pod, "metadata": {**own}, "spec": known[1], "status": {**status, "conditions": conditions}}
+        self._storage.writer = writer_of(request)
+        self._storage.store.put(item.key, obj, item.rev, item.managed, request.cause)
+        return Reply(201, body=BOUND)
+
+    # --- a pod's status -----------------------------------------------------------------------------------
+
+    def _patch_status(self, request: Request) -> Reply | None:
+        body, store = request.body, self._storage.store
+        metadata, patch = body.get("metadata"), body.get("status")
+        if type(metadata) is not dict or type(patch) is not dict or len(body) != 2 or len(metadata) != 1:
+            return None
+        item = store.get(f"{self._pods.prefix}{request.namespace}/{request.name}")
+        if item is None or request.content_type != self._strategic:
+            return None
+        pod = item.obj
+        own, held = pod["metadata"], pod.get("status")
+        if metadata.get("uid") != own["uid"] or "deletionTimestamp" in own or not held:
+            return None
+        order, conditions, before = patch.get(ORDER), patch.get("conditions"), held.get("conditions")
+        if not conditions or not before or not _is_plain(pod, held, patch):
+            return None
+        now_s = self._registry.wall_us() // SECOND
+        key = (id(before), id(conditions), id(order), id(item.managed), now_s, request.manager, *patch, *held)
+        plan = self._patched.get(key)
+        if plan is None or not self._view.holds(plan.reads):
+            self._ask(request, key, (before, conditions, order, item.managed), item)
+            return None
+        obj = {**pod, "metadata": {**own}, "status": _patched(held, patch, plan.conditions)}
+        self._storage.writer = writer_of(request)
+        done = store.put(item.key, obj, item.rev, plan.record, request.cause)
+        assert isinstance(done, Item)
+        return Reply(200, item=done)
+
+    def _learn_patch(self, lesson: Lesson, reply: Reply, reads: tuple[Read, ...]) -> None:
+        old, item = lesson.old, reply.item
+        if old is None or item is None or item is old or not ownership.is_bound(old.managed):
+            return
+        status, conditions = item.obj["status"], item.obj["status"].get("conditions")
+        made = _patched(old.obj["status"], lesson.request.body["status"], conditions)
+        own = {**old.obj["metadata"], "resourceVersion": item.obj["metadata"]["resourceVersion"]}
+        expected = {**old.obj, "metadata": own, "status": status}
+        if list(made.items()) != list(status.items()) or list(expected.items()) != list(item.obj.items()):
+            return
+        if len(self._patched) >= PLANS_MAX:
+            self._patched.clear()
+        self._patched[lesson.key] = Patched(conditions, item.managed, reads, lesson.held)
+
+
+def _patched(held: Obj, patch: Obj, conditions: Any) -> Obj:
+    status = {**held, **patch}
+    status["conditions"] = conditions
+    status.pop(ORDER, None)
+    return status
+
+
+def _is_plain(pod: Obj, held: Obj, patch: Obj) -> bool:
+    """True if all that the patch says, but for conditions, takes the place of what was, whatever it is."""
+    for field, value in patch.items():
+        if field in TEXTS:
+            if type(value) is not str or not value or held.get(field) == value:
+                return False
+        elif field in CONTAINERS:
+            if type(value) is not list or not _is_whole(value):
+                return False
+            if field in held and (
+                held[field] == value
+                or field != "containerStatuses"
+                or (pod.get("spec") or {}).get("restartPolicy") != "Always"
+            ):
+                return False  # one that has ended may have to stay so
+        elif field == "podIPs":
+            if field in held or type(value) is not list or len(value) != 1 or not _is_address(value[0]):
+                return False
+        elif field != "conditions" and field != ORDER:
+            return False
+    address, listed = patch.get("podIP") or held.get("podIP"), patch.get("podIPs") or held.get("podIPs")
+    return not address or bool(listed and listed[0].get("ip") == address)
+
+
+def _is_whole(statuses: list[Any]) -> bool:
+    """True if nothing is to be filled in or left out."""
+    for status in statuses:
+        if type(status) is not dict or not CONTAINER_STATUS.keys() <= status.keys():
+            return False
+    return without_nulls(statuses) is statuses
+
+
+def _is_address(entry: Any) -> bool:
+    return (
+        type(entry) is dict and len(entry) == 1 and type(entry.get("ip")) is str and not text.ip(entry["ip"])
+    )

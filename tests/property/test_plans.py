@@ -1,0 +1,263 @@
+"""A replica that has short ways and one that has none give the same objects, replies and history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.node.status_manager import status_patch
+from sim.machinery.api import Obj, Reply, Request, UserInfo
+from tests.actor.apiserver.cluster import NAMES_ORCH, Plane, plane, request
+
+NODE = UserInfo("system:node:n", ("system:nodes",))
+MANAGER = UserInfo("system:orch-controller-manager", ())
+STRATEGIC = NAMES_ORCH.media_strategic_patch
+OWNERS = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}]
+
+
+def template(image: str, **spec: Any) -> Obj:
+    container = {"name": "app", "image": image, "resources": {"requests": {"cpu": "100m"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": f"{image[0]}-", "labels": {"app": image[0]}, "ownerReferences": OWNERS},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+TEMPLATES = [
+    template("a:1"),
+    template("b:1", restartPolicy="Never"),
+    template("c:1", priorityClassName="high"),
+    template("no good"),
+    {**template("d:1"), "metadata": {"generateName": "d-", "annotations": {}, "labels": {"x": "y"}}},
+]
+SCHEDULED = {
+    "type": "PodScheduled",
+    "status": "True",
+    "lastProbeTime": None,
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+PHASES = ("Pending", "Running", "Succeeded", "Odd")
+
+
+def conditions(number: int) -> list[Obj]:
+    ready = {"type": "Ready", "status": "True" if number else "False", "lastProbeTime": None}
+    gone: list[Obj] = [{"type": "Own", "status": "True"}] if number == 3 else []
+    return [*gone, {"type": "Initialized", "status": "True"}, ready, SCHEDULED]
+
+
+CONDITIONS = [conditions(number) for number in range(4)]
+
+
+def container(number: int, pod: str) -> Obj:
+    state: Obj = [{"waiting": {}}, {"running": {"startedAt": None}}, {"terminated": {"exitCode": 0}}][
+        number % 3
+    ]
+    status: Obj = {"name": "app", "state": state, "containerID": f"c://{pod}", "restartCount": number}
+    if number < 3:
+        status |= {"lastState": {}, "ready": number == 1, "image": "a:1", "imageID": "a"}
+    return status
+
+
+class Actor:
+    """Does the steps on one control plane, and keeps the replies."""
+
+    def __init__(self, plane: Plane, plans: bool) -> None:
+        self.plane = plane
+        self.plans = plans
+        self.seen: list[Any] = []
+        self.pods: list[str] = []
+
+    async def ask(self, request: Request) -> Reply:
+        server = self.plane.server
+        if not self.plans:
+            server.plans = None
+        served = server.serve(request)
+        assert served is not None
+        reply = served[0]
+        self.seen.append(
+            (reply.code, reply.body, reply.item and list(reply.item.obj.items()), reply.warnings)
+        )
+        return reply
+
+    async def write(
+        self, verb: str, what: str, name: str = "", user: UserInfo = MANAGER, **more: Any
+    ) -> Reply:
+        resource, _, sub = what.partition("/")
+        if verb == "patch":
+            more["content_type"] = STRATEGIC
+        asked = request(
+            verb, resource, "default", name, subresource=sub, user=user, manager=user.name[7:11], **more
+        )
+        return await self.ask(asked)
+
+    async def create(self, number: int) -> None:
+        made = TEMPLATES[number % len(TEMPLATES)]
+        reply = await self.write("create", "pods", body={**made, "metadata": {**made["metadata"]}})
+        if reply.ok:
+            self.pods.append(reply.obj["metadata"]["name"])
+
+    def pod(self, number: int) -> Obj | None:
+        if not self.pods:
+            return None
+        server, name = self.plane.server, self.pods[number % len(self.pods)]
+        item = server.storage.store.get(server.scheme.key("pods", "default", name))
+        return None if item is None else item.obj
+
+    async def bind(self, number: int) -> None:
+        pod = self.pod(number)
+        if pod is not None:
+            meta = pod["metadata"]
+            own = {
+                "namespace": "default",
+                "name": meta["name"],
+                "uid": meta["uid"] if number % 7 else "other",
+            }
+            target = {"kind": "Node", "name": f"n{number % 2}"}
+            body = {"apiVersion": "v1", "kind": "Binding", "metadata": own, "target": target}
+            await self.write("create", "pods/binding", meta["name"], body=body)
+
+    async def status(self, number: int) -> None:
+        pod = self.pod(number)
+        if pod is None:
+            return
+        meta, held = pod["metadata"], pod.get("status") or {}
+        kind = number // max(len(self.pods), 8)
+        wanted = {"conditions": CONDITIONS[kind % 4], "phase": PHASES[kind // 2 % 4], "hostIP": "10.0.0.1"}
+        if kind % 3:
+            field = "initContainerStatuses" if kind % 5 == 4 else "containerStatuses"
+            wanted[field] = [container(kind % 4, meta["name"])]
+        if kind % 2:
+            ip = f"10.1.0.{number % 256}" if kind % 11 else "nonsense"
+            wanted |= {"podIP": ip, "podIPs": [{"ip": ip}]}
+        patch = status_patch(held, wanted)
+        uid = meta["uid"] if number % 13 else "other"
+        await self.write(
+            "patch", "pods/status", meta["name"], NODE, body={"metadata": {"uid": uid}, "status": patch}
+        )
+
+    async def wave(self, number: int) -> None:
+        """Pods of one template, side by side."""
+        had = len(self.pods)
+        for _ in range(4):
+            await self.create(number)
+        made = range(had, len(self.pods))
+        for at in made:
+            await self.bind(at)
+        for kind in (number, number // 3, number // 7):
+            for at in made:
+                await self.status(at + len(self.pods) * kind)
+
+    async def event(self, number: int) -> None:
+        about = {
+            "kind": "Pod",
+            "namespace": "default" if number % 9 else "x",
+            "name": f"p{number}",
+            "uid": "u",
+        }
+        body = {
+            "kind": "Event",
+            "apiVersion": "v1",
+            "metadata": {"name": f"e{number % 40}", "namespace": "default"},
+            "involvedObject": about,
+            "reason": "Because" if number % 5 else "",
+            "message": "m" * (number % 3),
+            "source": {"component": "c", "host": "h"} if number % 2 else {},
+            "count": number % 2,
+            "eventTime": "2026-01-01T00:00:00.000000Z" if number % 4 == 3 else None,
+            "reportingComponent": "c" if number % 4 == 3 else "",
+            "reportingInstance": "i" if number % 8 == 3 else "",
+            "action": "A",
+        }
+        await self.write("create", "events", user=NODE, body=body)
+
+    async def disturb(self, number: int) -> None:
+        """Change what admission goes by, or an object, or the replica."""
+        server, pod = self.plane.server, self.pod(number)
+        kind = number % 8
+        if kind == 0:
+            high = {
+                "apiVersion": server.scheme.resource("priorityclasses").api_version,
+                "kind": "PriorityClass",
+            }
+            high |= {"metadata": {"name": "high"}, "value": 1000, "globalDefault": number % 2 == 1}
+            await self.write("create", "priorityclasses", body=high)
+        elif kind == 1:
+            await self.write("delete", "priorityclasses", "high")
+        elif kind == 2:
+            change = {"automountServiceAccountToken": number % 3 == 0}
+            await self.write("patch", "serviceaccounts", "default", body=change)
+        elif kind == 3:
+            await self.write("delete", "serviceaccounts", "default")
+        elif kind == 4:
+            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+            await self.write("create", "serviceaccounts", body=account)
+        elif kind == 5 and pod is not None:
+            await self.write(
+                "patch", "pods", pod["metadata"]["name"], body={"metadata": {"labels": {"l": str(number)}}}
+            )
+        elif kind == 6 and pod is not None:
+            await self.write("delete", "pods", pod["metadata"]["name"])
+        elif kind == 7:
+            self.plane.supervisor["apiserver-0"].crash()
+            self.plane.supervisor["apiserver-0"].start()
+
+
+Steps = list[tuple[str, int, int]]
+STEPS: st.SearchStrategy[Steps] = st.lists(
+    st.tuples(
+        st.sampled_from(["create", "create", "bind", "bind", "status", "status", "wave", "event", "disturb"]),
+        st.integers(0, 400),
+        st.sampled_from([0, 0, 0, 0, 400_000, 3_000_000]),
+    ),
+    max_size=60,
+)
+
+
+async def history(steps: Steps, plans: bool) -> list[Any]:
+    async with plane() as p:
+        actor = Actor(p, plans)
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+        await actor.ask(request("create", "namespaces", body=namespace, user=MANAGER))
+        await actor.disturb(4)
+        for what, number, wait_us in steps:
+            await p.run(wait_us)
+            await getattr(actor, what)(number)
+        changes = p.storage.store.events(0, "")
+        assert isinstance(changes, list)
+        for c in changes:
+            parts = [
+                (name, list(part.items()) if name in ("metadata", "status") else part)
+                for name, part in c.item.obj.items()
+            ]
+            actor.seen.append((c.rev, c.item.key, c.deleted, parts, c.item.managed, c.at_us, c.cause))
+        actor.seen.append(p.kernel.trace.sha256())
+        return actor.seen
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_short_ways_change_nothing_that_anybody_can_see(steps: Steps) -> None:
+    assert trio.run(history, steps, True) == trio.run(history, steps, False)
+
+
+def test_alike_requests_go_the_short_way() -> None:
+    async def main() -> None:
+        async with plane() as p:
+            actor = Actor(p, True)
+            await actor.disturb(4)
+            for number in range(3):
+                await actor.create(0)
+                await actor.bind(number * 2 + 2)
+            assert p.server.plans is not None
+            before = p.server.plans.followed
+            await actor.create(0)
+            await actor.event(1)
+            await actor.event(13)
+            assert p.server.plans.followed == before + 2
+
+    trio.run(main)
