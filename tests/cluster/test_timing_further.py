@@ -98,7 +98,7 @@ async def test_pods_of_a_silent_node_turn_unready_in_the_pass_that_finds_it_and_
         assert events(cluster, "NodeNotReady") == dict.fromkeys(gone, 1)
 
 
-async def test_a_node_that_comes_back_before_its_pods_go_keeps_them() -> None:
+async def test_14_a_node_that_comes_back_before_its_pods_go_keeps_them() -> None:
     """Status within 10.4 s; NoSchedule off at once, NoExecute in the next pass; timers are cancelled."""
     async with FixedPhases({"": 4}) as cluster:
         log, times = NodeLog(cluster), PodTimes(cluster)
@@ -121,7 +121,7 @@ async def test_a_node_that_comes_back_before_its_pods_go_keeps_them() -> None:
 
 
 @pytest.mark.parametrize("grace", [0, 5, 60])
-async def test_an_evicted_pod_has_its_own_grace_period(grace: int) -> None:
+async def test_7_an_evicted_pod_has_its_own_grace_period(grace: int) -> None:
     async with FixedPhases({"": 4}) as cluster:
         (pod,) = pods_on(["node-3"], 1)
         cluster.apply({**pod, "spec": {**pod["spec"], "terminationGracePeriodSeconds": grace}})
@@ -136,7 +136,7 @@ async def test_an_evicted_pod_has_its_own_grace_period(grace: int) -> None:
         assert "node-3" in cluster.seen.deleted
 
 
-async def test_a_budget_does_not_hold_up_the_eviction_from_a_dead_node() -> None:
+async def test_7_a_budget_does_not_hold_up_the_eviction_from_a_dead_node() -> None:
     async with FixedPhases({"": 4}) as cluster:
         budget: Obj = {
             "apiVersion": "policy/v1",
@@ -156,7 +156,7 @@ async def test_a_budget_does_not_hold_up_the_eviction_from_a_dead_node() -> None
         assert all(300 <= at - tainted <= 300.2 for at in deleted)
 
 
-async def test_a_pod_bound_to_a_tainted_node_has_its_time_from_then_on() -> None:
+async def test_11_a_pod_bound_to_a_tainted_node_has_its_time_from_then_on() -> None:
     async with FixedPhases({"": 4}) as cluster:
         await cluster.kill("node-3")
         await cluster.run_until("200s")
@@ -171,7 +171,7 @@ async def test_a_pod_bound_to_a_tainted_node_has_its_time_from_then_on() -> None
         assert 300 <= (second - bound_us) / SECOND <= 300.3
 
 
-async def test_a_toleration_added_in_time_cancels_the_eviction_and_a_shorter_one_changes_nothing() -> None:
+async def test_11_a_toleration_added_in_time_cancels_the_eviction_and_a_shorter_one_changes_nothing() -> None:
     async with FixedPhases({"": 4}) as cluster:
         cluster.apply(*pods_on(["node-3"], 2))
         await cluster.kill("node-3")
@@ -252,7 +252,7 @@ async def test_pods_of_a_removed_node_go_forty_to_eighty_seconds_after_it(remove
         assert all(40 <= at - removed <= 80.5 for at in times.gone.values())
 
 
-async def test_a_stateful_sets_pod_moves_when_its_node_is_removed_or_it_is_deleted_by_force() -> None:
+async def test_8_a_stateful_sets_pod_moves_when_its_node_is_removed_or_it_is_deleted_by_force() -> None:
     async with FixedPhases({"": 3}) as cluster:
         cluster.apply(workload("StatefulSet", "web", 3))
         await cluster.run_until("90s")
@@ -272,7 +272,7 @@ async def test_a_stateful_sets_pod_moves_when_its_node_is_removed_or_it_is_delet
         assert cluster.pod("web-2")["status"]["phase"] == "Running"
 
 
-async def test_a_stateful_sets_pod_is_made_anew_when_its_node_comes_back() -> None:
+async def test_8_a_stateful_sets_pod_is_made_anew_when_its_node_comes_back() -> None:
     async with FixedPhases({"": 3}) as cluster:
         cluster.apply(workload("StatefulSet", "web", 3))
         await cluster.run_until("90s")
@@ -329,7 +329,7 @@ async def test_a_short_failure_of_the_runtime_moves_nothing() -> None:
 
 
 @pytest.mark.parametrize(("offset", "drift_ppm"), [(-7200, 0), (7200, 0), (0, 40_000), (0, -40_000)])
-async def test_a_nodes_own_clock_does_not_matter(offset: int, drift_ppm: int) -> None:
+async def test_2_a_nodes_own_clock_does_not_matter(offset: int, drift_ppm: int) -> None:
     """Nobody else's clock is compared with the controller's; a clock that is wrong by hours kills no node."""
     async with FixedPhases({"": 4}) as cluster:
         for name in ("node-2", "node-3"):
@@ -339,6 +339,41 @@ async def test_a_nodes_own_clock_does_not_matter(offset: int, drift_ppm: int) ->
         await cluster.run_until("600s")
         assert list(cluster.seen.unknown) == ["node-3"]
         assert 29.6 <= cluster.seen.unknown["node-3"] / SECOND - 95 <= 45.5
+
+
+# --- 30: nobody hears the nodes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("back", [199.5, 202, 205, 208, 209.9])
+async def test_30_a_controller_that_hears_nobody_takes_all_for_silent_and_taints_none(back: float) -> None:
+    """It does not elect here, else it ends with the outage; its watches come back later than its passes, by their
+    back-off, so that it takes all nodes for silent in its first pass, also where they were heard before it."""
+    async with FixedPhases({"": 10}, manager(leader_elect="false")) as cluster:
+        log, zones = NodeLog(cluster), Zones(cluster)
+        cluster.apply(workload("ReplicaSet", "web", 10))
+        await cluster.run_until("100s")
+        cluster.supervisor["apiserver-0"].crash("killed")
+        await cluster.run_until(int(back * SECOND))
+        cluster.supervisor["apiserver-0"].start()
+        await cluster.run_until("900s")
+        unknown = seconds(cluster.seen.unknown)
+        assert len(unknown) == 10
+        assert back < unknown[0] <= back + 5.3 and unknown[-1] - unknown[0] <= 1
+        assert [state for _, _, state in zones.told] == ["Normal", "FullDisruption", "Normal"]
+        for name in cluster.nodes_of():
+            assert 0 < log.ready[name, "True"][-1] - log.ready[name, "Unknown"][-1] <= 10.5
+        assert not cluster.seen.no_execute and not cluster.seen.deleted
+
+
+@pytest.mark.parametrize("lasts", [20, 100, 400])
+async def test_30_a_controller_that_lost_its_lease_meets_all_nodes_anew(lasts: int) -> None:
+    async with FixedPhases({"": 10}) as cluster:
+        await cluster.run_until("100s")
+        cluster.supervisor["apiserver-0"].crash("killed")
+        await cluster.run_for(lasts * SECOND)
+        cluster.supervisor["apiserver-0"].start()
+        await cluster.run_for("300s")
+        assert not cluster.seen.unknown and not cluster.seen.no_execute
 
 
 # --- zones ------------------------------------------------------------------------------------------------------
@@ -377,7 +412,7 @@ async def test_a_rate_of_exactly_one_does_not_come_back_after_a_stop(rate: str, 
         assert len(cluster.seen.no_execute) == (6 if moves else 0)
 
 
-async def test_many_pods_hold_up_the_finding_of_their_nodes() -> None:
+async def test_16_many_pods_hold_up_the_finding_of_their_nodes() -> None:
     """A node and its 30 pods are 61 or 62 requests of a client with 20 a second and a burst of 30."""
     async with FixedPhases({"a": 10, "b": 20}) as cluster:
         dead = cluster.nodes_of("a")

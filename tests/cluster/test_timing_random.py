@@ -1,7 +1,7 @@
 """Distributions over random phases on whole clusters: known cases 1 and 40.
 
 A thousand deaths are told as well by few long runs as by a thousand short ones: a death comes at a random instant,
-and what came before has settled.
+and what came before has settled.  A thousand runs of their own: `tests/bench/case-1.yaml` and `case-40.yaml`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def quantile(sample: list[float], share: float) -> float:
 async def found_dead_after(seed: int, count: int) -> list[float]:
     """Seconds from a node's death to Ready=Unknown, one node of ten after the other."""
     draw = Random(seed)
-    # A report of status makes the lease before it count once more, so a node that dies just after is found 5 s later
-    # (quirk kept in nodelifecycle_decide).  The case speaks of leases only.
+    # The case's node dies before it has reported its status a second time: a report makes the lease before it count once
+    # more, so that a node that dies just after is found later (upstream's quirk, see nodelifecycle_decide).
     nodes = tuple(replace(node, flags={"node-status-report-frequency": "20m"}) for node in plain_nodes(10))
     plan = ClusterPlan(nodes=nodes, controller_manager=ONE_LOOP, scheduler=ComponentPlan(0), boot_us=BOOT_US)
     took = []

@@ -18,6 +18,7 @@ from tests.cluster.test_timing_api import BIG, PATCH, ask, pod
 
 Obj = dict[str, Any]
 FINALIZERS = ["example.com/f"]
+APPLY = "application/apply-patch+yaml"
 
 
 def config_map(name: str, **meta: Any) -> Obj:
@@ -250,3 +251,36 @@ async def test_57_a_set_creates_pods_in_doubling_rounds_and_500_in_one_go_at_mos
     replicas: int, wanted: list[int]
 ) -> None:
     assert await rounds(replicas) == wanted
+
+
+# --- 55: conflicts of appliers ----------------------------------------------------------------------------------
+
+
+def applied(cluster: Cluster, manager: str, replicas: int | None, **options: str) -> Reply:
+    body = workload("Deployment", "web")
+    if replicas is not None:
+        body = {**body, "spec": {**body["spec"], "replicas": replicas}}
+    options = {"fieldManager": manager, **options}
+    return cluster.request(
+        "patch", "deployments", "default", "web", body=body, content_type=APPLY, options=options
+    )
+
+
+async def test_55_an_applied_value_conflicts_until_it_is_forced_and_stays_when_given_up() -> None:
+    async with Cluster(nodes=1, seed=1) as cluster:
+        await cluster.run_for("20s")
+        assert applied(cluster, "a", 3).code == 201
+        refused = applied(cluster, "b", 5)
+        assert (refused.code, refused.reason) == (409, "Conflict")
+        (cause,) = [each for each in refused.body["details"]["causes"] if each["field"] == ".spec.replicas"]
+        assert cause["reason"] == "FieldManagerConflict"
+        assert '"a"' in cause["message"]
+        forced = applied(cluster, "b", 5, force="true")
+        assert forced.code == 200 and forced.obj["spec"]["replicas"] == 5
+        given_up = applied(cluster, "a", None)
+        assert given_up.code == 200 and given_up.obj["spec"]["replicas"] == 5
+        refused = applied(cluster, "a", 3)
+        assert refused.code == 409 and '"b"' in refused.body["message"]
+        await cluster.run_for("20s")
+        live = cluster.get("deployments", "web")
+        assert live is not None and live["status"]["readyReplicas"] == 5
