@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -13,13 +13,12 @@ import trio
 from sim import __version__
 from sim.app.cluster import Cluster, rare_collection
 from sim.app.director import Director
-from sim.check import Checker, Verdict, World, build, parse_matter
-from sim.check.expect import Expectation
+from sim.check import Checker, Condition, Expectation, Matter, Verdict, World, build, misplaced, parse_matter
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.kernel import Trace
 from sim.report import BUCKET_US, Timeline
-from sim.scenario.plan import Plan
+from sim.scenario.plan import ApplyObjects, Plan
 from sim.units import SECOND
 
 # A scenario's objects are applied when its machines, started within `boot_us`, have had time to be Ready.
@@ -68,23 +67,45 @@ class Result:
         }
 
 
+def zones_of(plan: Plan) -> dict[str, str]:
+    """The zone ("" for none) of every node that the scenario runs or creates, by name."""
+    label = NAMES[plan.cluster.naming].label_zone
+    zones = {node.name: node.zone for node in plan.cluster.nodes}
+    actions = [choice.action for step in plan.steps for choice in step.choices]
+    applied = [obj for action in actions if isinstance(action, ApplyObjects) for obj in action.objects]
+    for obj in (*plan.objects, *applied):
+        if obj["kind"] == "Node":
+            metadata = obj["metadata"]
+            zones[metadata["name"]] = (metadata.get("labels") or {}).get(label, "")
+    return zones
+
+
+def _check_places(matters: Sequence[Condition | Matter], zones: Mapping[str, str], place: str) -> None:
+    for matter in matters:
+        if problem := misplaced(matter.resource, matter.where, zones):
+            raise InputError(problem, place)
+
+
 def expectations_of(plan: Plan) -> list[Expectation]:
     """The plan's expectations, built.
 
     Raises InputError with the place of one that is not understood, or of a step whose condition is not.
     """
-    built = []
+    names, zones = NAMES[plan.cluster.naming], zones_of(plan)
     for step in plan.steps:
         if step.start.condition is not None:
             try:
-                parse_matter(step.start.condition, NAMES[plan.cluster.naming])
+                matters = [parse_matter(step.start.condition, names)]
             except ValueError as error:
                 raise InputError(str(error), step.place) from None
+            _check_places(matters, zones, step.place)
+    built = []
     for planned in plan.expectations:
         try:
-            built.append(build(planned.expectation, NAMES[plan.cluster.naming]))
+            built.append(build(planned.expectation, names))
         except ValueError as error:
             raise InputError(str(error), planned.place) from None
+        _check_places(built[-1].matters(), zones, planned.place)
     return built
 
 

@@ -1,7 +1,7 @@
 """Conditions in words and expectations over the commits of a run."""
 
-from sim.check.condition import Condition, parse_condition
-from sim.check.expect import Checker, Expectation, Observer, Verdict, build, parse_matter
+from sim.check.condition import Condition, misplaced, parse_condition
+from sim.check.expect import Checker, Expectation, Matter, Observer, Verdict, build, parse_matter
 from sim.check.over import Bounds, Judgement, judge
 from sim.check.trigger import Trigger
 from sim.check.world import World, split_key
@@ -12,12 +12,14 @@ __all__ = [
     "Condition",
     "Expectation",
     "Judgement",
+    "Matter",
     "Observer",
     "Trigger",
     "Verdict",
     "World",
     "build",
     "judge",
+    "misplaced",
     "parse_condition",
     "parse_matter",
     "split_key",

@@ -42,7 +42,7 @@ _FIELD = re.compile(r"^(?P<path>[A-Za-z][\w./\-\[\]]*)\s*(?P<op>=|!=|>=|<=)\s*(?
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """text as written; `holds(selected, true)` decides from the two counts."""
+    """text as written; `holds(selected, true)` decides from the two counts; where: what `select` was made from."""
 
     text: str
     resource: str
@@ -50,6 +50,7 @@ class Condition:
     number: int
     select: Select
     test: Test
+    where: Mapping[str, Any]
 
     @property
     def each(self) -> bool:
@@ -101,7 +102,7 @@ def parse_condition(text: str, names: Names) -> Condition:
     check_resource(resource, names)
     if quantifier == "all" and not what:
         quantifier, number = "at least", 1
-    return Condition(text, resource, quantifier, number, selector(where), test)
+    return Condition(text, resource, quantifier, number, selector(where), test, where)
 
 
 @lru_cache(maxsize=8)
@@ -133,7 +134,7 @@ def selector(where: Mapping[str, Any]) -> Select:
     """Which objects: every given key must agree; values are a text, a comma list or a list of globs."""
     checks: list[Select] = []
     for key, value in where.items():
-        wanted = [str(item) for item in value] if isinstance(value, list) else str(value).split(",")
+        wanted = _wanted(value)
         if key not in _SELECTORS:
             raise ValueError(
                 f"{key!r} is not something objects are told apart by; known are {', '.join(_SELECTORS)}"
@@ -144,6 +145,26 @@ def selector(where: Mapping[str, Any]) -> Select:
     if len(checks) == 1:
         return checks[0]
     return lambda world, resource, obj: all(check(world, resource, obj) for check in checks)
+
+
+def _wanted(value: Any) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else str(value).split(",")
+
+
+def misplaced(resource: str, where: Mapping[str, Any], zones: Mapping[str, str]) -> str:
+    """What is wrong with a selection whose node or zone does not exist; "" if nothing.  zones: by the name of the node."""
+    known = {
+        "zone": tuple(dict.fromkeys(zones.values())),
+        "node": tuple(zones),
+        "name": tuple(zones) if resource == "nodes" else (),
+    }
+    for key, names in known.items():
+        for wanted in _wanted(where[key]) if key in where and names else ():
+            if not any(fnmatchcase(name, wanted) for name in names):
+                what = "zone" if key == "zone" else "node"
+                few = ", ".join(name or '""' for name in names[:3]) + (" …" if len(names) > 3 else "")
+                return f"there is no {what} {wanted!r} (there are {few})"
+    return ""
 
 
 def _any(world: World, resource: str, obj: Obj) -> bool:

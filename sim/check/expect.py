@@ -10,7 +10,7 @@ that could change it, at a cost proportional to that one object (`Tally`), not t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Protocol
@@ -100,6 +100,7 @@ class Matter:
     resource: str
     reason: str
     select: Select
+    where: Mapping[str, Any]
 
     def happened(self, world: World, resource: str, change: Change) -> bool:
         if resource != self.resource or not self._is(change):
@@ -132,7 +133,7 @@ def parse_matter(given: Any, names: Names) -> Condition | Matter:
     resource = "events" if what == "event" else value.lower()
     check_resource(resource, names)
     text = f"{value} {what}" + (f" where {given.where}" if given.where else "")
-    return Matter(text, what, resource, value if what == "event" else "", selector(given.where))
+    return Matter(text, what, resource, value if what == "event" else "", selector(given.where), given.where)
 
 
 def build(spec: Spec, names: Names) -> Expectation:
@@ -189,9 +190,12 @@ class Expectation(ABC):
         """The window begins."""
         return
 
+    def matters(self) -> Sequence[Condition | Matter]:
+        return (self.matter,)
+
     def resources(self) -> frozenset[str]:
         """The resources whose commits concern this expectation."""
-        return frozenset({self.matter.resource})
+        return frozenset(matter.resource for matter in self.matters())
 
     @abstractmethod
     def see(self, world: World, resource: str, change: Change) -> None:
@@ -439,8 +443,8 @@ class Order(Expectation):
         self.tallies = [Tally(part) if isinstance(part, Condition) else None for part in self.parts]
         self.first_us: list[int | None] = [None] * len(self.parts)
 
-    def resources(self) -> frozenset[str]:
-        return frozenset(part.resource for part in self.parts)
+    def matters(self) -> Sequence[Condition | Matter]:
+        return self.parts
 
     def open(self, at_us: int, world: World) -> None:
         for index, tally in enumerate(self.tallies):

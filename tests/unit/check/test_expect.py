@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sim.check import Checker, Verdict, World, build, parse_condition
+from sim.check import Checker, Verdict, World, build, misplaced, parse_condition
 from sim.ident import NAMES
 from sim.machinery.store import Change, Item
 from sim.scenario.schema import Expectation
@@ -195,3 +195,20 @@ def test_predicates(predicate: str, obj: dict[str, Any], true: bool) -> None:
 )
 def test_a_verdict_names_the_commit_that_decided_it(spec: dict[str, Any], rev: int) -> None:
     assert outage(spec).verdict().witness == rev
+
+
+@pytest.mark.parametrize(
+    ("resource", "where", "problem"),
+    [
+        ("nodes", {"zone": "a"}, ""),
+        ("nodes", {"zone": ["a", "c"]}, "there is no zone 'c' (there are a, b)"),
+        ("nodes", {"name": "n-*"}, ""),
+        ("nodes", {"name": "m-1"}, "there is no node 'm-1' (there are n-0, n-1)"),
+        ("pods", {"name": "m-1"}, ""),
+        ("pods", {"node": "n-7"}, "there is no node 'n-7' (there are n-0, n-1)"),
+    ],
+)
+def test_a_node_or_zone_that_does_not_exist_is_told(
+    resource: str, where: dict[str, Any], problem: str
+) -> None:
+    assert misplaced(resource, where, {"n-0": "a", "n-1": "b"}) == problem
