@@ -16,6 +16,7 @@ Mirrors  kubernetes v1.25 pkg/scheduler/framework/types.go: PodInfo, calculateRe
 from __future__ import annotations
 
 from collections.abc import Mapping
+from sys import intern
 from typing import Any, NamedTuple
 
 import msgspec
@@ -286,7 +287,7 @@ class PodInfo:
         meta = obj["metadata"]
         self.obj = obj
         self.template = template
-        self.key: str = f"{meta['namespace']}/{meta['name']}"
+        self.key: str = intern(f"{meta['namespace']}/{meta['name']}")  # the informer's own
         self.node_name: str = node_name or obj["spec"].get("nodeName") or ""
         self.dying = is_dying(obj)
 

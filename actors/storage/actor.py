@@ -85,8 +85,9 @@ class Storage:
         return ident
 
     def expire(self, prefix: str, ttl_us: int) -> None:
-        """Let objects below a prefix live so long after their last write; the first call for a prefix counts."""
+        """Let objects of a resource live so long after their last write; the first call for a prefix counts."""
         if prefix not in self._expiries:
+            self.store.pack(prefix)
             self._expiries[prefix] = Expiry(self, prefix, ttl_us)
 
     @property

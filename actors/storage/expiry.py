@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from sim.machinery.store import Change
+from sim.machinery.store import Change, Item
 from sim.units import SECOND
 
 if TYPE_CHECKING:
@@ -28,13 +28,18 @@ class Expiry:
     def __init__(self, storage: Storage, prefix: str, ttl_us: int) -> None:
         self._storage = storage
         self._ttl_us = ttl_us
-        self._written: deque[tuple[int, str, int]] = deque()  # due, key, revision
+        # What was written, in order, by the instant of the first sweep at the end of its life or after it.
+        self._written: deque[tuple[int, deque[Item]]] = deque()
         self._pending = False
         storage.store.subscribe(prefix, self._on_change)
 
     def _on_change(self, change: Change) -> None:
         if not change.deleted:
-            self._written.append((change.at_us + self._ttl_us, change.item.key, change.rev))
+            written = self._written
+            due_us = -(-(change.at_us + self._ttl_us) // SWEEP_US) * SWEEP_US
+            if not written or written[-1][0] != due_us:
+                written.append((due_us, deque()))
+            written[-1][1].append(change.item)
             if not self._pending:
                 self._plan()
 
@@ -48,11 +53,15 @@ class Expiry:
         self._pending = False
         storage, written = self._storage, self._written
         store, now_us = storage.store, storage.kernel.now_us
-        while storage.prompt and written and written[0][0] <= now_us:
-            _, key, rev = written.popleft()
-            item = store.get(key)
-            if item is not None and item.rev == rev:
-                storage.writer = (storage.name, "expire")
-                store.delete(key, rev)
+        while written and written[0][0] <= now_us:
+            due = written[0][1]
+            while storage.prompt and due:
+                item = due.popleft()
+                if store.get(item.key) is item:
+                    storage.writer = (storage.name, "expire")
+                    store.delete(item.key, item.rev)
+            if due:
+                break
+            written.popleft()
         if written:
             self._plan()

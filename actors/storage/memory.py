@@ -20,6 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Any
 
+from actors.storage.packed import YOUNG_MAX, Packer
 from sim.machinery.store import (
     Answer,
     Change,
@@ -36,6 +37,7 @@ from sim.machinery.store import (
 )
 
 Subscriber = Callable[[Change], None]
+DEAD_MAX = 1_000  # deleted keys that wait to be taken out, beyond as many as there are living ones
 
 
 def bucket_of(key: str) -> str:
@@ -54,12 +56,13 @@ def _rev_of(change: Change) -> int:
 class Bucket:
     """The objects of one resource, their keys in order, and their part of the log."""
 
-    __slots__ = ("_appended", "_dead", "_keys", "items", "log", "prefix", "subscribers")
+    __slots__ = ("_appended", "_dead", "_keys", "items", "log", "packer", "prefix", "subscribers")
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         self.items: dict[str, Item] = {}
         self.log: list[Change] = []
+        self.packer: Packer | None = None  # makes the items, if they are kept in a compact form
         self.subscribers: list[tuple[str, Subscriber]] = []
         self._keys: list[str] = []
         self._appended = False
@@ -74,6 +77,8 @@ class Bucket:
 
     def drop_key(self, key: str) -> None:
         self._dead[key] = None
+        if len(self._dead) > len(self.items) + DEAD_MAX:
+            self.keys()
 
     def keys(self) -> list[str]:
         """All keys in order; the caller must not change the list."""
@@ -136,12 +141,13 @@ class MemoryStore:
         self._rev = rev = self._rev + 1
         # The object was given away: stamping it in place saves a copy of it and of its metadata.
         obj["metadata"]["resourceVersion"] = str(rev)
+        make = Item if bucket.packer is None else bucket.packer.item
         if prev is None:
-            item = Item(key, obj, rev, rev, managed)
+            item = make(key, obj, rev, rev, managed)
             self._bucket_by_key[key] = bucket
             bucket.add_key(key)
         else:
-            item = Item(key, obj, rev, prev.created, managed)
+            item = make(key, obj, rev, prev.created, managed)
         items[key] = item
         if self.note is not None:
             cause = item.cause = self.note(key, rev, cause)
@@ -172,8 +178,7 @@ class MemoryStore:
         del bucket.items[key]
         del self._bucket_by_key[key]
         bucket.drop_key(key)
-        metadata = {**prev.obj["metadata"], "resourceVersion": str(rev)}
-        item = Item(key, {**prev.obj, "metadata": metadata}, rev, prev.created, prev.managed)
+        item = prev.restamped(rev)
         if self.note is not None:
             cause = item.cause = self.note(key, rev, cause)
         self._commit(bucket, Change(rev, item, prev, True, self._now_us(), cause))
@@ -201,6 +206,11 @@ class MemoryStore:
         if known is None:
             known = self._buckets[prefix] = Bucket(prefix)
         return known
+
+    def pack(self, prefix: str, young_max: int = YOUNG_MAX) -> None:
+        """Keep a resource's objects, but the youngest, in a compact form from now on: they are many and hardly read."""
+        bucket = self.bucket(prefix)
+        bucket.packer = bucket.packer or Packer(young_max)
 
     def range(self, op: Range) -> Page | Compacted | FutureRevision:
         rev = op.rev or self._rev

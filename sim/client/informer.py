@@ -14,6 +14,7 @@ Differs  handlers run at the instant the event arrives, none has a queue of its 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from sys import intern
 from typing import Any
 
 from sim.client.client import Client
@@ -27,10 +28,10 @@ Objects = list[Obj]  # `Informer.list` hides the name inside the class
 
 
 def key_of(obj: Obj) -> str:
-    """ "namespace/name", or the name alone for a cluster-scoped object."""
+    """ "namespace/name", or the name alone for a cluster-scoped object; the same string for every view of it."""
     meta = obj["metadata"]
     namespace = meta.get("namespace")
-    return f"{namespace}/{meta['name']}" if namespace else str(meta["name"])
+    return intern(f"{namespace}/{meta['name']}") if namespace else str(meta["name"])
 
 
 def stripped(obj: Obj) -> Obj:
@@ -253,7 +254,7 @@ class Informer:
 
     def _defer(self, deleted: bool, item: Item) -> None:
         """Note what came; unless somebody handles events, its object is looked at when it is read."""
-        key = item.key.split("/", 3)[3].removeprefix("/")
+        key = intern(item.key.split("/", 3)[3].removeprefix("/"))
         if self._news is not None:
             if deleted:
                 self._news.pop(key, None)

@@ -18,7 +18,6 @@ stream; a paused actor runs nothing.
 from __future__ import annotations
 
 import inspect
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -87,7 +86,7 @@ class Context:
         self.clock = actor.clock
         self._actor = actor
         self._nursery = nursery
-        self._held: deque[Callable[[], None]] = deque()
+        self._held: list[Callable[[], None]] = []
         self._tasks = 0
         self._free_us = 0
         self._stop_hooks: list[Callable[[], None]] = []
@@ -344,7 +343,7 @@ class Actor:
         if context is not None and context.state is not State.DEAD:
             with self._supervisor.noted("resume", self.name, ""):
                 context.state = State.RUNNING
-                held, context._held = context._held, deque()
+                held, context._held = context._held, []
                 for go in held:
                     go()
 

@@ -60,6 +60,11 @@ class Item:
         """One field of a section of the object (None: not there), without building an object that is not there yet."""
         return (self.obj.get(section) or {}).get(field)
 
+    def restamped(self, rev: int) -> Item:
+        """The same state as of another revision: the last one, as of its deletion."""
+        metadata = {**self.obj["metadata"], "resourceVersion": str(rev)}
+        return Item(self.key, {**self.obj, "metadata": metadata}, rev, self.created, self.managed)
+
     def __repr__(self) -> str:
         return f"Item({self.key!r}, rev={self.rev})"
 

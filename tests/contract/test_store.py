@@ -22,8 +22,16 @@ from sim.machinery.store import (
     Store,
 )
 
-STORES: dict[str, Callable[[], Store]] = {"memory": lambda: MemoryStore(lambda: 7)}
 PODS = "//pods/"
+
+
+def packed() -> MemoryStore:
+    store = MemoryStore(lambda: 7)
+    store.pack(PODS, young_max=0)
+    return store
+
+
+STORES: dict[str, Callable[[], Store]] = {"memory": lambda: MemoryStore(lambda: 7), "packed": packed}
 
 
 @pytest.fixture(params=list(STORES))

@@ -1,0 +1,76 @@
+"""Objects kept in the compact form, against the objects that were given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.storage.memory import MemoryStore
+from actors.storage.packed import Packer
+from sim.machinery.store import Item
+
+KEY = "//events/default/web.1"
+scalars = st.none() | st.booleans() | st.integers(0, 1) | st.just(1.0) | st.sampled_from(["", "a", "b"])
+trees = st.recursive(
+    scalars,
+    lambda below: st.lists(below, max_size=2) | st.dictionaries(st.sampled_from("xyz"), below, max_size=2),
+    max_leaves=4,
+)
+members = st.dictionaries(
+    st.sampled_from(["kind", "reason", "count", "message", "source", "involvedObject", "series"]), trees
+)
+references = st.dictionaries(st.sampled_from(["kind", "name", "uid", "resourceVersion", "fieldPath"]), trees)
+
+
+@st.composite
+def events(draw: st.DrawFn) -> dict[str, Any]:
+    event = dict(draw(members))
+    if draw(st.booleans()):
+        event["involvedObject"] = draw(references)
+    more = draw(st.dictionaries(st.sampled_from(["uid", "labels", "namespace"]), trees))
+    event["metadata"] = {"name": draw(st.sampled_from(["web.1", "web.1", "other"])), **more}
+    return event
+
+
+def exact(value: Any) -> Any:
+    """A value as text: tells 1 from True and 1.0, and the order of members."""
+    return repr(value)
+
+
+@given(st.lists(events(), min_size=1, max_size=6))
+def test_what_is_built_is_what_was_packed(objects: list[dict[str, Any]]) -> None:
+    packer = Packer(young_max=0)
+    items = []
+    for rev, obj in enumerate(objects, 1):
+        obj["metadata"]["resourceVersion"] = str(rev)
+        items.append(packer.item(KEY, obj, rev, rev))
+    packer.item(KEY, {"metadata": {}}, 99, 99)
+    for item, obj in zip(items, objects, strict=True):
+        assert (item._plain is None) == (obj["metadata"]["name"] == "web.1")
+        assert exact(item.obj) == exact(obj)
+        last = item.restamped(77)
+        assert (last.key, last.rev, last.created) == (KEY, 77, item.created)
+        restamped = {**obj, "metadata": {**obj["metadata"], "resourceVersion": "77"}}
+        assert exact(last.obj) == exact(restamped)
+
+
+def test_events_alike_share_all_but_their_own_values() -> None:
+    store = MemoryStore(lambda: 7)
+    store.pack("//events/", young_max=0)
+    source = {"component": "scheduler"}
+
+    def write(name: str) -> Item:
+        event = {"kind": "Event", "metadata": {"name": name}, "reason": "Scheduled", "source": source}
+        done = store.put(f"//events/default/{name}", event, 0)
+        assert isinstance(done, Item)
+        return done
+
+    first, second, _ = write("a"), write("b"), write("c")
+    assert first._shape is second._shape  # type: ignore[attr-defined]
+    assert first.obj["source"] is second.obj["source"] is source
+    assert [first.obj["metadata"], second.obj["metadata"]] == [
+        {"name": "a", "resourceVersion": "1"},
+        {"name": "b", "resourceVersion": "2"},
+    ]
