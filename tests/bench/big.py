@@ -1,6 +1,8 @@
 """A thousand nodes: filled with 30,000 pods, then one virtual hour in which nothing happens.
 
-python -m tests.bench.big [NODES [PODS]] [--profile]
+python -m tests.bench.big [NODES [PODS]] [--day | --zone] [--profile]
+
+--day: 24 such hours; --zone: instead, one of three zones loses power, and 30 virtual minutes pass.
 """
 
 from __future__ import annotations
@@ -9,18 +11,21 @@ import gc
 import resource
 import sys
 from dataclasses import replace
+from pathlib import Path
 from time import process_time
 
 import trio
 
 from sim.app.cluster import Cluster, plain_nodes, rare_collection
 from sim.machinery.store import Change
-from sim.scenario.plan import ClusterPlan
+from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.bench.timing import machine, profiled, wants_profile
 
 DEPLOYMENTS = 10
 BOOT_US = 10 * SECOND
+ZONES = ("a", "b", "c")
+TAINTS_PER_SECOND = 10  # fast enough that a zone of thousands is tainted within minutes
 
 
 def deployment(name: str, replicas: int) -> dict[str, object]:
@@ -70,49 +75,93 @@ class Collector:
             self.seconds += process_time() - self._began
 
 
-async def measure(nodes: int, pods: int) -> None:
-    plan = ClusterPlan(
-        nodes=tuple(replace(node, capacity={**node.capacity, "cpu": "32"}) for node in plain_nodes(nodes)),
+class Clock:
+    """Processor seconds, kernel events and memory of each part of a run."""
+
+    def __init__(self, cluster: Cluster, collector: Collector) -> None:
+        self._cluster = cluster
+        self._collector = collector
+        self._lap()
+
+    def _lap(self) -> None:
+        self._began, self._steps = process_time(), self._cluster.kernel.steps
+
+    def tell(self, what: str, each: int = 0) -> None:
+        """Print what the part since the last call has cost; `each`: a pod of so many."""
+        seconds = process_time() - self._began
+        share = f", {seconds / each * 1e6:.0f} us a pod" if each else ""
+        kernel = self._cluster.kernel
+        print(
+            f"{what}: {seconds:.2f} s{share}, {kernel.steps - self._steps:,} events, "
+            f"at {kernel.now_us // SECOND} virtual s; memory {resident_mib():.0f} MiB",
+            flush=True,
+        )
+        self._lap()
+
+    def end(self) -> None:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"peak memory {peak:.0f} MiB, garbage collector {self._collector.seconds:.2f} s in all")
+
+
+def resident_mib() -> float:
+    """What the process has in memory now (where the system tells)."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * resource.getpagesize() / 2**20 if statm.exists() else 0
+
+
+def planned(nodes: int, part: str) -> ClusterPlan:
+    """The cluster; with three zones and nodes tainted fast where a zone is to be lost."""
+    made = tuple(replace(node, capacity={**node.capacity, "cpu": "32"}) for node in plain_nodes(nodes))
+    if part != "zone":
+        return ClusterPlan(nodes=made, boot_us=BOOT_US)
+    return ClusterPlan(
+        nodes=tuple(replace(node, zone=ZONES[at % len(ZONES)]) for at, node in enumerate(made)),
+        controller_manager=ComponentPlan(flags={"node-eviction-rate": TAINTS_PER_SECOND}),
         boot_us=BOOT_US,
     )
+
+
+async def measure(nodes: int, pods: int, part: str) -> None:
+    plan = planned(nodes, part)
     collector = Collector()
     with rare_collection():
-        began = process_time()
         async with Cluster(plan, seed=1) as cluster:
+            clock = Clock(cluster, collector)
             running = Running()
             cluster.observe(running.see)
             await cluster.run_for("30s")
-            started = process_time()
-            print(f"{nodes} nodes started: {started - began:.2f} s", flush=True)
+            clock.tell(f"{nodes} nodes started")
             cluster.apply(*(deployment(f"app-{n}", pods // DEPLOYMENTS) for n in range(DEPLOYMENTS)))
-            assert await cluster.run_while(lambda: running.count < pods, "3h", "10s")
+            assert await cluster.run_while(lambda: running.count < pods, "5h", "10s")
             await cluster.run_for("1m")
-            filled = process_time()
-            virtual = cluster.kernel.now_us / SECOND
-            steps = cluster.kernel.steps
-            each = (filled - started) / pods * 1e6
-            print(
-                f"{pods} pods running: {filled - started:.2f} s, {each:.0f} us a pod, "
-                f"{virtual:.0f} virtual s, {steps:,} events",
-                flush=True,
-            )
+            clock.tell(f"{pods} pods running", pods)
             gc.freeze()  # what lives now lives on
-            await cluster.run_for("1h")
-            idle = process_time() - filled
-            print(f"one hour idle: {idle:.2f} s, {cluster.kernel.steps - steps:,} events")
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            print(f"peak memory {peak:.0f} MiB, garbage collector {collector.seconds:.2f} s in all")
+            if part == "zone":
+                for node in plan.nodes:
+                    if node.zone == ZONES[0]:
+                        cluster.fail_node(node.name, "power-loss")
+                await cluster.run_for("30m")
+                clock.tell(f"30 minutes after the loss of {len(plan.nodes[:: len(ZONES)])} nodes")
+            elif part == "day":
+                await cluster.run_for("24h")
+                clock.tell("24 hours idle")
+            else:
+                await cluster.run_for("1h")
+                clock.tell("one hour idle")
+            clock.end()
 
 
 def main() -> None:
-    numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    words = sys.argv[1:]
+    numbers = [int(word) for word in words if word.isdigit()]
     nodes = numbers[0] if numbers else 1_000
     pods = numbers[1] if len(numbers) > 1 else 30 * nodes
+    part = next((word.removeprefix("--") for word in words if word in ("--zone", "--day")), "")
     print(machine())
     if wants_profile():
-        profiled(lambda: trio.run(measure, nodes, pods))
+        profiled(lambda: trio.run(measure, nodes, pods, part))
     else:
-        trio.run(measure, nodes, pods)
+        trio.run(measure, nodes, pods, part)
 
 
 if __name__ == "__main__":
