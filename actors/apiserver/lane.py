@@ -13,70 +13,24 @@ Mirrors  nothing upstream: the ordinary write of pkg/endpoints/handlers/update.g
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actors.apiserver.ports import writer_of
 from sim.kernel import State
 from sim.machinery import managed as ownership
-from sim.machinery.api import Json, Obj, Reply, Request
+from sim.machinery.api import Reply, Request
+from sim.machinery.renewal import Renewal
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Item, Managed
-from sim.machinery.strategies import strategy_of
-from sim.units import SECOND
+from sim.units import SECOND, format_micro_time
 
 if TYPE_CHECKING:
     from actors.apiserver.server import ApiServer
 
-# Where a value of this field passes every check once its like has passed.
 RENEWAL = ("spec", "renewTime")
-LANES = {("leases", "", *RENEWAL), ("nodes", "status", "status", "conditions")}
+# Where a time of this field passes every check once another has passed.
+LANES = {("leases", "", *RENEWAL)}
 MICRO_TIME_LENGTH = 27  # "2022-08-23T00:00:00.000000Z"
-
-
-class LaneItem(Item):
-    """A revision that differs from `base` in one field: history keeps thousands of these per second.
-
-    The object is built when somebody reads it, and kept only while it is the current one (`release`).
-    """
-
-    __slots__ = ("_base", "_built", "_path", "value")
-
-    def __init__(
-        self, prev: Item, rev: int, record: tuple[Managed, ...], path: tuple[str, str], value: str
-    ) -> None:
-        self.key = prev.key
-        self.rev = rev
-        self.created = prev.created
-        self.managed = record
-        self.raw = None
-        self.cause = 0
-        self._base: Obj = prev._base if type(prev) is LaneItem else prev.obj
-        self._path = path
-        self.value = value
-        self._built: Obj | None = None
-
-    @property
-    def obj(self) -> Obj:  # type: ignore[override]
-        built = self._built
-        if built is None:
-            built = self._built = self._base.copy()
-            metadata = built["metadata"] = built["metadata"].copy()
-            metadata["resourceVersion"] = str(self.rev)
-            section, field = self._path
-            values = built[section] = built[section].copy()
-            values[field] = self.value
-        return built
-
-    def peek(self, section: str, field: str) -> Any:
-        if (section, field) == self._path:
-            return self.value
-        if (section, field) == ("metadata", "resourceVersion"):
-            return str(self.rev)
-        return (self._base.get(section) or {}).get(field)
-
-    def release(self) -> None:
-        """Superseded: whoever needs the object holds it, or has it built again."""
-        self._built = None
 
 
 class Stamp:
@@ -147,74 +101,58 @@ class Lane:
         if any(part is not old[key] and key != section for key, part in body.items()):
             return None
         value = body[section].get(field)
-        if type(value) is not str or {**old[section], field: value} != body[section]:
+        if (
+            type(value) is not str
+            or len(value) != MICRO_TIME_LENGTH
+            or {**old[section], field: value} != body[section]
+        ):
             return None
         done = self._put(value)
         return None if done is None else Reply(200, item=done)
 
-    def write(self, value: Json) -> Item | None:
+    def write(self, value: int) -> Item | None:
+        """Move the time on (microseconds since 1970)."""
+        server = self._server
+        ctx, request = server.ctx, self._request
+        if ctx is None or ctx.state is not State.RUNNING:
+            return None
+        if server.authorizer.refuse(request.user, request) is not None:
+            return None
+        return self.renew(value)
+
+    def renew(self, value: int) -> Item | None:
+        """As `write`, for who has written and knows that no process, link or clock has changed its state since."""
         done = self._put(value)
         if done is not None:
             # drawn, though nobody waits: other requests' latencies stay what they were
             self._server.storage.latency_us(1)
         return done
 
-    def _put(self, value: Json) -> Item | None:
+    def _put(self, value: int | str) -> Item | None:
+        """Nothing but the time, the revision and the time of its ownership can change."""
         server, item = self._server, self.last
         ctx, storage = server.ctx, server.storage
-        if item is None or ctx is None or ctx.state is not State.RUNNING or not storage.prompt:
-            return None
-        request = self._request
-        if server.busy or server.authorizer.refuse(request.user, request) is not None:
-            return None
-        now_s = ctx.wall_us() // SECOND
-        done = (
-            self._write_text(item, value, now_s)
-            if type(value) is str
-            else self._write_value(item, value, now_s)
-        )
-        if done is not None:
-            self.last = done
-            server.flown += 1
-        return done
-
-    def _write_text(self, item: Item, value: str, now_s: int) -> Item | None:
-        """A scalar: nothing but it, the revision and the time of its ownership can change."""
-        section, field = self._path
-        old = item.value if type(item) is LaneItem else (item.obj.get(section) or {}).get(field)
-        if len(value) != MICRO_TIME_LENGTH or value == old or old is None:
+        if item is None or ctx is None or server.busy or not storage.prompt:
             return None
         stamp = self._stamp or self._stamp_of(item.managed)
         if stamp is None:
             return None
-        storage, kernel = self._server.storage, self._server.kernel
-        store, cause = storage.store, kernel.cause
-        new = LaneItem(item, store.revision + 1, stamp.at(now_s), self._path, value)
+        if type(item) is not Renewal:
+            old = item.peek(*self._path)
+            if old is None or old == (value if isinstance(value, str) else format_micro_time(value)):
+                return None
+        elif value == item.value:
+            return None
+        kernel, store = server.kernel, storage.store
+        cause = kernel.cause
+        new = Renewal.of(item, store.revision + 1, stamp.at(ctx.wall_us() // SECOND), self._path, value)
         storage.writer = self._writer
-        if not store.replace(item, new, cause):
+        if not store.renew(item, new, cause):
             return None
         kernel.cause = cause
-        if type(item) is LaneItem:
-            item.release()
+        self.last = new
+        server.flown += 1
         return new
-
-    def _write_value(self, item: Item, value: Json, now_s: int) -> Item | None:
-        """A list or map: ownership is computed as for an ordinary write."""
-        section, field = self._path
-        storage, kernel = self._server.storage, self._server.kernel
-        store, cause = storage.store, kernel.cause
-        if store.get(self._key) is not item:
-            return None
-        obj = item.obj
-        new = {**obj, "metadata": {**obj["metadata"]}, section: {**(obj.get(section) or {}), field: value}}
-        record = self._owned(item, new, now_s)
-        if new == obj:
-            return None
-        storage.writer = self._writer
-        done = store.put(self._key, new, item.rev, record, cause)
-        kernel.cause = cause
-        assert isinstance(done, Item)
-        return done
 
     def _stamp_of(self, record: tuple[Managed, ...]) -> Stamp | None:
         """What moves the record's time; None if more than this client's time may change."""
@@ -235,17 +173,3 @@ class Lane:
             known = self._server.stamps[name] = Stamp(entry)
         self._stamp = known
         return known
-
-    def _owned(self, item: Item, new: Obj, now_s: int) -> tuple[Managed, ...]:
-        """The record as an ordinary write computes it."""
-        request, resource = self._request, self._resource
-        writer = ownership.Writer(
-            manager=request.manager,
-            api_version=resource.api_version,
-            time_s=now_s,
-            subresource=request.subresource,
-        )
-        reset = ownership.reset_fields(
-            resource.plural, request.subresource, strategy_of(resource.plural).status
-        )
-        return ownership.on_update(resource.schema, item.managed, item.obj, new, writer, reset)

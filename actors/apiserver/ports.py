@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from sim.machinery.api import Request
+from sim.machinery.renewal import Renewal
 from sim.machinery.store import (
     Answer,
     Change,
@@ -44,7 +45,7 @@ class LocalStore(Protocol):
         managed: tuple[Managed, ...] = (),
         cause: int = 0,
     ) -> Item | Mismatch: ...
-    def replace(self, prev: Item, item: Item, cause: int = 0) -> bool: ...
+    def renew(self, prev: Item, item: Renewal, cause: int = 0) -> bool: ...
     def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]: ...
     def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]: ...
 

@@ -39,7 +39,6 @@ class HeartbeatCaller(Caller, Protocol):
         namespace: str,
         name: str,
         path: tuple[str, ...],
-        beat: Callable[[int], Any],
         pause_us: Callable[[Item, int], int],
         missed: Callable[[], None],
     ) -> Beat: ...

@@ -71,9 +71,8 @@ class Leases:
         self._tries = 0
         self._version = self._api.coordination + "/v1"
         self._beat = client.heartbeat(
-            "leases", self._api.lease_namespace, name, ("spec", "renewTime"),
-            format_micro_time, self._beaten, self._sync,
-        )  # fmt: skip
+            "leases", self._api.lease_namespace, name, ("spec", "renewTime"), self._beaten, self._sync
+        )
         self.healthy = False
 
     def start(self) -> None:

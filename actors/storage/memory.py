@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from actors.storage.packed import YOUNG_MAX, Packer
+from sim.machinery.renewal import Renewal
 from sim.machinery.store import (
     Answer,
     Change,
@@ -154,8 +155,8 @@ class MemoryStore:
         self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
         return item
 
-    def replace(self, prev: Item, item: Item, cause: int = 0) -> bool:
-        """Put a finished item in the place of `prev`; its revision must be the next one.  False: `prev` is not current."""
+    def renew(self, prev: Item, item: Renewal, cause: int = 0) -> bool:
+        """Put a renewal in the place of `prev`; its revision must be the next one.  False: `prev` is not current."""
         key = item.key
         bucket = self._bucket_by_key.get(key)
         if bucket is None or bucket.items[key] is not prev:
@@ -163,9 +164,9 @@ class MemoryStore:
         self._rev = rev = self._rev + 1
         assert item.rev == rev
         bucket.items[key] = item
-        if self.note is not None:
-            cause = item.cause = self.note(key, rev, cause)
-        self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
+        item.cause = cause if self.note is None else self.note(key, rev, cause)
+        item.at_us = self._now_us()
+        self._commit(bucket, cast(Change, item))
         return True
 
     def delete(self, key: str, expect: int | None, cause: int = 0) -> Item | Mismatch:

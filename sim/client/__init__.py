@@ -1,9 +1,10 @@
 """How a process uses the API: client, informers, work queues, events, leader election."""
 
 from sim.client.channel import Channel
-from sim.client.client import Client, Heartbeat
+from sim.client.client import Client
 from sim.client.election import ElectionOptions, LeaderElector
 from sim.client.events import EventRecorder
+from sim.client.heartbeat import Heartbeat
 from sim.client.informer import Informer, Informers
 from sim.client.limiter import ItemExponential, Limiter, MaxOf, SharedBucket, TokenBucket, default_limiter
 from sim.client.queue import WorkQueue

@@ -56,13 +56,15 @@ class Prompt(Protocol):
 
 
 class HotLane(Protocol):
-    """What an API server may offer for one field of one object that one client writes again and again.
+    """What an API server may offer for a time in one object that one client moves on again and again.
 
-    `write` commits the value if everything the ordinary way would check is known to pass (object unchanged
+    `write` commits the time if everything the ordinary way would check is known to pass (object unchanged
     since this client's last write, nothing queued, no hooks); None asks for the ordinary way.
+    `renew` does so too, for who knows that no process has changed its state since.
     """
 
-    def write(self, value: Json) -> Item | None: ...
+    def write(self, value: int) -> Item | None: ...
+    def renew(self, value: int) -> Item | None: ...
 
 
 class Channel:
@@ -424,10 +426,10 @@ class ChannelWatch:
 class ChannelLane:
     """A server's hot lane as its client reaches it: open while both links and the same server are up.
 
-    out, back: the links whose delays a request and its reply take.
+    out, back: the links whose delays a request and its reply take; inner: the server's lane, once one is known.
     """
 
-    __slots__ = ("_channel", "_inner", "_path", "_request", "_server", "back", "out")
+    __slots__ = ("_channel", "_path", "_request", "_server", "back", "inner", "out")
 
     def __init__(self, channel: Channel, request: Request, path: tuple[str, ...]) -> None:
         self._channel = channel
@@ -435,13 +437,13 @@ class ChannelLane:
         self._request = request
         self._path = path
         self._server: Endpoint | None = None
-        self._inner: HotLane | None = None
+        self.inner: HotLane | None = None
 
-    def write(self, value: Json) -> Item | None:
+    def write(self, value: int) -> Item | None:
         """The write arrives now; None if it has to go the ordinary way."""
         if not (self.out.up and self.back.up):
             return None
-        channel, inner = self._channel, self._inner
+        channel, inner = self._channel, self.inner
         if inner is not None and channel.servers.get(channel.target) is self._server:
             item = inner.write(value)
             if item is not None:
@@ -452,5 +454,5 @@ class ChannelLane:
         # The ordinary write that follows teaches a new lane; an old one may be of a server since restarted.
         offer: Callable[[Request, tuple[str, ...]], HotLane | None] | None = getattr(server, "lane", None)
         self._server = server
-        self._inner = None if offer is None else offer(self._request, self._path)
+        self.inner = None if offer is None else offer(self._request, self._path)
         return None

@@ -17,8 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sim.client.channel import REFUSED, RESET, TIMEOUT
+from sim.client.heartbeat import Heartbeat
 from sim.client.limiter import TokenBucket
-from sim.kernel import Context, Future, State
+from sim.kernel import Context, Future
 from sim.machinery.api import EMPTY, Json, Obj, Reply, Request, Transport, UserInfo
 from sim.machinery.scheme import Resource, Scheme
 from sim.machinery.store import Item
@@ -205,13 +206,12 @@ class Client:
         namespace: str,
         name: str,
         path: tuple[str, ...],
-        beat: Callable[[int], Json],
         pause_us: Callable[[Item, int], int],
         missed: Callable[[], None],
     ) -> Heartbeat:
-        """A field of one object rewritten again and again, not rate limited (see `Heartbeat`)."""
+        """A time in one object moved on again and again, not rate limited (see `Heartbeat`)."""
         request = self.request("update", resource, namespace, name)
-        return Heartbeat(self, request, path, (beat, pause_us, missed))
+        return Heartbeat(self.ctx, self, request, path, (pause_us, missed))
 
     # --- transports -----------------------------------------------------------------------------------------
 
@@ -228,6 +228,7 @@ class Client:
         """Connections to this server fail: use the next from now on."""
         if self._transports[self._at] is transport:
             self._at = (self._at + 1) % len(self._transports)
+            self.ctx.kernel.standing.moves += 1
 
 
 class _Attempt:
@@ -297,84 +298,6 @@ class _Attempt:
             return
         self._tries += 1
         client.ctx.call_later_us(wait_us, self.throttle)
-
-
-class Heartbeat:
-    """A periodic rewrite of one field of one object, folded into one event: its arrival at the server.
-
-    `schedule(delay_us)` plans the next beat to be sent after this delay.  At its arrival `beat(sent_wall_us)`
-    gives the value, the server's hot lane commits it and `pause_us(item, reply_us)`, told the new object and
-    how long its reply still takes, says how long from now the next beat is sent.  When the lane is not open
-    (link cut, server down, object changed by others, process paused) `missed()` is called instead: the beat is
-    due now and has to go as an ordinary request.
-
-    Holds: link delays are drawn as for a request and its reply; nothing is sent after the client's death.
-    Differs  a missed beat goes out one link delay late.
-    """
-
-    __slots__ = (
-        "_beat",
-        "_client",
-        "_ctx",
-        "_kernel",
-        "_lane",
-        "_lane_of",
-        "_missed",
-        "_path",
-        "_pause_us",
-        "_request",
-    )
-
-    def __init__(
-        self,
-        client: Client,
-        request: Request,
-        path: tuple[str, ...],
-        calls: tuple[Callable[[int], Json], Callable[[Item, int], int], Callable[[], None]],
-    ) -> None:
-        self._client = client
-        self._ctx = client.ctx
-        self._kernel = client.ctx.kernel
-        self._request = request
-        self._path = path
-        self._beat, self._pause_us, self._missed = calls
-        self._lane: Any = None
-        self._lane_of: Transport | None = None
-
-    def schedule(self, delay_us: int) -> None:
-        client, kernel = self._client, self._kernel
-        transport = client.transport
-        if transport is not self._lane_of:
-            offer = getattr(transport, "lane", None)
-            self._lane_of = transport
-            self._lane = None if offer is None else offer(self._request, self._path)
-        sent_us = kernel.now_us + self._ctx.clock.real_us(delay_us)
-        if self._lane is None:
-            kernel.call_at(sent_us, self._late)
-        else:
-            kernel.call_at(sent_us + self._lane.out.delay_us(), self._arrive, sent_us)
-
-    def _arrive(self, sent_us: int) -> None:
-        ctx = self._ctx
-        if ctx.state is State.RUNNING:
-            lane = self._lane
-            kernel, client = self._kernel, self._client
-            item = lane.write(self._beat(ctx.wall_us() - (kernel.now_us - sent_us)))
-            if item is not None:
-                pause_us = self._pause_us(item, lane.back.delay_us())
-                if ctx.clock.drift_ppm or client.transport is not self._lane_of:
-                    self.schedule(pause_us)
-                else:  # the same, by what is known
-                    next_us = kernel.now_us + pause_us
-                    kernel.call_at(next_us + lane.out.delay_us(), self._arrive, next_us)
-                return
-        self._late(None)
-
-    def _late(self, _: Any) -> None:
-        self._ctx.run(self._miss)
-
-    def _miss(self, _: Any) -> None:
-        self._missed()
 
 
 # --- options ------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from typing import Any
 import trio
 
 from sim.kernel.kernel import Kernel, KernelTask, Timer
+from sim.kernel.standing import Standing
 from sim.kernel.sync import Future, Mailbox
 from sim.kernel.trace import Kind, Values
 
@@ -49,9 +50,10 @@ class ActorExit(Exception):
 class Clock:
     """An actor's clock: offset in microseconds, drift in parts per million, from one instant on."""
 
-    __slots__ = ("base_us", "drift_ppm", "local_us", "offset_us")
+    __slots__ = ("_standing", "base_us", "drift_ppm", "local_us", "offset_us")
 
-    def __init__(self) -> None:
+    def __init__(self, standing: Standing) -> None:
+        self._standing = standing
         self.offset_us = 0  # wall clock only
         self.drift_ppm = 0
         self.base_us = 0
@@ -62,6 +64,7 @@ class Clock:
         return self.local_us + elapsed + elapsed * self.drift_ppm // 1_000_000
 
     def set(self, now_us: int, *, offset_us: int | None = None, drift_ppm: int | None = None) -> None:
+        self._standing.moves += 1
         self.local_us, self.base_us = self.read_us(now_us), now_us
         if offset_us is not None:
             self.offset_us = offset_us
@@ -261,7 +264,7 @@ class Actor:
 
     def __init__(self, supervisor: Supervisor, name: str, main: Main, restart_us: int | None) -> None:
         self.name = name
-        self.clock = Clock()
+        self.clock = Clock(supervisor.kernel.standing)
         self.extra_us = 0
         self.incarnations = 0
         self.context: Context | None = None

@@ -19,10 +19,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from random import Random
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import outcome
 import trio
@@ -83,6 +83,16 @@ class KernelTask:
         self.why: str = "start"
 
 
+class Beat(Protocol):
+    """Something that happens again and again, by the thousand (`Kernel.beat_at`).  `cause`: what each is caused by."""
+
+    cause: int
+
+    def beat(self, at_us: int) -> int:
+        """It happens now: when the next time, 0 for not again."""
+        ...
+
+
 Ticket = tuple[KernelTask, int]
 Entry = tuple[KernelTask, Any]  # a task's turn, and what it is released with
 
@@ -128,6 +138,7 @@ class Kernel:
         self.tasks: dict[int, KernelTask] = {}
         self.current: KernelTask | None = None
         self._heap: list[tuple[int, int, Callable[[Any], None], Any, int]] = []
+        self._beats: list[tuple[int, int, Beat]] = []
         self._ready: deque[Entry] = deque()
         self._late: list[Entry] = []  # started or cancelled by Trio, in any order
         self._carrier: KernelTask | None = None  # the parked task that does the driver's work
@@ -158,6 +169,16 @@ class Kernel:
 
     def call_later(self, delay_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
         self.call_at(self.now_us + delay_us, fn, arg)
+
+    def beat_at(self, at_us: int, beat: Beat) -> None:
+        """As `call_at`, of `beat.beat`."""
+        self._seq = seq = self._seq + 1
+        heappush(self._beats, (at_us if at_us > self.now_us else self.now_us, seq, beat))
+
+    def _due_us(self) -> int:
+        """When the next callback or beat is due."""
+        due_us = self._heap[0][0] if self._heap else NEVER_US
+        return min(due_us, self._beats[0][0]) if self._beats else due_us
 
     def timer_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> Timer:
         """As `call_at`, with a handle to take it back."""
@@ -336,8 +357,7 @@ class Kernel:
         if self._rate in (0, math.inf):
             return self.now_us
         paced = self._base_us + int(self._rate * (perf_counter() - self._base_real) * 1_000_000)
-        bound = self._heap[0][0] if self._heap else NEVER_US
-        return max(self.now_us, min(paced, bound, self._until_us))
+        return max(self.now_us, min(paced, self._due_us(), self._until_us))
 
     @property
     def idle(self) -> bool:
@@ -388,7 +408,7 @@ class Kernel:
         busy = busy or self.gate.replaying_at(
             self.steps
         )  # the slice ended just before a journalled operation
-        if busy or (self._heap and self._heap[0][0] <= limit_us):
+        if busy or self._due_us() <= min(limit_us, NEVER_US - 1):
             await self._yield()
             return
         self._reach(limit_us)
@@ -409,11 +429,11 @@ class Kernel:
                 goal.set()
 
     def _wait_s(self) -> float:
-        due_us = min(self._heap[0][0] if self._heap else NEVER_US, self._until_us)
+        due_us = min(self._due_us(), self._until_us)
         if self._rate in (0, math.inf) or due_us >= NEVER_US:
             return math.inf
         if due_us <= self.now_us:  # the goal is reached; or the gate moved time on to something due
-            return 0.0 if self._heap and self._heap[0][0] == due_us else math.inf
+            return 0.0 if self._due_us() == due_us else math.inf
         # 1 ms quantum: a paced kernel need not wake more often than a person or a socket can see
         return max(0.001, self._base_real + (due_us - self._base_us) / 1e6 / self._rate - perf_counter())
 
@@ -449,7 +469,7 @@ class Kernel:
 
     def _work(self) -> Entry | None:
         """Run callbacks up to the next task's turn, which is answered; None at the end of the slice."""
-        heap, ready, late, gate = self._heap, self._ready, self._late, self.gate
+        heap, beats, ready, late, gate = self._heap, self._beats, self._ready, self._late, self.gate
         inbox, replay = gate.inbox, gate.replay
         limit_us, done, quota = self._slice_limit_us, self._slice_done, self._slice_quota
         entry: Entry | None = None
@@ -465,6 +485,19 @@ class Kernel:
                     entry = None
                     continue
                 self.steps += 1
+            elif beats and (not heap or beats[0] < heap[0]) and beats[0][0] <= limit_us:
+                at_us, _, beat = beats[0]
+                if at_us != self.now_us:
+                    self.now_us = at_us
+                    self._instant_step = self.steps
+                self.steps += 1
+                self.cause = beat.cause
+                again_us = beat.beat(at_us)
+                if again_us:  # what else was put there comes later: it is still the first
+                    self._seq = seq = self._seq + 1
+                    heapreplace(beats, (again_us, seq, beat))
+                else:
+                    heappop(beats)
             elif heap and heap[0][0] <= limit_us:
                 at_us, _, fn, arg, self.cause = heappop(heap)
                 if at_us != self.now_us:
@@ -507,6 +540,6 @@ class Kernel:
     def check_deadlock(self) -> None:
         """Raise DeadlockError when tasks wait and nothing at all is left that could wake them."""
         if self.tasks and not (
-            self._heap or self._ready or self._late or self._starting or self.gate.waiting
+            self._heap or self._beats or self._ready or self._late or self._starting or self.gate.waiting
         ):
             raise DeadlockError(describe_waits(self.now_us, self.tasks.values()))

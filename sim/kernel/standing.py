@@ -28,18 +28,24 @@ class Fault(msgspec.Struct):
 
 
 class Standing:
-    """The faults of a run, by host.  `now_us` and `cause` read the kernel's."""
+    """The faults of a run, by host.  `now_us` and `cause` read the kernel's.
+
+    moves: counts each change of state of a process, a link, a clock or a connection; while it stays the same none has
+    happened.
+    """
 
     def __init__(self, now_us: Callable[[], int], cause: Callable[[], int]) -> None:
         self._now_us = now_us
         self._cause = cause
         self._faults: dict[str, list[Fault]] = {}
+        self.moves = 0
         # Hosts that stand between everybody (storage, API servers): a cut from one of them is the other side's fault,
         # a fault of their own silences all.
         self.shared: dict[str, None] = {}
 
     def begin(self, what: str, hosts: Iterable[str]) -> None:
         """A fault of these hosts begins, by the record that is the cause now.  `hosts` in a fixed order."""
+        self.moves += 1
         named = list(hosts)
         apart = [host for host in named if host not in self.shared]
         for host in apart or named:
@@ -48,6 +54,7 @@ class Standing:
             del faults[:-KEPT]
 
     def end(self, what: str, hosts: Iterable[str]) -> None:
+        self.moves += 1
         for host in hosts:
             for fault in self._faults.get(host, ()):
                 if fault.what == what and fault.ended_us is None:

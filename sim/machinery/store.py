@@ -70,7 +70,7 @@ class Item:
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """One committed write, as the history keeps it.
+    """One committed write, as the history keeps it (a `Renewal` is its own).
 
     item: the new state, or for a deletion the last state restamped with the deletion's revision
     prev: the state before (None: created)

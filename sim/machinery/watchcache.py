@@ -512,10 +512,11 @@ class CacheWatch:
 
     def _event(self, change: Change) -> WatchEvent | None:
         """What a change is to this watch: entering the selector is ADDED, leaving it DELETED."""
-        item, prev, matches = change.item, change.prev, self.matches
+        item, matches = change.item, self.matches
         if matches is None:
-            kind = "DELETED" if change.deleted else "ADDED" if prev is None else "MODIFIED"
+            kind = "DELETED" if change.deleted else "ADDED" if item.created == item.rev else "MODIFIED"
             return WatchEvent(kind, item, change.rev, None, change.cause)
+        prev = change.prev
         inside = not change.deleted and matches(item.obj)
         before = prev is not None and matches(prev.obj)
         if inside:

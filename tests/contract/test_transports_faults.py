@@ -316,7 +316,7 @@ async def test_without_a_lane_every_heartbeat_is_an_ordinary_request() -> None:
             def never(*_: Any) -> Any:
                 raise AssertionError("there is no lane")
 
-            beat = client.heartbeat("leases", "default", "a", ("spec", "renewTime"), never, never, missed_one)
+            beat = client.heartbeat("leases", "default", "a", ("spec", "renewTime"), never, missed_one)
             beat.schedule(100_000)
             await client.ctx.sleep_us(200_000)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.apiserver import ApiServer
 from sim.machinery.api import Reply, Request, UserInfo
-from sim.units import format_micro_time
+from sim.units import format_micro_time, parse_time
 from tests.actor.apiserver.cluster import Plane, lease, plane, request
 
 NODE = UserInfo("system:node:n", ("system:nodes",))
@@ -48,7 +48,7 @@ class Renewer:
         if self.way == "lane" and server.running:
             if self.lane is None or self.lane.server is not server.ctx:
                 self.lane = _Bound(server, self.request(new))
-            item = self.lane.lane.write(text)
+            item = self.lane.lane.write(parse_time(text))
             if item is not None:
                 self.fast += 1
                 self.known = item.obj

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sim.client.client import Heartbeat
+from sim.client import Heartbeat
 from sim.kernel import Context
 from sim.machinery.api import Reply, UserInfo
 from sim.machinery.store import Item
@@ -33,10 +33,11 @@ class Beater:
         self.ctx = ctx
         self.client = self.rig.client(ctx, user=NODE, agent="agent", timeout_us=10 * SECOND)
         self.beat = Heartbeat(
+            ctx,
             self.client,
             self.client.request("update", "leases", "default", "n"),
             ("spec", "renewTime"),
-            (format_micro_time, self._beaten, self._missed),
+            (self._beaten, self._missed),
         )
         request = self.client.request("create", "leases", "default", body=lease("n", renewTime=self._now()))
         self.client.call(request, self._answered)
