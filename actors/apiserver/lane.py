@@ -118,15 +118,33 @@ class Lane:
             return None
         if server.authorizer.refuse(request.user, request) is not None:
             return None
-        return self.renew(value)
-
-    def renew(self, value: int) -> Item | None:
-        """As `write`, for who has written and knows that no process, link or clock has changed its state since."""
         done = self._put(value)
         if done is not None:
             # drawn, though nobody waits: other requests' latencies stay what they were
-            self._server.storage.latency_us(1)
+            server.storage.latency_us(1)
         return done
+
+    def renew(self, value: int) -> Item | None:
+        """As `write`, for who has written and knows that no process, link or clock has changed its state since."""
+        server, item, stamp = self._server, self.last, self._stamp
+        ctx, storage = server.ctx, server.storage
+        if type(item) is not Renewal or stamp is None or ctx is None or server.bounded or not storage.prompt:
+            return self.write(value)
+        kernel = server.kernel
+        cause = kernel.cause
+        now_s = ctx.wall_us() // SECOND
+        record = stamp.record if stamp.entry.time_s == now_s else stamp.at(now_s)
+        store = storage.store
+        new = Renewal.of(item, store.revision + 1, record, self._path, value)
+        new.at_us = kernel.now_us
+        storage.writer = self._writer
+        if value == item.value or not store.renew(item, new, cause):
+            return None
+        kernel.cause = cause
+        self.last = new
+        server.flown += 1
+        storage.latency_us(1)
+        return new
 
     def _put(self, value: int | str) -> Item | None:
         """Nothing but the time, the revision and the time of its ownership can change."""
@@ -146,6 +164,7 @@ class Lane:
         kernel, store = server.kernel, storage.store
         cause = kernel.cause
         new = Renewal.of(item, store.revision + 1, stamp.at(ctx.wall_us() // SECOND), self._path, value)
+        new.at_us = kernel.now_us
         storage.writer = self._writer
         if not store.renew(item, new, cause):
             return None

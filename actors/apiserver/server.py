@@ -132,7 +132,7 @@ class ApiServer:
         self._extra_us = self._lag_us = 0  # faults: each request takes longer, caches trail
         self._inflight: int | None = None  # fault: so few requests at once
         self._frozen = False  # fault: caches see nothing new
-        self._bounded = self._is_bounded()
+        self.bounded = self._is_bounded()
 
     # --- life ---------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class ApiServer:
     def overload(self, by_us: int, inflight: int | None) -> None:
         """Let each request take so much longer; of reads and of writes no more than `inflight` at once."""
         self._extra_us, self._inflight = by_us, inflight
-        self._bounded = self._is_bounded()
+        self.bounded = self._is_bounded()
 
     def _is_bounded(self) -> bool:
         """Whether a request may have to wait or be refused."""
@@ -303,7 +303,7 @@ class ApiServer:
         Whoever asks looks at `stopped_us` when the reply has come.
         """
         ctx, storage = self.ctx, self.storage
-        if ctx is None or ctx.state is not State.RUNNING or not storage.prompt or self._bounded:
+        if ctx is None or ctx.state is not State.RUNNING or not storage.prompt or self.bounded:
             return None
         if request.verb == "watch":
             return None

@@ -81,6 +81,8 @@ class Leases:
     def _beaten(self, item: Item, reply_us: int) -> int:
         """The lane renewed the lease; the interval counts from its reply."""
         self._renewed = item
+        if self._jitter:
+            return reply_us + self._dice.jitter_us(self._period_us, JITTER_PERCENT)
         return reply_us + self._interval_us(reply_us)
 
     def _sync(self) -> None:

@@ -165,8 +165,12 @@ class MemoryStore:
         assert item.rev == rev
         bucket.items[key] = item
         item.cause = cause if self.note is None else self.note(key, rev, cause)
-        item.at_us = self._now_us()
-        self._commit(bucket, cast(Change, item))
+        change = cast(Change, item)
+        if bucket.subscribers or self._subscribers:
+            self._commit(bucket, change)
+        else:
+            self._log.append(change)
+            bucket.log.append(change)
         return True
 
     def delete(self, key: str, expect: int | None, cause: int = 0) -> Item | Mismatch:

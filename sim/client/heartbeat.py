@@ -89,8 +89,14 @@ class Heartbeat:
         item = self._sure.renew(self._sent_us + self._offset_us)
         if item is None:
             return self._arrive(at_us)
-        self._sent_us = sent_us = at_us + self._pause_us(item, lane.back.delay_us())
-        return sent_us + lane.out.delay_us()
+        link = lane.back  # `delay_us` written out, here and below
+        low_us = link.low_us
+        reply_us = link.delay_us() if link.loss else low_us + int((link.high_us - low_us) * link.draw())
+        self._sent_us = sent_us = at_us + self._pause_us(item, reply_us)
+        link = lane.out
+        low_us = link.low_us
+        delay_us = link.delay_us() if link.loss else low_us + int((link.high_us - low_us) * link.draw())
+        return sent_us + delay_us
 
     def _arrive(self, at_us: int) -> int:
         """As `beat`, looking at everything."""

@@ -69,22 +69,22 @@ class Link:
     duplication: float = 0.0
     seed: int = 0
     listeners: list[Callable[[], None]] = field(default_factory=list)
-    _draw: Callable[[], float] = field(init=False)
+    draw: Callable[[], float] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._draw = self._first_draw  # a stream is 2.5 KiB: most links are never used
+        self.draw = self._first_draw  # a stream is 2.5 KiB: most links are never used
 
     def _first_draw(self) -> float:
-        self._draw = stream(self.seed, f"link/{self.source}>{self.target}").random
-        return self._draw()
+        self.draw = stream(self.seed, f"link/{self.source}>{self.target}").random
+        return self.draw()
 
     def delay_us(self) -> int:
         """Draw the delay of one segment of an established connection: loss shows as retransmission."""
         low = self.low_us
-        delay = low + int((self.high_us - low) * self._draw())
+        delay = low + int((self.high_us - low) * self.draw())
         if self.loss:
             again = RETRANSMIT_US
-            while self._draw() < self.loss and again < 60_000_000:
+            while self.draw() < self.loss and again < 60_000_000:
                 delay += again
                 again *= 2
         return delay
@@ -93,10 +93,10 @@ class Link:
         """Draw the delays of a datagram's copies: none when cut or lost, two when duplicated."""
         if not self.up:
             return ()
-        if self.loss and self._draw() < self.loss:
+        if self.loss and self.draw() < self.loss:
             return ()
-        copies = 2 if self.duplication and self._draw() < self.duplication else 1
-        return tuple(self.low_us + int((self.high_us - self.low_us) * self._draw()) for _ in range(copies))
+        copies = 2 if self.duplication and self.draw() < self.duplication else 1
+        return tuple(self.low_us + int((self.high_us - self.low_us) * self.draw()) for _ in range(copies))
 
 
 class Network:

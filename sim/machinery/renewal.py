@@ -37,14 +37,14 @@ class Renewal(Item):
     def of(
         before: Item, rev: int, managed: tuple[Managed, ...], path: tuple[str, str], value: int | str
     ) -> Renewal:
-        """The next revision; `at_us` and `cause` are set as it is committed."""
+        """The next revision; whoever commits it sets `at_us`, the store `cause`."""
         new = Renewal.__new__(Renewal)
         new.key = before.key
         new.rev = rev
         new.created = before.created
         new.managed = managed
         new.raw = None
-        new.cause = new.at_us = 0
+        new.cause = 0
         new.value = value
         new._path = path
         new._built = None
