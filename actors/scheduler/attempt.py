@@ -61,14 +61,12 @@ class Attempts:
         self._percentage = percentage
         self._states: dict[ClassKey, ClassState] = {}
         self._refusals: dict[ClassState, tuple[int, Failed]] = {}
+        self._keys: dict[Template, ClassKey] = {}  # of the labels asked for at `_asked_version`
+        self._asked_version = -1
 
     def state(self, template: Template) -> ClassState:
         """The class's state, up to date."""
-        asked, own = self.cluster.asked, template.own_keys
-        key = (
-            template.shape,
-            tuple([pair for pair in template.labels.items() if pair[0] in asked or pair[0] in own]),
-        )
+        key = self._key(template)
         state = self._states.pop(key, None)
         if state is None:
             state = ClassState(self.cluster, template)
@@ -79,6 +77,20 @@ class Attempts:
             state.sync()
         self._states[key] = state
         return state
+
+    def _key(self, template: Template) -> ClassKey:
+        cluster = self.cluster
+        if self._asked_version != cluster.asked_version:
+            self._asked_version = cluster.asked_version
+            self._keys.clear()
+        key = self._keys.get(template)
+        if key is None:
+            if len(self._keys) >= STATES_MAX:
+                self._keys.clear()
+            asked, own = cluster.asked, template.own_keys
+            told = [pair for pair in template.labels.items() if pair[0] in asked or pair[0] in own]
+            key = self._keys[template] = (template.shape, tuple(told))
+        return key
 
     def place(self, pod: PodInfo, budgets: Callable[[], list[Budget]], draw: Draw) -> Placed | Failed:
         """Try the pod.  budgets: asked for only when preemption is considered."""

@@ -62,6 +62,7 @@ from actors.scheduler.signature import (
     Tally,
 )
 
+SCORES_MAX = 4_096  # loads of nodes whose score is remembered
 VECTORS_MAX = 4_096  # groups of pods whose matches are remembered; beyond it they are asked anew
 
 
@@ -143,6 +144,7 @@ class ClassState:
         self._entries = self._concerning()
         self._vectors: dict[Group, tuple[bool, ...]] = {}
         self._least: dict[int, int] = {}
+        self._scores: dict[tuple[int, ...], int] = {}
         self._declare()
         everyone = cluster.list_nodes()
         named = template.node_names
@@ -269,10 +271,10 @@ class ClassState:
         return known
 
     def _tally(self, position: int) -> None:
-        node = self.nodes[position]
+        node, vectors = self.nodes[position], self._vectors
         sums = [0] * len(self._matchers)
         for group, count in node.groups.items():
-            for index, counts in enumerate(self._vector(group)):
+            for index, counts in enumerate(vectors.get(group) or self._vector(group)):
                 if counts:
                     sums[index] += count
         for tally in self.tallies:
@@ -285,8 +287,9 @@ class ClassState:
 
     def _place(self, position: int) -> None:
         """Put a node into the group of its present signature."""
-        old, new = self.rows[position], self._row(position)
-        if old == new:
+        old = self.rows[position]
+        new = self._row(position, old)
+        if old is new or old == new:
             return
         self.rows[position] = new
         if isinstance(old, Signature):
@@ -302,13 +305,38 @@ class ClassState:
             else:
                 del self.feasible[bisect_left(self.feasible, position)]
 
-    def _row(self, position: int) -> Signature | Status:
+    def _row(self, position: int, old: Signature | Status) -> Signature | Status:
+        """What the filters that see one node say of it, or its signature; `old` itself where that still holds."""
         node = self.nodes[position]
         if self._only is not None and node.name not in self._only:
             return NOT_ASKED
-        static = self._static(position)
+        static = self._statics[position]
+        if static is None or static.facts is not node.facts:
+            static = self._static(position)
         status = static.status or pods_status(self.template, node)
-        return status if status is not None else self._signature(position, node, static)
+        if status is not None:
+            return status
+        base, local = self._base(node) + static.images, self._local(position, node)
+        if (
+            type(old) is Signature
+            and old.base == base
+            and old.local == local
+            and old.taints == static.taints
+            and old.weight == static.weight
+        ):
+            return old
+        return Signature(base, static.taints, static.weight, local, self._values[position])
+
+    def _base(self, node: NodeInfo) -> int:
+        """Fit and balance, which many nodes of one make and load have in common."""
+        have, taken, counted = node.allocatable, node.requested, node.scoring
+        load = (have.cpu, have.memory, taken.cpu, taken.memory, counted.cpu, counted.memory)
+        score = self._scores.get(load)
+        if score is None:
+            if len(self._scores) >= SCORES_MAX:
+                self._scores.clear()
+            score = self._scores[load] = resource_score(self.template, node)
+        return score
 
     def _static(self, position: int) -> Static:
         node, known = self.nodes[position], self._statics[position]
@@ -324,18 +352,21 @@ class ClassState:
         return known
 
     def _signature(self, position: int, node: NodeInfo, static: Static) -> Signature:
-        local: tuple[int, ...] = ()
-        if self._local_tallies or self._local_entries:
-            host = node.labels.get(self._host_key)
-            if host is None:
-                local = (-1,) * len(self._local_tallies) + (0,) * len(self._local_entries)
-            else:
-                local = (
-                    *(t.shares[position] if t.own else t.counts.get(host, 0) for t in self._local_tallies),
-                    *(e.values.get(host, 0) for e in self._local_entries),
-                )
-        base = resource_score(self.template, node) + static.images
+        base, local = self._base(node) + static.images, self._local(position, node)
         return Signature(base, static.taints, static.weight, local, self._values[position])
+
+    def _local(self, position: int, node: NodeInfo) -> tuple[int, ...]:
+        """Counts on the node's own host."""
+        tallies, entries = self._local_tallies, self._local_entries
+        if not tallies and not entries:
+            return ()
+        host = node.labels.get(self._host_key)
+        if host is None:
+            return (-1,) * len(tallies) + (0,) * len(entries)
+        counts = [t.shares[position] if t.own else t.counts.get(host, 0) for t in tallies]
+        if entries:
+            counts += [e.values.get(host, 0) for e in entries]
+        return tuple(counts)
 
     # --- filters across nodes -------------------------------------------------------------------------------
 

@@ -115,6 +115,7 @@ class Cluster:
         self.owners_version = 0
         # Labels that selectors here ask for: no others tell two pods of one shape apart.
         self.asked: dict[str, int] = {}
+        self.asked_version = 0
         self._zones: dict[str, dict[str, None]] = {}
         self._zone_of: dict[str, str] = {}
         self._hosts: dict[str, dict[str, None]] = {}
@@ -302,6 +303,7 @@ class Cluster:
     def _ask(self, selector: Requirements | None, sign: int) -> None:
         for label, _, _ in selector or ():
             _count(self.asked, label, sign)
+            self.asked_version += 1
 
     def touch(self, name: str) -> None:
         """Note that answers for this node, and for others of its hostname, may have changed."""
