@@ -1,7 +1,7 @@
 """Short ways: a write whose like has been served before is made as that one was, without asking everything again.
 
 Turns a `Request` into the commit and reply that the ordinary verb would give, where a request of the same shape
-has shown what that is: creates of events and of pods from a template, bindings, and patches of a pod's status.
+has shown what that is: reads of a pod, creates of events and of pods from a template, bindings, and patches of a pod's status.
 A shape is everything that the verb, admission, validation and ownership go by; what they do not look at (names,
 addresses, ids of containers) is filled in.
 
@@ -96,6 +96,7 @@ class Plans:
         self.followed = 0  # requests so far
         self._authorizer = server.authorizer
         self._ways: dict[tuple[str, ...], Callable[[Request], Reply | None]] = {
+            ("get", "", "v1", "pods", ""): self._get_pod,
             ("create", "", "v1", "events", ""): self._create_event,
             ("create", "", "v1", "pods", ""): self._create_pod,
             ("create", "", "v1", "pods", "binding"): self._bind,
@@ -107,7 +108,7 @@ class Plans:
         way = self._ways.get(
             (request.verb, request.group, request.version, request.resource, request.subresource)
         )
-        if way is None or request.options or type(request.body) is not dict:
+        if way is None or request.options or (type(request.body) is not dict and request.verb != "get"):
             return None
         user = request.user
         if not user.name.startswith("system:"):  # the words of anybody else are looked at
@@ -137,6 +138,10 @@ class Plans:
             self._learn_patch(lesson, reply, taken)
         else:
             self._learn_create(lesson, reply, taken)
+
+    def _get_pod(self, request: Request) -> Reply | None:
+        item = self._storage.store.get(f"{self._pods.prefix}{request.namespace}/{request.name}")
+        return None if item is None else Reply(200, item=item)
 
     # --- creates ------------------------------------------------------------------------------------------
 

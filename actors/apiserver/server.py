@@ -307,13 +307,16 @@ class ApiServer:
             return None
         if request.verb == "watch":
             return None
-        self._take_cause(request)
-        plans = self.plans
+        kernel, plans = self.kernel, self.plans
+        if request.cause:
+            kernel.cause = request.cause
+        elif kernel.cause:
+            request.cause = kernel.cause
         if plans is not None:
             reply = plans.follow(request)
             if reply is not None:
                 self.flown += 1
-                return reply, storage.latency_us(1)
+                return reply, storage.latency_us(request.verb not in READS)
         try:
             call = self._call(request)
             cached = self._cached(call)

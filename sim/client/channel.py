@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from sim.kernel import Context, State
 from sim.machinery.api import Endpoint, Json, Reply, Request, Watch, WatchEvent
@@ -151,26 +151,19 @@ class _Call:
         if not channel.out.up:
             self._lose()
             return
-        server = channel.server
-        if server is None:
+        server: Any = channel.servers.get(channel.target)
+        serve: Callable[[Request], tuple[Reply, int] | None] | None = getattr(server, "serve", None)
+        served = None if serve is None else serve(self.request)
+        if served is not None:  # the reply is known; it is sent after the storage's latency
+            kernel = channel.ctx.kernel
+            now_us = kernel.now_us
+            sent_us = now_us + served[1]
+            self.server, self.commits_us = server, (now_us, sent_us)
+            kernel.call_at(sent_us + channel.back.delay_us(), self.deliver, served[0])
+        elif channel.server is None:
             self.respond(Reply(0, lost=REFUSED))
         else:
-            serve: Callable[[Request], tuple[Reply, int] | None] | None = getattr(server, "serve", None)
-            served = None if serve is None else serve(self.request)
-            if served is None:
-                server.handle(self.request, self.respond)
-            else:
-                self.served(cast(Prompt, server), served)
-
-    def served(self, server: Prompt, served: tuple[Reply, int]) -> None:
-        """The reply is known; it is sent after the storage's latency."""
-        channel = self.channel
-        kernel = channel.ctx.kernel
-        now_us = kernel.now_us
-        reply, latency_us = served
-        self.server = server
-        self.commits_us = now_us, now_us + latency_us
-        kernel.call_at(now_us + latency_us + channel.back.delay_us(), self.deliver, reply)
+            server.handle(self.request, self.respond)
 
     def respond(self, reply: Reply) -> None:
         channel = self.channel
@@ -183,11 +176,11 @@ class _Call:
     def deliver(self, reply: Reply) -> None:
         """What is done with a reply is caused by what led to the request, not by what the request wrote."""
         channel = self.channel
-        channel.ctx.kernel.cause = self.request.cause
-        if self.server is not None and self.commits_us[0] <= self.server.stopped_us < self.commits_us[1]:
+        ctx, server = channel.ctx, self.server
+        ctx.kernel.cause = self.request.cause
+        if server is not None and self.commits_us[0] <= server.stopped_us < self.commits_us[1]:
             reply = Reply(0, lost=RESET)
         if channel.back.up:
-            ctx = channel.ctx
             if ctx.state is State.RUNNING:
                 self.on_reply(reply)
             else:

@@ -102,7 +102,17 @@ class Client:
 
     def call(self, request: Request, on_reply: OnReply, timeout_us: int | None = None) -> None:
         """Send a request when the bucket allows; `on_reply` is called once, never within this call."""
-        _Attempt(self, request, on_reply, self.timeout_us if timeout_us is None else timeout_us).throttle()
+        if timeout_us is None:
+            timeout_us = self.timeout_us
+        attempt = _Attempt(self, request, on_reply, timeout_us)
+        watch = request.verb == "watch"
+        wait_us = 0 if watch else self.bucket.reserve(self.ctx.now_us())
+        if wait_us:
+            self.ctx.call_later_us(wait_us, attempt.send)
+        elif timeout_us and not watch:
+            attempt.send(None)
+        else:  # as `send`, on the way that nearly all go
+            self._transports[self._at].send(request, attempt.judge)
 
     async def ask(self, request: Request, timeout_us: int | None = None) -> Reply:
         answer = self.ctx.future(f"{request.verb} {request.resource}")
@@ -255,33 +265,34 @@ class _Attempt:
         self._transport = client.transport
         self._answered = -1  # the try that was answered last, or given up
 
-    def throttle(self, _: Any = None) -> None:
+    def _again(self, _: Any) -> None:
+        """Send it once more when the bucket allows."""
         ctx = self._client.ctx
         wait_us = 0 if self._request.verb == "watch" else self._client.bucket.reserve(ctx.now_us())
         if wait_us:
-            ctx.call_later_us(wait_us, self._send)
+            ctx.call_later_us(wait_us, self.send)
         else:
-            self._send(None)
+            self.send(None)
 
-    def _send(self, _: Any) -> None:
+    def send(self, _: Any) -> None:
         client, this = self._client, self._tries
         transport = self._transport = client.transport
         if not self._timeout_us or self._request.verb == "watch":
-            transport.send(self._request, self._judge)  # no other answer can come to this try
+            transport.send(self._request, self.judge)  # no other answer can come to this try
             return
 
         def answered(reply: Reply) -> None:
             if self._answered < this:
                 self._answered = this
-                self._judge(reply)
+                self.judge(reply)
             elif reply.watch is not None:
                 reply.watch.stop()  # nobody waits for it any more
 
         transport.send(self._request, answered)
         client.ctx.call_later_us(self._timeout_us, answered, Reply(0, lost=TIMEOUT))
 
-    def _judge(self, reply: Reply) -> None:
-        if reply.ok:
+    def judge(self, reply: Reply) -> None:
+        if 200 <= reply.code < 300:
             self._on_reply(reply)
             return
         client = self._client
@@ -290,14 +301,14 @@ class _Attempt:
             self._refusals += 1
             if reply.lost == REFUSED and self._refusals < client.transport_count:
                 self._tries += 1
-                self._send(None)  # nothing was sent: the next server may have it
+                self.send(None)  # nothing was sent: the next server may have it
                 return
         wait_us = retry_after_us(reply, self._request.verb)
         if wait_us is None or self._tries >= RETRIES_MAX + self._refusals:
             self._on_reply(reply)
             return
         self._tries += 1
-        client.ctx.call_later_us(wait_us, self.throttle)
+        client.ctx.call_later_us(wait_us, self._again)
 
 
 # --- options ------------------------------------------------------------------------------------------------

@@ -29,8 +29,10 @@ class TokenBucket:
 
     def reserve(self, now_us: int) -> int:
         """Take a token, on credit if need be; returns how long to wait before using it."""
-        self._full_us = max(self._full_us, now_us) + self._token_us
-        return max(0, self._full_us - self._burst_us - now_us)
+        full_us = self._full_us
+        self._full_us = full_us = (full_us if full_us > now_us else now_us) + self._token_us
+        wait_us = full_us - self._burst_us - now_us
+        return wait_us if wait_us > 0 else 0
 
     def try_take(self, now_us: int) -> bool:
         """Take a token if there is one."""
