@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from functools import partial
+from operator import attrgetter
 from random import Random
 from typing import Any
 
@@ -32,12 +34,9 @@ class ContextTimers:
     """Virtual time as the caches want it."""
 
     def __init__(self, ctx: Context) -> None:
-        self._kernel = ctx.kernel
         self._random: Random = ctx.stream("watch")
         self.call_at = ctx.kernel.call_at
-
-    def now_us(self) -> int:
-        return self._kernel.now_us
+        self.now_us: Callable[[], int] = partial(attrgetter("now_us"), ctx.kernel)  # asked very often
 
     def uniform_us(self, low_us: int, high_us: int) -> int:
         return low_us + int((high_us - low_us) * self._random.random())

@@ -28,6 +28,14 @@ class Selection:
 EVERYTHING = Selection()
 
 
+def _on_node(node: str) -> Callable[[Obj], bool]:
+    def matches(pod: Obj) -> bool:
+        spec = pod.get("spec")
+        return spec is not None and spec.get("nodeName") == node
+
+    return matches
+
+
 def select(scheme: Scheme, call: Call) -> Selection:
     """Label and field selector of a request as one predicate."""
     options, request = call.options, call.request
@@ -54,7 +62,8 @@ def select(scheme: Scheme, call: Call) -> Selection:
     )
     node = (fields.exact("spec.nodeName") or "") if call.resource.plural == "pods" else ""
     if labels.empty:
-        return Selection(fields.matches, key, node)
+        alone = node and len(fields.requirements) == 1  # as each node agent asks
+        return Selection(_on_node(node) if alone else fields.matches, key, node)
     if fields.empty:
         return Selection(lambda obj: labels.matches(obj["metadata"].get("labels")), key, node)
     return Selection(

@@ -18,6 +18,8 @@ Differs  latency is drawn for a whole request, not per operation, while healthy;
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
 from random import Random
 
 from actors.storage.expiry import Expiry
@@ -61,7 +63,7 @@ class Storage:
     def __init__(self, kernel: Kernel, store: MemoryStore | None = None, name: str = "storage") -> None:
         self.name = name
         self.kernel = kernel
-        self.store = store if store is not None else MemoryStore(lambda: kernel.now_us)
+        self.store = store if store is not None else MemoryStore(partial(attrgetter("now_us"), kernel))
         self.compaction = CompactionRecord()
         self.extra_us = 0  # fault: a slow disk
         self.quorum = True  # fault: False loses it

@@ -262,15 +262,19 @@ class ChannelWatch:
             self._push([])
 
     def _push(self, batch: list[WatchEvent]) -> None:
-        at_us = self._channel.ctx.kernel.now_us + self._channel.back.delay_us()
+        channel = self._channel
+        kernel = channel.ctx.kernel
+        at_us = kernel.now_us + channel.back.delay_us()
         if at_us < self._last_us:
             at_us = self._last_us
         self._last_us = at_us
         flow = self._flow
         flow.append((at_us, batch))
         if self._eager:
-            if not 0 < self._due_us <= flow[0][0]:
-                self._schedule(flow[0][0])
+            at_us = flow[0][0]
+            if not 0 < self._due_us <= at_us and not self._held and self._notify is not None:
+                self._due_us = at_us
+                kernel.call_at(at_us, self._due, at_us)
         elif not batch or self._waiting >= LAZY_MAX:
             self._schedule(at_us)
 

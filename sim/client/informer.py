@@ -48,11 +48,11 @@ class Index:
     taken to be so.  Empty: it reads here and there.
     """
 
-    __slots__ = ("_fn", "_sub", "_top", "keys")
+    __slots__ = ("_fn", "keys", "sub", "top")
 
     def __init__(self, fn: IndexFn, part: tuple[str, ...] = ()) -> None:
         self._fn = fn
-        self._top, self._sub = (*part, "", "")[:2]
+        self.top, self.sub = (*part, "", "")[:2]
         self.keys: dict[str, dict[str, None]] = {}
 
     def add(self, key: str, obj: Obj) -> None:
@@ -63,11 +63,7 @@ class Index:
         self._drop(key, self._fn(obj))
 
     def update(self, key: str, old: Obj, new: Obj) -> None:
-        top, sub = self._top, self._sub
-        if top:
-            was, now = old.get(top), new.get(top)
-            if was is now or (sub and was and now and was.get(sub) is now.get(sub)):
-                return
+        """The object is another now, in the part that is read."""
         gone, come = self._fn(old), self._fn(new)
         if gone != come:
             self._drop(key, [value for value in gone if value not in come])
@@ -96,6 +92,7 @@ class Informer:
         self._news: dict[str, Item] | None = None
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
+        self._by_part: dict[str, list[Index]] = {}  # by the top-level part that they read
         self._on_add: list[Callable[[Obj], None]] = []
         self._on_update: list[Callable[[Obj, Obj], None]] = []
         self._on_delete: list[Callable[[Obj], None]] = []
@@ -163,6 +160,7 @@ class Informer:
         """Index by the values of `fn`, which reads only `part`; a second one of the same name is the same by rule."""
         if name not in self._indexes:
             index = self._indexes[name] = Index(fn, part)
+            self._by_part.setdefault(index.top, []).append(index)
             for key, obj in self.objects.items():
                 index.add(key, obj)
 
@@ -243,14 +241,17 @@ class Informer:
     def apply(self, event: WatchEvent) -> None:
         item = event.item
         assert item is not None
-        if self.lazy or self._news is not None:
+        lazy = self.lazy
+        if lazy or self._news is not None:
             self._defer(event.type == "DELETED", item)
-        if not self.lazy:
+        if not lazy:
             obj = item.obj
+            if "managedFields" in obj["metadata"]:
+                obj = stripped(obj)
             if event.type == "DELETED":
-                self._remove(key_of(obj), stripped(obj))
+                self._remove(key_of(obj), obj)
             else:
-                self._put(key_of(obj), stripped(obj))
+                self._put(key_of(obj), obj)
 
     def _defer(self, deleted: bool, item: Item) -> None:
         """Note what came; unless somebody handles events, its object is looked at when it is read."""
@@ -277,8 +278,14 @@ class Informer:
         old = objects.get(key)
         objects[key] = obj
         if old is not None:
-            for index in self._indexes.values():
-                index.update(key, old, obj)
+            for top, indexes in self._by_part.items():
+                was, now = old.get(top), obj.get(top)
+                if was is now and top:
+                    continue
+                for index in indexes:
+                    sub = index.sub
+                    if not (sub and was and now and was.get(sub) is now.get(sub)):
+                        index.update(key, old, obj)
             for update in self._on_update:
                 update(old, obj)
             return
