@@ -24,13 +24,13 @@ from typing import Any
 
 from actors.scheduler.cluster import ANTI, Cluster, Entry, NodeInfo
 from actors.scheduler.filters import (
+    ResourceScores,
     Status,
     image_score,
     intolerable,
     matches_node,
     pods_status,
     preferred_weight,
-    resource_score,
     static_status,
 )
 from actors.scheduler.match import holds
@@ -62,7 +62,6 @@ from actors.scheduler.signature import (
     Tally,
 )
 
-SCORES_MAX = 4_096  # loads of nodes whose score is remembered
 VECTORS_MAX = 4_096  # groups of pods whose matches are remembered; beyond it they are asked anew
 
 
@@ -144,7 +143,7 @@ class ClassState:
         self._entries = self._concerning()
         self._vectors: dict[Group, tuple[bool, ...]] = {}
         self._least: dict[int, int] = {}
-        self._scores: dict[tuple[int, ...], int] = {}
+        self._score = ResourceScores(template)
         self._declare()
         everyone = cluster.list_nodes()
         named = template.node_names
@@ -316,7 +315,7 @@ class ClassState:
         status = static.status or pods_status(self.template, node)
         if status is not None:
             return status
-        base, local = self._base(node) + static.images, self._local(position, node)
+        base, local = self._score.of(node) + static.images, self._local(position, node)
         if (
             type(old) is Signature
             and old.base == base
@@ -326,17 +325,6 @@ class ClassState:
         ):
             return old
         return Signature(base, static.taints, static.weight, local, self._values[position])
-
-    def _base(self, node: NodeInfo) -> int:
-        """Fit and balance, which many nodes of one make and load have in common."""
-        have, taken, counted = node.allocatable, node.requested, node.scoring
-        load = (have.cpu, have.memory, taken.cpu, taken.memory, counted.cpu, counted.memory)
-        score = self._scores.get(load)
-        if score is None:
-            if len(self._scores) >= SCORES_MAX:
-                self._scores.clear()
-            score = self._scores[load] = resource_score(self.template, node)
-        return score
 
     def _static(self, position: int) -> Static:
         node, known = self.nodes[position], self._statics[position]
@@ -352,7 +340,7 @@ class ClassState:
         return known
 
     def _signature(self, position: int, node: NodeInfo, static: Static) -> Signature:
-        base, local = self._base(node) + static.images, self._local(position, node)
+        base, local = self._score.of(node) + static.images, self._local(position, node)
         return Signature(base, static.taints, static.weight, local, self._values[position])
 
     def _local(self, position: int, node: NodeInfo) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from actors.scheduler.pods import Port, Template, Toleration
 
 IMAGE_LOW = 23 << 20  # ImageLocality: minThreshold
 IMAGE_HIGH = 1000 << 20  # maxContainerThreshold, for each container
+LOADS_MAX = 4_096  # whose score is remembered
 
 
 class Status(NamedTuple):
@@ -163,3 +164,23 @@ def resource_score(template: Template, node: NodeInfo) -> int:
         memory = min((node.requested.memory + template.request.memory) / have.memory, 1.0)
         spread = abs((cpu - memory) / 2)
     return least + int((1 - spread) * 100)
+
+
+class ResourceScores:
+    """`resource_score` of one template, which many nodes of one make and load have in common."""
+
+    __slots__ = ("_known", "_template")
+
+    def __init__(self, template: Template) -> None:
+        self._template = template
+        self._known: dict[tuple[int, ...], int] = {}
+
+    def of(self, node: NodeInfo) -> int:
+        have, taken, counted = node.allocatable, node.requested, node.scoring
+        load = (have.cpu, have.memory, taken.cpu, taken.memory, counted.cpu, counted.memory)
+        score = self._known.get(load)
+        if score is None:
+            if len(self._known) >= LOADS_MAX:
+                self._known.clear()
+            score = self._known[load] = resource_score(self._template, node)
+        return score
