@@ -170,12 +170,17 @@ class Admin:
             return
         namespace = meta.get("namespace", "default") if resource.namespaced else ""
         whole = {**obj, "metadata": {**meta, "namespace": namespace}} if resource.namespaced else dict(obj)
+
+        async def put() -> Reply:
+            reply = await self.client.create(resource, namespace, whole)
+            if reply.reason not in ("AlreadyExists", "Forbidden"):
+                return reply
+            # in a namespace that ends nothing is made any more, but what is there can be changed
+            replaced = await self._replace(resource, namespace, whole)
+            return reply if replaced.reason == "NotFound" else replaced
+
         # the namespace or its service account may not be there yet: whoever applies tries again
-        reply = await self._persist(
-            lambda: self.client.create(resource, namespace, whole), ("NotFound", "Forbidden")
-        )
-        if reply.reason == "AlreadyExists":
-            reply = await self._replace(resource, namespace, whole)
+        reply = await self._persist(put, ("NotFound", "Forbidden"))
         self._note("apply", f"{resource.plural}/{meta['name']}", reply)
 
     async def _persist(self, send: Callable[[], Awaitable[Reply]], passing: tuple[str, ...] = ()) -> Reply:
@@ -197,7 +202,7 @@ class Admin:
                 return current
             meta = {
                 **current.obj["metadata"],
-                **{k: v for k, v in obj["metadata"].items() if k in ("labels", "annotations")},
+                **{k: v for k, v in obj["metadata"].items() if k in ("labels", "annotations", "finalizers")},
             }
             kept = {key: value for key, value in current.obj.items() if key == "status"}
             reply = await self.client.update(resource, {**obj, **kept, "metadata": meta})
