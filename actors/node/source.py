@@ -5,7 +5,7 @@ Turns a watch on one resource and field selector into `on_set` (a whole set, aft
 
 Mirrors  client-go tools/cache/reflector.go: list from the cache, watch from its revision, back-off 0.8 s doubling
          to 30 s with jitter 1, reset after 2 min without a failure; a refused or throttled watch is opened again
-         without a list (v1.25).
+         without a list, after a back-off of its own; one that ended in peace at once (v1.25).
 Differs  no timeoutSeconds is sent, so a watch lasts as long as the server likes; the node's own watch asks for no
          bookmarks: its status writes keep its revision fresh.
 """
@@ -28,16 +28,18 @@ BACKOFF_US = 800 * MS
 BACKOFF_MAX_US = 30 * SECOND
 BACKOFF_RESET_US = 2 * MINUTE
 BATCH = 1000  # events taken from a watch at once; fewer means that there are no more for now
+SHORT_WATCH_US = 1 * SECOND
+FRESH = (BACKOFF_US, 0)
 TOO_MANY = 429
-GONE = 410
 
 
 class Source:
-    """One reflector."""
+    """One reflector.  It waits longer each time that its list or watch failed, and, apart from that, each time that
+    nobody answered its watch."""
 
     __slots__ = (
-        "_api", "_ctx", "_delay_us", "_dice", "_failed_us", "_on_break", "_on_event", "_on_set", "_resource", "_revision",
-        "_selector", "_watch", "live",
+        "_api", "_ctx", "_dice", "_failures", "_on_break", "_on_event", "_on_set", "_opened_us", "_refusals", "_resource",
+        "_revision", "_seen", "_selector", "_watch", "live",
     )  # fmt: skip
 
     def __init__(
@@ -57,8 +59,10 @@ class Source:
         self._on_set, self._on_event, self._on_break = handlers
         self._revision = ""
         self._watch: Watch | None = None
-        self._delay_us = BACKOFF_US
-        self._failed_us = 0
+        self._failures = FRESH
+        self._refusals = FRESH
+        self._opened_us = 0
+        self._seen = False
         self.live = False  # a watch is open: what is known is current
         ctx.on_stop(self._stop)
 
@@ -74,22 +78,26 @@ class Source:
 
     def _listed(self, reply: Reply) -> None:
         if not reply.ok:
-            self._later(self._list)
+            self._again()
             return
         self._revision = str(reply.revision)
         self._on_set([item.obj for item in reply.items or ()])
         self._open()
 
     def _open(self, _: object = None) -> None:
+        self._opened_us = self._ctx.now_us()
         bookmarks = self._resource == "pods"
         self._api.watch(self._resource, self._selector, self._revision, bookmarks, self._opened)
 
     def _opened(self, reply: Reply) -> None:
         if reply.watch is None:
-            refused = reply.lost == "ConnectionRefused" or reply.code == TOO_MANY
-            self._later(self._open if refused else self._list)
+            if reply.lost == "ConnectionRefused" or reply.code == TOO_MANY:
+                self._refusals = self._later(self._refusals, self._open)
+            else:
+                self._again()
             return
         self._watch = reply.watch
+        self._seen = False
         self.live = True
         if isinstance(reply.watch, ChannelWatch):  # a bookmark is wanted when the next watch is opened
             reply.watch.attach(self._drain, bookmarks=False)
@@ -109,8 +117,9 @@ class Source:
                 if event.type == "ERROR":
                     kernel.cause = cause
                     self._close()
-                    self._later(self._list)
+                    self._again()
                     return
+                self._seen = True
                 self._revision = str(event.revision)
                 if event.item is not None:
                     kernel.cause = event.cause or cause
@@ -118,7 +127,10 @@ class Source:
         kernel.cause = cause
         if watch.ended:
             self._close()
-            self._later(self._open)
+            if self._seen or self._ctx.now_us() - self._opened_us >= SHORT_WATCH_US:
+                self._open()
+            else:
+                self._again()
 
     def _close(self) -> None:
         watch, self._watch = self._watch, None
@@ -127,11 +139,15 @@ class Source:
         if watch is not None:
             watch.stop()
 
-    def _later(self, again: Callable[[object], None]) -> None:
+    def _again(self) -> None:
+        """List anew after a pause."""
+        self._failures = self._later(self._failures, self._list)
+
+    def _later(self, waits: tuple[int, int], again: Callable[[object], None]) -> tuple[int, int]:
+        """Do it after a pause; `waits` are the pause and when it was last asked for, returned for the next time."""
+        delay_us, last_us = waits
         now_us = self._ctx.now_us()
-        if now_us - self._failed_us > BACKOFF_RESET_US:
-            self._delay_us = BACKOFF_US
-        self._failed_us = now_us
-        delay_us = self._dice.jitter_us(self._delay_us, 100)
-        self._delay_us = min(2 * self._delay_us, BACKOFF_MAX_US)
-        self._ctx.call_later_us(delay_us, again)
+        if now_us - last_us > BACKOFF_RESET_US:
+            delay_us = BACKOFF_US
+        self._ctx.call_later_us(self._dice.jitter_us(delay_us, 100), again)
+        return min(2 * delay_us, BACKOFF_MAX_US), now_us
