@@ -38,6 +38,7 @@ from sim.app.faults import Faults
 from sim.app.logs import pod_log
 from sim.app.options import check_options
 from sim.client import Channel, Client
+from sim.client.election import holder_of
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
@@ -297,9 +298,10 @@ class Cluster:
         if not name.endswith("-leader"):
             return name
         part = name.removesuffix("-leader")
-        lease = self.get("leases", self.names.component(part), self.names.system_namespace)
-        holder = str((lease or {}).get("spec", {}).get("holderIdentity") or "")
-        found = holder.split("_")[0]
+        # not by a request: the lease can be read whether or not anybody serves it
+        key = self.scheme.key("leases", self.names.system_namespace, self.names.component(part))
+        lease = self.storage.store.get(key)
+        found = "" if lease is None else holder_of(lease.obj["spec"]).split("_")[0]
         return found if found in self.supervisor.actors else f"{part}-0"
 
     def drop_watches(self, resource: str, client: str) -> None:

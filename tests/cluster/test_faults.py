@@ -251,3 +251,16 @@ async def test_a_healed_node_ends_the_step_that_failed_it(tmp_path: Path) -> Non
     begin = next(r for r in records if r.kind == "step" and r.values["name"] == "it")
     (end,) = [r for r in records if r.kind == "step-end"]
     assert (end.at_us, end.values["name"], end.values["step"]) == (240_000_000, "it", begin.ident)
+
+
+async def test_a_fault_finds_the_leader_while_nothing_can_be_read(tmp_path: Path) -> None:
+    timeline = [
+        step("storage", {"how": "lost-quorum"}, **{"for": "20s"}),
+        {"at": "2m1s", "crash": {"actor": "apiserver", "restartAfter": "15s"}},
+        {"at": "2m2s", "name": "killed", "crash": {"actor": "scheduler-leader", "restartAfter": "5s"}},
+    ]
+    await run(tmp_path, timeline, [RUNNING])
+    killed = [
+        r.values["name"] for r in read(tmp_path / "trace") if r.kind == "actor" and r.at_us == 122_000_000
+    ]
+    assert killed == ["scheduler-0"]
