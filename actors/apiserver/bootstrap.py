@@ -1,4 +1,4 @@
-"""Objects an API server makes when they are missing: namespaces, its own service, priority classes.
+"""Objects an API server makes when they are missing: namespaces, its own service, priority classes, flows.
 
 Mirrors  kubernetes v1.25 pkg/controlplane/controller.go (bootstrap-controller),
          pkg/registry/scheduling/rest/storage_scheduling.go.
@@ -9,8 +9,11 @@ Differs  they are there before the first request is served, not within its first
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from hashlib import sha256
 from ipaddress import IPv4Network
 
+from actors.apiserver.bootstrap_flows import levels, schemas
 from actors.apiserver.ports import LocalStore
 from sim.machinery.api import Obj
 from sim.machinery.names_gen import new_uid
@@ -21,6 +24,7 @@ from sim.units import format_time
 # pkg/apis/scheduling/types.go: SystemCriticalPriority and one thousand above it.
 CLUSTER_CRITICAL, NODE_CRITICAL = 2_000_000_000, 2_000_001_000
 API_PORT = 6443
+FLOWS = ("FlowSchema", "PriorityLevelConfiguration")
 
 
 def wanted(registry: Registry) -> Iterator[tuple[str, str, Obj]]:
@@ -69,6 +73,15 @@ def wanted(registry: Registry) -> Iterator[tuple[str, str, Obj]]:
     labels = {"component": "apiserver", "provider": names.product}
     service = {"metadata": {"name": names.apiserver_service, "labels": labels}, "spec": spec}
     yield "services", names.default_namespace, service
+    for level in levels(names):
+        yield "prioritylevelconfigurations", "", level
+    for schema in schemas(names, format_time(registry.wall_us())):
+        yield "flowschemas", "", schema
+
+
+def _bits_of(key: str, count: int) -> int:
+    """Bits for the uid of an object that many runs were recorded without: its own, so that no draw of theirs shifts."""
+    return int.from_bytes(sha256(key.encode()).digest()) >> (256 - count)
 
 
 def bootstrap(registry: Registry, store: LocalStore) -> None:
@@ -81,8 +94,9 @@ def bootstrap(registry: Registry, store: LocalStore) -> None:
         metadata = {
             **obj["metadata"],
             **({"namespace": namespace} if namespace else {}),
-            "uid": new_uid(registry.bits),
+            "uid": new_uid(partial(_bits_of, key) if resource.kind in FLOWS else registry.bits),
             "creationTimestamp": format_time(registry.wall_us()),
         }
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj, "metadata": metadata}
-        store.put(key, for_create(plural, whole, registry.names), 0)
+        made = for_create(plural, whole, registry.names)
+        store.put(key, {**made, "status": obj["status"]} if "status" in obj else made, 0)

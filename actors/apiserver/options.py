@@ -14,11 +14,12 @@ UPSTREAM = Defaults()
 class ApiServerOptions:
     """Flags of a replica (sim.options.api_server reads them), and how far its caches are from the storage.
 
-    max_...: requests in flight beyond which new ones get 429.  None by default: with priority and fairness, which is on
-    upstream, more requests than seats wait in queues (up to 15 s) and are not refused.
+    seats: that priority and fairness shares out; beyond them requests wait, if others take time.  0: it is off.
+    max_...: requests in flight beyond which new ones get 429.  None by default: seats take their place.
     compaction_interval_us 0: never.
     """
 
+    seats: int = 600
     max_requests_inflight: int | None = None
     max_mutating_requests_inflight: int | None = None
     compaction_interval_us: int = 300 * SECOND

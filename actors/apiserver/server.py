@@ -12,9 +12,9 @@ Holds: `respond` is called exactly once per request; a crash answers every reque
 ends every watch; what was committed stays committed.
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain), pkg/endpoints/handlers.
-Differs  authentication is the transport's business; requests do not queue for seats (priority and fairness): they
-         are served as they arrive, or refused beyond limits that are off unless set; a server that is paused while
-         the storage commits (2 ms at most) still sends that reply.
+Differs  authentication is the transport's business; requests queue for seats (`fairness`) only while requests take
+         time (a storage that is not prompt, an overload): the others are over at the instant they arrive; a server
+         that is paused while the storage commits (2 ms at most) still sends that reply.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from actors.apiserver.bootstrap import bootstrap
 from actors.apiserver.caches import Caches
 from actors.apiserver.compactor import Compactor
+from actors.apiserver.fairness import Seats
 from actors.apiserver.lane import RENEWAL, Lane, Stamp, offer_lane
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.plans import Plans
@@ -43,6 +44,7 @@ from sim.machinery.verbs_call import (
     Refusal,
     Registry,
     Steps,
+    bad_dry_run,
     bad_request,
     is_true,
     method_not_allowed,
@@ -87,7 +89,7 @@ class CachedRead(NamedTuple):
 class _Flight:
     """One request being served."""
 
-    __slots__ = ("at_once", "mutating", "request", "respond", "server", "steps")
+    __slots__ = ("at_once", "mutating", "request", "respond", "seated", "server", "steps")
 
     def __init__(
         self, server: ApiServer, request: Request, respond: Callable[[Reply], None], at_once: bool
@@ -97,6 +99,7 @@ class _Flight:
         self.respond: Callable[[Reply], None] | None = respond
         self.at_once = at_once
         self.mutating = request.verb not in READS
+        self.seated = False  # it has a seat or waits for one
         self.steps: Steps | None = None
 
 
@@ -123,6 +126,7 @@ class ApiServer:
         self.caches: Caches | None = None
         self.registry: Registry | None = None
         self.plans: Plans | None = None
+        self.seats: Seats | None = None  # None: priority and fairness is off, or no incarnation runs
         self.lanes: dict[str, Lane] = {}  # by key of the object
         self.stamps: dict[tuple[str, str, str], Stamp] = {}  # newest by manager, version and subresource
         self._flights: dict[int, _Flight] = {}
@@ -142,8 +146,12 @@ class ApiServer:
 
     @property
     def busy(self) -> bool:
-        """True when one more write would be refused or take its time."""
-        return self._extra_us > 0 or self._overloaded(True, self._writing + 1)
+        """True when one more write would be refused, wait or take its time."""
+        return self._extra_us > 0 or self._queuing or self._overloaded(True, self._writing + 1)
+
+    @property
+    def _queuing(self) -> bool:
+        return self.seats is not None and self.seats.waiting
 
     def _overloaded(self, mutating: bool, count: int) -> bool:
         options = self.options
@@ -169,6 +177,8 @@ class ApiServer:
             ctx, store, self.options.cache_lag_us + self._lag_us, self.options.min_watch_us
         )
         caches.horizon.freeze(self._frozen)
+        if self.options.seats:
+            self.seats = Seats(self, caches, store)
         self._on_leader(self.storage.led)
         ctx.on_stop(self.storage.on_leader(self._on_leader))
         unhook = store.before_compact(caches.before_compact)
@@ -180,10 +190,11 @@ class ApiServer:
         unhook()
         self.stopped_us = self.kernel.now_us
         caches, self.caches = self.caches, None
-        self.ctx = self.registry = self.plans = None
+        self.ctx = self.registry = self.plans = self.seats = None
         self.lanes, self.stamps = {}, {}
         flights, self._flights = self._flights, {}
         self._reading = self._writing = 0
+        self._bounded = self._is_bounded()
         if caches is not None:
             caches.cut()
         for flight in flights.values():
@@ -215,7 +226,7 @@ class ApiServer:
         limits = (
             self._inflight, self.options.max_requests_inflight, self.options.max_mutating_requests_inflight
         )  # fmt: skip
-        return self._extra_us > 0 or limits != (None, None, None)
+        return self._extra_us > 0 or self._queuing or limits != (None, None, None)
 
     def _on_leader(self, led: bool) -> None:
         """The storage has lost its leader for good, or has one again."""
@@ -260,9 +271,20 @@ class ApiServer:
         else:
             self._reading += 1
         if self._overloaded(flight.mutating, self._writing if flight.mutating else self._reading):
-            text = "Too many requests, please try again later."
-            self._answer(number, Reply(429, body=text, headers={"Retry-After": "1"}), 0)
-            return
+            self.refuse(number)
+        elif self.seats is not None and (self._extra_us or not self.storage.prompt or self.seats.waiting):
+            flight.seated = True
+            self._take_cause(flight.request)
+            self.seats.arrive(number, flight.request)
+            self._bounded = self._is_bounded()
+        else:
+            self.start(number)
+
+    def refuse(self, number: int) -> None:
+        text = "Too many requests, please try again later."
+        self._answer(number, Reply(429, body=text, headers={"Retry-After": "1"}), 0)
+
+    def start(self, number: int) -> None:
         if self._extra_us and self.ctx is not None:
             self.ctx.call_later_us(self._extra_us, self._begin, number)
         else:
@@ -427,6 +449,9 @@ class ApiServer:
         else:
             self._reading -= 1
         flight.respond(reply)
+        if flight.seated and self.seats is not None:
+            self.seats.leave(number)
+            self._bounded = self._is_bounded()
 
     # --- verbs --------------------------------------------------------------------------------------------
 
@@ -450,7 +475,7 @@ class ApiServer:
         call = Call(request, resource, registry, options=options, subresource=request.subresource)
         if options and "dryRun" in options and request.verb not in READS:
             if options["dryRun"] != "All":
-                raise _bad_dry_run(self.scheme, request)
+                raise bad_dry_run(self.scheme.names, request)
             call.dry_run = True
         return call
 
@@ -579,19 +604,3 @@ class ApiServer:
         if newer:
             return Reply(200, watch=event_forms.NewerWatch(opened, call.resource.api_version))
         return Reply(200, watch=opened)
-
-
-def _bad_dry_run(scheme: Scheme, request: Request) -> Refusal:
-    kinds = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
-    kind = kinds.get(request.verb, "DeleteOptions")
-    value = request.options["dryRun"]
-    cause = _Unsupported("dryRun", f'Unsupported value: []string{{"{value}"}}: supported values: "All"')
-    return Refusal.of(status.invalid(scheme.names.group("meta"), kind, "", [cause]))
-
-
-class _Unsupported:
-    reason = "FieldValueNotSupported"
-
-    def __init__(self, field: str, message: str) -> None:
-        self.field = field
-        self.message = message

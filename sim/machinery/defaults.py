@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from sim.machinery import defaults_batch as batch
+from sim.machinery.defaults_flows import flow_schema, priority_level
 from sim.machinery.defaults_parts import all_of as _all
 from sim.machinery.defaults_parts import amounts as _amounts
 from sim.machinery.defaults_parts import each_of as _each
@@ -522,6 +523,8 @@ _KINDS: dict[tuple[str, str], Fn] = {
     ("autoscaling", "HorizontalPodAutoscaler"): batch.autoscaler,
     ("", "ResourceQuota"): batch.quota,
     ("", "LimitRange"): batch.limit_range,
+    ("flowcontrol.apiserver", "FlowSchema"): flow_schema,
+    ("flowcontrol.apiserver", "PriorityLevelConfiguration"): priority_level,
 }
 
 

@@ -168,6 +168,22 @@ ROWS = (
     Row("scheduling", "v1", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",)),
     Row("coordination", "v1", "leases", "Lease"),
     Row("discovery", "v1", "endpointslices", "EndpointSlice", stored_version="v1beta1"),
+    Row(
+        "flowcontrol.apiserver",
+        "v1beta2",
+        "flowschemas",
+        "FlowSchema",
+        namespaced=False,
+        subs=(_STATUS,),
+    ),
+    Row(
+        "flowcontrol.apiserver",
+        "v1beta2",
+        "prioritylevelconfigurations",
+        "PriorityLevelConfiguration",
+        namespaced=False,
+        subs=(_STATUS,),
+    ),
 )
 
 # groupPriorityMinimum of each group, versionPriority of each version in it.

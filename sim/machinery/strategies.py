@@ -262,6 +262,11 @@ def _cpu_last(obj: Obj, _: Names) -> Obj:
 
 _RULE = Strategy()
 _WORKLOAD = Strategy(status=True, generation="spec")
+_FLOW = Strategy(
+    status=True,
+    generation="spec",
+    prepare_status=lambda new, old, _: with_field(new, "metadata", old["metadata"]),
+)
 _TABLE: dict[str, Strategy] = {
     "pods": Strategy(status=True, graceful=True, prepare_create=_pod_create, prepare_status=_pod_status),
     "namespaces": Strategy(status=True, prepare_create=_namespace_create, prepare_update=_namespace_update),
@@ -289,6 +294,8 @@ _TABLE: dict[str, Strategy] = {
     "ingresses": _WORKLOAD,
     "networkpolicies": Strategy(generation="spec"),
     "endpointslices": Strategy(generation="all"),
+    "flowschemas": _FLOW,
+    "prioritylevelconfigurations": _FLOW,
     "priorityclasses": Strategy(generation="one"),
     "secrets": Strategy(prepare_update=_secret_update),
     "serviceaccounts": Strategy(

@@ -67,6 +67,14 @@ _COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
                                         "Max Unavailable=spec.maxUnavailable", "Allowed Disruptions:integer", _AGE),
     ("scheduling", "PriorityClass"): (_NAME, "Value:integer=value", "Global-Default:boolean=globalDefault", _AGE),
     **tables_batch.COLUMNS,
+    ("flowcontrol.apiserver", "FlowSchema"): (_NAME, "PriorityLevel=spec.priorityLevelConfiguration",
+                                              "MatchingPrecedence=spec.matchingPrecedence",
+                                              "DistinguisherMethod=spec.distinguisherMethod", _AGE, "MissingPL"),
+    ("flowcontrol.apiserver", "PriorityLevelConfiguration"): (
+        _NAME, "Type=spec.type", "AssuredConcurrencyShares=spec.limited.assuredConcurrencyShares",
+        "Queues=spec.limited.limitResponse.queuing.queues",
+        "HandSize=spec.limited.limitResponse.queuing.handSize",
+        "QueueLengthLimit=spec.limited.limitResponse.queuing.queueLengthLimit", _AGE),
 }  # fmt: skip
 _OTHERS = (_NAME, "Created At:date=metadata.creationTimestamp")
 
@@ -312,6 +320,16 @@ def _budget(obj: Obj, now_us: int, _: Names) -> Cells:
 
 
 _Printer = Callable[[Obj, int, Names], Cells]
+
+
+def _priority_level(o: Obj, now: int, _: Names) -> Cells:
+    limited = get_in(o, ("spec", "limited"), {})
+    queuing = get_in(limited, ("limitResponse", "queuing"), {})
+    shown = [queuing.get(name, "<none>") for name in ("queues", "handSize", "queueLengthLimit")]
+    shares = limited.get("assuredConcurrencyShares", "<none>")
+    return [name_of(o), get_in(o, ("spec", "type"), ""), shares, *shown, age(o, now)]
+
+
 _PRINTERS: dict[tuple[str, str], _Printer] = {
     ("", "Pod"): lambda o, now, _: pod_cells(o, now),
     ("", "ReplicationController"): _replication_controller,
@@ -350,4 +368,13 @@ _PRINTERS: dict[tuple[str, str], _Printer] = {
         bool(o.get("globalDefault")),
         age(o, now),
     ],
+    ("flowcontrol.apiserver", "FlowSchema"): lambda o, now, _: [
+        name_of(o),
+        get_in(o, ("spec", "priorityLevelConfiguration", "name"), ""),
+        get_in(o, ("spec", "matchingPrecedence"), 0),
+        get_in(o, ("spec", "distinguisherMethod", "type"), "<none>"),
+        age(o, now),
+        condition_status(o, "Dangling") or "?",
+    ],
+    ("flowcontrol.apiserver", "PriorityLevelConfiguration"): _priority_level,
 }

@@ -19,7 +19,9 @@ from sim.machinery.api import Json, Obj, Reply, Request
 from sim.machinery.json_text import parse
 from sim.machinery.managed import Writer
 from sim.machinery.scheme import Resource, Scheme
+from sim.machinery.status import invalid
 from sim.machinery.store import Answer, Item, Op, Unavailable
+from sim.machinery.validation.errors import UNSUPPORTED, FieldError
 from sim.units import SECOND, format_time
 
 Steps = Generator[Op, Answer, Reply]
@@ -196,6 +198,14 @@ def bad_request(text: str) -> Refusal:
 def internal(text: str) -> Refusal:
     """500 of upstream without reason, where upstream answers client mistakes so."""
     return Refusal(500, "", text)
+
+
+def bad_dry_run(names: Names, request: Request) -> Refusal:
+    """422: a dryRun that is not All."""
+    kinds = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
+    given = f'[]string{{"{request.options["dryRun"]}"}}'
+    cause = FieldError("dryRun", UNSUPPORTED, 'supported values: "All"', given)
+    return Refusal.of(invalid(names.group("meta"), kinds.get(request.verb, "DeleteOptions"), "", [cause]))
 
 
 def method_not_allowed() -> Refusal:

@@ -248,6 +248,10 @@ class WatchCache:
         """Those that are open now."""
         return list(self._open)
 
+    def interested(self, key: str) -> int:
+        """How many watches a change of this object concerns, by upstream's guess: not those by another value."""
+        return sum(not watch.indexed for watch in self._open) + len(self._by_key.get(key, ()))
+
     def cut(self) -> None:
         """End every watch: the replica dies."""
         for watch in self.watches():

@@ -16,7 +16,18 @@ from collections.abc import Callable
 
 from sim.machinery.api import Obj
 from sim.machinery.scheme import Resource
-from sim.machinery.validation import autoscaling, batch, core, network, pods, policy, quotas, text, workloads
+from sim.machinery.validation import (
+    autoscaling,
+    batch,
+    core,
+    flows,
+    network,
+    pods,
+    policy,
+    quotas,
+    text,
+    workloads,
+)
 from sim.machinery.validation.errors import Errors, FieldError
 from sim.machinery.validation.meta import object_meta, object_meta_update
 
@@ -50,6 +61,8 @@ _CREATE: dict[tuple[str, str], Create] = {
     ("coordination", "leases"): policy.create_lease,
     ("discovery", "endpointslices"): network.create_slice,
     ("events", "events"): core.create_new_event,
+    ("flowcontrol.apiserver", "flowschemas"): flows.create_schema,
+    ("flowcontrol.apiserver", "prioritylevelconfigurations"): flows.create_level,
     ("policy", "poddisruptionbudgets"): policy.create_budget,
     ("scheduling", "priorityclasses"): policy.create_priority_class,
 }
@@ -94,6 +107,8 @@ _UPDATE: dict[tuple[str, str, str], Update] = {
     ("coordination", "leases", ""): policy.update_lease,
     ("discovery", "endpointslices", ""): network.update_slice,
     ("events", "events", ""): core.update_new_event,
+    ("flowcontrol.apiserver", "flowschemas", ""): flows.update_schema,
+    ("flowcontrol.apiserver", "prioritylevelconfigurations", ""): flows.update_level,
     ("policy", "poddisruptionbudgets", ""): policy.update_budget,
     ("policy", "poddisruptionbudgets", "status"): policy.status_budget,
     ("scheduling", "priorityclasses", ""): policy.update_priority_class,

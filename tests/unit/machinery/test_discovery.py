@@ -18,6 +18,7 @@ def test_groups_come_in_the_order_of_their_priority():
         "scheduling.k8s.io",
         "coordination.k8s.io",
         "discovery.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
     ]
 
 
