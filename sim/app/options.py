@@ -58,9 +58,11 @@ def api_server_options(flags: ApiServerFlags, place: str) -> ApiServerOptions:
     def limit(number: int) -> int | None:
         return None if flags.priority_and_fairness or not number else number
 
+    reads, writes = flags.max_requests_inflight, flags.max_mutating_requests_inflight
     return ApiServerOptions(
-        max_requests_inflight=limit(flags.max_requests_inflight),
-        max_mutating_requests_inflight=limit(flags.max_mutating_requests_inflight),
+        seats=reads + writes if flags.priority_and_fairness else 0,
+        max_requests_inflight=limit(reads),
+        max_mutating_requests_inflight=limit(writes),
         compaction_interval_us=flags.compaction_interval_us,
         service_cidr=flags.service_cidr,
         disabled_admission=flags.disabled_admission,

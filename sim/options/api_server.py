@@ -5,8 +5,8 @@ Turns `--name value` pairs into `ApiServerFlags`, by `parse_api_server`.
 Holds: every field has the effect it names; an option that would have none as others are set is refused.
 
 Mirrors  kubernetes v1.25 cmd/kube-apiserver/app/options, apiserver pkg/server/options: defaults of v1.25.
-Differs  requests do not queue: the limits on requests in flight count only with enable-priority-and-fairness=false, where
-         upstream too refuses what is beyond them (429).
+Differs  with priority and fairness the two limits count as their sum, in seats, and only while requests take time (a
+         slow storage, an overload): otherwise a request is over at the instant it comes.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class ApiServerFlags:
     """The options of every API server replica."""
 
     priority_and_fairness: bool = option(
-        FAIRNESS, boolean, True, "false: requests beyond the limits are refused instead of served"
+        FAIRNESS, boolean, True, "false: requests beyond the limits are refused instead of waiting for a seat"
     )
     max_requests_inflight: int = option(
-        LIMITS[0], integer, 400, "reads served at once; more get 429; 0: no limit", check=at_least(0)
+        LIMITS[0], integer, 400, "reads served at once, or seats; 0: no limit, or none", check=at_least(0)
     )
     max_mutating_requests_inflight: int = option(
-        LIMITS[1], integer, 200, "writes served at once; more get 429; 0: no limit", check=at_least(0)
+        LIMITS[1], integer, 200, "writes served at once, or seats; 0: no limit, or none", check=at_least(0)
     )
     request_timeout_us: int = option(
         "request-timeout",
@@ -139,10 +139,12 @@ def parse_api_server(
 ) -> ApiServerFlags:
     """The options from names (with or without `--`) to texts or YAML values; InputError names the place."""
     flags = parse(ApiServerFlags, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
-    limited = [name for name in given if name.removeprefix("--") in LIMITS]
-    if limited and flags.priority_and_fairness:
+    if flags.priority_and_fairness and not flags.max_requests_inflight + flags.max_mutating_requests_inflight:
+        limited = [name for name in given if name.removeprefix("--") in LIMITS]
         where = (places or {}).get(limited[0], place)
         raise InputError(
-            f"option {limited[0]} has no effect while {FAIRNESS} is true", where, f"set {FAIRNESS}: false"
+            f"options {' and '.join(LIMITS)} leave no seats while {FAIRNESS} is true",
+            where,
+            f"make one more than 0, or set {FAIRNESS}: false",
         )
     return flags

@@ -11,19 +11,30 @@ from sim.units import SECOND
 def test_the_defaults_are_upstreams() -> None:
     options = api_server_options(parse_api_server({}), "")
     assert (options.max_requests_inflight, options.max_mutating_requests_inflight) == (None, None)
+    assert options.seats == 600
     assert (options.event_ttl_us, options.min_watch_us) == (3600 * SECOND, 1800 * SECOND)
+
+
+def test_with_priority_and_fairness_the_limits_are_seats() -> None:
+    flags = parse_api_server({"max-requests-inflight": 5, "max-mutating-requests-inflight": 0})
+    options = api_server_options(flags, "")
+    assert (options.seats, options.max_requests_inflight) == (5, None)
 
 
 def test_limits_count_without_priority_and_fairness() -> None:
     flags = parse_api_server({"enable-priority-and-fairness": False, "max-requests-inflight": 5})
     options = api_server_options(flags, "")
     assert (options.max_requests_inflight, options.max_mutating_requests_inflight) == (5, 200)
+    assert options.seats == 0
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"max-requests-inflight": 5}, "has no effect while enable-priority-and-fairness is true"),
+        (
+            {"max-requests-inflight": 0, "max-mutating-requests-inflight": 0},
+            "leave no seats while enable-priority-and-fairness is true",
+        ),
         ({"watch-cache": False}, "option watch-cache has no effect here yet (leave it out)"),
         ({"event-tll": "5m"}, "unknown option event-tll (did you mean event-ttl?)"),
         ({"service-cluster-ip-range": "ten"}, "must be a network such as 10.0.0.0/24"),
