@@ -14,12 +14,12 @@ from fnmatch import fnmatchcase
 from functools import partial
 from operator import attrgetter
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.apiserver.ports import LocalStore
 from sim.kernel import Context
 from sim.machinery import status
-from sim.machinery.api import Obj, WatchEvent
+from sim.machinery.api import Obj, Reply, WatchEvent
 from sim.machinery.horizon import Horizon
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Change
@@ -28,6 +28,14 @@ from sim.units import SECOND
 
 FRESH_WAIT_US = 3 * SECOND  # watch_cache.go: blockTimeout
 UNCACHED = ("events",)  # the only kind upstream serves without a watch cache
+
+
+class CachedRead(NamedTuple):
+    """A read that a watch cache answers once it shows `rev`."""
+
+    cache: WatchCache
+    rev: int
+    read: Callable[[], Reply]
 
 
 class ContextTimers:

@@ -20,12 +20,12 @@ Differs  authentication is the transport's business; requests queue for seats (`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from actors.apiserver.bootstrap import bootstrap
-from actors.apiserver.caches import Caches
+from actors.apiserver.caches import CachedRead, Caches
 from actors.apiserver.compactor import Compactor
 from actors.apiserver.fairness import Seats
 from actors.apiserver.lane import RENEWAL, Lane, Stamp, offer_lane
@@ -76,14 +76,6 @@ class AllowAll:
 
     def refuse(self, user: UserInfo, request: Request) -> str | None:
         return None
-
-
-class CachedRead(NamedTuple):
-    """A read that a watch cache answers once it shows `rev`."""
-
-    cache: WatchCache
-    rev: int
-    read: Callable[[], Reply]
 
 
 class _Flight:
