@@ -185,10 +185,10 @@ def totals_of(owner: Obj, pods: Sequence[Obj], wall_us: int) -> Totals:
     return Totals(len(pods), labeled, ready, available)
 
 
-def settled_totals(owner: Obj, counts: Counts) -> Totals | None:
-    """The totals of a set that has its pods and needs none looked at; None if some must be."""
+def counted_totals(owner: Obj, counts: Counts) -> Totals | None:
+    """The totals as counted pod by pod; None where pods must be looked at: to let them go, or for how long they are ready."""
     spec = owner["spec"]
-    if counts.active != spec.get("replicas", 1) or spec.get("minReadySeconds"):
+    if spec.get("minReadySeconds"):
         return None
     wanted = (spec["template"].get("metadata") or {}).get("labels") or {}
     matches = selector_of(owner)
@@ -201,12 +201,8 @@ def settled_totals(owner: Obj, counts: Counts) -> Totals | None:
     return Totals(counts.active, labeled, counts.ready, counts.ready)
 
 
-def next_status(owner: Obj, pods: Sequence[Obj], failure: tuple[str, str] | None, wall_us: int) -> Obj:
-    """The status that tells these pods; `failure` is (reason, message) of creates or deletes that failed."""
-    return status_of(owner, totals_of(owner, pods, wall_us), failure, wall_us)
-
-
 def status_of(owner: Obj, totals: Totals, failure: tuple[str, str] | None, wall_us: int) -> Obj:
+    """The status that tells these totals; `failure` is (reason, message) of creates or deletes that failed."""
     status: Obj = {"replicas": totals.replicas}
     counts = {
         "fullyLabeledReplicas": totals.labeled,
@@ -281,23 +277,26 @@ class ReplicaSetLoop:
         if owner is None:
             self.expectations.forget(key)
             return None
-        settled = self._settled(owner)
-        if settled is not None:
-            return await self._write_status(owner, status_of(owner, settled, None, self.env.ctx.wall_us()))
+        totals, pods = self._counted(owner), list[Obj]()
+        if totals is not None and totals.replicas == owner["spec"].get("replicas", 1):
+            return await self._write_status(owner, status_of(owner, totals, None, self.env.ctx.wall_us()))
         satisfied = self.expectations.satisfied(key)
-        active = [pod for pod in candidates_of(self.pods, owner) if is_active(pod)]
-        identity = Owner(owner, self.flavour.resource, self.resource.api_version, self.resource.kind)
-        pods, error = await claim_objects(self.client, identity, "pods", active, selector_of(owner))
-        if error is not None:
-            return error
+        if totals is None or surplus_of(owner, totals.replicas) > 0:
+            totals = None
+            active = [pod for pod in candidates_of(self.pods, owner) if is_active(pod)]
+            identity = Owner(owner, self.flavour.resource, self.resource.api_version, self.resource.kind)
+            pods, error = await claim_objects(self.client, identity, "pods", active, selector_of(owner))
+            if error is not None:
+                return error
         failed: str | None = None
-        surplus = surplus_of(owner, len(pods))
+        surplus = surplus_of(owner, len(pods) if totals is None else totals.replicas)
         if satisfied and surplus and not is_deleting(owner):
             failed = await self._manage(owner, pods, surplus)
         failure = None
         if failed is not None:
             failure = ("FailedCreate" if surplus < 0 else "FailedDelete", failed)
-        status = next_status(owner, pods, failure, self.env.ctx.wall_us())
+        wall_us = self.env.ctx.wall_us()
+        status = status_of(owner, totals or totals_of(owner, pods, wall_us), failure, wall_us)
         error = await self._write_status(owner, status)
         if error is not None:
             return error
@@ -308,12 +307,12 @@ class ReplicaSetLoop:
                 self.queue.add_after_us(key, min_ready_s * SECOND)
         return failed
 
-    def _settled(self, owner: Obj) -> Totals | None:
-        """The totals of a set with which nothing is to be done but telling its status."""
+    def _counted(self, owner: Obj) -> Totals | None:
+        """The totals of a set that has pods enough to count and, so far, none to choose, adopt or let go."""
         meta = owner["metadata"]
         if self.pods.by_index("controller", f"orphan/{meta['namespace']}"):
             return None
-        return settled_totals(owner, self.tally.of(meta["uid"]))
+        return counted_totals(owner, self.tally.of(meta["uid"]))
 
     async def _manage(self, owner: Obj, pods: Sequence[Obj], surplus: int) -> str | None:
         key = key_of(owner)

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.controllers.owned_tally import Counts, OwnedTally
-from actors.controllers.replicaset import settled_totals, totals_of
+from actors.controllers.replicaset import counted_totals, totals_of
 
 UIDS = ("u1", "u2")
 
@@ -76,14 +77,14 @@ def owner(replicas: int, **spec: Any) -> dict[str, Any]:
     }
 
 
-def test_a_settled_sets_totals_are_those_of_its_pods() -> None:
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+def test_a_sets_totals_as_counted_are_those_of_its_pods(replicas: int) -> None:
     pods = [pod("a", "u1", "Running", True, "web"), pod("b", "u1", "Running", False, "web")]
     counts = Counts(2, 1, {(("app", "web"),): 2})
-    assert settled_totals(owner(2), counts) == totals_of(owner(2), pods, 0)
+    assert counted_totals(owner(replicas), counts) == totals_of(owner(replicas), pods, 0)
 
 
-def test_a_set_that_must_look_at_its_pods_is_not_settled() -> None:
+def test_a_set_that_must_look_at_its_pods_is_not_counted() -> None:
     counts = Counts(2, 1, {(("app", "web"),): 2})
-    assert settled_totals(owner(3), counts) is None
-    assert settled_totals(owner(2, minReadySeconds=5), counts) is None
-    assert settled_totals(owner(2), Counts(2, 1, {(("app", "db"),): 2})) is None
+    assert counted_totals(owner(2, minReadySeconds=5), counts) is None
+    assert counted_totals(owner(2), Counts(2, 1, {(("app", "db"),): 2})) is None

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from actors.controllers.pod_owners import int_or_percent, is_available, pod_changed, pod_from_template
-from actors.controllers.replicaset import choose_victims, needs_write, next_status, surplus_of
+from actors.controllers.replicaset import Totals, choose_victims, needs_write, status_of, surplus_of
 from sim.machinery.api import Obj
 from sim.units import SECOND, format_time, parse_time
 
 NOW_US = parse_time("2026-01-01T00:00:00Z")
 COST = "cost"
+NO_PODS = Totals(0, 0, 0, 0)
 
 
 def pod(name: str, phase: str = "Running", ready_s: int | None = 100, node: str = "n", **more: Any) -> Obj:
@@ -65,17 +66,17 @@ def test_available_means_ready_strictly_longer_than_min_ready_seconds() -> None:
 
 
 def test_a_failure_is_told_once_and_taken_back_on_success() -> None:
-    failed = next_status(owner(2), [], ("FailedCreate", "first"), NOW_US)
+    failed = status_of(owner(2), NO_PODS, ("FailedCreate", "first"), NOW_US)
     assert failed["conditions"][0]["message"] == "first"
     told = {**owner(2), "status": failed}
-    again = next_status(told, [], ("FailedCreate", "second"), NOW_US + SECOND)
+    again = status_of(told, NO_PODS, ("FailedCreate", "second"), NOW_US + SECOND)
     assert again == failed
     assert not needs_write(told, again)
-    assert "conditions" not in next_status(told, [], None, NOW_US)
+    assert "conditions" not in status_of(told, NO_PODS, None, NOW_US)
 
 
 def test_counts_that_are_zero_are_left_out_but_replicas() -> None:
-    assert next_status(owner(0), [], None, NOW_US) == {"replicas": 0, "observedGeneration": 1}
+    assert status_of(owner(0), NO_PODS, None, NOW_US) == {"replicas": 0, "observedGeneration": 1}
 
 
 def test_a_pod_shares_the_spec_of_its_template() -> None:
