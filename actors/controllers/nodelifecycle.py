@@ -86,6 +86,7 @@ class NodeLifecycle:
         self._zone_kind = self._ctx.kernel.kind("zone", "zone", "state")
 
         self._health: dict[str, Health] = {}
+        self._holders: dict[str, Health] = {}  # by the key of their lease
         self._list: list[Health] = []
         self._restless: dict[str, None] = {}  # nodes to look at in the next pass
         self._deadlines: list[
@@ -243,17 +244,17 @@ class NodeLifecycle:
                 done = turn + 1
                 break
             for key, item in self._leases.news().items():
-                known = self._leaseholder(key)
+                known = self._holders.get(key)
                 if known is not None and (known.index - first) % count > turn:
                     news[key] = item
                 elif known is not None:  # its turn is over
                     self._restless[known.name] = None
         else:
             self._owed_us = owed_us + cost_us * count
+        holders = self._holders
         for key, item in news.items():
-            known = self._leaseholder(key)
-            turn = count if known is None else (known.index - first) % count
-            if known is not None and turn < done:
+            known = holders.get(key)
+            if known is not None and (turn := (known.index - first) % count) < done:
                 self._hear(known, item.peek("spec", "renewTime") or "", start_us + cost_us * (turn + 1))
         for turn in range(done, count):
             health = everyone[(first + turn) % count]
@@ -262,11 +263,6 @@ class NodeLifecycle:
             kernel.cause = cause
         await self._pay()
         await self._handle_disruption(list(nodes.values()))
-
-    def _leaseholder(self, key: str) -> Health | None:
-        """The node whose lease this is."""
-        health = self._health.get(key.partition("/")[2])
-        return health if health is not None and health.lease_key == key else None
 
     def _worth_a_look(self, first: int, last_us: int) -> list[tuple[int, Health]]:
         """By turn: nodes that are not well or changed, and those that may have been silent for too long by `last_us`."""
@@ -327,11 +323,12 @@ class NodeLifecycle:
                 node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller"
             )
             self._health[name] = health = Health(name, f"{self._names.lease_namespace}/{name}")
+            self._holders[health.lease_key] = health
             health.node = node
             self._restless[name] = None
             await self._mark_reachable(node)
         for health in gone:
-            del self._health[health.name]
+            del self._health[health.name], self._holders[health.lease_key]
             self._count(health, "", None)
             zone = self._zones.get(health.zone)
             if zone is not None:

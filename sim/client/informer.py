@@ -90,6 +90,7 @@ class Informer:
         self._objects: dict[str, Obj] = {}
         self._late: dict[str, Item] = {}  # taken in while nobody handled events, and not read yet
         self._news: dict[str, Item] | None = None
+        self._short: dict[str, str] = {}  # from keys in the store, of what came while nobody handled events
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
         self._by_part: dict[str, list[Index]] = {}  # by the top-level part that they read
@@ -185,6 +186,7 @@ class Informer:
             self._on_delete.append(delete)
         if self.lazy:
             self.lazy = False
+            self._short = {}
             self._reflector.tune()
         if add is not None:
             self._on_add.append(add)
@@ -241,32 +243,40 @@ class Informer:
     def apply(self, event: WatchEvent) -> None:
         item = event.item
         assert item is not None
-        lazy = self.lazy
-        if lazy or self._news is not None:
-            self._defer(event.type == "DELETED", item)
-        if not lazy:
-            obj = item.obj
-            if "managedFields" in obj["metadata"]:
-                obj = stripped(obj)
-            if event.type == "DELETED":
-                self._remove(key_of(obj), obj)
-            else:
-                self._put(key_of(obj), obj)
+        obj, news = item.obj, self._news
+        if "managedFields" in obj["metadata"]:
+            obj = stripped(obj)
+        key = key_of(obj)
+        if event.type == "DELETED":
+            if news is not None:
+                news.pop(key, None)
+            self._remove(key, obj)
+        else:
+            if news is not None:
+                news[key] = item
+            self._put(key, obj)
 
-    def _defer(self, deleted: bool, item: Item) -> None:
-        """Note what came; unless somebody handles events, its object is looked at when it is read."""
-        key = intern(item.key.split("/", 3)[3].removeprefix("/"))
-        if self._news is not None:
-            if deleted:
-                self._news.pop(key, None)
-            else:
-                self._news[key] = item
-        if self.lazy:
-            if deleted:
-                self._late.pop(key, None)
-                self._remove(key, item.obj)
-            else:
-                self._late[key] = item
+    def absorb(self, events: Sequence[WatchEvent]) -> None:
+        """What nobody handles: an object is looked at when it is read."""
+        late, news, short = self._late, self._news, self._short
+        for event in events:
+            item = event.item
+            if item is None:
+                continue  # a bookmark
+            long = item.key
+            key = short.get(long)
+            if key is None:
+                key = short[long] = intern(long.split("/", 3)[3].removeprefix("/"))
+            if event.type != "DELETED":
+                late[key] = item
+                if news is not None:
+                    news[key] = item
+                continue
+            del short[long]
+            late.pop(key, None)
+            if news is not None:
+                news.pop(key, None)
+            self._remove(key, item.obj)
 
     def _settle(self) -> None:
         late, self._late = self._late, {}

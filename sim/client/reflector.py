@@ -55,6 +55,10 @@ class Sink(Protocol):
 
     def replace(self, items: Sequence[Item]) -> None: ...
     def apply(self, event: WatchEvent) -> None: ...
+    def absorb(self, events: Sequence[WatchEvent]) -> None:
+        """As `apply` of each that has an object, while nobody needs to be told."""
+        ...
+
     @property
     def lazy(self) -> bool:
         """True while nobody needs to be told of changes as they come."""
@@ -185,6 +189,10 @@ class Reflector:
         while full and (events := watch.take(BATCH)):
             full = len(events) == BATCH
             self._seen += len(events)
+            if self._sink.lazy and events[-1].type != "ERROR":  # which comes last
+                self._sink.absorb(events)
+                self._revision = events[-1].revision
+                continue
             for event in events:
                 kind = event.type
                 if kind == "ERROR":

@@ -90,8 +90,10 @@ class Renewal(Item):
         return built
 
     def peek(self, section: str, field: str) -> Any:
-        if (section, field) == self._path:
-            return self.text
+        path = self._path
+        if field == path[1] and section == path[0]:
+            value = self.value
+            return value if isinstance(value, str) else format_micro_time(value)
         if (section, field) == ("metadata", "resourceVersion"):
             return str(self.rev)
         return (self._base.get(section) or {}).get(field)

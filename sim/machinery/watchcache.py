@@ -79,16 +79,18 @@ class Window:
         self.changes: deque[Change] = deque()
         self.dropped_rev = start_rev  # events up to this revision are not in the window
 
-    def add(self, change: Change) -> None:
-        changes = self.changes
-        if len(changes) >= self.capacity:
-            if change.at_us - changes[0].at_us < FRESH_US:
-                self.capacity = min(self.capacity * 2, WINDOW_MAX)
-            elif change.at_us - changes[-(self.capacity // 4)].at_us > FRESH_US:
-                self.capacity = max(self.capacity // 2, WINDOW_MIN)
-            while len(changes) >= self.capacity:
-                self.dropped_rev = changes.popleft().rev
-        changes.append(change)
+    def add(self, found: list[Change]) -> None:
+        changes, capacity = self.changes, self.capacity
+        for change in found:
+            if len(changes) >= capacity:
+                if change.at_us - changes[0].at_us < FRESH_US:
+                    capacity = min(capacity * 2, WINDOW_MAX)
+                elif change.at_us - changes[-(capacity // 4)].at_us > FRESH_US:
+                    capacity = max(capacity // 2, WINDOW_MIN)
+                while len(changes) >= capacity:
+                    self.dropped_rev = changes.popleft().rev
+            changes.append(change)
+        self.capacity = capacity
 
 
 class WatchCache:
@@ -125,8 +127,8 @@ class WatchCache:
         """Take what the store has committed into the window, and into watches that nobody has read."""
         found = self.feed.events(self._cursor, self.prefix)
         if isinstance(found, list):
-            for change in found:
-                self._window.add(change)
+            if found:
+                self._window.add(found)
         elif self._cursor < self.feed.floor:
             self._window.dropped_rev = self.feed.floor
         self._cursor = self.feed.revision
@@ -189,9 +191,7 @@ class WatchCache:
             oldest = self.oldest()
             if rev < oldest:
                 return TooOld(rev, oldest)
-            watch.start(
-                rev, [change for change in self._after(rev) if change.item.key.startswith(watch.prefix)]
-            )
+            watch.start(rev, self._wanted_after(rev, watch))
         else:
             page = self.page(watch.prefix)
             watch.start_with(page, self._after(page.rev))
@@ -203,6 +203,13 @@ class WatchCache:
         if watch.indexed:
             self._follow()
         return None
+
+    def _wanted_after(self, rev: int, watch: CacheWatch) -> list[Change]:
+        if watch.key:
+            item = self.feed.get_at(watch.key, self.feed.revision)
+            if item is not None and item.rev <= rev:
+                return []  # thousands of node agents watch one node each
+        return [change for change in self._after(rev) if change.item.key.startswith(watch.prefix)]
 
     def _after(self, rev: int) -> list[Change]:
         """Events after a revision: from the store, or from the window where the store has forgotten them."""
@@ -471,8 +478,13 @@ class CacheWatch:
         if queue:
             reached_us = horizon.reached_us() - before_us
             while queue and len(events) < limit and queue[0].at_us <= reached_us:
-                event = self._event(queue.popleft())
-                if event is not None:
+                change = queue.popleft()
+                if self.matches is None:
+                    item = change.item
+                    kind = "MODIFIED" if item.created != item.rev else "ADDED"
+                    kind = "DELETED" if change.deleted else kind
+                    events.append(WatchEvent(kind, item, change.rev, None, change.cause))
+                elif (event := self._selected(change, self.matches)) is not None:
                     events.append(event)
         if self._bookmark_us <= now_us - before_us and len(events) < limit:
             self._add_bookmark(events, before_us)
@@ -514,13 +526,10 @@ class CacheWatch:
 
     # --- events -------------------------------------------------------------------------------------------
 
-    def _event(self, change: Change) -> WatchEvent | None:
-        """What a change is to this watch: entering the selector is ADDED, leaving it DELETED."""
-        item, matches = change.item, self.matches
-        if matches is None:
-            kind = "DELETED" if change.deleted else "ADDED" if item.created == item.rev else "MODIFIED"
-            return WatchEvent(kind, item, change.rev, None, change.cause)
-        prev = change.prev
+    @staticmethod
+    def _selected(change: Change, matches: Callable[[Obj], bool]) -> WatchEvent | None:
+        """What a change is to who wants a selection: entering it is ADDED, leaving it DELETED."""
+        item, prev = change.item, change.prev
         inside = not change.deleted and matches(item.obj)
         before = prev is not None and matches(prev.obj)
         if inside:

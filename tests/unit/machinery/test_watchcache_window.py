@@ -18,8 +18,8 @@ def change(rev: int, at_us: int) -> Change:
 def test_a_window_of_quick_events_doubles_and_one_of_slow_events_keeps_its_size() -> None:
     quick, slow = Window(0), Window(0)
     for n in range(250):
-        quick.add(change(n + 1, n * 1000))
-        slow.add(change(n + 1, n * 100 * S))
+        quick.add([change(n + 1, n * 1000)])
+        slow.add([change(n + 1, n * 100 * S)])
     assert (quick.capacity, quick.dropped_rev) == (400, 0)
     assert (slow.capacity, len(slow.changes), slow.dropped_rev) == (WINDOW_MIN, WINDOW_MIN, 150)
 
@@ -27,10 +27,10 @@ def test_a_window_of_quick_events_doubles_and_one_of_slow_events_keeps_its_size(
 def test_a_window_that_grew_shrinks_when_its_newest_quarter_spans_too_long() -> None:
     window = Window(0)
     for n in range(201):
-        window.add(change(n + 1, n))
+        window.add([change(n + 1, n)])
     assert window.capacity == 400
     for n in range(201, 500):
-        window.add(change(n + 1, n * 10 * S))
+        window.add([change(n + 1, n * 10 * S)])
     assert window.capacity < 400
     assert len(window.changes) <= window.capacity
 
