@@ -19,10 +19,10 @@ from actors.apiserver.ports import writer_of
 from sim.kernel import State
 from sim.machinery import managed as ownership
 from sim.machinery.api import Reply, Request
-from sim.machinery.renewal import Renewal
+from sim.machinery.renewal import Line, Renewal, text_of
 from sim.machinery.scheme import Resource
-from sim.machinery.store import Item, Managed
-from sim.units import SECOND, format_micro_time
+from sim.machinery.store import Item
+from sim.units import SECOND
 
 if TYPE_CHECKING:
     from actors.apiserver.server import ApiServer
@@ -31,25 +31,6 @@ RENEWAL = ("spec", "renewTime")
 # Where a time of this field passes every check once another has passed.
 LANES = {("leases", "", *RENEWAL)}
 MICRO_TIME_LENGTH = 27  # "2022-08-23T00:00:00.000000Z"
-
-
-class Stamp:
-    """A record of one owner whose time moves on: clients of one name that write in one second share it."""
-
-    __slots__ = ("entry", "record")
-
-    def __init__(self, entry: Managed) -> None:
-        self.entry = entry
-        self.record = (entry,)
-
-    def at(self, now_s: int) -> tuple[Managed, ...]:
-        entry = self.entry
-        if entry.time_s != now_s:
-            self.entry = entry = Managed(
-                entry.manager, entry.operation, entry.api_version, now_s, entry.fields, entry.subresource
-            )
-            self.record = (entry,)
-        return self.record
 
 
 def offer_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> Lane | None:
@@ -63,10 +44,10 @@ def offer_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> La
 class Lane:
     """What `ApiServer.lane` hands out.  `last`: the object as this lane's client wrote it last.
 
-    _stamp: the record of `last`, once it is known that only its time moves.
+    _line: what its renewals share, once it is known that only their time moves.
     """
 
-    __slots__ = ("_key", "_path", "_request", "_resource", "_server", "_stamp", "_writer", "last")
+    __slots__ = ("_key", "_line", "_path", "_request", "_resource", "_server", "_writer", "last")
 
     def __init__(
         self, server: ApiServer, request: Request, resource: Resource, path: tuple[str, ...]
@@ -77,7 +58,7 @@ class Lane:
         self._path = (path[0], path[1])
         self._writer = writer_of(request)
         self._key = server.scheme.key(resource, request.namespace, request.name)
-        self._stamp: Stamp | None = None
+        self._line: Line | None = None
         self.last: Item | None = None
         server.lanes[self._key] = self
 
@@ -85,7 +66,7 @@ class Lane:
         """The ordinary way has written the object."""
         mine = request.user == self._request.user and request.manager == self._request.manager
         self.last = item if mine and not request.options else None
-        self._stamp = None
+        self._line = None
 
     def update(self, request: Request) -> Reply | None:
         """An ordinary update by this lane's client that changes the field alone; None if it is not, or not known to be."""
@@ -116,6 +97,8 @@ class Lane:
         ctx, request = server.ctx, self._request
         if ctx is None or ctx.state is not State.RUNNING:
             return None
+        if server.busy or not server.storage.prompt:
+            return None
         if server.authorizer.refuse(request.user, request) is not None:
             return None
         done = self._put(value)
@@ -126,45 +109,33 @@ class Lane:
 
     def renew(self, value: int) -> Item | None:
         """As `write`, for who has written and knows that no process, link or clock has changed its state since."""
-        server, item, stamp = self._server, self.last, self._stamp
+        server = self._server
         ctx, storage = server.ctx, server.storage
-        if type(item) is not Renewal or stamp is None or ctx is None or server.bounded or not storage.prompt:
+        if ctx is None or server.bounded or not storage.prompt:
             return self.write(value)
-        kernel = server.kernel
-        cause = kernel.cause
-        now_s = ctx.wall_us() // SECOND
-        record = stamp.record if stamp.entry.time_s == now_s else stamp.at(now_s)
-        store = storage.store
-        new = Renewal.of(item, store.revision + 1, record, self._path, value)
-        new.at_us = kernel.now_us
-        storage.writer = self._writer
-        if value == item.value or not store.renew(item, new, cause):
-            return None
-        kernel.cause = cause
-        self.last = new
-        server.flown += 1
-        storage.latency_us(1)
-        return new
+        done = self._put(value)
+        if done is not None:
+            storage.latency_us(1)
+        return done
 
     def _put(self, value: int | str) -> Item | None:
         """Nothing but the time, the revision and the time of its ownership can change."""
-        server, item = self._server, self.last
-        ctx, storage = server.ctx, server.storage
-        if item is None or ctx is None or server.busy or not storage.prompt:
+        server, item, line = self._server, self.last, self._line
+        ctx = server.ctx
+        if item is None or ctx is None:
             return None
-        stamp = self._stamp or self._stamp_of(item.managed)
-        if stamp is None:
-            return None
-        if type(item) is not Renewal:
+        if line is None or type(item) is not Renewal:
+            line = self._line_of(item)
             old = item.peek(*self._path)
-            if old is None or old == (value if isinstance(value, str) else format_micro_time(value)):
+            if line is None or old is None or old == text_of(value):
                 return None
         elif value == item.value:
             return None
-        kernel, store = server.kernel, storage.store
-        cause = kernel.cause
-        new = Renewal.of(item, store.revision + 1, stamp.at(ctx.wall_us() // SECOND), self._path, value)
-        new.at_us = kernel.now_us
+        else:
+            item.release()
+        kernel, storage = server.kernel, server.storage
+        cause, store = kernel.cause, storage.store
+        new = Renewal.of(line, item, store.revision + 1, value, ctx.wall_us() // SECOND, kernel.now_us)
         storage.writer = self._writer
         if not store.renew(item, new, cause):
             return None
@@ -173,22 +144,19 @@ class Lane:
         server.flown += 1
         return new
 
-    def _stamp_of(self, record: tuple[Managed, ...]) -> Stamp | None:
-        """What moves the record's time; None if more than this client's time may change."""
-        request, entry = self._request, record[0] if len(record) == 1 else None
+    def _line_of(self, item: Item) -> Line | None:
+        """What the renewals after `item` share; None if more than the time may change in them."""
+        request = self._request
+        owner = item.managed[0] if len(item.managed) == 1 else None
         section, field = self._path
         if (
-            entry is None
-            or entry.manager != request.manager
-            or entry.operation != ownership.UPDATE
-            or entry.subresource != request.subresource
-            or entry.api_version != self._resource.api_version
-            or f"f:{field}" not in (entry.fields.get(f"f:{section}") or {})
+            owner is None
+            or owner.manager != request.manager
+            or owner.operation != ownership.UPDATE
+            or owner.subresource != request.subresource
+            or owner.api_version != self._resource.api_version
+            or f"f:{field}" not in (owner.fields.get(f"f:{section}") or {})
         ):
             return None
-        name = (entry.manager, entry.api_version, entry.subresource)
-        known = self._server.stamps.get(name)
-        if known is None or known.entry.fields is not entry.fields:
-            known = self._server.stamps[name] = Stamp(entry)
-        self._stamp = known
-        return known
+        self._line = Line(item, self._path, owner)
+        return self._line

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actors.apiserver.lane import Stamp
 from actors.apiserver.ports import writer_of
 from actors.apiserver.rules import Read, StoreView
 from sim.machinery import managed as ownership
@@ -44,6 +43,25 @@ ORDER = ORDER_PREFIX + "conditions"
 TEXTS = frozenset(("hostIP", "message", "phase", "podIP", "qosClass", "reason", "startTime"))
 AS_SENT: Any = object()
 Key = tuple[Any, ...]
+
+
+class Stamp:
+    """A record of one owner whose time moves on: clients of one name that write in one second share it."""
+
+    __slots__ = ("entry", "record")
+
+    def __init__(self, entry: Managed) -> None:
+        self.entry = entry
+        self.record = (entry,)
+
+    def at(self, now_s: int) -> tuple[Managed, ...]:
+        entry = self.entry
+        if entry.time_s != now_s:
+            self.entry = entry = Managed(
+                entry.manager, entry.operation, entry.api_version, now_s, entry.fields, entry.subresource
+            )
+            self.record = (entry,)
+        return self.record
 
 
 class Created(NamedTuple):

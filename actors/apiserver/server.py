@@ -28,7 +28,7 @@ from actors.apiserver.bootstrap import bootstrap
 from actors.apiserver.caches import CachedRead, Caches
 from actors.apiserver.compactor import Compactor
 from actors.apiserver.fairness import Seats
-from actors.apiserver.lane import RENEWAL, Lane, Stamp, offer_lane
+from actors.apiserver.lane import RENEWAL, Lane, offer_lane
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.plans import Plans
 from actors.apiserver.ports import StorageProcess, writer_of
@@ -120,7 +120,6 @@ class ApiServer:
         self.plans: Plans | None = None
         self.seats: Seats | None = None  # None: priority and fairness is off, or no incarnation runs
         self.lanes: dict[str, Lane] = {}  # by key of the object
-        self.stamps: dict[tuple[str, str, str], Stamp] = {}  # newest by manager, version and subresource
         self._flights: dict[int, _Flight] = {}
         self.flown = 0  # requests taken so far, by lanes too
         self._reading = self._writing = 0
@@ -183,10 +182,10 @@ class ApiServer:
         self.stopped_us = self.kernel.now_us
         caches, self.caches = self.caches, None
         self.ctx = self.registry = self.plans = self.seats = None
-        self.lanes, self.stamps = {}, {}
+        self.lanes = {}
         flights, self._flights = self._flights, {}
         self._reading = self._writing = 0
-        self._bounded = self._is_bounded()
+        self.bounded = self._is_bounded()
         if caches is not None:
             caches.cut()
         for flight in flights.values():
@@ -268,7 +267,7 @@ class ApiServer:
             flight.seated = True
             self._take_cause(flight.request)
             self.seats.arrive(number, flight.request)
-            self._bounded = self._is_bounded()
+            self.bounded = self._is_bounded()
         else:
             self.start(number)
 
@@ -443,7 +442,7 @@ class ApiServer:
         flight.respond(reply)
         if flight.seated and self.seats is not None:
             self.seats.leave(number)
-            self._bounded = self._is_bounded()
+            self.bounded = self._is_bounded()
 
     # --- verbs --------------------------------------------------------------------------------------------
 

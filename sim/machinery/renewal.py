@@ -1,6 +1,7 @@
 """A revision that moves one time of an object on: history keeps thousands of these per second.
 
-Turns the object before and a time into the revision after, of which the object itself is built when somebody reads it.
+Turns the object before and a time into the revision after, of which the object itself, its ownership and the time's
+text are made when somebody reads them.
 
 Holds: what is read of it is what an ordinary revision would hold; it is its own change (`store.Change`), so that a
 renewal is one thing to make, keep and forget; it holds no chain of those before it.
@@ -13,49 +14,66 @@ from typing import Any
 from sim.machinery.store import Item, Managed
 from sim.units import format_micro_time
 
-Core = tuple[int, int | str, tuple[Managed, ...], int, int]  # rev, value, managed, cause, at_us
+Core = tuple[int, int | str, int, int, int]  # rev, value, time_s, cause, at_us
+
+
+def text_of(value: int | str) -> str:
+    return value if isinstance(value, str) else format_micro_time(value)
+
+
+class Line:
+    """What the renewals of one object share: `item` but for the time at `path`, owned as `owner` says."""
+
+    __slots__ = ("base", "created", "field", "key", "owner", "section")
+
+    def __init__(self, item: Item, path: tuple[str, str], owner: Managed) -> None:
+        self.key = item.key
+        self.created = item.created
+        self.base = item.obj
+        self.section, self.field = path
+        self.owner = owner
 
 
 class Renewal(Item):
-    """path: section and field of the time; value: the time, text or microseconds since 1970; at_us: of the commit.
+    """value: the time, text or microseconds since 1970; time_s: of its ownership; at_us: of the commit.
 
     The object is kept, once built, only while it is the current one.
     _before: the revision before, if that was not a renewal; else what made it.  (Of a past one nobody asks further.)
     """
 
-    __slots__ = ("_base", "_before", "_built", "_path", "at_us", "value")
+    __slots__ = ("_before", "_built", "_line", "at_us", "time_s", "value")
 
-    _base: dict[str, Any]
     _before: Item | Core
     _built: dict[str, Any] | None
-    _path: tuple[str, str]
+    _line: Line
     at_us: int
+    time_s: int
     value: int | str
     deleted = False
 
     @staticmethod
-    def of(
-        before: Item, rev: int, managed: tuple[Managed, ...], path: tuple[str, str], value: int | str
-    ) -> Renewal:
-        """The next revision; whoever commits it sets `at_us`, the store `cause`."""
+    def of(line: Line, before: Item | Core, rev: int, value: int | str, time_s: int, at_us: int) -> Renewal:
+        """The next revision; the store sets its `cause` as it commits it."""
         new = Renewal.__new__(Renewal)
-        new.key = before.key
+        new.key = line.key
         new.rev = rev
-        new.created = before.created
-        new.managed = managed
+        new.created = line.created
         new.raw = None
         new.cause = 0
         new.value = value
-        new._path = path
+        new.time_s = time_s
+        new.at_us = at_us
+        new._line = line
         new._built = None
         if type(before) is Renewal:
-            new._base = before._base
-            new._before = (before.rev, before.value, before.managed, before.cause, before.at_us)
-            before._built = None  # superseded: whoever needs the object holds it, or has it built again
+            new._before = (before.rev, before.value, before.time_s, before.cause, before.at_us)
         else:
-            new._base = before.obj
             new._before = before
         return new
+
+    def release(self) -> None:
+        """Superseded: whoever needs the object holds it, or has it built again."""
+        self._built = None
 
     @property
     def item(self) -> Renewal:
@@ -66,34 +84,42 @@ class Renewal(Item):
         before = self._before
         if not isinstance(before, tuple):
             return before
-        prev = Renewal.__new__(Renewal)
-        prev.key, prev.created, prev.raw = self.key, self.created, None
-        prev.rev, prev.value, prev.managed, prev.cause, prev.at_us = before
-        prev._path, prev._base, prev._before, prev._built = self._path, self._base, before, None
+        rev, value, time_s, cause, at_us = before
+        prev = Renewal.of(self._line, before, rev, value, time_s, at_us)
+        prev.cause = cause
         return prev
 
     @property
-    def text(self) -> str:
-        value = self.value
-        return value if isinstance(value, str) else format_micro_time(value)
+    def managed(self) -> tuple[Managed, ...]:  # type: ignore[override]
+        owner = self._line.owner
+        return (
+            Managed(
+                owner.manager,
+                owner.operation,
+                owner.api_version,
+                self.time_s,
+                owner.fields,
+                owner.subresource,
+            ),
+        )
 
     @property
     def obj(self) -> dict[str, Any]:  # type: ignore[override]
         built = self._built
         if built is None:
-            built = self._built = self._base.copy()
+            line = self._line
+            built = self._built = line.base.copy()
             metadata = built["metadata"] = built["metadata"].copy()
             metadata["resourceVersion"] = str(self.rev)
-            section, field = self._path
-            values = built[section] = built[section].copy()
-            values[field] = self.text
+            values = built[line.section] = built[line.section].copy()
+            values[line.field] = text_of(self.value)
         return built
 
     def peek(self, section: str, field: str) -> Any:
-        path = self._path
-        if field == path[1] and section == path[0]:
+        line = self._line
+        if field == line.field and section == line.section:
             value = self.value
             return value if isinstance(value, str) else format_micro_time(value)
         if (section, field) == ("metadata", "resourceVersion"):
             return str(self.rev)
-        return (self._base.get(section) or {}).get(field)
+        return (line.base.get(section) or {}).get(field)
