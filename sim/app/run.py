@@ -151,8 +151,7 @@ async def run_plan(
 
                 def on_step(name: str, kind: str, at_us: int) -> None:
                     checker.step(name, kind, at_us)
-                    if not kind.startswith("end of "):
-                        timeline.step(name, kind, at_us)
+                    timeline.step(name, kind, at_us)
 
                 director = Director(cluster, on_step)
                 director.schedule(plan.steps)

@@ -15,7 +15,7 @@ td.number{text-align:right;font-variant-numeric:tabular-nums}th{color:var(--soft
 td.ok{color:#3d9a6a}td.no{color:#c4483f;font-weight:600}td.open{color:#c07830}
 dl{display:flex;flex-wrap:wrap;gap:.2rem 2rem;margin:0}dt{color:var(--soft)}dd{margin:0 1rem 0 .3rem;font-variant-numeric:tabular-nums}dl div{display:flex}
 svg{width:100%;height:auto}svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg .label{text-anchor:end}svg .small{font-size:10.5px;fill:var(--soft)}
-svg .inside{fill:#fff;font-size:11px}svg .lane{fill:var(--lane)}svg .step{stroke:var(--soft);stroke-dasharray:3 3}
+svg .inside{fill:#fff;font-size:11px}svg .lane{fill:var(--lane)}svg .step{stroke:var(--soft);stroke-dasharray:3 3}svg .lasts{stroke:#c4483f;stroke-width:2.5}svg .over{paint-order:stroke;stroke:var(--paper);stroke-width:3}
 .key span{display:inline-block;margin-right:1.2rem}.key i{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:2px}
 code{overflow-wrap:anywhere}
 summary{cursor:pointer;padding:.15rem 0}table.chain{margin:.2rem 0 1rem;font-size:13px}table.chain td{padding:.15rem .7rem;vertical-align:top}table.chain .actor{white-space:nowrap}

@@ -8,7 +8,8 @@ from html import escape
 
 from sim.report.timeline import BUCKET_US, Series, Timeline
 
-LEFT, RIGHT, TOP, LANE, GAP = 210, 24, 46, 64, 22
+LEFT, RIGHT, LANE, GAP = 210, 24, 64, 22
+ROW, ROWS_MAX, LETTER = 15, 8, 5.6  # of the steps' names: height and number of rows, width of a letter
 PALETTE = {
     "ready": "#3d9a6a",
     "not ready": "#d9a23a",
@@ -36,6 +37,8 @@ class Axis:
 def draw(timeline: Timeline, end_us: int, width: int = 1080) -> str:
     """The whole picture: nodes by zone, NoExecute taints, pods, deletions, leaders, write rate, steps."""
     axis = Axis(end_us, width)
+    marks = _placed(timeline, axis)
+    first_y = 18 + ROW * (1 + max([mark.row for mark in marks], default=0))
     lanes: list[tuple[str, str]] = []
     for zone in sorted(timeline.nodes):
         label = f"nodes, zone {zone}" if zone else "nodes"
@@ -51,19 +54,19 @@ def draw(timeline: Timeline, end_us: int, width: int = 1080) -> str:
     for lease in sorted({reign.lease for reign in timeline.reigns}):
         lanes.append((f"leads {lease}", _reigns(timeline, lease, axis)))
     lanes.append(("API requests a second", _rate(timeline.requests, axis)))
-    height = TOP + len(lanes) * (LANE + GAP) + 30
+    height = first_y + len(lanes) * (LANE + GAP) + 30
     parts = [
         f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="timeline" xmlns="http://www.w3.org/2000/svg">'
     ]
     for index, (label, body) in enumerate(lanes):
-        y = TOP + index * (LANE + GAP)
+        y = first_y + index * (LANE + GAP)
         parts.append(
             f'<g transform="translate(0 {y})"><text x="{LEFT - 10}" y="{LANE / 2 + 4}" class="label">{escape(label)}</text>'
         )
         parts.append(
             f'<rect x="{LEFT}" y="0" width="{axis.x(end_us) - LEFT}" height="{LANE}" class="lane"/>{body.replace("{y}", "")}</g>'
         )
-    parts.append(_steps(timeline.steps, axis, height))
+    parts.append(_steps(marks, first_y, height - 30))
     parts.append(_scale(axis, height))
     parts.append("</svg>")
     return "".join(parts)
@@ -185,15 +188,53 @@ def _rate(requests: Mapping[int, int], axis: Axis) -> str:
     return f'<path d="{"".join(path)}" fill="#8fa3b8"/>{peak}'
 
 
-def _steps(steps: Sequence[tuple[int, str, str]], axis: Axis, height: int) -> str:
-    parts = []
-    for index, (at_us, name, _) in enumerate(steps):
-        x = axis.x(at_us)
-        parts.append(f'<line x1="{x}" y1="{TOP - 12}" x2="{x}" y2="{height - 30}" class="step"/>')
-        parts.append(
-            f'<text x="{x + 3}" y="{TOP - 14 - 12 * (index % 2)}" class="small">{escape(name)}</text>'
-        )
-    return "".join(parts)
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A step over the lanes.  row: of its name, from below, so that no two names touch (-1: not written);
+    until: where its fault ends; left: where its name begins."""
+
+    name: str
+    title: str
+    row: int
+    x: float
+    until: float
+    left: float
+
+
+def _placed(timeline: Timeline, axis: Axis) -> list[Mark]:
+    """Where each step stands.  One of several occurrences says what it does."""
+    marks = []
+    free = [0.0] * ROWS_MAX  # of each row: from where on
+    for at_us, step, kind in timeline.steps:
+        name = f"{step} {kind}" if "/" in step else step
+        x = until = axis.x(at_us)
+        title = f"{step}: {kind} at {at_us / 1e6:.1f} s"
+        if step in timeline.ends:
+            until = axis.x(timeline.ends[step])
+            title += f" to {timeline.ends[step] / 1e6:.1f} s"
+        wide = len(name) * LETTER
+        left = max(0.0, min(x + 3, axis.width - wide))
+        row = next((row for row in range(ROWS_MAX) if free[row] <= min(left, x)), -1)
+        if row >= 0:
+            free[row] = max(left + wide + 6, until + 4)
+        marks.append(Mark(name, title, row, x, until, left))
+    return marks
+
+
+def _steps(marks: Sequence[Mark], top: int, bottom: int) -> str:
+    """A line down through the lanes for each step, and along its fault as long as it lasts."""
+    lines, names = [], []  # names are written over the lines of others
+    for mark in marks:
+        y = top - 10 - ROW * max(0, mark.row)
+        title = f"<title>{escape(mark.title)}</title>"
+        lines.append(f'<path d="M{mark.x} {y}V{bottom}" class="step">{title}</path>')
+        if mark.until > mark.x:
+            lines.append(f'<path d="M{mark.x} {y}H{mark.until}" class="lasts">{title}</path>')
+        if mark.row >= 0:
+            names.append(
+                f'<text x="{mark.left:.1f}" y="{y - 3}" class="small over">{escape(mark.name)}{title}</text>'
+            )
+    return "".join(lines + names)
 
 
 def _scale(axis: Axis, height: int) -> str:

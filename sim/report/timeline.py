@@ -59,7 +59,8 @@ class Timeline:
 
     nodes: zone → state ("ready", "not ready", "unknown") → series; taints: zone → NoExecute-tainted nodes
     pods: state ("pending", "running", "terminating", "failed", "succeeded") → series
-    evictions: (time, zone) of every pod marked deleted; steps: (time, name, kind); reigns: leaders in turn
+    evictions: (time, zone) of every pod marked deleted; reigns: leaders in turn
+    steps: (time, name, kind); ends: when the fault of a step ended, by its name
     requests: number of API requests per bucket
     """
 
@@ -70,6 +71,7 @@ class Timeline:
         self.pods: dict[str, Series] = {}
         self.evictions: list[tuple[int, str]] = []
         self.steps: list[tuple[int, str, str]] = []
+        self.ends: dict[str, int] = {}
         self.reigns: list[Reign] = []
         self.requests: dict[int, int] = {}
         self._counted = 0
@@ -80,7 +82,11 @@ class Timeline:
         self._holders: dict[str, str] = {}
 
     def step(self, name: str, kind: str, at_us: int) -> None:
-        self.steps.append((at_us, name, kind))
+        """A step of the timeline, or "end of NAME" when its fault ends."""
+        if kind.startswith("end of "):
+            self.ends[name.removeprefix("end of ")] = at_us
+        else:
+            self.steps.append((at_us, name, kind))
 
     def sample(self, at_us: int, requests: int) -> None:
         """At the end of each bucket: how many requests the API servers have taken so far."""

@@ -10,6 +10,7 @@ from sim.report import Series, Timeline, render, sparkline
 from sim.report.svg import draw
 
 NAMES_ = NAMES["orch"]
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def change(
@@ -73,8 +74,24 @@ def test_a_series_keeps_the_last_value_of_an_instant_and_no_repetition() -> None
 
 def test_the_picture_is_well_formed_and_names_lanes_and_steps() -> None:
     root = ET.fromstring(draw(story(), 120_000_000))
-    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [text.text for text in root.iter(SVG + "text")]
     assert {"nodes, zone a<b", "NoExecute taints", "pods", "API requests a second", "dark <1>"} <= set(texts)
+
+
+def test_names_of_steps_do_not_touch_and_a_fault_is_as_long_as_it_lasts() -> None:
+    timeline = Timeline(NAMES_)
+    for at_us in (10, 11, 60, 99):
+        timeline.step(f"fault/{at_us}", "crash", at_us)
+    timeline.step("end of fault/10", "end of crash", 50)
+    root = ET.fromstring(draw(timeline, 100, width=1000))
+    texts = [text for text in root.iter(SVG + "text") if text.get("class") == "small over"]
+    assert [text.text for text in texts] == [f"fault/{n} crash" for n in (10, 11, 60, 99)]
+    assert texts[0][0].text == "fault/10: crash at 0.0 s to 0.0 s"
+    low, high, later, _ = [float(text.get("y", 0)) for text in texts]
+    assert high < low == later
+    assert float(texts[-1].get("x", 0)) < 1000 - 60
+    lines = [path.get("class") for path in root.iter(SVG + "path") if path.find(SVG + "title") is not None]
+    assert lines == ["step", "lasts", "step", "step", "step"]
 
 
 def test_an_empty_run_has_a_picture_too() -> None:
