@@ -14,6 +14,7 @@ Differs  the namespace's name label is the strategy's work: it depends on the na
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -441,6 +442,15 @@ def _endpoint_slice(obj: Obj) -> Obj:
     return _all(_all(obj, "ports", port), "endpoints", endpoint)
 
 
+def _secret(obj: Obj) -> Obj:
+    obj = _fill(obj, {"type": "Opaque"})
+    if "stringData" not in obj:
+        return obj
+    plain = {key: b64encode(value.encode()).decode() for key, value in (obj["stringData"] or {}).items()}
+    data = {**(obj.get("data") or {}), **plain}
+    return {**{key: value for key, value in obj.items() if key != "stringData"}, "data": data}
+
+
 def _namespace(obj: Obj) -> Obj:
     obj = _in(_present(obj, {"spec": {}, "status": {}}), "status", lambda s: _fill(s, {"phase": "Active"}))
     return _conditioned(obj)
@@ -508,7 +518,7 @@ _KINDS: dict[tuple[str, str], Fn] = {
     ("", "Event"): _core_event,
     ("events", "Event"): _newer_event,
     ("", "ReplicationController"): _replication_controller,
-    ("", "Secret"): lambda obj: _fill(obj, {"type": "Opaque"}),
+    ("", "Secret"): _secret,
     ("", "PersistentVolumeClaim"): _claim,
     ("apps", "Deployment"): _deployment,
     ("apps", "ReplicaSet"): _replica_set,

@@ -62,6 +62,7 @@ _BY_VALUE = frozenset(
         "deprecatedSource",
         "scaleTargetRef",
         "roleRef",
+        "priorityLevelConfiguration",
         "names",
     ]
 )

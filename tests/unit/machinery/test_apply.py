@@ -161,6 +161,17 @@ def test_an_applied_scale_conflicts_with_the_workloads_applier() -> None:
     ]
 
 
+def test_a_secrets_plain_text_is_stored_as_data_and_owned_as_it_was_given() -> None:
+    secrets = Applier(f"{CORE}/secrets/s")
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "plain"}}
+    assert secrets.apply("a", body).code == 201
+    assert secrets.get()["data"] == {"a": "cGxhaW4="} and "stringData" not in secrets.get()
+    assert secrets.owners() == {"a Apply": {"f:stringData": {"f:a": {}}}}
+    secrets.update("u", {"stringData": {"b": "c"}})
+    assert secrets.get()["data"] == {"a": "cGxhaW4=", "b": "Yw=="}
+    assert secrets.owners()["u Update"] == {"f:data": {"f:b": {}}}
+
+
 def test_a_dry_run_tells_conflicts_and_stores_nothing() -> None:
     maps = Applier()
     assert maps.apply("a", config_map({"k": "v"}), "&dryRun=All").code == 201
