@@ -71,8 +71,9 @@ async def test_a_scenario_fails_where_it_is_broken_on_purpose(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_scenario_says_what_breaks_it_and_bears_the_name_of_its_file(name: str) -> None:
+def test_a_scenario_says_what_breaks_it_bears_the_name_of_its_file_and_is_in_the_list(name: str) -> None:
     assert breaks(name)
+    assert f"[{name}]({name}.yaml)" in (SCENARIOS / "README.md").read_text()
     assert load(SCENARIOS / f"{name}.yaml").name == name
 
 
