@@ -236,6 +236,8 @@ class Kernel:
         value = await wait_task_rescheduled(abort)
         if self._driver is None:
             await trio.sleep_forever()  # released by a kernel that has ended; the nursery is being cancelled
+        if value is CANCELLED:
+            await trio.lowlevel.checkpoint()
         return value
 
     def _carry_on(self, task: KernelTask, gen: int) -> Entry | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import trio
 
-from sim.app.run import run_plan
+from sim.app.run import Result, run_plan
 from sim.scenario.compile import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ HASH_SEEDS = (1, 4_294_967_295)
 
 
 def of_a_process(hash_seed: int, seeds: int, names: Sequence[str]) -> dict[str, str]:
-    """The trace hash of each scenario and seed, "NAME SEED", by a process of its own."""
+    """The trace hash (and number of events) of each scenario and seed, "NAME SEED", by a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.scenarios", "child", str(seeds), *names],
         cwd=ROOT,
@@ -38,13 +38,18 @@ def of_a_process(hash_seed: int, seeds: int, names: Sequence[str]) -> dict[str, 
     return hashes
 
 
+def told(result: Result) -> str:
+    """What has to be the same: the trace, and how many events made it."""
+    return f"{result.trace_sha256} by {result.steps}"
+
+
 async def _hashes(seeds: int, names: Sequence[str]) -> dict[str, str]:
     hashes = {}
     for name in names:
         plan = load(SCENARIOS / f"{name}.yaml")
         for seed in range(seeds):
             result = await run_plan(plan, seed=seed, picture=False)
-            hashes[f"{name} {seed}"] = result.trace_sha256
+            hashes[f"{name} {seed}"] = told(result)
     return hashes
 
 
@@ -57,7 +62,7 @@ def main() -> int:
         runs = list(two.map(lambda hash_seed: of_a_process(hash_seed, seeds, NAMES), HASH_SEEDS * 2))
     differing = [run for run in runs[0] if len({hashes[run] for hashes in runs}) > 1]
     for run in differing:
-        print(f"{run}: {[hashes[run][:12] for hashes in runs]}")
+        print(f"{run}: {[hashes[run] for hashes in runs]}")
     print(f"{len(runs[0])} runs, each {len(runs)} times: {len(differing)} not the same each time")
     return 1 if differing else 0
 

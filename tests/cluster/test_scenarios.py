@@ -16,7 +16,7 @@ import trio
 
 from sim.app.run import Result, run_plan
 from sim.scenario.compile import load
-from tests.bench.scenarios import NAMES, SCENARIOS, of_a_process
+from tests.bench.scenarios import NAMES, SCENARIOS, of_a_process, told
 
 SEEDS = range(int(os.environ.get("ORRERY_SCENARIO_SEEDS", "1")))
 # The zone outage, twenty times as long as any other, is run under several hash seeds by .ci/run.
@@ -81,4 +81,4 @@ def test_a_scenario_says_what_breaks_it_bears_the_name_of_its_file_and_is_in_the
 async def test_a_seed_gives_one_run_whatever_the_hash_seed() -> None:
     """This process has a hash seed of its own, mostly a random one."""
     theirs = await trio.to_thread.run_sync(of_a_process, 4_294_967_295, 1, QUICK)
-    assert theirs == {f"{name} 0": (await first(name)).trace_sha256 for name in QUICK}
+    assert theirs == {f"{name} 0": told(await first(name)) for name in QUICK}

@@ -30,6 +30,25 @@ async def test_nothing_of_a_crashed_actor_runs_and_its_memory_is_gone() -> None:
         assert log == [(1, 1), (2, 1), (2, "callback")]
 
 
+async def test_the_task_in_whose_parking_its_process_crashes_does_not_go_on_either() -> None:
+    kernel, log = Kernel(), []
+    async with running(kernel) as supervisor:
+
+        async def main(ctx: Context) -> None:
+            async def often() -> None:
+                while True:
+                    await ctx.sleep_us(5)
+                    log.append(kernel.now_us)
+
+            ctx.spawn(often)
+            await ctx.sleep_us(100)  # started first, so ended first, too
+
+        actor = supervisor.add("a", main)
+        kernel.call_at(12, lambda _: actor.crash())  # found due by the task that has just parked
+        await kernel.run_until(50)
+    assert log == [5, 10]
+
+
 async def test_a_paused_actor_runs_nothing_and_catches_up_in_order() -> None:
     kernel, log = Kernel(), []
     async with running(kernel) as supervisor:
