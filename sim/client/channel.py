@@ -18,7 +18,6 @@ Differs  a request or reply that meets a cut link is lost (TCP would send it aga
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
@@ -229,7 +228,7 @@ class ChannelWatch:
         self._ident = ident
         self._source: Any = source
         self._last_us = from_us
-        self._flow: deque[tuple[int, list[WatchEvent]]] = deque()  # (arrival, batch); an empty batch: the end
+        self._flow: list[tuple[int, list[WatchEvent]]] = []  # (arrival, batch), few; an empty batch: the end
         self._arrived: list[WatchEvent] = []
         self._waiting = 0
         self._notify: Callable[[], None] | None = None
@@ -309,7 +308,7 @@ class ChannelWatch:
         """What the link has carried by now has arrived."""
         flow, now_us = self._flow, self._channel.ctx.kernel.now_us
         while flow and flow[0][0] <= now_us:
-            batch = flow.popleft()[1]
+            batch = flow.pop(0)[1]
             if not batch:
                 self._end()
             elif self._arrived:
@@ -332,7 +331,7 @@ class ChannelWatch:
         self._held = False
         again_us = self._channel.ctx.kernel.now_us + self._channel.back.delay_us()
         self._last_us = max(self._last_us, again_us)
-        self._flow = deque((max(at_us, again_us), batch) for at_us, batch in self._flow)
+        self._flow = [(max(at_us, again_us), batch) for at_us, batch in self._flow]
         if self._flow and (self._eager or self._over or self._waiting >= LAZY_MAX):
             self._schedule(self._flow[0][0] if self._eager else self._flow[-1][0])
 

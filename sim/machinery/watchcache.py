@@ -368,7 +368,7 @@ class CacheWatch:
         self.indexed = bool(key or value)
         self.fed = self.indexed  # given each change as it is committed; else it reads the log
         self.client = ""  # the user who holds it, told by the server
-        self.queue: deque[Change] = deque()
+        self.queue: list[Change] = []  # mostly empty, by the thousand: a deque takes 600 bytes even then
         self.notify: Callable[[], None] | None = None
         self.relaxed = False  # the owner is told of the end, and else asks
         self.hushed = False  # the owner is not told of bookmarks
@@ -477,15 +477,19 @@ class CacheWatch:
         queue = self.queue
         if queue:
             reached_us = horizon.reached_us() - before_us
-            while queue and len(events) < limit and queue[0].at_us <= reached_us:
-                change = queue.popleft()
-                if self.matches is None:
+            taken, matches = 0, self.matches
+            for change in queue:
+                if change.at_us > reached_us or len(events) >= limit:
+                    break
+                taken += 1
+                if matches is None:
                     item = change.item
                     kind = "MODIFIED" if item.created != item.rev else "ADDED"
                     kind = "DELETED" if change.deleted else kind
                     events.append(WatchEvent(kind, item, change.rev, None, change.cause))
-                elif (event := self._selected(change, self.matches)) is not None:
+                elif (event := self._selected(change, matches)) is not None:
                     events.append(event)
+            del queue[:taken]
         if self._bookmark_us <= now_us - before_us and len(events) < limit:
             self._add_bookmark(events, before_us)
         return events
