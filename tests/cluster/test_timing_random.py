@@ -1,7 +1,8 @@
 """Distributions over random phases on whole clusters: known cases 1 and 40.
 
-A thousand deaths are told as well by few long runs as by a thousand short ones: a death comes at a random instant,
-and what came before has settled.  A thousand runs of their own: `tests/bench/case-1.yaml` and `case-40.yaml`.
+The quick form: three hundred deaths in few long runs, for a death comes at a random instant and what came before has
+settled.  Means are wanted as the cases want them and three standard errors more.  The cases' own thousand runs are
+`tests/bench/case-1.yaml` and `case-40.yaml` (see README.md here).
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ async def found_dead_after(seed: int, count: int) -> list[float]:
 
 @pytest.mark.slow
 async def test_1_a_dead_node_is_found_after_37_4_seconds_on_average() -> None:
-    took = [after for seed in range(10) for after in await found_dead_after(seed, 100)]
-    assert abs(fmean(took) - 37.4) <= 0.3
+    took = [after for seed in range(5) for after in await found_dead_after(seed, 60)]
+    assert abs(fmean(took) - 37.4) <= 0.6
     assert min(took) >= 29.6
-    assert quantile(took, 0.99) <= 44.2 + 0.3  # of a thousand: its standard error is 0.16
+    assert quantile(took, 0.99) <= 44.2 + 0.6
     assert max(took) <= 45.5
 
 
@@ -89,8 +90,8 @@ async def failed_over_after(seed: int, count: int) -> list[float]:
 
 @pytest.mark.slow
 async def test_40_a_standby_leads_17_4_seconds_after_a_crash_on_average() -> None:
-    took = [after for seed in range(10) for after in await failed_over_after(seed, 100)]
-    assert abs(fmean(took) - 17.4) <= 0.2
+    took = [after for seed in range(5) for after in await failed_over_after(seed, 60)]
+    assert abs(fmean(took) - 17.4) <= 0.3
     assert min(took) >= 13.0
     assert max(took) <= 23.8
-    assert abs(quantile(took, 0.99) - 21.2) <= 0.5
+    assert abs(quantile(took, 0.99) - 21.2) <= 1
