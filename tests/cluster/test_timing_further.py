@@ -302,6 +302,8 @@ async def test_a_node_without_its_runtime_is_tainted_not_ready_and_then_unreacha
         assert 0 <= log.came["node-3", NOT_READY, "NoSchedule"][-1] - ready <= 0.2
         (tainted,) = log.came["node-3", NOT_READY, "NoExecute"]
         assert 0 <= tainted - ready <= 5.2
+        # a node that says itself that it is not ready leaves its pods as they are, and so does its silence later on
+        assert not events(cluster, "NodeNotReady")
 
         cluster.fail_node("node-3", "power-loss")
         await cluster.run_until("700s")
@@ -310,6 +312,7 @@ async def test_a_node_without_its_runtime_is_tainted_not_ready_and_then_unreacha
         (off,) = log.went["node-3", NOT_READY, "NoExecute"]
         assert 0 < off - swapped <= 0.05  # two requests, one after the other
         assert 5 <= swapped - unknown <= 5.1
+        assert not events(cluster, "NodeNotReady")
         deleted = [at / SECOND for at in cluster.seen.deleted["node-3"]]
         assert len(deleted) == 2
         assert all(300 <= at - tainted <= 300.2 for at in deleted)
