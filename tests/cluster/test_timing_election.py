@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from random import Random
 from statistics import fmean
 from typing import Any
@@ -67,6 +66,9 @@ class Leadership:
     cluster: Cluster
     part: str
     wrote: list[tuple[float, Obj]] = field(default_factory=list)
+    taken: list[tuple[float, str]] = field(
+        default_factory=list
+    )  # who came to hold it; the first is the first of all
     ended: list[tuple[float, str]] = field(default_factory=list)
     lost: list[tuple[float, str]] = field(default_factory=list)
 
@@ -80,7 +82,11 @@ class Leadership:
     def _see(self, change: Change) -> None:
         key = change.item.key.split("/")
         if "leases" in key and key[-1] == self.cluster.names.component(self.part):
-            self.wrote.append((change.at_us / SECOND, change.item.obj["spec"]))
+            at, spec = change.at_us / SECOND, change.item.obj["spec"]
+            self.wrote.append((at, spec))
+            holder = spec["holderIdentity"]
+            if holder and (not self.taken or self.taken[-1][1] != holder):
+                self.taken.append((at, holder))
 
     def _end(self, _: int, at_us: int, __: int, values: Sequence[Any]) -> None:
         if values[0] in ("exit", "crash"):
@@ -105,12 +111,6 @@ class Leadership:
     @property
     def renewed(self) -> float:
         return max(at for at, spec in self.wrote if spec["holderIdentity"])
-
-    @property
-    def taken(self) -> list[tuple[float, str]]:
-        """When leases passed to whom; the first is the first of all."""
-        held = [(at, spec["holderIdentity"]) for at, spec in self.wrote if spec["holderIdentity"]]
-        return held[:1] + [later for earlier, later in pairwise(held) if earlier[1] != later[1]]
 
     async def until_taken(self, number: int, limit: str = "600s") -> float:
         """Run until the lease has passed on so often; when it did."""
