@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 PLANS_MAX = 8192  # plans of one kind; beyond that all are learned anew
 BOUND_MAX = 65_536  # specs as bound to a node, shared by the pods of a template there
+MEMBERS = CONTAINER_STATUS.keys()
 CONTAINERS = ("containerStatuses", "initContainerStatuses")
 ORDER = ORDER_PREFIX + "conditions"
 TEXTS = frozenset(("hostIP", "message", "phase", "podIP", "qosClass", "reason", "startTime"))
-AS_SENT: Any = object()
 Key = tuple[Any, ...]
 
 
@@ -67,11 +67,11 @@ class Stamp:
 class Created(NamedTuple):
     """How a new object of one shape comes out.
 
-    parts: top-level fields in order, with what they hold (AS_SENT: what the request says; metadata is made anew)
+    given: what takes the place of, or comes after, the fields sent (metadata is made anew)
     stamp: its record of ownership (None: nobody owns anything); held: keeps alive what the key names by identity
     """
 
-    parts: tuple[tuple[str, Any], ...]
+    given: Obj
     stamp: Stamp | None
     reads: tuple[Read, ...]
     held: Any
@@ -222,14 +222,11 @@ class Plans:
 
     def _put(self, request: Request, path: str, plan: Created, made: Obj, name: str = "") -> Reply:
         """Commit a new object; `name`: the one generated for it."""
-        storage, body, now_s = self._storage, request.body, self._registry.wall_us() // SECOND
+        storage, now_s = self._storage, self._registry.wall_us() // SECOND
         made["creationTimestamp"] = self._text_of(now_s)
         if name:
             made["name"] = name
-        obj: Obj = {}
-        for field, value in plan.parts:
-            obj[field] = body[field] if value is AS_SENT else value
-        obj["metadata"] = made
+        obj = {**request.body, **plan.given, "metadata": made}
         storage.writer = writer_of(request)
         record = () if plan.stamp is None else plan.stamp.at(now_s)
         item = storage.store.put(path, obj, 0, record, request.cause)
@@ -252,18 +249,19 @@ class Plans:
         sent["resourceVersion"] = made["resourceVersion"]
         if list(sent.items()) != list(made.items()):
             return
-        parts = []
+        given = {}
         for field, value in obj.items():
-            if field in body and (value is body[field] or field == "metadata"):
-                parts.append((field, AS_SENT))
-            elif field in body and lesson.held is None:
+            if field == "metadata" or (field in body and value is body[field]):
+                continue
+            if field in body and lesson.held is None:
                 return  # changed by what it says, not only by its shape
-            else:
-                parts.append((field, value))
+            given[field] = value
+        if list({**body, **given}) != list(obj):
+            return
         if len(self._created) >= PLANS_MAX:
             self._created.clear()
         stamp = Stamp(item.managed[0]) if item.managed else None
-        self._created[lesson.key] = Created(tuple(parts), stamp, reads, lesson.held)
+        self._created[lesson.key] = Created(given, stamp, reads, lesson.held)
 
     # --- bindings -----------------------------------------------------------------------------------------
 
@@ -359,7 +357,10 @@ def _is_plain(pod: Obj, held: Obj, patch: Obj) -> bool:
         elif field in CONTAINERS:
             if type(value) is not list or not _is_whole(value):
                 return False
-            if field in held and (
+            if field not in held:
+                if without_nulls(value) is not value:
+                    return False
+            elif (
                 held[field] == value
                 or field != "containerStatuses"
                 or (pod.get("spec") or {}).get("restartPolicy") != "Always"
@@ -375,11 +376,8 @@ def _is_plain(pod: Obj, held: Obj, patch: Obj) -> bool:
 
 
 def _is_whole(statuses: list[Any]) -> bool:
-    """True if nothing is to be filled in or left out."""
-    for status in statuses:
-        if type(status) is not dict or not CONTAINER_STATUS.keys() <= status.keys():
-            return False
-    return without_nulls(statuses) is statuses
+    """True if nothing is to be filled in."""
+    return all(type(status) is dict and status.keys() >= MEMBERS for status in statuses)
 
 
 def _is_address(entry: Any) -> bool:

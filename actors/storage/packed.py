@@ -9,7 +9,8 @@ strings and subtrees shared with other objects stay shared; an object that does 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Any
 
 from sim.machinery.api import Obj
@@ -56,10 +57,11 @@ def _built(parts: tuple[tuple[str, Any], ...], name: str, rev: int, values: Iter
 class Packer:
     """Makes and packs the items of one resource: a new one stays as it is while somebody is likely to look at it."""
 
-    __slots__ = ("_known", "_young", "_young_max")
+    __slots__ = ("_cuts", "_known", "_young", "_young_max")
 
     def __init__(self, young_max: int = YOUNG_MAX) -> None:
         self._known: dict[tuple[Any, ...], Shape] = {}
+        self._cuts: dict[tuple[Any, ...], Cut] = {}
         self._young: list[PackedItem] = []
         self._young_max = young_max
 
@@ -80,6 +82,25 @@ class Packer:
         metadata = obj["metadata"]
         if metadata.get("name") != name or metadata.get("resourceVersion") != str(rev):
             return None
+        involved = obj.get("involvedObject")
+        if type(involved) is not dict:
+            return self._pack(obj)
+        flat = (*obj.values(), *metadata.values(), *involved.values())
+        layout = (len(obj), len(metadata), *obj, *metadata, *involved, *map(type, flat))
+        cut = self._cuts.get(layout)
+        if cut is None:
+            if len(self._cuts) >= SHAPES_MAX:
+                self._cuts.clear()
+            cut = self._cuts[layout] = _cut(obj, metadata, involved)
+        alike = cut.alike(flat)
+        shape = cut.shapes.get(alike)
+        if shape is None:
+            if len(cut.shapes) >= SHAPES_MAX:
+                cut.shapes.clear()
+            shape = cut.shapes[alike] = self._pack(obj)[0]
+        return shape, cut.own(flat)
+
+    def _pack(self, obj: Obj) -> tuple[Shape, tuple[Any, ...]]:
         values: list[Any] = []
         parts = tuple([_part(field, value, values) for field, value in obj.items()])
         shape = self._known.get(parts)
@@ -88,6 +109,48 @@ class Packer:
                 self._known.clear()
             shape = self._known[parts] = Shape(parts)
         return shape, tuple(values)
+
+
+class Cut:
+    """What of objects with the same names and types in the same order goes into the shape, and what is their own.
+
+    alike, own: pick from the values of the object, its metadata and its reference, one after the other
+    """
+
+    __slots__ = ("alike", "own", "shapes")
+
+    def __init__(self, alike: list[int], own: list[int]) -> None:
+        self.alike, self.own = _picker(alike), _picker(own)
+        self.shapes: dict[tuple[Any, ...], Shape] = {}
+
+
+def _picker(places: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda flat: tuple([flat[place] for place in places])
+
+
+def _cut(obj: Obj, metadata: Obj, involved: Obj) -> Cut:
+    """As `_part` and `_inner` tell the values apart."""
+    alike: list[int] = []
+    own: list[int] = []
+    inner = {"metadata": len(obj), "involvedObject": len(obj) + len(metadata)}
+    for at, (field, value) in enumerate(obj.items()):
+        if field in SPLIT:
+            mine = field == "metadata"
+            for place, (name, below) in enumerate(value.items(), inner[field]):
+                if not (mine and name in ("name", "resourceVersion")):
+                    _tell(name, below, place, alike, own)
+        else:
+            _tell(field, value, at, alike, own)
+    return Cut(alike, own)
+
+
+def _tell(field: str, value: Any, place: int, alike: list[int], own: list[int]) -> None:
+    if type(value) is str and field in ALIKE:
+        alike.append(place)
+    elif value is not None:
+        own.append(place)
 
 
 def _part(field: str, value: Any, values: list[Any]) -> tuple[str, Any]:
