@@ -41,7 +41,17 @@ def _boolean(loader: Any, node: Any) -> bool:
     return str(loader.construct_scalar(node)).lower() in ("y", "yes", "true", "on")
 
 
+def _untagged(loader: Any, _: str, node: Any) -> Any:
+    """A value under a tag of somebody's own, as if it had none."""
+    if isinstance(node, yaml.ScalarNode):
+        return loader.construct_scalar(node)
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    return loader.construct_mapping(node, deep=True)
+
+
 _Loader.add_constructor("tag:yaml.org,2002:bool", _boolean)
+_Loader.yaml_multi_constructors = {"!": _untagged}
 for _tag, _pattern, _first in (
     ("bool", r"^(?:y|Y|n|N|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$", "yYnNtTfFoO"),
     ("int", r"^[-+]?(?:0b[01_]+|0[0-7_]*|0x[0-9a-fA-F_]+|[1-9][0-9_]*)$", "-+0123456789"),
@@ -54,12 +64,17 @@ for _tag, _pattern, _first in (
 
 
 def load_yaml(text: bytes) -> Any:
-    """One document as JSON values.  Raises YamlError."""
+    """The first document as JSON values; what comes after it is not looked at.  Raises YamlError."""
+    loader = None
     try:
-        loaded = yaml.load(text, Loader=_Loader)
+        loader = _Loader(text)
+        loaded = loader.get_data() if loader.check_data() else None
         return _checked(loaded, [NODES_MAX], 0)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise YamlError(str(error).split("\n")[0]) from None
+    finally:
+        if loader is not None:
+            loader.dispose()
 
 
 def _checked(value: Any, left: list[int], depth: int) -> Any:

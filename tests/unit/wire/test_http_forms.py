@@ -79,17 +79,20 @@ def test_yaml_means_what_upstream_takes_it_for() -> None:
     }
 
 
+def test_tags_of_ones_own_and_further_documents_are_passed_over() -> None:
+    assert load_yaml(b"a: !mine x\nb: !mine [1, !mine {c: d}]\n---\na: [") == {"a": "x", "b": [1, {"c": "d"}]}
+    assert load_yaml(b"") is None
+
+
 @pytest.mark.parametrize(
     "text",
     [
         b"a: !!python/object/apply:os.system [true]",
         b"a: !!binary aGk=",
         b"a: !!set {x}",
-        b"a: !mine x",
         b"a: [",
         b"&a [*a]",
         b"? [1, 2]\n: x",
-        b"a: 1\n---\nb: 2",
         b"\xff\xfe\xfa",
         b"[" * 5000,
     ],
