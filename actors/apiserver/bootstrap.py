@@ -75,7 +75,7 @@ def wanted(registry: Registry) -> Iterator[tuple[str, str, Obj]]:
     yield "services", names.default_namespace, service
     for level in levels(names):
         yield "prioritylevelconfigurations", "", level
-    for schema in schemas(names, format_time(registry.wall_us())):
+    for schema in schemas(names, registry.wall_us()):
         yield "flowschemas", "", schema
 
 

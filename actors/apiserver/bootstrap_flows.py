@@ -3,13 +3,15 @@
 Turns a naming set into the objects, in the order upstream makes them.
 
 Mirrors  kubernetes v1.25 apiserver pkg/apis/flowcontrol/bootstrap/default.go (as a real control plane shows them).
-Differs  their status is told at once, and nobody puts an object back that was changed or deleted (upstream looks each minute).
+Differs  their status is told at once (`dangling` does it later on); nobody puts an object back that was changed or
+         deleted (upstream looks each minute).
 """
 
 from __future__ import annotations
 
 from sim.ident import Names
 from sim.machinery.api import Obj
+from sim.units import format_time
 
 EVERY = ["*"]
 # name: (shares, queues, hand size, queue length); catch-all lets nobody wait.
@@ -51,7 +53,7 @@ def _metadata(names: Names, name: str) -> Obj:
     return {"name": name, "annotations": {names.annotation_flow_autoupdate: "true"}}
 
 
-def schemas(names: Names, now: str) -> list[Obj]:
+def schemas(names: Names, now_us: int = 0) -> list[Obj]:
     """The FlowSchemas."""
     anybody = [_group(names.group_unauthenticated), _group(names.group_authenticated)]
     manager, scheduler = _user(names.user_controller_manager), _user(names.user_scheduler)
@@ -77,7 +79,11 @@ def schemas(names: Names, now: str) -> list[Obj]:
             **({"distinguisherMethod": {"type": by}} if by else {}),
             "rules": [{"subjects": subjects, **rules}],
         }
-        return {"metadata": _metadata(names, name), "spec": spec, "status": _found(level, now)}
+        return {
+            "metadata": _metadata(names, name),
+            "spec": spec,
+            "status": {"conditions": [dangling(level, True, now_us)]},
+        }
 
     user, namespace = "ByUser", "ByNamespace"
     return [
@@ -130,13 +136,13 @@ def _account(names: Names, name: str) -> Obj:
     return {"kind": "ServiceAccount", "serviceAccount": account}
 
 
-def _found(level: str, now: str) -> Obj:
-    text = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" and it exists'
-    condition = {
+def dangling(level: str, exists: bool, now_us: int) -> Obj:
+    """The condition that tells whether a schema's level is there."""
+    end = "and it exists" if exists else "but there is no such object"
+    return {
         "type": "Dangling",
-        "status": "False",
-        "lastTransitionTime": now,
-        "reason": "Found",
-        "message": text,
+        "status": "False" if exists else "True",
+        "lastTransitionTime": format_time(now_us),
+        "reason": "Found" if exists else "NotFound",
+        "message": f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" {end}',
     }
-    return {"conditions": [condition]}

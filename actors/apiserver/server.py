@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from actors.apiserver.bootstrap import bootstrap
 from actors.apiserver.caches import CachedRead, Caches
 from actors.apiserver.compactor import Compactor
+from actors.apiserver.dangling import Dangling
 from actors.apiserver.fairness import Seats
 from actors.apiserver.lane import RENEWAL, Lane, offer_lane
 from actors.apiserver.options import ApiServerOptions
@@ -170,6 +171,7 @@ class ApiServer:
         caches.horizon.freeze(self._frozen)
         if self.options.seats:
             self.seats = Seats(self, caches, store)
+            Dangling(self, store, ctx)
         self._on_leader(self.storage.led)
         ctx.on_stop(self.storage.on_leader(self._on_leader))
         unhook = store.before_compact(caches.before_compact)

@@ -163,6 +163,29 @@ async def test_a_schema_and_a_level_of_ones_own_count_from_when_the_caches_show_
         assert timed.codes() == {404: 3}
 
 
+async def test_a_schema_tells_whether_its_level_is_there() -> None:
+    async with plane(replicas=2) as p:
+        seen: list[str] = []
+
+        async def told() -> tuple[str, str]:
+            await p.run(100 * MS)
+            obj = (await p.ask("get", "flowschemas", "", "alice")).obj
+            (condition,) = obj["status"]["conditions"]
+            seen.append(obj["metadata"]["resourceVersion"])
+            return condition["status"], condition["reason"]
+
+        await p.ask("create", "flowschemas", "", body=schema("alice", "slow", "alice"))
+        assert await told() == ("True", "NotFound")
+        await p.ask("create", "prioritylevelconfigurations", "", body=level("slow", 1))
+        assert await told() == ("False", "Found")
+        before = p.storage.store.revision
+        await p.run(600 * S)
+        assert p.storage.store.revision == before
+        await p.ask("delete", "prioritylevelconfigurations", "", "slow")
+        assert await told() == ("True", "NotFound")
+        assert len(set(seen)) == 3
+
+
 async def test_a_server_that_dies_forgets_who_waited() -> None:
     async with plane() as p:
         p.server.overload(1 * S, None)

@@ -12,7 +12,7 @@ from sim.machinery.fairness_queues import QueueSet, Verdict
 from sim.units import MS, SECOND
 
 NAMES_K = NAMES["kubernetes"]
-PLAN = Plan(NAMES_K, schemas(NAMES_K, ""), levels(NAMES_K), 600)
+PLAN = Plan(NAMES_K, schemas(NAMES_K), levels(NAMES_K), 600)
 MEMBER = ("system:authenticated",)
 NODE = UserInfo("system:node:a", ("system:nodes", *MEMBER))
 MANAGER = UserInfo("system:kube-controller-manager", MEMBER)
@@ -80,7 +80,7 @@ def test_requests_are_told_apart_by_user_or_by_namespace() -> None:
 def test_a_schema_without_its_level_is_passed_over() -> None:
     plan = Plan(
         NAMES_K,
-        schemas(NAMES_K, ""),
+        schemas(NAMES_K),
         [one for one in levels(NAMES_K) if one["metadata"]["name"] != "system"],
         600,
     )
