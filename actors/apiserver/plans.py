@@ -1,7 +1,8 @@
 """Short ways: a write whose like has been served before is made as that one was, without asking everything again.
 
 Turns a `Request` into the commit and reply that the ordinary verb would give, where a request of the same shape
-has shown what that is: reads of a pod, creates of events and of pods from a template, bindings, and patches of a pod's status.
+has shown what that is: reads of a pod, creates of events and of pods from a template, bindings, patches of a pod's
+status and of a node's heartbeat times.
 A shape is everything that the verb, admission, validation and ownership go by; what they do not look at (names,
 addresses, ids of containers) is filled in.
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from actors.apiserver import beats
 from actors.apiserver.ports import writer_of
 from actors.apiserver.rules import Read, StoreView
 from sim.machinery import managed as ownership
@@ -105,8 +107,11 @@ class Plans:
         self._strategic = registry.names.media_strategic_patch
         self._pods: Resource = registry.scheme.resource("pods")
         self._events: Resource = registry.scheme.resource("events")
+        self._nodes: Resource = registry.scheme.resource("nodes")
         self._created: dict[Key, Created] = {}
         self._patched: dict[Key, Patched] = {}
+        # By signature: what was read, and the record that keeps the signature's sets of fields alive.
+        self._beats: dict[beats.Signature, tuple[tuple[Read, ...], tuple[Managed, ...]]] = {}
         self._admitted: dict[str, tuple[Read, ...]] = {}  # bindings, by namespace
         self._bound: dict[tuple[int, str], tuple[Obj, Obj]] = {}
         self._second = (-1, "")
@@ -119,6 +124,7 @@ class Plans:
             ("create", "", "v1", "pods", ""): self._create_pod,
             ("create", "", "v1", "pods", "binding"): self._bind,
             ("patch", "", "v1", "pods", "status"): self._patch_status,
+            ("patch", "", "v1", "nodes", "status"): self._beat,
         }
 
     def follow(self, request: Request) -> Reply | None:
@@ -152,6 +158,8 @@ class Plans:
         taken = tuple(reads)
         if request.subresource == "binding":
             self._admitted[request.namespace] = taken
+        elif request.resource == "nodes":
+            self._learn_beat(lesson, reply, taken)
         elif request.subresource:
             self._learn_patch(lesson, reply, taken)
         else:
@@ -339,6 +347,58 @@ class Plans:
         if len(self._patched) >= PLANS_MAX:
             self._patched.clear()
         self._patched[lesson.key] = Patched(conditions, item.managed, reads, lesson.held)
+
+    # --- a node's heartbeat -------------------------------------------------------------------------------
+
+    def _beat(self, request: Request) -> Reply | None:
+        body, store = request.body, self._storage.store
+        patch, item = body.get("status"), store.get(f"{self._nodes.prefix}/{request.name}")
+        if len(body) != 1 or type(patch) is not dict or len(patch) != 1 or item is None:
+            return None
+        node, sent = item.obj, patch.get("conditions")
+        status = node.get("status") or {}
+        held = status.get("conditions")
+        if type(sent) is not list or not sent or not held or "deletionTimestamp" in node["metadata"]:
+            return None
+        conditions = beats.beaten(held, sent) if request.content_type == self._strategic else None
+        if conditions is None:
+            return None
+        key = beats.signature(item.managed, request.manager, sent)
+        known = self._beats.get(key)
+        if known is None or not self._view.holds(known[0]):
+            self._ask(request, key, conditions, item)
+            return None
+        now_s = self._registry.wall_us() // SECOND
+        record = beats.moved(item.managed, request.manager, self._nodes.api_version, now_s)
+        assert record is not None  # one was learned from
+        obj = {**node, "metadata": {**node["metadata"]}, "status": {**status, "conditions": conditions}}
+        self._storage.writer = writer_of(request)
+        done = store.put(item.key, obj, item.rev, record, request.cause)
+        assert isinstance(done, Item)
+        return Reply(200, item=done)
+
+    def _learn_beat(self, lesson: Lesson, reply: Reply, reads: tuple[Read, ...]) -> None:
+        """Only if the ordinary way has done the same."""
+        old, item, request = lesson.old, reply.item, lesson.request
+        if old is None or item is None or item is old:
+            return
+        own = {**old.obj["metadata"], "resourceVersion": item.obj["metadata"]["resourceVersion"]}
+        status = {**old.obj["status"], "conditions": lesson.held}
+        expected = {**old.obj, "metadata": own, "status": status}
+        record = beats.moved(
+            old.managed, request.manager, self._nodes.api_version, self._registry.wall_us() // SECOND
+        )
+        if record != item.managed or _pairs(expected) != _pairs(item.obj):
+            return
+        if len(self._beats) >= PLANS_MAX:
+            self._beats.clear()
+        self._beats[lesson.key] = reads, item.managed
+
+
+def _pairs(node: Obj) -> tuple[Any, ...]:
+    """What a node says, with the order in which it does."""
+    status = node["status"]
+    return [*node.items()], [*status.items()], [[*condition.items()] for condition in status["conditions"]]
 
 
 def _patched(held: Obj, patch: Obj, conditions: Any) -> Obj:

@@ -63,6 +63,16 @@ def container(number: int, pod: str) -> Obj:
     return status
 
 
+def node_condition(number: int, second: int) -> Obj:
+    return {
+        "type": f"C{number}",
+        "status": "True",
+        "lastHeartbeatTime": f"2026-01-01T{second // 3600 % 24:02}:{second // 60 % 60:02}:{second % 60:02}Z",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "reason": "As it is",
+    }
+
+
 class Actor:
     """Does the steps on one control plane, and keeps the replies."""
 
@@ -175,6 +185,35 @@ class Actor:
         }
         await self.write("create", "events", user=NODE, body=body)
 
+    async def beat(self, number: int) -> None:
+        """A node says that it is as it was, or nearly so."""
+        name, server = f"n{number % 2}", self.plane.server
+        item = server.storage.store.get(server.scheme.key("nodes", "", name))
+        if item is None:
+            made: Obj = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"a": "b"}}}
+            made["status"] = {
+                "capacity": {"pods": "9"},
+                "conditions": [node_condition(n, 0) for n in range(3)],
+            }
+            await self.ask(request("create", "nodes", body=made, user=NODE, manager="node"))
+            return
+        held = item.obj["status"]["conditions"]
+        now = node_condition(0, self.plane.kernel.now_us // 1_000_000)["lastHeartbeatTime"]
+        sent = [{**condition, "lastHeartbeatTime": now} for condition in held[: 1 + number // 2 % 3]]
+        if number % 13 == 5:
+            sent[0]["reason"] = f"Because{number}"
+        elif number % 13 == 6:
+            sent[0]["type"] = "Odd"
+        elif number % 13 == 7:
+            sent.append(sent[0])
+        elif number % 13 == 8:
+            sent = [dict(reversed(list(condition.items()))) for condition in sent]
+        asked = request(
+            "patch", "nodes", name=name, subresource="status", body={"status": {"conditions": sent}},
+            user=NODE, manager="other" if number % 17 == 9 else "node", content_type=STRATEGIC,
+        )  # fmt: skip
+        await self.ask(asked)
+
     async def disturb(self, number: int) -> None:
         """Change what admission goes by, or an object, or the replica."""
         server, pod = self.plane.server, self.pod(number)
@@ -210,7 +249,22 @@ class Actor:
 Steps = list[tuple[str, int, int]]
 STEPS: st.SearchStrategy[Steps] = st.lists(
     st.tuples(
-        st.sampled_from(["create", "create", "bind", "bind", "status", "status", "wave", "event", "disturb"]),
+        st.sampled_from(
+            [
+                "create",
+                "create",
+                "bind",
+                "bind",
+                "status",
+                "status",
+                "wave",
+                "event",
+                "disturb",
+                "beat",
+                "beat",
+                "beat",
+            ]
+        ),
         st.integers(0, 400),
         st.sampled_from([0, 0, 0, 0, 400_000, 3_000_000]),
     ),
@@ -259,5 +313,9 @@ def test_alike_requests_go_the_short_way() -> None:
             await actor.event(1)
             await actor.event(13)
             assert p.server.plans.followed == before + 2
+            for _ in range(5):  # one makes the node, one is the first to own the times, one is learned from
+                await p.run(2_000_000)
+                await actor.beat(0)
+            assert p.server.plans.followed == before + 4
 
     trio.run(main)
