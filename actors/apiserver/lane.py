@@ -88,37 +88,34 @@ class Lane:
             or {**old[section], field: value} != body[section]
         ):
             return None
-        done = self._put(value)
+        done = self.renew(value)
         return None if done is None else Reply(200, item=done)
 
     def write(self, value: int) -> Item | None:
         """Move the time on (microseconds since 1970)."""
         server = self._server
         ctx, request = server.ctx, self._request
-        if ctx is None or ctx.state is not State.RUNNING:
-            return None
-        if server.busy or not server.storage.prompt:
+        if ctx is None or ctx.state is not State.RUNNING or server.busy or not server.storage.prompt:
             return None
         if server.authorizer.refuse(request.user, request) is not None:
             return None
-        done = self._put(value)
+        done = self.renew(value)
         if done is not None:
             # drawn, though nobody waits: other requests' latencies stay what they were
             server.storage.latency_us(1)
         return done
 
-    def renew(self, value: int) -> Item | None:
+    def beat(self, value: int) -> Item | None:
         """As `write`, for who has written and knows that no process, link or clock has changed its state since."""
         server = self._server
-        ctx, storage = server.ctx, server.storage
-        if ctx is None or server.bounded or not storage.prompt:
+        if server.bounded:
             return self.write(value)
-        done = self._put(value)
+        done = self.renew(value)
         if done is not None:
-            storage.latency_us(1)
+            server.storage.latency_us(1)
         return done
 
-    def _put(self, value: int | str) -> Item | None:
+    def renew(self, value: int | str) -> Item | None:
         """Nothing but the time, the revision and the time of its ownership can change."""
         server, item, line = self._server, self.last, self._line
         ctx = server.ctx
@@ -131,13 +128,11 @@ class Lane:
                 return None
         elif value == item.value:
             return None
-        else:
-            item.release()
         kernel, storage = server.kernel, server.storage
-        cause, store = kernel.cause, storage.store
-        new = Renewal.of(line, item, store.revision + 1, value, ctx.wall_us() // SECOND, kernel.now_us)
+        cause = kernel.cause
+        new = Renewal.of(line, item, value, ctx.wall_us() // SECOND, kernel.now_us)
         storage.writer = self._writer
-        if not store.renew(item, new, cause):
+        if not storage.store.renew(item, new, cause):
             return None
         kernel.cause = cause
         self.last = new

@@ -65,8 +65,8 @@ class Storage:
         self.kernel = kernel
         self.store = store if store is not None else MemoryStore(partial(attrgetter("now_us"), kernel))
         self.compaction = CompactionRecord()
-        self.extra_us = 0  # fault: a slow disk
-        self.quorum = True  # fault: False loses it
+        self._extra_us = 0
+        self._quorum = True
         self.led = True  # whether watches know a leader
         self._listeners: list[Callable[[bool], None]] = []
         self._ctx: Context | None = None
@@ -93,10 +93,30 @@ class Storage:
             self._expiries[prefix] = Expiry(self, prefix, ttl_us)
 
     @property
+    def extra_us(self) -> int:
+        """Fault: a slow disk."""
+        return self._extra_us
+
+    @extra_us.setter
+    def extra_us(self, extra_us: int) -> None:
+        self._extra_us = extra_us
+        self.kernel.standing.moves += 1
+
+    @property
+    def quorum(self) -> bool:
+        """Fault: False loses it."""
+        return self._quorum
+
+    @quorum.setter
+    def quorum(self, quorum: bool) -> None:
+        self._quorum = quorum
+        self.kernel.standing.moves += 1
+
+    @property
     def prompt(self) -> bool:
         """True while operations may be applied on `store` at once, with `latency_us` put on the reply."""
         ctx = self._ctx
-        return ctx is not None and ctx.state is State.RUNNING and self.quorum and not self.extra_us
+        return ctx is not None and ctx.state is State.RUNNING and self._quorum and not self._extra_us
 
     def set_quorum(self, quorum: bool) -> None:
         """Lose the quorum, or have it again.  Watches notice later, if it lasts."""

@@ -156,21 +156,23 @@ class MemoryStore:
         return item
 
     def renew(self, prev: Item, item: Renewal, cause: int = 0) -> bool:
-        """Put a renewal in the place of `prev`; its revision must be the next one.  False: `prev` is not current."""
+        """Put a renewal in the place of `prev`.  False: `prev` is not current."""
         key = item.key
         bucket = self._bucket_by_key.get(key)
         if bucket is None or bucket.items[key] is not prev:
             return False
-        self._rev = rev = self._rev + 1
-        assert item.rev == rev
+        self._rev = item.rev = rev = self._rev + 1
         bucket.items[key] = item
         item.cause = cause if self.note is None else self.note(key, rev, cause)
         change = cast(Change, item)
-        if bucket.subscribers or self._subscribers:
-            self._commit(bucket, change)
-        else:
-            self._log.append(change)
-            bucket.log.append(change)
+        self._log.append(change)
+        bucket.log.append(change)
+        for prefix, on_change in bucket.subscribers:
+            if key.startswith(prefix):
+                on_change(change)
+        for prefix, on_change in self._subscribers:
+            if key.startswith(prefix):
+                on_change(change)
         return True
 
     def delete(self, key: str, expect: int | None, cause: int = 0) -> Item | Mismatch:

@@ -86,7 +86,7 @@ class Heartbeat:
         lane = self._lane
         if lane is None or self._sure is None or self._moves != self._standing.moves:
             return self._arrive(at_us)
-        item = self._sure.renew(self._sent_us + self._offset_us)
+        item = self._sure.beat(self._sent_us + self._offset_us)
         if item is None:
             return self._arrive(at_us)
         link = lane.back  # `delay_us` written out, here and below

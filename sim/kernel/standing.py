@@ -30,8 +30,8 @@ class Fault(msgspec.Struct):
 class Standing:
     """The faults of a run, by host.  `now_us` and `cause` read the kernel's.
 
-    moves: counts each change of state of a process, a link, a clock or a connection; while it stays the same none has
-    happened.
+    moves: counts each change of state of a process, a link, a clock, a connection or the storage; while it stays the same
+    none has happened.
     """
 
     def __init__(self, now_us: Callable[[], int], cause: Callable[[], int]) -> None:

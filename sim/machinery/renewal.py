@@ -52,14 +52,12 @@ class Renewal(Item):
     deleted = False
 
     @staticmethod
-    def of(line: Line, before: Item | Core, rev: int, value: int | str, time_s: int, at_us: int) -> Renewal:
-        """The next revision; the store sets its `cause` as it commits it."""
+    def of(line: Line, before: Item | Core, value: int | str, time_s: int, at_us: int) -> Renewal:
+        """The next revision; the store sets `rev` and `cause` as it commits it."""
         new = Renewal.__new__(Renewal)
         new.key = line.key
-        new.rev = rev
         new.created = line.created
         new.raw = None
-        new.cause = 0
         new.value = value
         new.time_s = time_s
         new.at_us = at_us
@@ -67,13 +65,10 @@ class Renewal(Item):
         new._built = None
         if type(before) is Renewal:
             new._before = (before.rev, before.value, before.time_s, before.cause, before.at_us)
+            before._built = None  # superseded: whoever needs the object holds it, or has it built again
         else:
             new._before = before
         return new
-
-    def release(self) -> None:
-        """Superseded: whoever needs the object holds it, or has it built again."""
-        self._built = None
 
     @property
     def item(self) -> Renewal:
@@ -85,8 +80,8 @@ class Renewal(Item):
         if not isinstance(before, tuple):
             return before
         rev, value, time_s, cause, at_us = before
-        prev = Renewal.of(self._line, before, rev, value, time_s, at_us)
-        prev.cause = cause
+        prev = Renewal.of(self._line, before, value, time_s, at_us)
+        prev.rev, prev.cause = rev, cause
         return prev
 
     @property
