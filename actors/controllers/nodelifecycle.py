@@ -528,18 +528,21 @@ class NodeLifecycle:
             base_us = self._ctx.now_us() + tick_us
 
     async def _taint_zone(self, zone: Zone) -> None:
-        while (name := zone.queue.take(self._ctx.now_us())) is not None:
+        while (name := zone.queue.head(self._ctx.now_us())) is not None:
             node = self._nodes.get(name)
             ready = condition_of(node, "Ready") if node is not None else None
             taint = taint_for(ready["status"], self._names) if ready is not None else None
             if node is None or taint is None:
-                continue  # gone, or ready again: the token is spent
+                zone.queue.done(name)  # gone, or ready again: the token is spent
+                continue
             opposite = opposite_taint(taint, self._names)
             health = self._health.get(name)
             why = {"taint": f"{taint}:{NO_EXECUTE}", "zone": zone.state.value}
             self._ctx.decided("taint", f"nodes/{name}", why, health.verdict if health is not None else 0)
-            if not await self._writer.swap(node, [(taint, NO_EXECUTE)], [(opposite, NO_EXECUTE)]):
-                zone.queue.put_back(name)
+            if await self._writer.swap(node, [(taint, NO_EXECUTE)], [(opposite, NO_EXECUTE)]):
+                zone.queue.done(name)
+            else:
+                zone.queue.failed(name)
 
     def _node_event(self, node: Obj, reason: str, message: str) -> None:
         meta = node["metadata"]

@@ -119,17 +119,20 @@ class TaintQueue:
         """When the first node may be taken (None: nobody waits, or never)."""
         return self._limiter.due_us() if self._waiting else None
 
-    def take(self, now_us: int) -> str | None:
-        """The next node, for one token; it stays known.  None: nobody waits, or no token."""
+    def head(self, now_us: int) -> str | None:
+        """The next node, for one token; it waits on until it is `done`.  None: nobody waits, or no token."""
         if not self._waiting or not self._limiter.accept(now_us):
             return None
-        node = next(iter(self._waiting))
-        del self._waiting[node]
-        return node
+        return next(iter(self._waiting))
 
-    def put_back(self, node: str) -> None:
-        """After a failure: behind all who wait (a node removed meanwhile stays removed)."""
-        if node in self._known:
+    def done(self, node: str) -> None:
+        """It no longer waits, though it be added anew meanwhile, and cannot be added until it is removed."""
+        self._waiting.pop(node, None)
+
+    def failed(self, node: str) -> None:
+        """It waits behind all others (a node removed meanwhile stays removed)."""
+        if node in self._waiting:
+            del self._waiting[node]
             self._waiting[node] = None
 
     def __len__(self) -> int:

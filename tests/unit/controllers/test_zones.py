@@ -61,12 +61,13 @@ def test_a_new_limiter_starts_empty_where_the_old_one_was() -> None:
     queue = TaintQueue(0.1)
     queue.add("n")
     assert queue.swap(0.01, 0)  # the old bucket had its token
-    assert queue.take(0) == "n"
+    assert queue.head(0) == "n"
+    queue.done("n")
     queue.remove("n")
     queue.add("n")
     assert queue.swap(0.1, 5 * S)  # had none
-    assert queue.take(14 * S) is None
-    assert queue.take(15 * S) == "n"
+    assert queue.head(14 * S) is None
+    assert queue.head(15 * S) == "n"
 
 
 def test_after_a_full_stop_the_first_token_comes_ten_seconds_later() -> None:
@@ -74,7 +75,7 @@ def test_after_a_full_stop_the_first_token_comes_ten_seconds_later() -> None:
     queue.add("n")
     assert queue.swap(0, 0)
     assert queue.due_us() is None
-    assert queue.take(99 * S) is None
+    assert queue.head(99 * S) is None
     assert queue.swap(0.1, 100 * S)
     assert queue.due_us() == 110 * S
 
@@ -84,29 +85,44 @@ def test_an_eviction_rate_of_one_stays_stuck_after_a_full_stop() -> None:
     queue.swap(0, 0)
     assert not queue.swap(1.0, 10 * S)
     queue.add("n")
-    assert queue.take(99 * S) is None
+    assert queue.head(99 * S) is None
 
 
-def test_a_node_taken_is_not_queued_again_until_it_was_removed() -> None:
+def test_a_node_that_is_done_is_not_queued_again_until_it_was_removed() -> None:
     queue = TaintQueue(1.0)
     assert queue.add("n")
     assert not queue.add("n")
-    assert queue.take(0) == "n"
+    assert queue.head(0) == "n"
+    queue.done("n")
     assert not queue.add("n")
     assert queue.remove("n")
     assert not queue.remove("n")
     assert queue.add("n")
 
 
-def test_a_node_put_back_waits_behind_the_others() -> None:
+def test_a_node_that_is_queued_anew_while_it_is_tainted_takes_no_second_token() -> None:
     queue = TaintQueue(1.0)
     queue.add("a")
     queue.add("b")
-    assert queue.take(0) == "a"
-    queue.put_back("a")
-    assert [queue.take(S), queue.take(2 * S)] == ["b", "a"]
+    assert queue.head(0) == "a"
     queue.remove("a")
-    queue.put_back("a")
+    queue.add("a")
+    queue.done("a")
+    assert queue.head(S) == "b"
+    assert len(queue) == 1
+
+
+def test_a_node_that_failed_waits_behind_the_others() -> None:
+    queue = TaintQueue(1.0)
+    queue.add("a")
+    queue.add("b")
+    assert queue.head(0) == "a"
+    queue.failed("a")
+    assert queue.head(S) == "b"
+    queue.done("b")
+    assert queue.head(2 * S) == "a"
+    queue.remove("a")
+    queue.failed("a")
     assert len(queue) == 0
 
 
