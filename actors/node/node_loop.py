@@ -22,6 +22,7 @@ from actors.node.node_status import (
     default_labels,
     fixed_status,
     new_node,
+    only_beaten,
     status_of,
     status_patch,
 )
@@ -168,7 +169,8 @@ class NodeLoop:
     def _differs(self) -> bool:
         """Whether a pass would change more than the heartbeat times of the status that the API holds."""
         old, health, agent, same = self.node.get("status") or {}, self._health(), self._agent, self._same
-        if same is not None and same[0] is old and same[1] == health:
+        if same is not None and same[1] == health and (same[0] is old or only_beaten(same[0], old)):
+            self._same = (old, health)
             return False
         status, _ = status_of(agent.machine, agent.options, self._fixed, old, health, self.now())
         differs = changed(old, status)

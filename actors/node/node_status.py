@@ -236,6 +236,19 @@ def changed(old: Obj, new: Obj) -> bool:
     return False
 
 
+def only_beaten(old: Obj, new: Obj) -> bool:
+    """Whether a status differs from an earlier one in heartbeat times alone; False also where that takes a longer look."""
+    before, after = old.get("conditions") or (), new.get("conditions") or ()
+    if len(old) != len(new) or len(before) != len(after):
+        return False
+    if any(value is not old.get(key) for key, value in new.items() if key != "conditions"):
+        return False
+    return all(
+        held is now or {**held, "lastHeartbeatTime": now.get("lastHeartbeatTime")} == now
+        for held, now in zip(before, after, strict=True)
+    )
+
+
 def beat_patch(old: Obj, now: str) -> Obj:
     """As `status_patch` where nothing has changed: new heartbeat times."""
     held = {c["type"]: c for c in old["conditions"]}
