@@ -103,6 +103,7 @@ class Lane:
         if done is not None:
             # drawn, though nobody waits: other requests' latencies stay what they were
             server.storage.latency_us(1)
+            server.flown += 1
         return done
 
     def beat(self, value: int) -> Item | None:
@@ -113,6 +114,7 @@ class Lane:
         done = self.renew(value)
         if done is not None:
             server.storage.latency_us(1)
+            server.flown += 1
         return done
 
     def renew(self, value: int | str) -> Item | None:
@@ -136,7 +138,6 @@ class Lane:
             return None
         kernel.cause = cause
         self.last = new
-        server.flown += 1
         return new
 
     def _line_of(self, item: Item) -> Line | None:

@@ -108,6 +108,8 @@ class Plans:
         self._pods: Resource = registry.scheme.resource("pods")
         self._events: Resource = registry.scheme.resource("events")
         self._nodes: Resource = registry.scheme.resource("nodes")
+        self._leases: Resource = registry.scheme.resource("leases")
+        self._lanes = server.lanes
         self._created: dict[Key, Created] = {}
         self._patched: dict[Key, Patched] = {}
         # By signature: what was read, and the record that keeps the signature's sets of fields alive.
@@ -119,7 +121,9 @@ class Plans:
         self.followed = 0  # requests so far
         self._authorizer = server.authorizer
         self._ways: dict[tuple[str, ...], Callable[[Request], Reply | None]] = {
-            ("get", "", "v1", "pods", ""): self._get_pod,
+            ("get", "", "v1", "pods", ""): self._get,
+            ("get", self._leases.group, "v1", "leases", ""): self._get,
+            ("update", self._leases.group, "v1", "leases", ""): self._renew,
             ("create", "", "v1", "events", ""): self._create_event,
             ("create", "", "v1", "pods", ""): self._create_pod,
             ("create", "", "v1", "pods", "binding"): self._bind,
@@ -165,9 +169,15 @@ class Plans:
         else:
             self._learn_create(lesson, reply, taken)
 
-    def _get_pod(self, request: Request) -> Reply | None:
-        item = self._storage.store.get(f"{self._pods.prefix}{request.namespace}/{request.name}")
+    def _get(self, request: Request) -> Reply | None:
+        resource = self._pods if request.resource == "pods" else self._leases
+        item = self._storage.store.get(f"{resource.prefix}{request.namespace}/{request.name}")
         return None if item is None else Reply(200, item=item)
+
+    def _renew(self, request: Request) -> Reply | None:
+        """A lease's next time, by an ordinary update: an election's."""
+        lane = self._lanes.get(f"{self._leases.prefix}{request.namespace}/{request.name}")
+        return None if lane is None else lane.update(request)
 
     # --- creates ------------------------------------------------------------------------------------------
 

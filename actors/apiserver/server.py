@@ -340,10 +340,6 @@ class ApiServer:
                     return None
                 self.flown += 1
                 return cached.read(), storage.latency_us(0)
-            if request.verb == "update" and call.key in self.lanes:
-                updated = self.lanes[call.key].update(request)
-                if updated is not None:
-                    return updated, storage.latency_us(1)
             steps = self._steps(call)
         except Refusal as refusal:
             self.flown += 1
