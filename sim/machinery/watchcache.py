@@ -112,6 +112,7 @@ class WatchCache:
         self._window = Window(horizon.start_rev)
         self._cursor = horizon.start_rev
         self._open: dict[CacheWatch, None] = {}  # in order of opening
+        self._unindexed = 0  # of them
         self._scanning: dict[CacheWatch, None] = {}  # attached, not indexed
         self._by_key: dict[str, dict[CacheWatch, None]] = {}
         self._by_value: dict[str, dict[CacheWatch, None]] = {}
@@ -196,6 +197,7 @@ class WatchCache:
             page = self.page(watch.prefix)
             watch.start_with(page, self._after(page.rev))
         self._open[watch] = None
+        self._unindexed += not watch.indexed
         if watch.key:
             self._by_key.setdefault(watch.key, {})[watch] = None
         elif watch.value:
@@ -236,6 +238,7 @@ class WatchCache:
         self._unfollow()
 
     def close(self, watch: CacheWatch) -> None:
+        self._unindexed -= watch in self._open and not watch.indexed
         for group in (self._open, self._scanning, self._dirty):
             group.pop(watch, None)
         for index, value in ((self._by_key, watch.key), (self._by_value, watch.value)):
@@ -257,7 +260,7 @@ class WatchCache:
 
     def interested(self, key: str) -> int:
         """How many watches a change of this object concerns, by upstream's guess: not those by another value."""
-        return sum(not watch.indexed for watch in self._open) + len(self._by_key.get(key, ()))
+        return self._unindexed + len(self._by_key.get(key, ()))
 
     def cut(self) -> None:
         """End every watch: the replica dies."""

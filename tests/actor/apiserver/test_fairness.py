@@ -9,7 +9,7 @@ import pytest
 from actors.apiserver import ApiServerOptions
 from sim.machinery.api import Reply, Request, UserInfo
 from sim.units import MS, SECOND
-from tests.actor.apiserver.cluster import NAMES_ORCH, Plane, lease, plane, request
+from tests.actor.apiserver.cluster import NAMES_ORCH, SCHEME, Plane, lease, plane, request
 
 S = SECOND
 MEMBER = (NAMES_ORCH.group_authenticated,)
@@ -161,6 +161,24 @@ async def test_a_schema_and_a_level_of_ones_own_count_from_when_the_caches_show_
         timed.send(get(), get(), get())
         await p.run(1 * S + 10 * MS)
         assert timed.codes() == {404: 3}
+
+
+async def test_watches_of_one_object_count_for_that_object_alone() -> None:
+    async with plane() as p:
+        caches = p.server.caches
+        assert caches is not None
+        cache = caches.of(SCHEME.resource("leases"))
+        key = SCHEME.key("leases", "default", "a")
+        opened = [p.send_watch({}), p.send_watch({}), p.send_watch({"fieldSelector": "metadata.name=a"})]
+        await p.run(10 * MS)
+        other = SCHEME.key("leases", "default", "b")
+        assert (cache.interested(key), cache.interested(other)) == (3, 2)
+        for replies in opened:
+            watch = replies[0].watch
+            assert watch is not None
+            watch.stop()
+            watch.stop()
+        assert (cache.interested(key), cache.interested(other)) == (0, 0)
 
 
 async def test_a_schema_tells_whether_its_level_is_there() -> None:
