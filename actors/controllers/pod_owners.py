@@ -340,17 +340,27 @@ class PodControl:
         return send
 
     async def create(self, owner: Obj, pods: Sequence[Obj]) -> str | None:
-        """Create pods in growing batches; the first error.  Creates never tried are awaited no longer."""
+        """Create pods in growing batches; the first error."""
+        return (await self.create_counted(owner, pods))[1]
+
+    async def create_counted(self, owner: Obj, pods: Sequence[Obj]) -> tuple[int, str | None]:
+        """As `create`, with how many were not refused.  Creates never tried are awaited no longer."""
         send = self.create_send(owner, lambda index: pods[index])
         replies = await slow_start(
             self.env.ctx, len(pods), send, lambda reply: not created_or_terminating(reply)
         )
         if self.expectations is not None and len(replies) < len(pods):
             self.expectations.created(key_of(owner), len(pods) - len(replies))
-        return next((reply.message for reply in replies if not created_or_terminating(reply)), None)
+        refused = [reply for reply in replies if not created_or_terminating(reply)]
+        return len(replies) - len(refused), refused[0].message if refused else None
 
     async def delete(self, owner: Obj, pods: Sequence[Obj]) -> str | None:
         """Delete pods, all at once; the first error.  What is gone already counts as done."""
+        replies = await in_parallel(self.env.ctx, len(pods), self.delete_send(owner, pods))
+        return next((r.message for r in replies if not r.ok and r.reason != "NotFound"), None)
+
+    def delete_send(self, owner: Obj, pods: Sequence[Obj]) -> Send:
+        """Sender of the deletion of the `i`-th pod; a reply counts and reports before it is handed on."""
         key = key_of(owner)
 
         def send(index: int, on_reply: Callable[[Reply], None]) -> None:
@@ -371,8 +381,7 @@ class PodControl:
 
             self.client.call(self.client.request("delete", "pods", meta["namespace"], meta["name"]), settled)
 
-        replies = await in_parallel(self.env.ctx, len(pods), send)
-        return next((r.message for r in replies if not r.ok and r.reason != "NotFound"), None)
+        return send
 
 
 def owner_ref(env: Env, resource: str, owner: Obj) -> Obj:

@@ -276,12 +276,16 @@ def claim(owner: Obj, candidates: Sequence[Obj], matches: Callable[[Obj], bool])
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The claiming owner: its object, where it lives (`resource`) and how references call it."""
+    """The claiming owner: its object, where it lives (`resource`) and how references call it.
+
+    finalizers: put on what it takes in, and taken off what it lets go
+    """
 
     obj: Obj
     resource: str
     api_version: str
     kind: str
+    finalizers: tuple[str, ...] = ()
 
 
 async def claim_objects(
@@ -328,7 +332,10 @@ async def _can_adopt(client: Client, owner: Owner) -> str | None:
 async def _adopt(client: Client, owner: Owner, resource: str, obj: Obj) -> str | None:
     meta = obj["metadata"]
     ref = controller_ref(owner.api_version, owner.kind, owner.obj)
-    patch = {"metadata": {"ownerReferences": [ref], "uid": meta["uid"]}}
+    change: Obj = {"ownerReferences": [ref], "uid": meta["uid"]}
+    if owner.finalizers:
+        change["finalizers"] = list(owner.finalizers)
+    patch = {"metadata": change}
     reply = await client.patch(resource, meta.get("namespace", ""), meta["name"], patch)
     if reply.ok:
         return None
@@ -338,7 +345,10 @@ async def _adopt(client: Client, owner: Owner, resource: str, obj: Obj) -> str |
 async def _release(client: Client, owner: Owner, resource: str, obj: Obj) -> str | None:
     meta = obj["metadata"]
     gone = {"$patch": "delete", "uid": owner.obj["metadata"]["uid"]}
-    patch = {"metadata": {"ownerReferences": [gone], "uid": meta["uid"]}}
+    change: Obj = {"ownerReferences": [gone], "uid": meta["uid"]}
+    if owner.finalizers:
+        change["$deleteFromPrimitiveList/finalizers"] = list(owner.finalizers)
+    patch = {"metadata": change}
     reply = await client.patch(resource, meta.get("namespace", ""), meta["name"], patch)
     # Invalid: the object carries another uid by now, or no reference any more
     return None if reply.ok or reply.reason in ("NotFound", "Invalid") else reply.message

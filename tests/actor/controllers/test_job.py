@@ -1,0 +1,199 @@
+"""The Job loop against the real API server; the tests end the pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.machinery.api import Obj
+from sim.units import SECOND
+from tests.actor.apiserver.cluster import SCHEME
+from tests.actor.controllers.workload import POD_SPEC, World, world
+
+LOOPS = ("job",)
+NAMES = SCHEME.names
+
+
+def job(name: str = "work", restart: str = "Never", **spec: Any) -> Obj:
+    template = {"spec": {**POD_SPEC, "restartPolicy": restart}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"template": template, **spec},
+    }
+
+
+async def end(w: World, pod: Obj, phase: str) -> None:
+    await w.patch("pods", pod["metadata"]["name"], {"status": {"phase": phase}}, "status")
+
+
+async def running(w: World) -> list[Obj]:
+    return [
+        pod
+        for pod in await w.stored("pods")
+        if pod["status"]["phase"] in ("Pending", "Running") and "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
+async def end_all(w: World, phase: str) -> None:
+    for pod in await running(w):
+        await end(w, pod, phase)
+
+
+def conditions(stored: Obj) -> list[tuple[str, str, str]]:
+    return [(c["type"], c["status"], c.get("reason", "")) for c in stored["status"].get("conditions") or ()]
+
+
+async def test_a_job_is_complete_when_its_pods_have_succeeded() -> None:
+    async with world(LOOPS) as w:
+        await w.create("jobs", job(completions=3, parallelism=2))
+        await w.settle()
+        pods = await w.stored("pods")
+        assert len(pods) == 2
+        assert all(p["metadata"]["finalizers"] == [NAMES.finalizer_job_tracking] for p in pods)
+        assert (await w.get("jobs", "work"))["status"]["active"] == 2
+        await end_all(w, "Succeeded")
+        await w.settle()
+        assert len(await running(w)) == 1  # one is left to do
+        await end_all(w, "Succeeded")
+        await w.settle()
+        stored = await w.get("jobs", "work")
+        status = stored["status"]
+        assert status["succeeded"] == 3 and "active" not in status and status["completionTime"]
+        assert status["uncountedTerminatedPods"] == {} and conditions(stored) == [("Complete", "True", "")]
+        assert all("finalizers" not in p["metadata"] for p in await w.stored("pods"))
+        assert [r for r, _ in await w.events("work")] == ["SuccessfulCreate"] * 3 + ["Completed"]
+
+
+async def test_replacements_of_failing_pods_wait_ten_seconds_and_twice_as_long_each_time() -> None:
+    async with world(LOOPS) as w:
+        made = w.watch_commits("pods")
+        await w.create("jobs", job(backoffLimit=5))
+        await w.settle(5 * SECOND)
+        gaps = []
+        for _ in range(5):
+            before = len(made)
+            await w.settle(60 * SECOND)  # longer than what any earlier wake would bring
+            failed_us = w.kernel.now_us
+            await end_all(w, "Failed")
+            await w.settle(200 * SECOND)
+            assert len(made) == before + 1
+            gaps.append((made[-1][0] - failed_us) / SECOND)
+        assert gaps == pytest.approx([1, 10, 20, 40, 80], abs=0.2)
+        await end_all(w, "Failed")
+        await w.settle(400 * SECOND)
+        stored = await w.get("jobs", "work")
+        assert len(made) == 6 and stored["status"]["failed"] == 6
+        assert conditions(stored) == [("Failed", "True", "BackoffLimitExceeded")]
+
+
+async def test_a_success_makes_up_for_earlier_failures() -> None:
+    async with world(LOOPS) as w:
+        made = w.watch_commits("pods")
+        await w.create("jobs", job(completions=9))
+        for _ in range(3):
+            await w.settle(60 * SECOND)
+            await end_all(w, "Failed")
+        await w.settle(60 * SECOND)
+        await end_all(w, "Succeeded")
+        await w.settle(60 * SECOND)
+        failed_us = w.kernel.now_us
+        await end_all(w, "Failed")
+        await w.settle(20 * SECOND)
+        assert (made[-1][0] - failed_us) / SECOND == pytest.approx(1, abs=0.2)
+
+
+async def test_a_job_runs_no_longer_than_its_deadline() -> None:
+    async with world(LOOPS) as w:
+        await w.create("jobs", job(activeDeadlineSeconds=30, parallelism=2, completions=2))
+        await w.settle(28 * SECOND)
+        assert len(await running(w)) == 2
+        await w.settle(3 * SECOND)
+        assert await running(w) == []
+        stored = await w.get("jobs", "work")
+        assert conditions(stored) == [("Failed", "True", "DeadlineExceeded")]
+        assert ("DeadlineExceeded", "Job was active longer than specified deadline") in await w.events("work")
+
+
+async def test_each_index_runs_until_it_has_succeeded_once() -> None:
+    async with world(LOOPS) as w:
+        await w.create("jobs", job(completions=6, parallelism=6, completionMode="Indexed"))
+        await w.settle()
+        pods = {pod["spec"]["hostname"]: pod for pod in await running(w)}
+        assert sorted(pods) == [f"work-{i}" for i in range(6)]
+        pod = pods["work-3"]
+        assert pod["metadata"]["generateName"] == "work-3-"
+        assert pod["metadata"]["annotations"] == {NAMES.annotation_job_completion_index: "3"}
+        assert pod["spec"]["containers"][0]["env"][0]["name"] == "JOB_COMPLETION_INDEX"
+        for index in (0, 2, 3, 4):
+            await end(w, pods[f"work-{index}"], "Succeeded")
+        await end(w, pods["work-1"], "Failed")
+        await w.settle()
+        status = (await w.get("jobs", "work"))["status"]
+        assert (status["completedIndexes"], status["succeeded"], status["failed"]) == ("0,2-4", 4, 1)
+        assert sorted(p["spec"]["hostname"] for p in await running(w)) == ["work-1", "work-5"]
+        await end_all(w, "Succeeded")
+        await w.settle()
+        stored = await w.get("jobs", "work")
+        assert stored["status"]["completedIndexes"] == "0-5"
+        assert conditions(stored) == [("Complete", "True", "")]
+
+
+async def test_a_suspended_job_has_no_pods_and_none_of_them_counts_as_failed() -> None:
+    async with world(LOOPS) as w:
+        await w.create("jobs", job(parallelism=2, completions=2))
+        await w.settle()
+        before = (await w.get("jobs", "work"))["status"]["startTime"]
+        await w.patch("jobs", "work", {"spec": {"suspend": True}})
+        await w.settle()
+        stored = await w.get("jobs", "work")
+        assert await w.stored("pods") == [] and "failed" not in stored["status"]
+        assert conditions(stored) == [("Suspended", "True", "JobSuspended")]
+        await w.patch("jobs", "work", {"spec": {"suspend": False}})
+        await w.settle()
+        stored = await w.get("jobs", "work")
+        assert len(await running(w)) == 2 and stored["status"]["startTime"] > before
+        assert conditions(stored) == [("Suspended", "False", "JobResumed")]
+        reasons = [reason for reason, _ in await w.events("work")]
+        assert "Suspended" in reasons and "Resumed" in reasons
+
+
+async def test_a_deleted_pod_counts_as_failed_and_is_replaced() -> None:
+    async with world(LOOPS) as w:
+        await w.create("jobs", job())
+        await w.settle()
+        (pod,) = await running(w)
+        await w.delete("pods", pod["metadata"]["name"])
+        await w.settle()
+        (new,) = await w.stored("pods")
+        assert new["metadata"]["uid"] != pod["metadata"]["uid"]
+        assert (await w.get("jobs", "work"))["status"]["failed"] == 1
+
+
+async def test_pods_of_a_job_that_is_gone_lose_their_finalizer() -> None:
+    async with world(LOOPS) as w:
+        await w.create("jobs", job())
+        await w.settle()
+        reply = await w.plane.ask(
+            "delete", "jobs", "default", "work", body={"propagationPolicy": "Background"}
+        )
+        assert reply.ok
+        await w.settle()
+        (pod,) = await w.stored("pods")
+        assert "finalizers" not in pod["metadata"]
+
+
+async def test_restarts_in_place_count_against_the_limit() -> None:
+    async with world(LOOPS) as w:
+        await w.create("jobs", job(restart="OnFailure", backoffLimit=3))
+        await w.settle()
+        (pod,) = await running(w)
+        state = {"name": "c", "image": "i:1", "imageID": "", "ready": False, "restartCount": 2}
+        for count in (2, 3):
+            status = {"phase": "Running", "containerStatuses": [{**state, "restartCount": count}]}
+            await w.patch("pods", pod["metadata"]["name"], {"status": status}, "status")
+            await w.settle()
+            ends = conditions(await w.get("jobs", "work"))
+            assert ends == ([] if count == 2 else [("Failed", "True", "BackoffLimitExceeded")])
