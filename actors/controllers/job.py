@@ -375,7 +375,7 @@ class JobLoop:
         held = {decide.uid_of(pod): None for pod in it.pods if tracking.counts(pod)}
         given = decide.uncounted_of(seen)
         left = self._settle(it, given, held)
-        count = decide.count_finished(seen, it.pods, left, it.indexes[0], tracking)
+        count = decide.count_finished(seen, it.pods, left, it.indexes[0], it.end is not None, tracking)
         needed = needed or count.changed or left != given
         uncounted = count.uncounted
         status = {**it.job["status"], "uncountedTerminatedPods": uncounted.as_status()}

@@ -202,9 +202,9 @@ class Count:
 
 
 def count_finished(
-    job: Obj, pods: Sequence[Obj], before: Uncounted, indexes: Sequence[int], t: Tracking
+    job: Obj, pods: Sequence[Obj], before: Uncounted, indexes: Sequence[int], over: bool, t: Tracking
 ) -> Count:
-    """Take down what is finished, at most `UNCOUNTED_MAX` pods at a time."""
+    """Take down what is finished, at most `UNCOUNTED_MAX` pods at a time; when a Job is `over`, so are its pods."""
     indexed = is_indexed(job)
     if indexed:
         pods = sorted(pods, key=lambda pod: index_of(pod, t.annotation))
@@ -217,7 +217,8 @@ def count_finished(
         if not t.counts(pod):
             continue
         uid = uid_of(pod)
-        if phase_of(pod) in ("Succeeded", "Failed") or is_deleting(pod) or is_deleting(job):
+        going = over or is_deleting(pod)
+        if going or phase_of(pod) in ("Succeeded", "Failed") or is_deleting(job):
             free.append(pod)
         if _is_succeeded(pod) and uid not in known_bad:
             index = index_of(pod, t.annotation)
@@ -228,7 +229,7 @@ def count_finished(
             elif not indexed and uid not in known_good:
                 good.append(uid)
                 changed = True
-        elif is_failed(pod) and uid not in known_bad and t.has_place(job, pod):
+        elif (going or phase_of(pod) == "Failed") and uid not in known_bad and t.has_place(job, pod):
             bad.append(uid)
             changed = True
         if len(new) + len(good) + len(bad) >= UNCOUNTED_MAX:

@@ -114,6 +114,7 @@ async def test_a_job_runs_no_longer_than_its_deadline() -> None:
         assert await running(w) == []
         stored = await w.get("jobs", "work")
         assert conditions(stored) == [("Failed", "True", "DeadlineExceeded")]
+        assert stored["status"]["failed"] == 2  # what is stopped counts as failed
         assert ("DeadlineExceeded", "Job was active longer than specified deadline") in await w.events("work")
 
 
