@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 
 from actors.controllers import (
+    cronjob,
     daemonset,
     deployment,
     disruption,
@@ -24,6 +25,8 @@ from actors.controllers import (
     root_ca_cert_publisher,
     serviceaccount,
     statefulset,
+    ttl,
+    ttlafterfinished,
 )
 from actors.controllers.shell import Env
 
@@ -31,6 +34,7 @@ Start = Callable[[Env], Awaitable[None]]
 
 LOOPS: Mapping[str, Start] = MappingProxyType(
     {
+        "cronjob": cronjob.start,
         "daemonset": daemonset.start,
         "deployment": deployment.start,
         "disruption": disruption.start,
@@ -46,5 +50,7 @@ LOOPS: Mapping[str, Start] = MappingProxyType(
         "root-ca-cert-publisher": root_ca_cert_publisher.start,
         "serviceaccount": serviceaccount.start,
         "statefulset": statefulset.start,
+        "ttl": ttl.start,
+        "ttl-after-finished": ttlafterfinished.start,
     }
 )

@@ -167,6 +167,7 @@ class ControllerManagerOptions(ElectionFlags):
     concurrent_rc_syncs: int = _syncs("rc", 5, "replicationcontroller")
     concurrent_replicaset_syncs: int = _syncs("replicaset", 5, "replicaset")
     concurrent_statefulset_syncs: int = _syncs("statefulset", 5, "statefulset")
+    concurrent_ttl_after_finished_syncs: int = _syncs("ttl-after-finished", 5, "ttl-after-finished")
 
     def __post_init__(self) -> None:
         self.check_election()
@@ -207,7 +208,7 @@ _WITHOUT_EFFECT = """
     tls-private-key-file tls-cipher-suites tls-min-version tls-sni-cert-key
     http2-max-streams-per-connection permit-address-sharing permit-port-sharing
     concurrent-ephemeralvolume-syncs concurrent-resource-quota-syncs concurrent-service-syncs
-    concurrent-serviceaccount-token-syncs concurrent-ttl-after-finished-syncs {short}-api-content-type
+    concurrent-serviceaccount-token-syncs {short}-api-content-type
 """
 WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
 

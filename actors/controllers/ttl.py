@@ -1,0 +1,92 @@
+"""Tell each node's agent how long it may keep objects it reads, by the size of the cluster.
+
+Turns the number of nodes into an annotation of seconds.
+
+Holds: sizes for growing and shrinking overlap, so that a node more or less does not rewrite all annotations; a node gets
+the present value when something happens to it, not before.
+
+Mirrors  kubernetes v1.25 pkg/controller/ttl/ttl_controller.go.
+Differs  an event of a node that has the value already queues nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.controllers.shell import Env, run_workers
+from sim.machinery.api import Obj
+
+CLIENT = "ttl-controller"
+WORKERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Sizes of cluster in which nodes are told `seconds`."""
+
+    nodes_min: int
+    nodes_max: int | None
+    seconds: int
+
+
+# ttlBoundaries
+BANDS = (
+    Band(0, 100, 0),
+    Band(90, 500, 15),
+    Band(450, 1000, 30),
+    Band(900, 2000, 60),
+    Band(1800, None, 300),
+)
+
+
+def next_band(band: int, nodes: int) -> int:
+    """The band after one node came or went: at most one step away."""
+    most = BANDS[band].nodes_max
+    if most is not None and nodes > most:
+        return band + 1
+    return band - 1 if nodes < BANDS[band].nodes_min else band
+
+
+async def start(env: Env) -> None:
+    await NodeTTL(env).run()
+
+
+class NodeTTL:
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._client = env.client(CLIENT)
+        self._nodes = env.informers["nodes"]
+        self._queue = env.queue("ttlcontroller")
+        self._annotation = env.names.annotation_node_ttl
+        self._count = 0
+        self._band = 0
+
+    async def run(self) -> None:
+        self._nodes.on(add=self._added, update=lambda _, new: self._check(new), delete=self._deleted)
+        await self._env.informers.start_and_sync()
+        run_workers(self._env, self._queue, self._sync, WORKERS)
+
+    def _added(self, node: Obj) -> None:
+        self._count += 1
+        self._band = next_band(self._band, self._count)
+        self._check(node)
+
+    def _deleted(self, _: Obj) -> None:
+        self._count -= 1
+        self._band = next_band(self._band, self._count)
+
+    def _check(self, node: Obj) -> None:
+        if self._differs(node):
+            self._queue.add(node["metadata"]["name"])
+
+    def _differs(self, node: Obj) -> bool:
+        annotations = node["metadata"].get("annotations") or {}
+        return bool(annotations.get(self._annotation) != str(BANDS[self._band].seconds))
+
+    async def _sync(self, key: str) -> str | None:
+        node = self._nodes.get(key)
+        if node is None or not self._differs(node):
+            return None
+        patch = {"metadata": {"annotations": {self._annotation: str(BANDS[self._band].seconds)}}}
+        reply = await self._client.patch("nodes", "", key, patch)
+        return None if reply.ok else reply.message

@@ -1,0 +1,68 @@
+"""Delete Jobs some time after they are over, if they say so.
+
+Turns the end of a Job and its `ttlSecondsAfterFinished` into a deletion in the foreground.
+
+Holds: the Job is read once more at the API before it is deleted, so one whose time was prolonged stays.
+
+Mirrors  kubernetes v1.25 pkg/controller/ttlafterfinished/ttlafterfinished_controller.go.
+"""
+
+from __future__ import annotations
+
+from actors.controllers.job_decide import ended, spec_of, uid_of
+from actors.controllers.pod_owners import is_deleting, key_of
+from actors.controllers.shell import Env, run_workers
+from sim.machinery.api import Obj
+from sim.units import SECOND, parse_time
+
+CLIENT = "ttl-after-finished-controller"
+
+
+def left_us(job: Obj, wall_us: int) -> int | None:
+    """Time until a Job is to go; None if it stays."""
+    seconds, end = spec_of(job).get("ttlSecondsAfterFinished"), ended(job)
+    if seconds is None or end is None or is_deleting(job):
+        return None
+    return int(parse_time(end["lastTransitionTime"]) + seconds * SECOND - wall_us)
+
+
+async def start(env: Env) -> None:
+    await JobExpiry(env).run()
+
+
+class JobExpiry:
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._client = env.client(CLIENT)
+        self._jobs = env.informers["jobs"]
+        self._queue = env.queue("ttl_jobs_to_delete")
+
+    async def run(self) -> None:
+        self._jobs.on(add=self._changed, update=lambda _, new: self._changed(new))
+        await self._env.informers.start_and_sync()
+        run_workers(self._env, self._queue, self._sync, self._env.options.concurrent_ttl_after_finished_syncs)
+
+    def _changed(self, job: Obj) -> None:
+        if left_us(job, 0) is not None:
+            self._queue.add(key_of(job))
+
+    async def _sync(self, key: str) -> str | None:
+        job = self._jobs.get(key)
+        if job is None or not self._expired(key, job):
+            return None
+        meta = job["metadata"]
+        live = await self._client.get("jobs", meta["namespace"], meta["name"])
+        if not live.ok:
+            return None if live.reason == "NotFound" else live.message
+        if not self._expired(key, live.obj):
+            return None
+        namespace, name = meta["namespace"], meta["name"]
+        reply = await self._client.delete("jobs", namespace, name, uid=uid_of(live.obj), policy="Foreground")
+        return None if reply.ok else reply.message
+
+    def _expired(self, key: str, job: Obj) -> bool:
+        """Whether its time is over; if it is not yet, it is looked at again then."""
+        left = left_us(job, self._env.ctx.wall_us())
+        if left is not None and left > 0:
+            self._queue.add_after_us(key, left)
+        return left is not None and left <= 0

@@ -1,0 +1,142 @@
+"""The CronJob and expiry loops against the real API server, at exact instants of the wall clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.machinery.api import Obj
+from sim.units import MINUTE, SECOND, parse_time
+from tests.actor.controllers.test_job import end_all, job
+from tests.actor.controllers.workload import World, world
+
+LOOPS = ("job", "cronjob", "ttl-after-finished")
+
+
+def cron_job(schedule: str = "*/5 * * * *", **spec: Any) -> Obj:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "tick"},
+        "spec": {"schedule": schedule, "jobTemplate": {"spec": job()["spec"]}, **spec},
+    }
+
+
+def wall_s(w: World, at_us: int | None = None) -> float:
+    """Seconds of Unix time, of an instant of the kernel or of now."""
+    return (w.kernel.epoch_us + (w.kernel.now_us if at_us is None else at_us)) / SECOND
+
+
+async def until_minute(w: World, minutes: int, after_s: float = 30.0) -> None:
+    """Run to that many seconds after the next minute that `minutes` divides."""
+    period = minutes * 60
+    await w.settle(int((period - wall_s(w) % period + after_s) * SECOND))
+
+
+async def test_a_job_starts_a_tenth_of_a_second_after_its_minute() -> None:
+    async with world(LOOPS) as w:
+        await until_minute(w, 5)
+        made = w.watch_commits("jobs")
+        await w.create("cronjobs", cron_job())
+        await w.settle(15 * MINUTE)
+        starts = [wall_s(w, at) for at, _ in made]
+        assert len(starts) == 3
+        assert [round(at % 300, 1) for at in starts] == [0.1] * 3
+        assert [obj["metadata"]["name"] for _, obj in made] == [f"tick-{int(at) // 60}" for at in starts]
+        status = (await w.get("cronjobs", "tick"))["status"]
+        assert len(status["active"]) == 3
+        assert parse_time(status["lastScheduleTime"]) == int(starts[-1]) * SECOND
+
+
+@pytest.mark.parametrize(
+    ("policy", "jobs", "event"),
+    [("Allow", 2, "SuccessfulCreate"), ("Forbid", 1, "JobAlreadyActive"), ("Replace", 1, "SuccessfulDelete")],
+)
+async def test_a_run_that_is_due_while_another_runs_goes_by_the_policy(
+    policy: str, jobs: int, event: str
+) -> None:
+    async with world(LOOPS) as w:
+        await until_minute(w, 5)
+        await w.create("cronjobs", cron_job(concurrencyPolicy=policy))
+        await w.settle(6 * MINUTE)
+        first = await w.names("jobs")
+        await w.settle(5 * MINUTE)
+        names = await w.names("jobs")
+        assert len(names) == jobs and (names[0] == first[0]) is (policy != "Replace")
+        assert event in [reason for reason, _ in await w.events("tick")]
+
+
+async def test_a_forbidden_run_starts_as_soon_as_the_other_is_over() -> None:
+    async with world(LOOPS) as w:
+        await until_minute(w, 5)
+        made = w.watch_commits("jobs")
+        await w.create("cronjobs", cron_job(concurrencyPolicy="Forbid"))
+        await w.settle(12 * MINUTE)
+        ended_us = w.kernel.now_us
+        await end_all(w, "Succeeded")
+        await w.settle(10 * SECOND)
+        assert len(made) == 2 and ended_us + SECOND <= made[1][0] < ended_us + 2 * SECOND
+        # it bears the minute in which it was due
+        assert int(made[1][1]["metadata"]["name"].removeprefix("tick-")) % 5 == 0
+
+
+async def test_only_the_latest_finished_jobs_are_kept() -> None:
+    async with world(LOOPS) as w:
+        await until_minute(w, 1)
+        await w.create("cronjobs", cron_job("* * * * *", successfulJobsHistoryLimit=2))
+        for _ in range(5):
+            await w.settle(MINUTE)
+            await end_all(w, "Succeeded")
+        await w.settle(5 * SECOND)
+        assert len(await w.names("jobs")) == 2
+        status = (await w.get("cronjobs", "tick"))["status"]
+        assert "active" not in status and status["lastSuccessfulTime"]
+
+
+async def test_after_a_suspension_of_hours_one_run_is_made_up_for() -> None:
+    async with world(LOOPS) as w:
+        await until_minute(w, 1)
+        await w.create("cronjobs", cron_job("* * * * *", suspend=True))
+        await w.settle(120 * MINUTE)
+        assert await w.names("jobs") == []
+        await w.patch("cronjobs", "tick", {"spec": {"suspend": False}})
+        await w.settle(10 * SECOND)
+        (name,) = await w.names("jobs")
+        assert name == f"tick-{int(wall_s(w)) // 60}"
+        assert "TooManyMissedTimes" in [reason for reason, _ in await w.events("tick")]
+
+
+async def test_a_run_beyond_its_starting_deadline_is_not_made_up_for() -> None:
+    async with world(LOOPS) as w:
+        await until_minute(w, 5)
+        await w.create("cronjobs", cron_job(suspend=True, startingDeadlineSeconds=20))
+        await w.settle(7 * MINUTE)
+        await w.patch("cronjobs", "tick", {"spec": {"suspend": False}})
+        await w.settle(10 * SECOND)
+        assert await w.names("jobs") == []
+
+
+async def test_a_zone_shifts_the_schedule() -> None:
+    async with world(LOOPS) as w:
+        made = w.watch_commits("jobs")
+        await w.create("cronjobs", cron_job("30 5 * * *", timeZone="Asia/Kolkata"))
+        await w.settle(24 * 60 * MINUTE)
+        assert [round(wall_s(w, at) % 86400, 1) for at, _ in made] == [0.1]
+
+
+async def test_a_finished_job_goes_when_its_time_is_over() -> None:
+    async with world(LOOPS) as w:
+        await w.create("jobs", job(ttlSecondsAfterFinished=100))
+        await w.create("jobs", job("stays"))
+        await w.settle()
+        await end_all(w, "Succeeded")
+        await w.settle(5 * SECOND)
+        finished = (await w.get("jobs", "work"))["status"]["completionTime"]
+        await w.settle(int((parse_time(finished) / SECOND + 99.9 - wall_s(w)) * SECOND))
+        assert "work" in await w.names("jobs")
+        await w.settle(SECOND)
+        reply = await w.plane.ask("get", "jobs", "default", "work")
+        # without a collector it is marked only: it goes in the foreground
+        assert reply.obj["metadata"]["finalizers"] == ["foregroundDeletion"]
+        assert "deletionTimestamp" not in (await w.get("jobs", "stays"))["metadata"]

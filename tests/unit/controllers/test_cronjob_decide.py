@@ -1,0 +1,96 @@
+"""Which run of a CronJob is due, and when to look again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.controllers.cronjob_decide import (
+    Missed,
+    beyond_history,
+    due,
+    is_too_late,
+    most_recent,
+    schedule_text,
+    wait_us,
+)
+from sim.machinery.api import Obj
+from sim.machinery.cron import ScheduleError, parse_schedule
+from sim.units import SECOND, format_time, parse_time
+
+DAY = 86_400
+
+
+def at(text: str) -> int:
+    return parse_time(text) // SECOND
+
+
+def cron_job(created: str, last: str = "", **spec: Any) -> Obj:
+    status = {"lastScheduleTime": last} if last else {}
+    return {"metadata": {"name": "c", "creationTimestamp": created}, "spec": spec, "status": status}
+
+
+def test_of_missed_runs_the_most_recent_counts() -> None:
+    hourly = parse_schedule("0 * * * *")
+    start = at("2026-03-02T00:30:00Z")
+    assert most_recent(start, (start + 60) * SECOND, hourly) == Missed()
+    assert most_recent(start, at("2026-03-02T01:00:00Z") * SECOND, hourly) == Missed(
+        at("2026-03-02T01:00:00Z"), 1
+    )
+    assert most_recent(start, at("2026-03-02T07:59:59Z") * SECOND, hourly) == Missed(
+        at("2026-03-02T07:00:00Z"), 7
+    )
+
+
+def test_uneven_schedules_are_taken_for_even_ones() -> None:
+    # Monday to Friday at nine: from Thursday's and Friday's runs Sunday's is concluded, which is none
+    weekdays = parse_schedule("0 9 * * 1-5")
+    found = most_recent(at("2026-03-05T08:00:00Z"), at("2026-03-08T12:00:00Z") * SECOND, weekdays)
+    assert found == Missed(at("2026-03-08T09:00:00Z"), 4)
+
+
+def test_a_schedule_that_never_comes_is_an_error_and_wakes_nobody() -> None:
+    never = parse_schedule("0 0 31 2 *")
+    with pytest.raises(ScheduleError):
+        most_recent(0, 10 * DAY * SECOND, never)
+    assert wait_us(cron_job("2026-03-02T00:00:00Z"), at("2026-03-03T00:00:00Z") * SECOND, never) is None
+
+
+def test_a_starting_deadline_cuts_the_past_short() -> None:
+    minutely = parse_schedule("* * * * *")
+    now_us = at("2026-03-02T10:00:30Z") * SECOND
+    assert due(cron_job("2026-03-02T00:00:30Z"), now_us, minutely).count == 600
+    short = cron_job("2026-03-02T00:00:30Z", startingDeadlineSeconds=100)
+    assert due(short, now_us, minutely) == Missed(at("2026-03-02T10:00:00Z"), 2)
+    assert is_too_late(short, now_us // SECOND - 101, now_us)
+    assert not is_too_late(short, now_us // SECOND - 100, now_us)
+
+
+def test_the_next_look_is_a_tenth_of_a_second_after_the_next_run() -> None:
+    hourly = parse_schedule("0 * * * *")
+    now_us = at("2026-03-02T10:30:00Z") * SECOND
+    waiting = cron_job("2026-03-01T00:00:00Z", "2026-03-02T10:00:00Z")
+    assert wait_us(waiting, now_us, hourly) == 1800 * SECOND + 100_000
+
+
+def test_a_zone_of_the_schedules_own_wins() -> None:
+    assert schedule_text(cron_job("", schedule="TZ=UTC * * * * *")) == "TZ=UTC * * * * *"
+    assert (
+        schedule_text(cron_job("", schedule="* * * * *", timeZone="Asia/Tokyo")) == "TZ=Asia/Tokyo * * * * *"
+    )
+    assert schedule_text(cron_job("", schedule="* * * * *", timeZone="Nowhere/X")) == "* * * * *"
+
+
+def test_the_oldest_finished_jobs_go_first() -> None:
+    def finished(name: str, start_s: int, kind: str) -> Obj:
+        status = {
+            "conditions": [{"type": kind, "status": "True"}],
+            "startTime": format_time(start_s * SECOND),
+        }
+        return {"metadata": {"name": name}, "status": status}
+
+    jobs = [finished("b", 20, "Complete"), finished("a", 10, "Complete"), finished("f", 5, "Failed")]
+    spec = {"successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1}
+    assert [j["metadata"]["name"] for j in beyond_history(cron_job("", **spec), jobs)] == ["a"]
+    assert beyond_history(cron_job(""), jobs) == []
