@@ -8,7 +8,7 @@ Differs  admission reads the store as it is now; upstream's plugins read informe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -16,14 +16,16 @@ import msgspec
 
 from actors.apiserver.ports import LocalStore
 from sim.machinery import status
-from sim.machinery.admission import Attributes, Chain, Defaults, Denial
+from sim.machinery.admission import RESOURCE_QUOTA, Attributes, Chain, Defaults, Denial
 from sim.machinery.api import Obj
 from sim.machinery.defaults import apply_defaults
 from sim.machinery.names_gen import generated_name
+from sim.machinery.quota import UPDATED, is_counted
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Page, Range
 from sim.machinery.validation import validate_create, validate_update
 from sim.machinery.verbs_call import Call, Refusal, Rules
+from sim.machinery.verbs_quota import Charge, charge
 
 OPERATIONS = {"create": "create", "update": "update", "patch": "update", "delete": "delete"}
 
@@ -65,15 +67,22 @@ class StoreView:
         if known is None or known[0] < store.floor or store.changed_since(known[0], prefix):
             page = store.range(Range(prefix))
             assert isinstance(page, Page)
-            known = self._lists[prefix] = (store.revision, [item.obj for item in page.items])
+            found = [item.obj for item in page.items]
+            if known is not None and _are(known[1], found):
+                found = known[1]  # what changed lies in another namespace
+            known = self._lists[prefix] = (store.revision, found)
         return known[1]
 
-    def list(self, resource: str, namespace: str = "") -> Iterable[Obj]:
+    def list(self, resource: str, namespace: str = "") -> Sequence[Obj]:
         prefix = self._scheme.prefix(resource, namespace)
         found = self._below(prefix)
         if self.reads is not None:
             self.reads.append(Read(prefix, True, found))
         return found
+
+
+def _are(old: list[Obj], new: list[Obj]) -> bool:
+    return len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))
 
 
 def token_suffix(spec: Obj, account: Obj) -> str:
@@ -95,6 +104,7 @@ class Machinery:
     ) -> None:
         self.view = StoreView(store, scheme)
         self._chain = Chain(scheme.names, token_suffix, disabled, tolerations)
+        self._charges = RESOURCE_QUOTA not in disabled
 
     def rules(self) -> Rules:
         return Rules(
@@ -102,6 +112,7 @@ class Machinery:
             admit=self._admit,
             valid=_valid,
             check=self._check,
+            charge=self._charge,
         )
 
     def _attributes(self, call: Call, operation: str, old: Obj | None) -> Attributes:
@@ -137,6 +148,17 @@ class Machinery:
         denial = self._chain.validate(self._attributes(call, operation, old), obj, self.view)
         if denial is not None:
             raise _refusal(denial)
+
+    def _charge(self, call: Call, obj: Obj, old: Obj | None) -> Charge | None:
+        request, resource = call.request, call.resource
+        if request.subresource or not request.namespace or not self._charges:
+            return None
+        if old is not None and resource.plural not in UPDATED:
+            return None
+        quotas = self.view.list("resourcequotas", request.namespace)
+        if not quotas or not is_counted(resource):
+            return None
+        return charge(call, [quota["metadata"]["name"] for quota in quotas], obj, old)
 
 
 def _refusal(denial: Denial) -> Refusal:

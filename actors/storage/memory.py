@@ -278,8 +278,8 @@ class MemoryStore:
         return found[:limit] if limit else found
 
     def changed_since(self, after: int, prefix: str) -> bool:
-        """True if a resource has changes after a revision."""
-        log = self.bucket(prefix).log
+        """True if the resource of a key or prefix has changes after a revision."""
+        log = self.bucket(bucket_of(prefix)).log
         return bool(log) and log[-1].rev > after
 
     def revision_at(self, at_us: int) -> int:

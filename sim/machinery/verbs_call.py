@@ -64,13 +64,15 @@ class Rules:
     """The parts of the API machinery that a verb runs an object through.
 
     defaults(resource, obj, subresource) fills in what was left out; admit(call, obj, old) answers the object as admission changes it, or raises; check(call, obj, old) is
-    admission's last word; valid(call, obj, old) raises what validation finds.
+    admission's last word; valid(call, obj, old) raises what validation finds; charge(call, obj, old) charges quotas, None:
+    there are none.
     """
 
     defaults: Callable[[Resource, Obj, str], Obj]
     admit: Callable[[Call, Obj, Obj | None], Obj]
     valid: Callable[[Call, Obj, Obj | None], None]
     check: Callable[[Call, Obj | None, Obj | None], None]
+    charge: Callable[[Call, Obj, Obj | None], Generator[Op, Answer, None] | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,9 @@ class ControllerManagerOptions(ElectionFlags):
     namespace_sync_period_us: int = option(
         "namespace-sync-period", duration, "5m0s", "resync of namespaces being deleted", unit="us"
     )
+    resource_quota_sync_period_us: int = option(
+        "resource-quota-sync-period", duration, "5m0s", "recount of all quotas", unit="us", check=more_than(0)
+    )
     enable_garbage_collector: bool = option(
         "enable-garbage-collector", boolean, True, "runs the garbage collector"
     )
@@ -166,6 +169,9 @@ class ControllerManagerOptions(ElectionFlags):
     concurrent_namespace_syncs: int = _syncs("namespace", 10, "namespace")
     concurrent_rc_syncs: int = _syncs("rc", 5, "replicationcontroller")
     concurrent_replicaset_syncs: int = _syncs("replicaset", 5, "replicaset")
+    concurrent_resource_quota_syncs: int = _syncs(
+        "resource-quota", 5, "resourcequota, each of its two queues"
+    )
     concurrent_statefulset_syncs: int = _syncs("statefulset", 5, "statefulset")
     concurrent_ttl_after_finished_syncs: int = _syncs("ttl-after-finished", 5, "ttl-after-finished")
 
@@ -189,7 +195,7 @@ _WITHOUT_EFFECT = """
     disable-attach-detach-reconcile-sync pvclaimbinder-sync-period pv-recycler-increment-timeout-nfs
     pv-recycler-minimum-timeout-hostpath pv-recycler-minimum-timeout-nfs
     pv-recycler-pod-template-filepath-hostpath pv-recycler-pod-template-filepath-nfs
-    pv-recycler-timeout-increment-hostpath route-reconciliation-period resource-quota-sync-period
+    pv-recycler-timeout-increment-hostpath route-reconciliation-period
     horizontal-pod-autoscaler-cpu-initialization-period
     horizontal-pod-autoscaler-downscale-stabilization horizontal-pod-autoscaler-initial-readiness-delay
     horizontal-pod-autoscaler-sync-period horizontal-pod-autoscaler-tolerance
@@ -207,7 +213,7 @@ _WITHOUT_EFFECT = """
     requestheader-extra-headers-prefix bind-address secure-port cert-dir tls-cert-file
     tls-private-key-file tls-cipher-suites tls-min-version tls-sni-cert-key
     http2-max-streams-per-connection permit-address-sharing permit-port-sharing
-    concurrent-ephemeralvolume-syncs concurrent-resource-quota-syncs concurrent-service-syncs
+    concurrent-ephemeralvolume-syncs concurrent-service-syncs
     concurrent-serviceaccount-token-syncs {short}-api-content-type
 """
 WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())

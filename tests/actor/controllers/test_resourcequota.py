@@ -1,0 +1,130 @@
+"""Quotas: charged by the API server, recounted by their loop."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from sim.machinery.api import Obj
+from sim.units import MS, SECOND
+from tests.actor.controllers.workload import POD_SPEC, World, workload, world
+
+LOOPS = ("resourcequota", "replicaset")
+
+
+def quota(name: str = "q", **hard: str) -> Obj:
+    return {"metadata": {"name": name}, "spec": {"hard": {k.replace("_", "."): v for k, v in hard.items()}}}
+
+
+def pod(name: str, **requests: str) -> Obj:
+    container = {**POD_SPEC["containers"][0], "resources": {"requests": requests}}
+    return {"metadata": {"name": name}, "spec": {**POD_SPEC, "containers": [container]}}
+
+
+async def status(w: World, name: str = "q") -> Any:
+    return (await w.get("resourcequotas", name)).get("status")
+
+
+async def test_a_new_quota_is_counted_at_once_and_then_charged_by_each_create() -> None:
+    async with world(LOOPS) as w:
+        await w.create("pods", pod("a", cpu="250m", memory="1Gi"))
+        await w.create("resourcequotas", quota(pods="3", requests_cpu="1", requests_memory="4Gi"))
+        await w.settle(SECOND)
+        hard = {"pods": "3", "requests.cpu": "1", "requests.memory": "4Gi"}
+        assert await status(w) == {
+            "hard": hard,
+            "used": {"pods": "1", "requests.cpu": "250m", "requests.memory": "1Gi"},
+        }
+        await w.create("pods", pod("b", cpu="0.75", memory="512Mi"))
+        # the answer to the create comes after the charge
+        used = {"pods": "2", "requests.cpu": "1", "requests.memory": "1536Mi"}
+        assert await status(w) == {"hard": hard, "used": used}
+
+
+async def test_what_would_exceed_a_quota_is_refused_and_changes_nothing() -> None:
+    async with world(LOOPS) as w:
+        await w.create("resourcequotas", quota(pods="2", requests_cpu="1"))
+        await w.settle(SECOND)
+        await w.create("pods", pod("a", cpu="600m"))
+        reply = await w.plane.ask("create", "pods", "default", body=pod("b", cpu="500m"))
+        assert (reply.code, reply.message) == (
+            403,
+            'pods "b" is forbidden: exceeded quota: q, requested: requests.cpu=500m, '
+            "used: requests.cpu=600m, limited: requests.cpu=1",
+        )
+        reply = await w.plane.ask("create", "pods", "default", body=pod("b"))
+        assert reply.message == 'pods "b" is forbidden: failed quota: q: must specify requests.cpu for: c'
+        assert (await status(w))["used"] == {"pods": "1", "requests.cpu": "600m"}
+
+
+async def test_a_deleted_or_finished_pod_frees_its_share() -> None:
+    async with world(LOOPS) as w:
+        await w.create("resourcequotas", quota(pods="2"))
+        await w.settle(SECOND)
+        await w.create("pods", pod("a"))
+        await w.create("pods", pod("b"))
+        await w.delete("pods", "a")
+        await w.settle(SECOND)
+        assert (await status(w))["used"] == {"pods": "1"}
+        await w.patch("pods", "b", {"status": {"phase": "Succeeded"}}, "status")
+        await w.settle(SECOND)
+        assert (await status(w))["used"] == {"pods": "0"}
+
+
+async def test_a_quota_of_ten_pods_gives_fifteen_calls_and_then_one_by_back_off() -> None:
+    async with world(LOOPS) as w:
+        await w.create("resourcequotas", quota(pods="10"))
+        await w.settle(SECOND)
+        await w.create("replicasets", workload("ReplicaSet", "web", replicas=100))
+        await w.settle(SECOND)
+        calls = w.quota.attempts
+        assert len(await w.stored("pods")) == 10 and (await status(w))["used"] == {"pods": "10"}
+        assert max(calls[7:15]) - min(calls[7:15]) < 2 * MS  # the round of eight, of which five are refused
+        later = calls[14:]
+        assert 3 < len(later) < 12
+        assert all(b - a > MS // 2 for a, b in pairwise(later))  # one at a time
+        await w.settle(30 * SECOND)
+        assert len(await w.stored("pods")) == 10
+        failures = [text for reason, text in await w.events("web") if reason == "FailedCreate"]
+        assert "exceeded quota: q, requested: pods=1, used: pods=10, limited: pods=10" in failures[0]
+
+
+async def test_objects_are_counted_by_kind_and_group() -> None:
+    async with world(LOOPS) as w:
+        hard = {"configmaps": "5", "count/replicasets.apps": "1", "count/configmaps": "9"}
+        await w.create("resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": hard}})
+        await w.create("configmaps", {"metadata": {"name": "m"}})
+        await w.settle(SECOND)
+        assert (await status(w))["used"] == {
+            "configmaps": "1",
+            "count/configmaps": "1",
+            "count/replicasets.apps": "0",
+        }
+        await w.create("replicasets", workload("ReplicaSet", "a", replicas=0))
+        reply = await w.plane.ask(
+            "create", "replicasets", "default", body=workload("ReplicaSet", "b", replicas=0)
+        )
+        assert reply.code == 403 and "exceeded quota: q" in reply.message
+
+
+async def test_a_scope_confines_a_quota_to_some_pods() -> None:
+    async with world(LOOPS) as w:
+        spec = {"hard": {"pods": "1"}, "scopes": ["BestEffort"]}
+        await w.create("resourcequotas", {"metadata": {"name": "q"}, "spec": spec})
+        await w.settle(SECOND)
+        await w.create("pods", pod("a", cpu="1"))
+        await w.create("pods", pod("b"))
+        assert (await status(w))["used"] == {"pods": "1"}
+        reply = await w.plane.ask("create", "pods", "default", body=pod("c"))
+        assert reply.code == 403
+
+
+async def test_all_quotas_are_recounted_every_five_minutes() -> None:
+    async with world(LOOPS) as w:
+        await w.create("resourcequotas", quota(pods="10"))
+        await w.settle(SECOND)
+        await w.patch("resourcequotas", "q", {"status": {"used": {"pods": "7"}}}, "status")
+        await w.settle(200 * SECOND)
+        assert (await status(w))["used"] == {"pods": "7"}
+        await w.settle(100 * SECOND)
+        assert (await status(w))["used"] == {"pods": "0"}
