@@ -130,7 +130,7 @@ CASES: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
     "a load of pods that come and go": (
         [step("load", {"rate": "2/s", "create": POD, "lifetime": "10s"}, **{"for": "30s"})],
         [{"name": "about sixty", "count": {"created": "pods", "where": {"name": "burst-*"}}, "atLeast": 40, "atMost": 80},
-         {"name": "all go", "when": "no pods named burst-* exist", "within": ["10s", "60s"], "after": "end of it"}],
+         {"name": "all go", "when": "no pods named burst-* exist", "within": ["8s", "60s"], "after": "end of it"}],
         {},
     ),
     "a load of scaling": (
