@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from actors.controllers.metrics import Metrics, NoMetrics
 from actors.controllers.shell import Env
 from actors.controllers.table import LOOPS, Start
 from sim.client import Client, ElectionOptions, EventRecorder, Informers, LeaderElector
@@ -37,15 +38,17 @@ def controller_manager_main(
     *,
     loops: Mapping[str, Start] = LOOPS,
     root_ca: str = "",
+    metrics: Metrics | None = None,
 ) -> Callable[[Context], Awaitable[None]]:
     """The main function of a controller manager process.
 
     connect: the transports to the API servers, for a new incarnation
     loops: by upstream's name; those that `--controllers` switches off are not started
+    metrics: what pods use (None: the cluster has no metrics server)
     """
 
     async def main(ctx: Context) -> None:
-        manager = Manager(ctx, scheme, connect(ctx), options)
+        manager = Manager(ctx, scheme, connect(ctx), options, metrics)
         await manager.run(loops, root_ca)
 
     return main
@@ -60,12 +63,14 @@ class Manager:
         scheme: Scheme,
         transports: Sequence[Transport],
         options: ControllerManagerOptions,
+        metrics: Metrics | None = None,
     ) -> None:
         self._ctx = ctx
         self._scheme = scheme
         self._names: Names = scheme.names
         self._transports = transports
         self._options = options
+        self._metrics = NoMetrics(scheme.names) if metrics is None else metrics
 
     def client(self, name: str, qps: float, burst: int) -> Client:
         """A client of its own token bucket, under the identity the options ask for."""
@@ -113,7 +118,17 @@ class Manager:
         def record_with(client: Client, component: str) -> EventRecorder:
             return EventRecorder(ctx, client, component)
 
-        env = Env(ctx, self._scheme, self._names, informers, options, self.client, record_with, root_ca)
+        env = Env(
+            ctx,
+            self._scheme,
+            self._names,
+            informers,
+            options,
+            self.client,
+            record_with,
+            self._metrics,
+            root_ca,
+        )
         for name in start_order(loops, options, order):
             ctx.spawn(loops[name], env, name=name)
             if options.controller_start_interval_us:

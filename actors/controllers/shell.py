@@ -22,6 +22,7 @@ from sim.machinery.api import Obj, Reply
 from sim.units import MINUTE
 
 if TYPE_CHECKING:
+    from actors.controllers.metrics import Metrics
     from sim.client import Client, EventRecorder, Informer, Informers, WorkQueue
     from sim.ident import Names
     from sim.kernel import Context
@@ -43,6 +44,7 @@ class Env:
     connect: makes a client from (client name, QPS, burst)
     record_with: makes an event recorder from (client, component)
     root_ca: the cluster's certificate authority as PEM text ("": none)
+    metrics: what pods use
     """
 
     ctx: Context
@@ -52,6 +54,7 @@ class Env:
     options: ControllerManagerOptions
     connect: Callable[[str, float, int], Client]
     record_with: Callable[[Client, str], EventRecorder]
+    metrics: Metrics
     root_ca: str = ""
 
     def client(self, name: str, qps: float | None = None, burst: int | None = None) -> Client:

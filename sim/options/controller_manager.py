@@ -160,6 +160,45 @@ class ControllerManagerOptions(ElectionFlags):
     max_endpoints_per_slice: int = option(
         "max-endpoints-per-slice", integer, 100, "endpoints in one slice", check=within(1, 1000)
     )
+    horizontal_pod_autoscaler_sync_period_us: int = option(
+        "horizontal-pod-autoscaler-sync-period",
+        duration,
+        "15s",
+        "pause between looks at an autoscaler",
+        unit="us",
+        check=more_than(0),
+    )
+    horizontal_pod_autoscaler_downscale_stabilization_us: int = option(
+        "horizontal-pod-autoscaler-downscale-stabilization",
+        duration,
+        "5m0s",
+        "no target shrinks below what was recommended in this time",
+        unit="us",
+        check=at_least(0),
+    )
+    horizontal_pod_autoscaler_tolerance: float = option(
+        "horizontal-pod-autoscaler-tolerance",
+        number,
+        0.1,
+        "distance of use from its target that changes nothing, as a share",
+        check=at_least(0),
+    )
+    horizontal_pod_autoscaler_cpu_initialization_period_us: int = option(
+        "horizontal-pod-autoscaler-cpu-initialization-period",
+        duration,
+        "5m0s",
+        "a pod younger than this counts for cpu only once it has been ready for a while",
+        unit="us",
+        check=at_least(0),
+    )
+    horizontal_pod_autoscaler_initial_readiness_delay_us: int = option(
+        "horizontal-pod-autoscaler-initial-readiness-delay",
+        duration,
+        "30s",
+        "a pod that turned unready within this time of its start has never been ready",
+        unit="us",
+        check=at_least(0),
+    )
     concurrent_deployment_syncs: int = _syncs("deployment", 5, "deployment")
     concurrent_endpoint_syncs: int = _syncs("endpoint", 5, "endpoint")
     concurrent_service_endpoint_syncs: int = option(
@@ -196,9 +235,6 @@ _WITHOUT_EFFECT = """
     pv-recycler-minimum-timeout-hostpath pv-recycler-minimum-timeout-nfs
     pv-recycler-pod-template-filepath-hostpath pv-recycler-pod-template-filepath-nfs
     pv-recycler-timeout-increment-hostpath route-reconciliation-period
-    horizontal-pod-autoscaler-cpu-initialization-period
-    horizontal-pod-autoscaler-downscale-stabilization horizontal-pod-autoscaler-initial-readiness-delay
-    horizontal-pod-autoscaler-sync-period horizontal-pod-autoscaler-tolerance
     mirroring-concurrent-service-endpoint-syncs mirroring-endpointslice-updates-batch-period
     mirroring-max-endpoints-per-subset cluster-signing-cert-file cluster-signing-key-file
     cluster-signing-{short}-apiserver-client-cert-file cluster-signing-{short}-apiserver-client-key-file

@@ -8,6 +8,7 @@ from typing import Any
 
 from actors.apiserver import ApiServer, ApiServerOptions
 from actors.controllers.manager import controller_manager_main
+from actors.controllers.metrics import Metrics
 from actors.controllers.table import LOOPS
 from sim.client import Channel
 from sim.machinery.api import Endpoint, Obj, Reply, Request
@@ -136,7 +137,9 @@ class World:
 
 
 @asynccontextmanager
-async def world(loops: Sequence[str], pods_max: int = 100_000, **options: Any) -> AsyncIterator[World]:
+async def world(
+    loops: Sequence[str], pods_max: int = 100_000, metrics: Metrics | None = None, **options: Any
+) -> AsyncIterator[World]:
     # the manager's own buckets are wide, so that a test's instants are those of the loops
     flags = ControllerManagerOptions(leader_elect=False, **{"api_qps": 1000.0, "api_burst": 1000, **options})
     async with plane(options=ApiServerOptions(disabled_admission=("ServiceAccount",))) as control:
@@ -144,7 +147,11 @@ async def world(loops: Sequence[str], pods_max: int = 100_000, **options: Any) -
         servers: dict[str, Endpoint] = {quota.name: quota}
         chosen = {name: LOOPS[name] for name in loops}
         main = controller_manager_main(
-            SCHEME, lambda ctx: [Channel(ctx, ctx.name, servers, "apiserver-0")], flags, loops=chosen
+            SCHEME,
+            lambda ctx: [Channel(ctx, ctx.name, servers, "apiserver-0")],
+            flags,
+            loops=chosen,
+            metrics=metrics,
         )
         await control.run(SECOND)
         control.supervisor.add("controller-manager-0", main)

@@ -1,0 +1,365 @@
+"""How many replicas the use of resources asks for, and how fast that may change.
+
+Turns samples of pods and a target into a proposal (`by_utilization`, `by_average`); proposals and what was decided
+before into the next size with the conditions that explain it (`normalize`).
+
+Holds: the history of recommendations and of changes is a value, handed in and out.
+
+Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/{horizontal.go,replica_calculator.go}, metrics/utilization.go.
+Differs  events of scaling that no policy looks back to are dropped where upstream overwrites them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from actors.controllers.metrics import Sample
+from actors.controllers.pod_owners import condition_of, is_deleting, phase_of
+from sim.machinery.api import Obj
+from sim.units import SECOND, parse_time, quantity_milli
+
+SCALE_UP_FACTOR, SCALE_UP_MIN = 2, 4  # scaleUpLimitFactor, scaleUpLimitMinimum
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """The controller's options."""
+
+    tolerance: float
+    downscale_us: int
+    cpu_initialization_us: int
+    readiness_delay_us: int
+
+
+# --- proposals --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """replicas wanted; the mean use in milli units, and as a percentage of the requests where that is the target."""
+
+    replicas: int
+    milli: int
+    percent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Pods by what their samples are worth."""
+
+    ready: int
+    unready: tuple[str, ...]
+    missing: tuple[str, ...]
+    samples: Mapping[str, int]  # of those that count, in milli units
+
+
+def group_pods(
+    pods: Sequence[Obj], samples: Mapping[str, Sample], resource: str, periods: Periods, wall_us: int
+) -> Groups:
+    """Pods that end are left out; a sample of cpu counts only once its pod has settled."""
+    unready: list[str] = []
+    missing: list[str] = []
+    ignored: list[str] = []
+    ready = 0
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        if is_deleting(pod) or phase_of(pod) == "Failed":
+            ignored.append(name)
+        elif phase_of(pod) == "Pending":
+            unready.append(name)
+        elif name not in samples:
+            missing.append(name)
+        elif resource == "cpu" and _is_settling(pod, samples[name], periods, wall_us):
+            unready.append(name)
+        else:
+            ready += 1
+    kept = {k: s.milli for k, s in samples.items() if k not in ignored and k not in unready}
+    return Groups(ready, tuple(unready), tuple(missing), kept)
+
+
+def _is_settling(pod: Obj, sample: Sample, periods: Periods, wall_us: int) -> bool:
+    condition, start = condition_of(pod, "Ready"), pod["status"].get("startTime")
+    if condition is None or not start:
+        return True
+    start_us, changed_us = parse_time(start), parse_time(condition["lastTransitionTime"])
+    is_false = bool(condition["status"] == "False")
+    if start_us + periods.cpu_initialization_us > wall_us:
+        return is_false or sample.at_us < changed_us + sample.window_us
+    return is_false and start_us + periods.readiness_delay_us > changed_us
+
+
+def requests_of(pods: Sequence[Obj], resource: str) -> dict[str, int] | str:
+    """What each pod asks for, in milli units; every container has to say it."""
+    requests: dict[str, int] = {}
+    for pod in pods:
+        total = 0
+        for container in pod["spec"]["containers"]:
+            asked = ((container.get("resources") or {}).get("requests") or {}).get(resource)
+            if asked is None:
+                return f"missing request for {resource}"
+            total += quantity_milli(asked)
+        requests[pod["metadata"]["name"]] = total
+    return requests
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    ratio: float
+    percent: int | None
+    milli: int
+
+
+def _utilization(samples: Mapping[str, int], requests: Mapping[str, int], target: int) -> _Use | str:
+    known = {name: milli for name, milli in samples.items() if name in requests}
+    asked = sum(requests[name] for name in known)
+    if not asked:
+        return "no metrics returned matched known pods"
+    used = sum(known.values())
+    percent = used * 100 // asked
+    return _Use(percent / target, percent, used // len(known))
+
+
+def _average(samples: Mapping[str, int], target: int) -> _Use:
+    mean = sum(samples.values()) // len(samples)
+    return _Use(mean / target, None, mean)
+
+
+NO_SAMPLES = "did not receive metrics for any ready pods"
+
+
+def by_utilization(
+    pods: Sequence[Obj], groups: Groups, resource: str, target: int, current: int, tolerance: float
+) -> Proposal | str:
+    """Replicas for a mean use of `target` percent of the requests."""
+    requests = requests_of(pods, resource)
+    if isinstance(requests, str):
+        return requests
+    if not groups.samples:
+        return NO_SAMPLES
+    use = _utilization(groups.samples, requests, target)
+    if isinstance(use, str):
+        return use
+    filled = _filled(groups, use.ratio, requests)
+    new = None if filled is None else _utilization(filled, requests, target)
+    if isinstance(new, str):
+        return new
+    return Proposal(_replicas(groups, use, filled, new, current, tolerance), use.milli, use.percent)
+
+
+def by_average(groups: Groups, target_milli: int, current: int, tolerance: float) -> Proposal | str:
+    """Replicas for a mean use of so much."""
+    if not groups.samples:
+        return NO_SAMPLES
+    use = _average(groups.samples, target_milli)
+    filled = _filled(groups, use.ratio, dict.fromkeys(groups.missing, target_milli))
+    new = None if filled is None else _average(filled, target_milli)
+    return Proposal(_replicas(groups, use, filled, new, current, tolerance), use.milli)
+
+
+def _filled(groups: Groups, ratio: float, whole: Mapping[str, int]) -> dict[str, int] | None:
+    """Samples with cautious guesses for pods that have none; None where no guess is needed."""
+    growing = bool(groups.unready) and ratio > 1
+    if not growing and not groups.missing:
+        return None
+    filled = dict(groups.samples)
+    if ratio < 1:
+        filled |= {name: whole.get(name, 0) for name in groups.missing}
+    elif ratio > 1:
+        filled |= dict.fromkeys(groups.missing, 0)
+    if growing:
+        filled |= dict.fromkeys(groups.unready, 0)
+    return filled
+
+
+def _replicas(
+    groups: Groups,
+    use: _Use,
+    filled: Mapping[str, int] | None,
+    new: _Use | None,
+    current: int,
+    tolerance: float,
+) -> int:
+    if filled is None or new is None:
+        return current if abs(1 - use.ratio) <= tolerance else ceil(use.ratio * groups.ready)
+    turned = (use.ratio < 1 < new.ratio) or (new.ratio < 1 < use.ratio)
+    if abs(1 - new.ratio) <= tolerance or turned:
+        return current
+    wanted = ceil(new.ratio * len(filled))
+    against = (new.ratio < 1 and wanted > current) or (new.ratio > 1 and wanted < current)
+    return current if against else wanted
+
+
+# --- history ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A recommendation, or how many replicas were added or removed, at a time."""
+
+    count: int
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the controller remembers of one autoscaler."""
+
+    recommended: tuple[Moment, ...] = ()
+    added: tuple[Moment, ...] = ()
+    removed: tuple[Moment, ...] = ()
+
+    def recommending(self, count: int, now_us: int, window_us: int) -> History:
+        """With a recommendation in place of one that is too old, if there is one."""
+        moment = Moment(count, now_us)
+        old = [i for i, past in enumerate(self.recommended) if past.at_us < now_us - window_us]
+        if not old:
+            return replace(self, recommended=(*self.recommended, moment))
+        at = old[-1]
+        kept = (*self.recommended[:at], moment, *self.recommended[at + 1 :])
+        return replace(self, recommended=kept)
+
+    def scaled(self, before: int, after: int, behavior: Obj | None, now_us: int) -> History:
+        """With a change of size; nothing is kept that no policy looks back to."""
+        if not behavior or before == after:
+            return self
+        growing = after > before
+        policies = behavior["scaleUp" if growing else "scaleDown"].get("policies") or ()
+        longest_us = max((policy["periodSeconds"] for policy in policies), default=0) * SECOND
+        events = self.added if growing else self.removed
+        kept = tuple(event for event in events if event.at_us >= now_us - longest_us)
+        kept += (Moment(abs(after - before), now_us),)
+        return replace(self, added=kept) if growing else replace(self, removed=kept)
+
+
+# --- the next size ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+READY = Condition("AbleToScale", "True", "ReadyForNewScale", "recommended size matches current size")
+_HELD_DOWN = Condition(
+    "AbleToScale", "True", "ScaleDownStabilized",
+    "recent recommendations were higher than current one, applying the highest recent recommendation",
+)  # fmt: skip
+_HELD_UP = Condition(
+    "AbleToScale", "True", "ScaleUpStabilized",
+    "recent recommendations were lower than current one, applying the lowest recent recommendation",
+)  # fmt: skip
+_FAST_UP = ("ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate")
+_FAST_DOWN = ("ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate")
+_MANY = ("TooManyReplicas", "the desired replica count is more than the maximum replica count")
+_FEW = ("TooFewReplicas", "the desired replica count is less than the minimum replica count")
+_FITS = ("DesiredWithinRange", "the desired count is within the acceptable range")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of one autoscaler at one time: its limits, behavior and the size at present."""
+
+    low: int
+    high: int
+    behavior: Obj | None
+    current: int
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The next size, why, and what is remembered from now on."""
+
+    replicas: int
+    conditions: tuple[Condition, ...]
+    history: History
+
+
+def normalize(proposed: int, bounds: Bounds, history: History, downscale_us: int) -> Size:
+    """Steady a proposal by what was recommended before, and hold it within the bounds."""
+    if bounds.behavior is None:
+        steady, history = _steadied_down(proposed, bounds, history, downscale_us)
+        able = READY if steady == proposed else _HELD_DOWN
+        wanted, why = _within_bounds(steady, bounds)
+    else:
+        held = _HELD_UP if proposed >= bounds.current else _HELD_DOWN
+        steady, history = _steadied(proposed, bounds, bounds.behavior, history, downscale_us)
+        able = READY if steady == proposed else held
+        wanted, why = _within_rates(steady, bounds, bounds.behavior, history)
+    limited = Condition("ScalingLimited", "False" if wanted == steady else "True", *why)
+    return Size(wanted, (able, limited), history)
+
+
+def _steadied_down(proposed: int, bounds: Bounds, history: History, window_us: int) -> tuple[int, History]:
+    cutoff_us = bounds.now_us - window_us
+    recent = [past.count for past in history.recommended if past.at_us >= cutoff_us]
+    return max([proposed, *recent]), history.recommending(proposed, bounds.now_us, window_us)
+
+
+def _within_bounds(desired: int, bounds: Bounds) -> tuple[int, tuple[str, str]]:
+    rate = max(SCALE_UP_FACTOR * bounds.current, SCALE_UP_MIN)
+    if desired < bounds.low:
+        return bounds.low, _FEW
+    if desired > min(rate, bounds.high):
+        return min(rate, bounds.high), _FAST_UP if bounds.high > rate else _MANY
+    return desired, _FITS
+
+
+def _window_us(rules: Obj, default_us: int) -> int:
+    seconds = rules.get("stabilizationWindowSeconds")
+    return default_us if seconds is None else int(seconds) * SECOND
+
+
+def _steadied(
+    proposed: int, bounds: Bounds, behavior: Obj, history: History, downscale_us: int
+) -> tuple[int, History]:
+    now_us = bounds.now_us
+    up_us, down_us = _window_us(behavior["scaleUp"], 0), _window_us(behavior["scaleDown"], downscale_us)
+    lowest = min([proposed, *(m.count for m in history.recommended if m.at_us > now_us - up_us)])
+    highest = max([proposed, *(m.count for m in history.recommended if m.at_us > now_us - down_us)])
+    steady = min(max(bounds.current, lowest), highest)
+    return steady, history.recommending(proposed, now_us, max(up_us, down_us))
+
+
+def _within_rates(
+    desired: int, bounds: Bounds, behavior: Obj, history: History
+) -> tuple[int, tuple[str, str]]:
+    current = bounds.current
+    if desired > current:
+        rate = max(current, _rate_limit(bounds, behavior["scaleUp"], history, True))
+        most = min(bounds.high, rate)
+        if desired > most:
+            return most, _FAST_UP if bounds.high > rate else _MANY
+    elif desired < current:
+        rate = min(current, _rate_limit(bounds, behavior["scaleDown"], history, False))
+        least = max(bounds.low, rate)
+        if desired < least:
+            return least, _FAST_DOWN if bounds.low < rate else _FEW
+    return desired, _FITS
+
+
+def _rate_limit(bounds: Bounds, rules: Obj, history: History, growing: bool) -> int:
+    """The size up or down to which the policies let a target go now."""
+    choice = rules.get("selectPolicy", "Max")
+    if choice == "Disabled":
+        return bounds.current
+    limits: list[int] = []
+    for policy in rules.get("policies") or ():
+        cutoff_us = bounds.now_us - policy["periodSeconds"] * SECOND
+        added = sum(event.count for event in history.added if event.at_us > cutoff_us)
+        removed = sum(event.count for event in history.removed if event.at_us > cutoff_us)
+        start, value = bounds.current - added + removed, policy["value"]
+        if policy["type"] == "Pods":
+            limits.append(start + value if growing else start - value)
+        elif growing:
+            # rounded up: a small target would never grow else
+            limits.append(ceil(start * (1 + value / 100)))
+        else:
+            limits.append(int(start * (1 - value / 100)))
+    # the larger change is the larger size while growing, and the smaller one while shrinking
+    return max(limits) if (choice == "Min") is not growing else min(limits)

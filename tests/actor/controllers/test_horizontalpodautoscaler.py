@@ -1,0 +1,201 @@
+"""The autoscaler loop against the real API server, with a source of metrics that the tests turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from actors.controllers.metrics import Sample
+from sim.machinery.api import Obj
+from sim.machinery.store import Change
+from sim.units import SECOND
+from tests.actor.apiserver.cluster import SCHEME
+from tests.actor.controllers.workload import POD_SPEC, World, workload, world
+
+LOOPS = ("horizontalpodautoscaling", "replicaset")
+
+
+class Load:
+    """So much cpu, in milli units: in all, shared by the pods there are, or each."""
+
+    def __init__(self, total: int = 0, each: int = 0) -> None:
+        self.total = total
+        self.each = each
+
+    def resource(self, pods: Sequence[Obj], name: str, wall_us: int) -> Mapping[str, Sample]:
+        return {
+            pod["metadata"]["name"]: Sample(self.each or self.total // len(pods), wall_us, 15 * SECOND)
+            for pod in pods
+        }
+
+
+def target(replicas: int) -> Obj:
+    container = {**POD_SPEC["containers"][0], "resources": {"requests": {"cpu": "100m"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {**POD_SPEC, "containers": [container]}}
+    return workload("ReplicaSet", "web", replicas=replicas, template=template)
+
+
+def autoscaler(low: int = 1, high: int = 100, **spec: Any) -> Obj:
+    ref = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"}
+    use = {"type": "Utilization", "averageUtilization": 50}
+    metrics = [{"type": "Resource", "resource": {"name": "cpu", "target": use}}]
+    spec = {"scaleTargetRef": ref, "minReplicas": low, "maxReplicas": high, "metrics": metrics, **spec}
+    return {"metadata": {"name": "web"}, "spec": spec}
+
+
+class Sizes:
+    """When the target changed its size, in seconds since the autoscaler was made."""
+
+    def __init__(self, w: World) -> None:
+        self._from_us = w.kernel.now_us
+        self.seen: list[tuple[int, int]] = []
+        w.plane.storage.store.subscribe(SCHEME.prefix("replicasets"), self._see)
+
+    def _see(self, change: Change) -> None:
+        size = change.item.obj["spec"]["replicas"]
+        if change.prev is not None and change.prev.obj["spec"]["replicas"] != size:
+            self.seen.append((round((change.at_us - self._from_us) / SECOND), size))
+
+
+async def ready_on(w: World) -> None:
+    """Make new pods ready at once, as if they had long been."""
+    long_ago = "2020-01-01T00:00:00Z"
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": long_ago}
+    status = {"phase": "Running", "conditions": [ready], "startTime": long_ago}
+    kind = SCHEME.names.media_merge_patch
+    for pod in await w.stored("pods"):
+        if pod["status"]["phase"] == "Pending":
+            name, body = pod["metadata"]["name"], {"status": status}
+            reply = await w.plane.ask(
+                "patch", "pods", "default", name, body=body, subresource="status", content_type=kind
+            )
+            assert reply.ok or reply.code == 404
+
+
+async def settle(w: World, seconds: int, step: int = 5) -> None:
+    for _ in range(seconds // step):
+        await w.settle(step * SECOND)
+        await ready_on(w)
+
+
+async def begun(w: World, replicas: int, hpa: Obj) -> Sizes:
+    await w.create("replicasets", target(replicas))
+    await settle(w, 5)
+    sizes = Sizes(w)
+    await w.create("horizontalpodautoscalers", hpa)
+    return sizes
+
+
+def condition(hpa: Obj, kind: str) -> tuple[str, str]:
+    found = next(c for c in hpa["status"]["conditions"] if c["type"] == kind)
+    return found["status"], found["reason"]
+
+
+async def test_a_target_grows_to_at_most_double_each_period_of_fifteen_seconds() -> None:
+    async with world(LOOPS, metrics=Load(each=300)) as w:
+        sizes = await begun(w, 1, autoscaler(high=20))
+        await settle(w, 70)
+        assert [size for _, size in sizes.seen] == [4, 8, 16, 20]
+        times = [at for at, _ in sizes.seen]
+        assert times[0] in (15, 16) and all(14 < b - a < 17 for a, b in pairwise(times))
+        hpa = await w.get("horizontalpodautoscalers", "web")
+        assert condition(hpa, "ScalingLimited") == ("True", "TooManyReplicas")
+        reason = "reason: cpu resource utilization (percentage of request) above target"
+        assert ("SuccessfulRescale", f"New size: 4; {reason}") in await w.events("web")
+
+
+async def test_a_share_of_ten_percent_above_or_below_changes_nothing() -> None:
+    async with world(LOOPS, metrics=Load(each=54)) as w:
+        sizes = await begun(w, 5, autoscaler())
+        await settle(w, 60)
+        assert sizes.seen == []
+        hpa = await w.get("horizontalpodautoscalers", "web")
+        assert condition(hpa, "AbleToScale") == ("True", "ReadyForNewScale")
+        current = hpa["status"]["currentMetrics"][0]["resource"]["current"]
+        assert current == {"averageUtilization": 54, "averageValue": "54m"}
+
+
+async def test_a_target_shrinks_five_minutes_after_the_last_higher_recommendation() -> None:
+    load = Load(total=500)
+    async with world(LOOPS, metrics=load) as w:
+        sizes = await begun(w, 10, autoscaler())
+        await settle(w, 60)
+        assert sizes.seen == []
+        load.total = 200
+        lowered_s = 60
+        await settle(w, 330)
+        ((at, size),) = sizes.seen
+        assert size == 4 and lowered_s + 285 <= at <= lowered_s + 316
+        assert ("SuccessfulRescale", "New size: 4; reason: All metrics below target") in await w.events("web")
+
+
+async def test_policies_bound_how_fast_a_target_changes() -> None:
+    rules = {
+        "scaleUp": {"policies": [{"type": "Pods", "value": 3, "periodSeconds": 60}]},
+        "scaleDown": {
+            "stabilizationWindowSeconds": 0,
+            "policies": [{"type": "Percent", "value": 50, "periodSeconds": 30}],
+        },
+    }
+    load = Load(each=300)
+    async with world(LOOPS, metrics=load) as w:
+        sizes = await begun(w, 2, autoscaler(high=10, behavior=rules))
+        await settle(w, 150)
+        assert [size for _, size in sizes.seen][:3] == [5, 8, 10]
+        assert [b - a for a, b in pairwise(at for at, _ in sizes.seen[:3])] == pytest.approx([60, 60], abs=16)
+        up = len(sizes.seen)
+        load.each = 1
+        await settle(w, 100)
+        assert [size for _, size in sizes.seen][up:][:3] == [5, 2, 1]
+
+
+async def test_a_window_for_growing_waits_for_the_lowest_recommendation() -> None:
+    rules = {"scaleUp": {"stabilizationWindowSeconds": 60}}
+    load = Load(each=50)
+    async with world(LOOPS, metrics=load) as w:
+        sizes = await begun(w, 2, autoscaler(behavior=rules))
+        await settle(w, 30)
+        load.each = 100
+        await settle(w, 45)
+        assert sizes.seen == []
+        hpa = await w.get("horizontalpodautoscalers", "web")
+        assert condition(hpa, "AbleToScale") == ("True", "ScaleUpStabilized")
+        await settle(w, 40)
+        assert [size for _, size in sizes.seen][:1] == [4]
+
+
+async def test_a_size_out_of_bounds_is_mended_without_metrics() -> None:
+    async with world(LOOPS) as w:
+        sizes = await begun(w, 9, autoscaler(high=3))
+        await settle(w, 20)
+        assert [size for _, size in sizes.seen] == [3]
+        assert (
+            "SuccessfulRescale",
+            "New size: 3; reason: Current number of replicas above Spec.MaxReplicas",
+        ) in (await w.events("web"))
+
+
+async def test_without_a_source_of_metrics_the_autoscaler_says_so_and_nothing_changes() -> None:
+    async with world(LOOPS) as w:
+        sizes = await begun(w, 2, autoscaler())
+        await settle(w, 40)
+        hpa = await w.get("horizontalpodautoscalers", "web")
+        assert sizes.seen == [] and condition(hpa, "ScalingActive") == ("False", "FailedGetResourceMetric")
+        assert hpa["status"]["currentReplicas"] == 2 and hpa["status"]["desiredReplicas"] == 0
+        reasons = {reason for reason, _ in await w.events("web")}
+        assert {"FailedGetResourceMetric", "FailedComputeMetricsReplicas"} <= reasons
+
+
+async def test_young_pods_do_not_count_for_cpu_until_they_have_been_ready_for_a_while() -> None:
+    async with world(LOOPS, metrics=Load(each=100)) as w:
+        await w.create("replicasets", target(2))
+        await w.settle(5 * SECOND)
+        sizes = Sizes(w)
+        await w.create("horizontalpodautoscalers", autoscaler())
+        await w.settle(40 * SECOND)  # nobody makes the pods ready: Pending
+        assert sizes.seen == []
+        hpa = await w.get("horizontalpodautoscalers", "web")
+        assert "did not receive metrics for any ready pods" in hpa["status"]["conditions"][1]["message"]
