@@ -27,6 +27,7 @@ class ContainerBehaviour:
     healthy_after_us: until then its probes fail; unhealthy_after_us: from then on they fail (wedged)
     stop_us: time from SIGTERM to its exit; None ignores SIGTERM and waits for SIGKILL
     memory_bytes: its working set while it runs, reached in a straight line over memory_ramp_us
+    cpu_milli: of cpu, that it uses; load_milli: that all pods of its kind use together (`sim.app.metrics`)
     log_bytes, volume_bytes: on the node's file system, as logs and in the first emptyDir volume that it mounts
     layer_bytes: what it writes into its own layer, on the images' file system
     inodes, processes: how many of them it holds
@@ -41,6 +42,8 @@ class ContainerBehaviour:
     stop_exit_code: int = 0
     memory_bytes: int = 0
     memory_ramp_us: int = 0
+    cpu_milli: int = 0
+    load_milli: int = 0
     log_bytes: int = 0
     volume_bytes: int = 0
     layer_bytes: int = 0

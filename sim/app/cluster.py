@@ -36,6 +36,7 @@ from actors.storage import Storage
 from actors.users import Admin, ApplyAll
 from sim.app.faults import Faults
 from sim.app.logs import pod_log
+from sim.app.metrics import NodeMetrics
 from sim.app.options import check_options
 from sim.client import Channel, Client
 from sim.client.election import holder_of
@@ -148,7 +149,10 @@ class Cluster:
 
     def manager_main(self) -> Callable[[Context], Any]:
         """What runs in a controller manager's process."""
-        return controller_manager_main(self.scheme, self.connect, self.options.controller_manager)
+        metrics = NodeMetrics(self.kernel, self.nodes) if self.plan.metrics else None
+        return controller_manager_main(
+            self.scheme, self.connect, self.options.controller_manager, metrics=metrics
+        )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:
         return scheduler_main(self.options.scheduler, self.scheme, self.names, self.connect)

@@ -341,6 +341,8 @@ def _override(action: plan.Behave) -> Override:
         "healthy_after_us": action.ready_after_us,
         "start_error": action.start_error,
         "memory_bytes": action.memory,
+        "cpu_milli": action.cpu_milli,
+        "load_milli": action.load_milli,
     }
     changes = {key: value for key, value in changes.items() if value is not None}
     if action.unready is not None:

@@ -15,7 +15,7 @@ from sim.machinery.scheme import Resource, Scheme
 from sim.scenario import plan, steps
 from sim.scenario.plan import Action, ClusterPlan, NodePlan
 from sim.scenario.source import Document
-from sim.units import quantity_value
+from sim.units import quantity_milli, quantity_value
 
 Path_ = tuple[str | int, ...]
 ROLES = ("controller-manager-leader", "scheduler-leader")
@@ -99,6 +99,12 @@ class _Where:
             return quantity_value(value)
         except ValueError:
             raise self.error(key, f"{value!r} is not a quantity", "write it as 80Mi or 1500") from None
+
+    def milli(self, value: str | int, key: str) -> int:
+        try:
+            return quantity_milli(value)
+        except ValueError:
+            raise self.error(key, f"{value!r} is not a quantity", "write it as 250m or 2") from None
 
     def resource(self, name: str, key: str = "resource") -> Resource:
         """A resource by its plural (and group, "events.events.orch.io")."""
@@ -225,6 +231,8 @@ def _workload(where: _Where, body: steps.Workload) -> Action:
         "pull_error": _given(body.pull_error),
         "stop_us": -1 if body.stop == "never" else where.maybe(body.stop, "stop"),
         "memory": where.bytes(body.memory, "memory") if isinstance(body.memory, str | int) else None,
+        "cpu_milli": where.milli(body.cpu, "cpu") if isinstance(body.cpu, str | int) else None,
+        "load_milli": where.milli(body.load, "load") if isinstance(body.load, str | int) else None,
     }
     if all(change is None for change in changes.values()):
         raise where.error("", "changes nothing", "give exitAfter, exitCode, ready, startError, pullError, …")

@@ -174,6 +174,7 @@ class _Compiler:
             scheduler=component(cluster.scheduler, "scheduler"),
             latency_us=self.latency(cluster.latency, ("spec", "cluster", "latency")),
             boot_us=self.duration(cluster.boot, ("spec", "cluster", "boot")),
+            metrics=cluster.metrics,
         )
 
     def _group(self, group: schema.NodeGroup, path: tuple[str | int, ...]) -> Iterable[NodePlan]:

@@ -37,7 +37,10 @@ class ComponentPlan:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """boot_us: nodes, controller managers and schedulers start at random instants within it (0: all at once)."""
+    """boot_us: nodes, controller managers and schedulers start at random instants within it (0: all at once).
+
+    metrics: there is a metrics server, which tells autoscaling what pods use
+    """
 
     naming: str = "orch"
     nodes: tuple[NodePlan, ...] = ()
@@ -46,6 +49,7 @@ class ClusterPlan:
     scheduler: ComponentPlan = ComponentPlan()
     latency_us: tuple[int, int] | None = None
     boot_us: int = 0
+    metrics: bool = False
 
 
 # --- actions ------------------------------------------------------------------------------------------------
@@ -166,6 +170,8 @@ class Behave:
     pull_error: str | None = None
     stop_us: int | None = None
     memory: int | None = None
+    cpu_milli: int | None = None
+    load_milli: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

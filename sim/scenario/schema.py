@@ -57,6 +57,8 @@ class Cluster(Strict):
     """One-way delay between hosts, "500us" or "200us..2ms"."""
     boot: str = "10s"
     """Machines come up at random instants within this time, so that their loops have random phases."""
+    metrics: bool = False
+    """There is a metrics server: autoscaling knows what pods use (`workload` steps say: cpu, load, memory)."""
 
 
 # --- expectations -------------------------------------------------------------------------------------------

@@ -95,6 +95,10 @@ class Workload(Strict):
     stop: str | UnsetType = UNSET
     """Time from SIGTERM to its end; "never" waits for SIGKILL."""
     memory: str | int | UnsetType = UNSET
+    cpu: str | int | UnsetType = UNSET
+    """What each container uses, as a metrics server sees it."""
+    load: str | int | UnsetType = UNSET
+    """Cpu that the pods of a target use together: each that is ready has its share."""
 
 
 # --- faults of the network and of processes -----------------------------------------------------------------
