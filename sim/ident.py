@@ -142,6 +142,7 @@ class Names:
         self.annotation_template_generation = "deprecated.daemonset.template.generation"
         self.annotation_pod_deletion_cost = f"controller.{d}/pod-deletion-cost"
         self.annotation_job_tracking = f"batch.{d}/job-tracking"
+        self.annotation_autoscaling_prefix = f"autoscaling.alpha.{d}/"
         self.annotation_job_completion_index = f"batch.{d}/job-completion-index"
         self.annotation_last_change_trigger_time = f"endpoints.{d}/last-change-trigger-time"
         self.annotation_over_capacity = f"endpoints.{d}/over-capacity"

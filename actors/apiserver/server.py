@@ -36,7 +36,7 @@ from actors.apiserver.ports import StorageProcess, writer_of
 from actors.apiserver.rules import Machinery
 from actors.apiserver.selection import select
 from sim.kernel import Context, Kernel, State
-from sim.machinery import event_forms, status, verbs, verbs_apply, verbs_delete, verbs_list, verbs_sub
+from sim.machinery import forms, status, verbs, verbs_apply, verbs_delete, verbs_list, verbs_sub
 from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Answer, Page
@@ -474,7 +474,8 @@ class ApiServer:
 
     def _steps(self, call: Call) -> Steps:
         steps = self._plain_steps(call)
-        return event_forms.converted(steps, call.resource) if event_forms.is_newer(call.resource) else steps
+        form = forms.form_of(call.resource, self.scheme.names)
+        return steps if form is None else forms.converted(steps, form)
 
     def _plain_steps(self, call: Call) -> Steps:
         request, options = call.request, call.options
@@ -505,11 +506,12 @@ class ApiServer:
         assert self.caches is not None
         if not self.caches.ready:
             return None
+        cache = self.caches.of(call.resource)
+        if not cache.direct and forms.form_of(call.resource, self.scheme.names) is not None:
+            return None  # the store's answer is converted, and as new as any
         if request.verb == "list":
-            return self._list(call, self.caches.of(call.resource))
-        if request.verb == "get":
-            return self._get(call, self.caches.of(call.resource))
-        return None
+            return self._list(call, cache)
+        return self._get(call, cache) if request.verb == "get" else None
 
     def _answer_from_cache(self, number: int, cached: CachedRead) -> None:
         """Answer when the cache is new enough, or say that it is not."""
@@ -576,9 +578,9 @@ class ApiServer:
         if timeout and not timeout.isdecimal():
             raise bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax')
         cache = caches.of(call.resource)
-        newer, matches = event_forms.is_newer(call.resource), selection.matches
-        if newer and matches is not None:
-            matches = event_forms.converted_first(matches, call.resource)
+        form, matches = forms.form_of(call.resource, self.scheme.names), selection.matches
+        if form is not None and matches is not None:
+            matches = forms.converted_first(matches, form)
         watch = CacheWatch(
             cache,
             self.scheme.prefix(call.resource, request.namespace),
@@ -590,6 +592,4 @@ class ApiServer:
         )
         watch.client = request.user.name
         opened = caches.open(cache, watch, rev)
-        if newer:
-            return Reply(200, watch=event_forms.NewerWatch(opened, call.resource.api_version))
-        return Reply(200, watch=opened)
+        return Reply(200, watch=opened if form is None else forms.FormWatch(opened, form))

@@ -225,7 +225,7 @@ class History:
         if not behavior or before == after:
             return self
         growing = after > before
-        policies = behavior["scaleUp" if growing else "scaleDown"].get("policies") or ()
+        policies = _rules(behavior, growing).get("policies") or ()
         longest_us = max((policy["periodSeconds"] for policy in policies), default=0) * SECOND
         events = self.added if growing else self.removed
         kept = tuple(event for event in events if event.at_us >= now_us - longest_us)
@@ -310,6 +310,11 @@ def _within_bounds(desired: int, bounds: Bounds) -> tuple[int, tuple[str, str]]:
     return desired, _FITS
 
 
+def _rules(behavior: Obj, growing: bool) -> Obj:
+    """Quirk: what came by the first version's annotation has no defaults; a side left out lets nothing change."""
+    return behavior.get("scaleUp" if growing else "scaleDown") or {"selectPolicy": "Disabled"}
+
+
 def _window_us(rules: Obj, default_us: int) -> int:
     seconds = rules.get("stabilizationWindowSeconds")
     return default_us if seconds is None else int(seconds) * SECOND
@@ -319,7 +324,7 @@ def _steadied(
     proposed: int, bounds: Bounds, behavior: Obj, history: History, downscale_us: int
 ) -> tuple[int, History]:
     now_us = bounds.now_us
-    up_us, down_us = _window_us(behavior["scaleUp"], 0), _window_us(behavior["scaleDown"], downscale_us)
+    up_us, down_us = _window_us(_rules(behavior, True), 0), _window_us(_rules(behavior, False), downscale_us)
     lowest = min([proposed, *(m.count for m in history.recommended if m.at_us > now_us - up_us)])
     highest = max([proposed, *(m.count for m in history.recommended if m.at_us > now_us - down_us)])
     steady = min(max(bounds.current, lowest), highest)
@@ -331,12 +336,12 @@ def _within_rates(
 ) -> tuple[int, tuple[str, str]]:
     current = bounds.current
     if desired > current:
-        rate = max(current, _rate_limit(bounds, behavior["scaleUp"], history, True))
+        rate = max(current, _rate_limit(bounds, _rules(behavior, True), history, True))
         most = min(bounds.high, rate)
         if desired > most:
             return most, _FAST_UP if bounds.high > rate else _MANY
     elif desired < current:
-        rate = min(current, _rate_limit(bounds, behavior["scaleDown"], history, False))
+        rate = min(current, _rate_limit(bounds, _rules(behavior, False), history, False))
         least = max(bounds.low, rate)
         if desired < least:
             return least, _FAST_DOWN if bounds.low < rate else _FEW
@@ -361,5 +366,7 @@ def _rate_limit(bounds: Bounds, rules: Obj, history: History, growing: bool) -> 
             limits.append(ceil(start * (1 + value / 100)))
         else:
             limits.append(int(start * (1 - value / 100)))
+    if not limits:
+        return bounds.current
     # the larger change is the larger size while growing, and the smaller one while shrinking
     return max(limits) if (choice == "Min") is not growing else min(limits)

@@ -43,10 +43,15 @@ class NamespaceDeleter:
         self._namespaces = env.informers["namespaces"]
         limiter = MaxOf(ItemExponential(RETRY_BASE_US, RETRY_MAX_US), SharedBucket(10, 100))
         self._queue = WorkQueue(env.ctx, "namespace", limiter)
+        # one version of each: of those that a group serves, the one it prefers
+        preferred = {r.group_resource: r for r in reversed(env.scheme.resources)}
         self._resources = [
             resource
             for resource in env.scheme.resources
-            if resource.namespaced and "delete" in resource.verbs and "list" in resource.verbs
+            if resource.namespaced
+            and "delete" in resource.verbs
+            and "list" in resource.verbs
+            and preferred[resource.group_resource] is resource
         ]
 
     async def run(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sim.machinery.autoscaler_forms import is_first
 from sim.machinery.defaults_parts import Fn, Obj, all_of, amounts, fill, present, within
 
 _LEFT_OUT = ("active", "succeeded", "failed")  # of a status where they are 0, as upstream's encoding does
@@ -79,10 +80,11 @@ _UTILIZATION = {
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
 }
 _STATUS: Mapping[str, Any] = {"desiredReplicas": 0, "currentMetrics": None}
+_FIRST_STATUS: Mapping[str, Any] = {"currentReplicas": 0, "desiredReplicas": 0}
 
 
 def autoscaler(obj: Obj) -> Obj:
-    """Of the second version, in which all are stored."""
+    """Of the second version, in which all are stored; of the first, what does not depend on its annotations."""
 
     def up(rules: Obj) -> Obj:
         return fill(rules, {"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": _FAST})
@@ -100,7 +102,11 @@ def autoscaler(obj: Obj) -> Obj:
         value = within(value, "metrics", lambda metrics: [_metric(metric) for metric in metrics])
         return within(value, "behavior", behavior)
 
-    obj = within(present(obj, {"spec": {}, "status": {}}), "spec", spec)
+    obj = present(obj, {"spec": {}, "status": {}})
+    if is_first(obj):
+        obj = within(obj, "spec", lambda value: fill(value, {"minReplicas": 1}))
+        return within(obj, "status", lambda status: present(status, _FIRST_STATUS))
+    obj = within(obj, "spec", spec)
     return within(obj, "status", lambda status: present(status, _STATUS))
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from sim.ident import Names
 from sim.machinery.api import Json, Obj
+from sim.machinery.autoscaler_forms import is_cpu_share, is_first, to_first, to_second
 from sim.units import quantity_nano
 
 EMPTY: Obj = {}
@@ -242,16 +243,17 @@ def _job_create(obj: Obj, names: Names) -> Obj:
     return with_metadata({**obj, "spec": spec}, annotations=annotations, labels=own)
 
 
-def _cpu_last(obj: Obj, _: Names) -> Obj:
-    """Quirk: stored in its first version, the share of cpu is kept apart and comes back as the last metric."""
+def _autoscaler(obj: Obj, names: Names) -> Obj:
+    """As it comes back from the store, where what v1 says in annotations is read."""
+    if is_first(obj):
+        return to_first(_cpu_last(to_second(obj, names)), names)
+    return _cpu_last(obj)
+
+
+def _cpu_last(obj: Obj) -> Obj:
+    """Quirk: upstream stores the first version, which keeps the share of cpu apart: it is the last metric then."""
     metrics: list[Obj] = (obj.get("spec") or EMPTY).get("metrics") or []
-    apart = [
-        metric
-        for metric in metrics
-        if metric.get("type") == "Resource"
-        and (metric.get("resource") or EMPTY).get("name") == "cpu"
-        and ((metric["resource"].get("target") or EMPTY).get("averageUtilization")) is not None
-    ]
+    apart = [metric for metric in metrics if is_cpu_share(metric)]
     if not apart or apart[0] is metrics[-1]:
         return obj
     return {
@@ -287,8 +289,8 @@ _TABLE: dict[str, Strategy] = {
     "resourcequotas": Strategy(status=True),
     "horizontalpodautoscalers": Strategy(
         status=True,
-        prepare_create=_cpu_last,
-        prepare_update=lambda new, _old, names: _cpu_last(new, names),
+        prepare_create=_autoscaler,
+        prepare_update=lambda new, _old, names: _autoscaler(new, names),
     ),
     "cronjobs": _WORKLOAD,
     "ingresses": _WORKLOAD,

@@ -14,7 +14,7 @@ from typing import Any
 
 from sim.ident import Names
 from sim.machinery import tables_batch
-from sim.machinery.event_forms import is_newer, to_core
+from sim.machinery.forms import form_of
 from sim.machinery.objects import condition_status, get_in, is_deleting, labels_of, metadata_of, name_of
 from sim.machinery.schema import definition_name, description
 from sim.machinery.scheme import Resource
@@ -86,6 +86,8 @@ def columns(resource: Resource) -> list[Obj]:
     name = definition_name(resource.upstream_group, resource.version, resource.kind)
     if resource.kind == "Event":
         name = definition_name("", "v1", "Event")
+    elif resource.kind == "HorizontalPodAutoscaler":
+        name = definition_name(resource.upstream_group, "v2", resource.kind)
     return [_column(text, name) for text in texts]
 
 
@@ -113,7 +115,8 @@ def cells(resource: Resource, obj: Obj, now_us: int, names: Names) -> Cells:
     printer = _PRINTERS.get(_kind(resource))
     if printer is None:
         return [name_of(obj), metadata_of(obj).get("creationTimestamp")]
-    return printer(to_core(obj) if is_newer(resource) else obj, now_us, names)
+    form = form_of(resource, names)
+    return printer(obj if form is None else form.stored(obj), now_us, names)
 
 
 def row(resource: Resource, obj: Obj, now_us: int, names: Names) -> Obj:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.machinery.api import Obj
+from sim.machinery.autoscaler_forms import is_first, to_second
 from sim.machinery.validation import text
 from sim.machinery.validation.errors import (
     ABOVE_ZERO,
@@ -35,11 +36,14 @@ _GATED = f"{_NO_SOURCE} (only allowed when HPAContainerMetrics feature is enable
 
 
 def create_autoscaler(obj: Obj) -> Errors:
+    obj = to_second(obj) if is_first(obj) else obj
     return object_meta(obj["metadata"], True, text.subdomain) + _spec(obj.get("spec") or {})
 
 
 def update_autoscaler(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
+    if is_first(new):
+        return errors + _spec(to_second(new)["spec"])
     return errors if new.get("spec") is old.get("spec") else errors + _spec(new.get("spec") or {})
 
 
@@ -63,6 +67,11 @@ def _spec(spec: Obj) -> Errors:
     errors += _reference(spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef")
     for index, metric in enumerate(spec.get("metrics") or ()):
         errors += _metric(metric, f"spec.metrics[{index}]")
+    if least == 0 and not any(
+        metric.get("type") in ("Object", "External") for metric in spec.get("metrics") or ()
+    ):
+        detail = "must specify at least one Object or External metric to support scaling to zero replicas"
+        errors.append(forbidden("spec.metrics", detail))
     for name in ("scaleUp", "scaleDown"):
         rules = (spec.get("behavior") or {}).get(name)
         if rules is not None:
@@ -122,7 +131,12 @@ def _source(kind: str, source: Obj, field: str) -> Errors:
         if average is None or quantity_nano(average) <= 0:
             errors.append(required(at, "must specify a positive target averageValue"))
     elif value is None and average is None:
-        errors.append(required(at, "must set either a target value for metric or a per-pod target"))
+        either = (
+            "target value or averageValue"
+            if kind == "object"
+            else "target value for metric or a per-pod target"
+        )
+        errors.append(required(at, f"must set either a {either}"))
     elif kind == "external" and value is not None and average is not None:
         detail = "may not set both a target value for metric and a per-pod target"
         errors.append(forbidden(f"{field}.target.value", detail))

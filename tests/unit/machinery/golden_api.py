@@ -19,7 +19,7 @@ from actors.apiserver.rules import Machinery
 from actors.apiserver.server import PLAIN
 from actors.storage import MemoryStore
 from sim.ident import NAMES
-from sim.machinery import event_forms, managed, verbs_sub
+from sim.machinery import forms, managed, verbs_sub
 from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.scheme import Scheme
 from sim.machinery.verbs_call import Call, Refusal, Registry, any_of, method_not_allowed
@@ -90,8 +90,9 @@ class Api:
             if steps is None:
                 raise method_not_allowed()
             run = steps(call)
-            if event_forms.is_newer(found):
-                run = event_forms.converted(run, found)
+            form = forms.form_of(found, self.scheme.names)
+            if form is not None:
+                run = forms.converted(run, form)
             op = next(run)
             while True:
                 op = run.send(self.store.apply(op))

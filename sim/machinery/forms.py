@@ -1,0 +1,104 @@
+"""Kinds that are served in several forms and stored in one.
+
+Turns a run of a verb on another form into one on the store, which knows the stored form only: what a verb reads is
+converted on the way to it, what it writes on the way back.
+
+Holds: nothing gets lost on the way there and back; what a verb is answered and what it writes is in the form of its
+resource.
+
+Mirrors  apimachinery v1.25 pkg/runtime/serializer/versioning (decode to the storage's version, encode to the request's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+from sim.ident import Names
+from sim.machinery import autoscaler_forms, event_forms
+from sim.machinery.api import Obj, Reply, Watch, WatchEvent
+from sim.machinery.scheme import Resource
+from sim.machinery.store import Answer, Item, Mismatch, Page, Put
+from sim.machinery.verbs_call import Steps
+
+
+class Form(NamedTuple):
+    """One form: objects as they are stored, and as they are shown."""
+
+    stored: Callable[[Obj], Obj]
+    shown: Callable[[Obj], Obj]
+
+
+@lru_cache(maxsize=256)
+def form_of(resource: Resource, names: Names) -> Form | None:
+    """The form of a resource whose objects are stored in another one."""
+    if resource.short_group == "events":
+        return Form(event_forms.to_core, lambda obj: event_forms.to_newer(obj, resource.api_version))
+    if resource.plural == "horizontalpodautoscalers" and resource.version == "v1":
+        return Form(
+            lambda obj: autoscaler_forms.to_second(obj, names),
+            lambda obj: autoscaler_forms.to_first(obj, names),
+        )
+    return None
+
+
+def shown_item(item: Item, form: Form) -> Item:
+    return Item(item.key, form.shown(item.obj), item.rev, item.created, item.managed)
+
+
+def _answer(answer: Answer, form: Form) -> Answer:
+    if isinstance(answer, Item):
+        return shown_item(answer, form)
+    if isinstance(answer, Page):
+        items = [shown_item(item, form) for item in answer.items]
+        return Page(items, answer.rev, answer.more, answer.remaining)
+    if isinstance(answer, Mismatch) and answer.current is not None:
+        return Mismatch(answer.key, shown_item(answer.current, form))
+    return answer
+
+
+def converted(steps: Steps, form: Form) -> Steps:
+    """A run of a verb that sees and writes this form, on a store that holds the stored one."""
+    try:
+        op = next(steps)
+        while True:
+            if isinstance(op, Put):
+                op = Put(op.key, form.stored(op.obj), op.expect, op.managed, op.cause)
+            answer = yield op
+            op = steps.send(_answer(answer, form))
+    except StopIteration as stop:
+        reply: Reply = stop.value
+        return reply
+
+
+def converted_first(matches: Callable[[Obj], bool], form: Form) -> Callable[[Obj], bool]:
+    """A predicate on this form as one on what is stored."""
+    return lambda obj: matches(form.shown(obj))
+
+
+class FormWatch:
+    """A watch whose objects come in this form."""
+
+    def __init__(self, watch: Watch, form: Form) -> None:
+        self._watch = watch
+        self._form = form
+
+    def attach(self, notify: Callable[[], None]) -> None:
+        self._watch.attach(notify)
+
+    def take(self, limit: int = 1000) -> list[WatchEvent]:
+        return [self._converted(event) for event in self._watch.take(limit)]
+
+    def _converted(self, event: WatchEvent) -> WatchEvent:
+        if event.item is None:
+            return event
+        item = shown_item(event.item, self._form)
+        return WatchEvent(event.type, item, event.revision, event.status, event.cause)
+
+    @property
+    def ended(self) -> bool:
+        return self._watch.ended
+
+    def stop(self) -> None:
+        self._watch.stop()
