@@ -16,7 +16,8 @@ import msgspec
 
 from actors.apiserver.ports import LocalStore
 from sim.machinery import status
-from sim.machinery.admission import RESOURCE_QUOTA, Attributes, Chain, Defaults, Denial
+from sim.machinery.admission import RESOURCE_QUOTA, Chain, Defaults
+from sim.machinery.admission_base import Attributes, Denial
 from sim.machinery.api import Obj
 from sim.machinery.defaults import apply_defaults
 from sim.machinery.names_gen import generated_name

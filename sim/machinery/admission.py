@@ -18,14 +18,15 @@ Differs  - the suffix of the token volume is drawn once per template and account
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from sim.ident import Names
+from sim.machinery.admission_base import Attributes, Denial, Plugin, View, forbidden, name_of
 from sim.machinery.api import Obj
 from sim.machinery.identity import IdentityMemo
-from sim.machinery.scheme import Resource
+from sim.machinery.limit_ranger import LimitRanger
 
 # serviceaccount/admission.go: DefaultAPITokenMountPath; TokenVolumeSource.
 TOKEN_MOUNT_PATH = "/var/run/secrets/{product}.io/serviceaccount"
@@ -36,66 +37,11 @@ TOLERATION_S = 300
 PREEMPT = "PreemptLowerPriority"
 
 
-class View(Protocol):
-    """What plugins may read: the stored objects, by resource as `Scheme.resource` takes it."""
-
-    def get(self, resource: str, namespace: str, name: str) -> Obj | None: ...
-    def list(self, resource: str, namespace: str = "") -> Iterable[Obj]: ...
-
-
-class Attributes(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for.  operation: create, update or delete; `old` is None on create."""
-
-    operation: str
-    resource: Resource
-    subresource: str = ""
-    namespace: str = ""
-    name: str = ""
-    old: Obj | None = None
-
-
-class Denial(msgspec.Struct, frozen=True):
-    """A refusal: what its Status needs."""
-
-    code: int
-    reason: str
-    message: str
-    details: Obj
-
-
 class Defaults(msgspec.Struct, frozen=True):
     """Options of the server that plugins go by (--default-not-ready-toleration-seconds and its twin)."""
 
     not_ready_toleration_s: int = TOLERATION_S
     unreachable_toleration_s: int = TOLERATION_S
-
-
-class Plugin(Protocol):
-    """One plugin of the chain; some also `validate`.
-
-    concerns: whether requests of this kind are its business; `mutate` is asked about no others.
-    """
-
-    def concerns(self, operation: str, plural: str, subresource: str) -> bool: ...
-    def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial: ...
-
-
-def forbidden(attributes: Attributes, text: str, name: str = "", causes: list[Obj] | None = None) -> Denial:
-    """403 `pods "x" is forbidden: TEXT`, naming the object as upstream's admission.NewForbidden does."""
-    resource = attributes.resource
-    name = name or attributes.name
-    details: Obj = {"name": name} if name else {}
-    if resource.group:
-        details["group"] = resource.group
-    details["kind"] = resource.plural
-    if causes:
-        details["causes"] = causes
-    return Denial(403, "Forbidden", f'{resource.group_resource} "{name}" is forbidden: {text}', details)
-
-
-def _name_of(attributes: Attributes, obj: Obj) -> str:
-    metadata = obj.get("metadata") or {}
-    return attributes.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
 
 
 class NamespaceLifecycle:
@@ -128,7 +74,7 @@ class NamespaceLifecycle:
             "field": "metadata.namespace",
         }
         text = f"unable to create new content in namespace {namespace} because it is being terminated"
-        return forbidden(attributes, text, _name_of(attributes, obj), [cause])
+        return forbidden(attributes, text, name_of(attributes, obj), [cause])
 
 
 class ServiceAccount:
@@ -163,19 +109,19 @@ class ServiceAccount:
         name = spec.get("serviceAccountName", "")
         if _is_mirror(self._names, obj):
             text = _mirror_error(spec)
-            return forbidden(attributes, text, _name_of(attributes, obj)) if text else None
+            return forbidden(attributes, text, name_of(attributes, obj)) if text else None
         account = view.get("serviceaccounts", attributes.namespace, name)
         if account is None:
             return self._not_found(attributes, obj, name)
         annotations = account["metadata"].get("annotations")
         if annotations and annotations.get(self._names.annotation_mountable_secrets) == "true":
             text = _secrets_error(spec, account)
-            return forbidden(attributes, text, _name_of(attributes, obj)) if text else None
+            return forbidden(attributes, text, name_of(attributes, obj)) if text else None
         return None
 
     def _not_found(self, attributes: Attributes, obj: Obj, name: str) -> Denial:
         text = f'error looking up service account {attributes.namespace}/{name}: serviceaccount "{name}" not found'
-        return forbidden(attributes, text, _name_of(attributes, obj))
+        return forbidden(attributes, text, name_of(attributes, obj))
 
     def _admitted(self, spec: Obj, name: str, account: Obj) -> Obj:
         out = {**spec, "serviceAccountName": name, "serviceAccount": name}
@@ -327,13 +273,13 @@ class Priority:
         if found is None:
             if name:
                 text = f"no PriorityClass with name {name} was found"
-                return forbidden(attributes, text, _name_of(attributes, obj))
+                return forbidden(attributes, text, name_of(attributes, obj))
             found = self._no_class
         made = self._specs.get(spec, found)
         if made is None:
             text = _priority_error(spec, found)
             if text:
-                return forbidden(attributes, text, _name_of(attributes, obj))
+                return forbidden(attributes, text, name_of(attributes, obj))
             made = self._specs.put(_with_priority(spec, found), spec, found)
         return {**obj, "spec": made}
 
@@ -345,7 +291,7 @@ class Priority:
         if not name or (attributes.operation == "update" and name == obj["metadata"].get("name")):
             return None
         text = f"PriorityClass {name} is already marked as default. Only one default can exist"
-        return forbidden(attributes, text, _name_of(attributes, obj))
+        return forbidden(attributes, text, name_of(attributes, obj))
 
     def _kept(self, attributes: Attributes, obj: Obj) -> Obj:
         """An update that leaves the priority out keeps it."""
@@ -429,6 +375,7 @@ RESOURCE_QUOTA = "ResourceQuota"  # writes, so it is no link of the chain: `verb
 # Of pkg/kubeapiserver/options/plugins.go: AllOrderedPlugins, those that exist here.
 ORDER = (
     "NamespaceLifecycle",
+    "LimitRanger",
     "ServiceAccount",
     "TaintNodesByCondition",
     "Priority",
@@ -458,6 +405,7 @@ class Chain:
         off = tuple(disabled)
         made: tuple[Plugin, ...] = (  # in the order of `ORDER`
             NamespaceLifecycle(names),
+            LimitRanger(names),
             ServiceAccount(names, suffix_of),
             TaintNodesByCondition(names),
             Priority(names),
@@ -476,7 +424,7 @@ class Chain:
                 [
                     p.validate
                     for p in self._on
-                    if isinstance(p, ServiceAccount | Priority) and p.judges(*kind)
+                    if isinstance(p, LimitRanger | ServiceAccount | Priority) and p.judges(*kind)
                 ],
             )
         return known

@@ -5,15 +5,12 @@ Mirrors  kubernetes v1.25 pkg/apis/autoscaling/validation/validation.go.
 
 from __future__ import annotations
 
-from typing import Any
-
 from sim.machinery.api import Obj
 from sim.machinery.autoscaler_forms import is_first, to_second
 from sim.machinery.validation import text
 from sim.machinery.validation.errors import (
     ABOVE_ZERO,
     Errors,
-    Shown,
     at_least_zero,
     forbidden,
     invalid,
@@ -21,7 +18,8 @@ from sim.machinery.validation.errors import (
     unsupported,
 )
 from sim.machinery.validation.meta import object_meta, object_meta_update
-from sim.units import quantity_nano, quantity_style, quantity_text
+from sim.machinery.validation.resources import go_quantity
+from sim.units import quantity_nano
 
 WINDOW_MAX_S, PERIOD_MAX_S = 3600, 1800  # MaxStabilizationWindowSeconds, MaxPeriodSeconds
 _SOURCES = {
@@ -170,20 +168,11 @@ def _target(target: Obj, field: str) -> Errors:
     for name in ("value", "averageValue"):
         amount = target.get(name)
         if amount is not None and quantity_nano(amount) <= 0:
-            errors.append(invalid(f"{field}.{name}", _go_quantity(amount), "must be positive"))
+            errors.append(invalid(f"{field}.{name}", go_quantity(amount), "must be positive"))
     share = target.get("averageUtilization")
     if share is not None and share < 1:
         errors.append(invalid(f"{field}.averageUtilization", share, "must be greater than 0"))
     return errors
-
-
-def _go_quantity(value: Any) -> Shown:
-    """A whole quantity as Go's %#v shows it."""
-    amount = f"resource.int64Amount{{value:{quantity_nano(value) // 1_000_000_000}, scale:0}}"
-    return Shown(
-        f"resource.Quantity{{i:{amount}, d:resource.infDecAmount{{Dec:(*inf.Dec)(nil)}},"
-        f' s:"{quantity_text(value)}", Format:"{quantity_style(value)}"}}'
-    )
 
 
 def _rules(rules: Obj, field: str) -> Errors:

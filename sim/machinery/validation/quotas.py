@@ -2,7 +2,6 @@
 
 Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateResourceQuota, ValidateLimitRange;
          pkg/apis/core/helper/helpers.go.
-Differs  of a LimitRange the order of minimum, maximum and defaults is checked, not the ratio against them.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from sim.machinery.validation.errors import (
     required,
 )
 from sim.machinery.validation.meta import object_meta, object_meta_update
-from sim.machinery.validation.resources import quantity, resource_name
-from sim.units import quantity_nano, quantity_text
+from sim.machinery.validation.resources import container_resource_name, go_quantity, quantity, resource_name
+from sim.units import quantity_milli, quantity_nano, quantity_text
 
 _COMPUTE = (
     "cpu",
@@ -177,37 +176,66 @@ def _limit(limit: Obj, field: str, seen: dict[str, None]) -> Errors:
     if kind in seen:
         errors.append(duplicate(f"{field}.type", kind))
     seen[kind] = None
-    low, high = limit.get("min") or {}, limit.get("max") or {}
+    judge = container_resource_name if kind in ("Pod", "Container") else resource_name
+    levels: dict[str, Obj] = {name: limit.get(name) or {} for name in _LEVELS}
+    for level in ("max", "min", *(() if kind == "Pod" else ("default", "defaultRequest"))):
+        errors += [e for name in levels[level] for e in judge(name, f"{field}.{level}[{name}]")]
     if kind == "Pod":
         errors += [
             forbidden(f"{field}.{name}", "may not be specified when `type` is 'Pod'")
             for name in ("default", "defaultRequest")
             if limit.get(name)
         ]
-    if kind == "PersistentVolumeClaim" and "storage" not in low and "storage" not in high:
+    if kind == "PersistentVolumeClaim" and "storage" not in levels["min"] and "storage" not in levels["max"]:
         detail = "either minimum or maximum storage value is required, but neither was provided"
-        errors.append(required(field, detail))
-    asked, given = limit.get("defaultRequest") or {}, limit.get("default") or {}
-    for name in sorted({**low, **high, **asked, **given}):
-        errors += _ordered(
-            name, field, (("min", low), ("default request", asked), ("default", given), ("max", high))
+        errors.append(required(f"{field}.limits", detail))
+    ratios = levels["maxLimitRequestRatio"]
+    errors += [e for name in ratios for e in judge(name, f"{field}.maxLimitRequestRatio[{name}]")]
+    for name in sorted(dict.fromkeys(name for level in levels.values() for name in level)):
+        errors += _ordered(name, field, levels)
+    return errors
+
+
+_LEVELS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+# the smaller, the larger, the field blamed, the value shown with it, and how both are called
+_ORDER = (
+    ("min", "max", "min", "min", "min", "max"),
+    ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min", "default request"),
+    ("defaultRequest", "max", "defaultRequest", "defaultRequest", "default request", "max"),
+    ("defaultRequest", "default", "defaultRequest", "defaultRequest", "default request", "default limit"),
+    ("min", "default", "default", "min", "min", "default"),
+    ("default", "max", "default", "max", "default", "max"),
+)
+
+
+def _ordered(name: str, field: str, levels: dict[str, Obj]) -> Errors:
+    """Each of min, default request, default and max is at most the ones after it.
+
+    Quirk: of a default out of bounds the bound is shown as the value.
+    """
+    errors: Errors = []
+    for low, high, blamed, shown, lower, larger in _ORDER:
+        small, large = levels[low].get(name), levels[high].get(name)
+        if small is not None and large is not None and quantity_nano(small) > quantity_nano(large):
+            texts = quantity_text(small), quantity_text(large)
+            detail = f"{lower} value {texts[0]} is greater than {larger} value {texts[1]}"
+            errors.append(invalid(f"{field}.{blamed}[{name}]", go_quantity(levels[shown][name]), detail))
+    ratio = levels["maxLimitRequestRatio"].get(name)
+    if ratio is not None:
+        errors += _ratio(
+            ratio, levels["min"].get(name), levels["max"].get(name), f"{field}.maxLimitRequestRatio[{name}]"
         )
     return errors
 
 
-_FIELDS = {"min": "min", "default request": "defaultRequest", "default": "default"}
-
-
-def _ordered(name: str, field: str, levels: tuple[tuple[str, Obj], ...]) -> Errors:
-    """Each of min, default request, default and max is at most the ones after it."""
+def _ratio(ratio: Any, low: Any, high: Any, field: str) -> Errors:
+    shown, value = quantity_text(ratio), quantity_milli(ratio)
     errors: Errors = []
-    for index, (low, amounts) in enumerate(levels):
-        for high, bounds in levels[index + 1 :]:
-            if name not in amounts or name not in bounds:
-                continue
-            if quantity_nano(amounts[name]) > quantity_nano(bounds[name]):
-                at = f"{field}.{_FIELDS[low]}[{name}]"
-                shown = quantity_text(amounts[name])
-                detail = f"{low} value {shown} is greater than {high} value {quantity_text(bounds[name])}"
-                errors.append(invalid(at, shown, detail))
+    if value < 1000:
+        errors.append(invalid(field, go_quantity(ratio), f"ratio {shown} is less than 1"))
+    if low is not None and high is not None and quantity_milli(low):
+        most = quantity_milli(high) / quantity_milli(low)
+        if value / 1000 > most:
+            detail = f"ratio {shown} is greater than max/min = {most:f}"
+            errors.append(invalid(field, go_quantity(ratio), detail))
     return errors

@@ -68,7 +68,7 @@ def resource_name(name: str, field: str) -> Errors:
     return errors
 
 
-def _name(name: str, field: str) -> Errors:
+def container_resource_name(name: str, field: str) -> Errors:
     errors = resource_name(name, field)
     if "/" not in name:
         if name not in _CONTAINER and not name.startswith(_HUGE):
@@ -77,6 +77,18 @@ def _name(name: str, field: str) -> Errors:
     elif not _is_native(name) and not is_extended(name):
         errors.append(invalid(field, name, "doesn't follow extended resource name standard"))
     return errors
+
+
+def go_quantity(value: Any) -> Shown:
+    """A quantity as Go's %#v shows it, of whole and of milli units."""
+    text = quantity_text(value)
+    fine = text.endswith("m")
+    amount = quantity_nano(value) // (1_000_000 if fine else 1_000_000_000)
+    inner = f"resource.int64Amount{{value:{amount}, scale:{-3 if fine else 0}}}"
+    return Shown(
+        f"resource.Quantity{{i:{inner}, d:resource.infDecAmount{{Dec:(*inf.Dec)(nil)}},"
+        f' s:"{text}", Format:"{quantity_style(value)}"}}'
+    )
 
 
 def quantity(name: str, value: Any, field: str) -> Errors:
@@ -115,12 +127,12 @@ def requirements(given: Obj, field: str) -> Errors:
     has_cpu_or_memory = False
     for name, value in limits.items():
         at = f"{field}.limits[{name}]"
-        errors += _name(name, at) + quantity(name, value, at)
+        errors += container_resource_name(name, at) + quantity(name, value, at)
         needs_cpu_or_memory |= name.startswith(_HUGE)
         has_cpu_or_memory |= name in ("cpu", "memory")
     for name, value in requests.items():
         at = f"{field}.requests[{name}]"
-        errors += _name(name, at) + quantity(name, value, at)
+        errors += container_resource_name(name, at) + quantity(name, value, at)
         errors += _against_limit(name, value, limits.get(name), field)
         needs_cpu_or_memory |= name.startswith(_HUGE)
         has_cpu_or_memory |= name in ("cpu", "memory")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from sim.ident import NAMES
-from sim.machinery.admission import Attributes, Chain, Denial
+from sim.machinery.admission import Chain
+from sim.machinery.admission_base import Attributes, Denial
 from sim.machinery.api import Obj
 from sim.machinery.scheme import Scheme
 
@@ -37,7 +38,7 @@ class FakeView:
     def get(self, resource: str, namespace: str, name: str) -> Obj | None:
         return next((o for o in self.list(resource, namespace) if o["metadata"]["name"] == name), None)
 
-    def list(self, resource: str, namespace: str = "") -> Iterable[Obj]:
+    def list(self, resource: str, namespace: str = "") -> Sequence[Obj]:
         found = self.objects.get(resource, [])
         return [o for o in found if o["metadata"].get("namespace", "") == namespace]
 
