@@ -51,7 +51,15 @@ class Zones:
 
     @property
     def last(self) -> dict[str, str]:
-        return {zone.rpartition(":")[2].strip("\x00"): state for _, zone, state in self.told}
+        return {self._name(zone): state for _, zone, state in self.told}
+
+    def at(self, zone: str, at: float) -> str:
+        """A zone's state at an instant."""
+        return [state for told, name, state in self.told if told <= at and self._name(name) == zone][-1]
+
+    @staticmethod
+    def _name(key: str) -> str:
+        return key.rpartition(":")[2].strip("\x00")
 
 
 def gaps(times: Sequence[float]) -> list[float]:
