@@ -198,7 +198,7 @@ class MemoryStore:
             if subscribers:
                 key = change.item.key
                 for prefix, on_change in subscribers:
-                    if key.startswith(prefix):
+                    if not prefix or key.startswith(prefix):
                         on_change(change)
 
     # --- reads --------------------------------------------------------------------------------------------
@@ -308,7 +308,10 @@ class MemoryStore:
         if prefix.count("/") < 3:
             subscribers = self._subscribers
         else:
-            subscribers = self.bucket(bucket_of(prefix)).subscribers
+            bucket = self.bucket(bucket_of(prefix))
+            subscribers = bucket.subscribers
+            if prefix == bucket.prefix:
+                entry = ("", on_change)  # every key of it
         subscribers.append(entry)
         return lambda: subscribers.remove(entry)
 

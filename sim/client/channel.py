@@ -19,8 +19,9 @@ Differs  a request or reply that meets a cut link is lost (TCP would send it aga
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Protocol
+
+import msgspec
 
 from sim.kernel import Context, State
 from sim.machinery.api import Endpoint, Json, Reply, Request, Watch, WatchEvent
@@ -95,7 +96,8 @@ class Channel:
 
     def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
         kernel = self.ctx.kernel
-        kernel.call_at(kernel.now_us + self.out.delay_us(), _Call(self, request, on_reply).arrive)
+        now_us = kernel.now_us
+        kernel.call_at(now_us + self.out.delay_us(), _Call(self, request, on_reply, now_us).arrive)
 
     def lane(self, request: Request, path: tuple[str, ...]) -> ChannelLane:
         return ChannelLane(self, request, path)
@@ -130,20 +132,18 @@ class Channel:
             watch.stop()
 
 
-class _Call:
-    """One request on its way there and back."""
+class _Call(msgspec.Struct, eq=False):
+    """One request on its way there and back.
 
-    __slots__ = ("channel", "commits_us", "on_reply", "request", "sent_us", "server")
+    server: has served it at the first and replies at the second of the times `commits_us`
+    """
 
-    def __init__(self, channel: Channel, request: Request, on_reply: Callable[[Reply], None]) -> None:
-        self.channel = channel
-        self.request = request
-        self.on_reply = on_reply
-        self.sent_us = channel.ctx.kernel.now_us
-        self.server: Prompt | None = (
-            None  # has served it at the first and replies at the second of these times
-        )
-        self.commits_us = (0, 0)
+    channel: Channel
+    request: Request
+    on_reply: Callable[[Reply], None]
+    sent_us: int
+    server: Prompt | None = None
+    commits_us: tuple[int, int] = (0, 0)
 
     def arrive(self, _: Any) -> None:
         channel = self.channel
@@ -169,7 +169,7 @@ class _Call:
         kernel = channel.ctx.kernel
         at_us = kernel.now_us + channel.back.delay_us()
         if reply.watch is not None:
-            reply = replace(reply, watch=channel.open(reply.watch, at_us))
+            reply = msgspec.structs.replace(reply, watch=channel.open(reply.watch, at_us))
         kernel.call_at(at_us, self.deliver, reply)
 
     def deliver(self, reply: Reply) -> None:
@@ -247,15 +247,15 @@ class ChannelWatch:
     def _on_source(self) -> None:
         if self._over:
             return
-        source = self._source
-        while self._waiting < BACKLOG_MAX:
+        source, full = self._source, True
+        while full and self._waiting < BACKLOG_MAX:
             batch = source.take(LAZY_MAX)
             if not batch:
                 break
-            self._waiting += len(batch)
+            count = len(batch)
+            full = count == LAZY_MAX  # fewer than asked for: no more for now
+            self._waiting += count
             self._push(batch)
-            if len(batch) < LAZY_MAX:
-                break  # fewer than asked for: no more for now
         if source.ended and self._waiting < BACKLOG_MAX:
             self._over = True
             self._push([])
@@ -290,15 +290,20 @@ class ChannelWatch:
         self._due_us = 0
         if self._held:
             return
-        self._collect()
+        flow = self._flow
+        if len(flow) == 1 and flow[0][0] <= at_us and flow[0][1] and not self._arrived:  # nearly always
+            self._arrived = flow.pop()[1]
+        else:
+            self._collect()
         if self._arrived or self._ended:
             ctx = self._channel.ctx
             if ctx.state is not State.RUNNING:
                 ctx.run(self._tell)
             elif self._notify is not None:
                 self._notify()
-        if self._flow and self._eager:
-            self._schedule(self._flow[0][0])
+        flow = self._flow
+        if flow and self._eager:
+            self._schedule(flow[0][0])
 
     def _tell(self, _: Any) -> None:
         if self._notify is not None:
@@ -391,7 +396,8 @@ class ChannelWatch:
 
     def take(self, limit: int = 1000) -> list[WatchEvent]:
         if not self._held:
-            self._collect()
+            if self._flow:
+                self._collect()
             if self._relaxed:
                 self._look()
         arrived, stalled = self._arrived, self._waiting >= BACKLOG_MAX

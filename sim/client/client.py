@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from sim.client.channel import REFUSED, RESET, TIMEOUT
 from sim.client.heartbeat import Heartbeat
 from sim.client.limiter import TokenBucket
@@ -104,7 +106,8 @@ class Client:
         """Send a request when the bucket allows; `on_reply` is called once, never within this call."""
         if timeout_us is None:
             timeout_us = self.timeout_us
-        attempt = _Attempt(self, request, on_reply, timeout_us)
+        transport = self._transports[self._at]
+        attempt = _Attempt(self, request, on_reply, timeout_us, transport)
         watch = request.verb == "watch"
         wait_us = 0 if watch else self.bucket.reserve(self.ctx.now_us())
         if wait_us:
@@ -112,7 +115,7 @@ class Client:
         elif timeout_us and not watch:
             attempt.send(None)
         else:  # as `send`, on the way that nearly all go
-            self._transports[self._at].send(request, attempt.judge)
+            transport.send(request, attempt.judge)
 
     async def ask(self, request: Request, timeout_us: int | None = None) -> Reply:
         answer = self.ctx.future(f"{request.verb} {request.resource}")
@@ -241,73 +244,61 @@ class Client:
             self.ctx.kernel.standing.moves += 1
 
 
-class _Attempt:
-    """One request until its final reply."""
+class _Attempt(msgspec.Struct, eq=False):
+    """One request until its final reply.  answered: the try that was answered last, or given up."""
 
-    __slots__ = (
-        "_answered",
-        "_client",
-        "_on_reply",
-        "_refusals",
-        "_request",
-        "_timeout_us",
-        "_transport",
-        "_tries",
-    )
-
-    def __init__(self, client: Client, request: Request, on_reply: OnReply, timeout_us: int) -> None:
-        self._client = client
-        self._request = request
-        self._on_reply = on_reply
-        self._timeout_us = timeout_us
-        self._tries = 0
-        self._refusals = 0
-        self._transport = client.transport
-        self._answered = -1  # the try that was answered last, or given up
+    client: Client
+    request: Request
+    on_reply: OnReply
+    timeout_us: int
+    transport: Transport
+    tries: int = 0
+    refusals: int = 0
+    answered: int = -1
 
     def _again(self, _: Any) -> None:
         """Send it once more when the bucket allows."""
-        ctx = self._client.ctx
-        wait_us = 0 if self._request.verb == "watch" else self._client.bucket.reserve(ctx.now_us())
+        ctx = self.client.ctx
+        wait_us = 0 if self.request.verb == "watch" else self.client.bucket.reserve(ctx.now_us())
         if wait_us:
             ctx.call_later_us(wait_us, self.send)
         else:
             self.send(None)
 
     def send(self, _: Any) -> None:
-        client, this = self._client, self._tries
-        transport = self._transport = client.transport
-        if not self._timeout_us or self._request.verb == "watch":
-            transport.send(self._request, self.judge)  # no other answer can come to this try
+        client, this = self.client, self.tries
+        transport = self.transport = client.transport
+        if not self.timeout_us or self.request.verb == "watch":
+            transport.send(self.request, self.judge)  # no other answer can come to this try
             return
 
         def answered(reply: Reply) -> None:
-            if self._answered < this:
-                self._answered = this
+            if self.answered < this:
+                self.answered = this
                 self.judge(reply)
             elif reply.watch is not None:
                 reply.watch.stop()  # nobody waits for it any more
 
-        transport.send(self._request, answered)
-        client.ctx.call_later_us(self._timeout_us, answered, Reply(0, lost=TIMEOUT))
+        transport.send(self.request, answered)
+        client.ctx.call_later_us(self.timeout_us, answered, Reply(0, lost=TIMEOUT))
 
     def judge(self, reply: Reply) -> None:
         if 200 <= reply.code < 300:
-            self._on_reply(reply)
+            self.on_reply(reply)
             return
-        client = self._client
+        client = self.client
         if reply.lost in (REFUSED, RESET):
-            client.leave(self._transport)
-            self._refusals += 1
-            if reply.lost == REFUSED and self._refusals < client.transport_count:
-                self._tries += 1
+            client.leave(self.transport)
+            self.refusals += 1
+            if reply.lost == REFUSED and self.refusals < client.transport_count:
+                self.tries += 1
                 self.send(None)  # nothing was sent: the next server may have it
                 return
-        wait_us = retry_after_us(reply, self._request.verb)
-        if wait_us is None or self._tries >= RETRIES_MAX + self._refusals:
-            self._on_reply(reply)
+        wait_us = retry_after_us(reply, self.request.verb)
+        if wait_us is None or self.tries >= RETRIES_MAX + self.refusals:
+            self.on_reply(reply)
             return
-        self._tries += 1
+        self.tries += 1
         client.ctx.call_later_us(wait_us, self._again)
 
 

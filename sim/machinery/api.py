@@ -13,7 +13,6 @@ as upstream.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
@@ -61,8 +60,7 @@ class Request(msgspec.Struct, kw_only=True):
     cause: int = 0
 
 
-@dataclass(slots=True)
-class Reply:
+class Reply(msgspec.Struct):
     """The answer to a request.
 
     code: HTTP status; 0 means that no answer came and `lost` says why
@@ -81,7 +79,7 @@ class Reply:
     body: Json = None
     watch: Watch | None = None
     warnings: tuple[str, ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     lost: str = ""  # "", "ConnectionRefused", "ConnectionReset", "Timeout"
 
     @property

@@ -13,7 +13,9 @@ Differs  events of a deleted namespace's contents are the namespace controller's
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from sim.machinery import status
 from sim.machinery.api import Json, Obj, Reply, Request
@@ -290,7 +292,7 @@ def delete_collection(call: Call, listed: Reply, options: DeleteOptions) -> Step
         except Refusal as refusal:
             if refusal.code != 404:
                 raise
-    return replace(listed, warnings=tuple(call.warnings))
+    return msgspec.structs.replace(listed, warnings=tuple(call.warnings))
 
 
 def _renamed(request: Request, namespace: str, name: str) -> Request:

@@ -277,16 +277,17 @@ class WatchCache:
         at_us = change.at_us
         wanted = False
         for watch in self._scanning:
-            if change.item.key.startswith(watch.prefix):
+            if watch.prefix == self.prefix or change.item.key.startswith(watch.prefix):
                 wanted = self._push(watch, change) or wanted
         if self._by_key:
             for watch in self._by_key.get(change.item.key, ()):
                 wanted = self._push(watch, change) or wanted
         if self._by_value and self._index_value is not None:
-            value = self._index_value(change.item.obj)
+            prev, obj = change.prev, change.item.obj
+            value = self._index_value(obj)
             for watch in self._by_value.get(value, ()):
                 wanted = self._push(watch, change) or wanted
-            before = value if change.prev is None else self._index_value(change.prev.obj)
+            before = value if prev is None else self._index_value(prev.obj)
             if before != value:
                 for watch in self._by_value.get(before, ()):
                     wanted = self._push(watch, change) or wanted
@@ -342,7 +343,8 @@ class WatchCache:
                     self._dirty[watch] = None
                     watch.first_us = reached_us + 1
                 watch.tell()
-        self._schedule()
+        if times:
+            self._schedule()
 
 
 class CacheWatch:
