@@ -25,7 +25,6 @@ from actors.apiserver.rules import Read, StoreView
 from sim.machinery import managed as ownership
 from sim.machinery.api import Obj, Reply, Request
 from sim.machinery.defaults import CONTAINER_STATUS
-from sim.machinery.managed_fields import plain_shape
 from sim.machinery.names_gen import generated_name, new_uid
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Item, Managed
@@ -42,6 +41,11 @@ PLANS_MAX = 8192  # plans of one kind; beyond that all are learned anew
 BOUND_MAX = 65_536  # specs as bound to a node, shared by the pods of a template there
 MEMBERS = CONTAINER_STATUS.keys()
 CONTAINERS = ("containerStatuses", "initContainerStatuses")
+# Of an Event: values, and structs of values in two of them.
+EVENT = frozenset(
+    ("action", "apiVersion", "count", "eventTime", "firstTimestamp", "involvedObject", "kind", "lastTimestamp", "message",
+     "metadata", "reason", "reportingComponent", "reportingInstance", "source", "type")
+)  # fmt: skip
 ORDER = ORDER_PREFIX + "conditions"
 TEXTS = frozenset(("hostIP", "message", "phase", "podIP", "qosClass", "reason", "startTime"))
 Key = tuple[Any, ...]
@@ -189,13 +193,16 @@ class Plans:
         name = metadata.get("name")
         if not name or metadata.get("namespace") != namespace or body.get("kind") != "Event":
             return None
-        involved = body.get("involvedObject")
-        if type(involved) is not dict or involved.get("namespace") != namespace:
+        involved, source = body.get("involvedObject"), body.get("source")
+        if type(involved) is not dict or type(source) is not dict or not EVENT.issuperset(body):
             return None
-        shape = plain_shape(self._events.schema, body)
-        if shape is None:
+        if involved.get("namespace") != namespace:
             return None
-        key: Key = (shape, request.manager, namespace)
+        values = (*body.values(), *involved.values(), *source.values())
+        key: Key = (
+            request.manager, namespace, len(body), len(involved), *metadata, *body, *involved, *source,
+            *map(type, values), *map(bool, values),
+        )  # fmt: skip
         if body.get("eventTime"):  # then its words are looked at
             key += (body.get("reportingComponent"), body.get("reportingInstance"), body.get("action"))
             key += (body.get("reason"), len(body.get("message") or ""))

@@ -88,7 +88,7 @@ def changed_fields(node: SchemaNode, old: Obj, new: Obj) -> tuple[Tree, Tree]:
     """(added or modified, removed) fields between two objects, never of `_UNOWNED`; identical subtrees cost nothing."""
     if old:
         return _changed(node, old, new)
-    shape = plain_shape(node, new)
+    shape = _shape_of_plain(node, new)
     if shape is None:
         return _changed(node, old, new)
     made = _plain_made.get(shape)
@@ -131,7 +131,7 @@ _plain_made: dict[Any, tuple[Tree, Tree]] = {}
 _plain_parts: dict[SchemaNode, tuple[str, ...] | None] = {}
 
 
-def plain_shape(node: SchemaNode, obj: Obj) -> Any:
+def _shape_of_plain(node: SchemaNode, obj: Obj) -> Any:
     """What the fields of a new object of a plain kind depend on; None for other kinds, or where metadata has owners.
 
     That is: which fields there are, of which types, and which of them are zero.
