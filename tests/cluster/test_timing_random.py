@@ -8,18 +8,22 @@ settled.  Means are wanted as the cases want them and three standard errors more
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from statistics import fmean
 
 import pytest
 
 from sim.app.cluster import Cluster, plain_nodes
+from sim.app.run import run_plan
+from sim.scenario.compile import load
 from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.cluster.seen import Seen
 
 ONE_LOOP = ComponentPlan(2, {"controllers": "nodelifecycle"})
 BOOT_US = 10 * SECOND
+BENCH = Path(__file__).resolve().parents[1] / "bench"
 
 
 def quantile(sample: list[float], share: float) -> float:
@@ -95,3 +99,11 @@ async def test_40_a_standby_leads_17_4_seconds_after_a_crash_on_average() -> Non
     assert min(took) >= 13.0
     assert max(took) <= 23.8
     assert abs(quantile(took, 0.99) - 21.2) <= 1
+
+
+@pytest.mark.parametrize("case", ["1", "40", "42"])
+async def test_the_scenario_of_a_sweep_holds_in_each_of_five_seeds(case: str) -> None:
+    plan = load(BENCH / f"case-{case}.yaml")
+    for seed in range(5):
+        result = await run_plan(plan, seed=seed, picture=False)
+        assert [verdict.name for verdict in result.verdicts if not verdict.ok] == []
