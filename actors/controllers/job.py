@@ -142,12 +142,17 @@ class JobLoop:
                 self._enqueue(job)
 
     def _pod_updated(self, old: Obj, new: Obj) -> None:
+        ref = controller_of(new)
+        if ref is not None and ref["kind"] != "Job":
+            had, has = old["metadata"].get("ownerReferences"), new["metadata"]["ownerReferences"]
+            if had is has or had == has:
+                return
         if old["metadata"]["resourceVersion"] == new["metadata"]["resourceVersion"]:
             return
         if is_deleting(new):
             self._pod_gone(new, False)
             return
-        before, ref = controller_of(old), controller_of(new)
+        before = controller_of(old)
         if before != ref:
             former = self._job_of(old)
             if former is not None:

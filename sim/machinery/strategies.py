@@ -262,6 +262,17 @@ def _cpu_last(obj: Obj) -> Obj:
     }
 
 
+def warnings_of(plural: str, obj: Obj, names: Names) -> tuple[str, ...]:
+    """What a kind has to say about an object that is written (WarningsOnCreate, WarningsOnUpdate)."""
+    if plural != "cronjobs" or "TZ" not in (obj.get("spec") or EMPTY).get("schedule", ""):
+        return ()
+    page = f"https://{names.domain}/docs/concepts/workloads/controllers/cron-jobs/"
+    # Quirk: the path says spec twice
+    return (
+        f"CRON_TZ or TZ used in spec.spec.schedule is not officially supported, see {page} for more details",
+    )
+
+
 _RULE = Strategy()
 _WORKLOAD = Strategy(status=True, generation="spec")
 _FLOW = Strategy(

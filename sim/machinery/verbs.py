@@ -38,6 +38,7 @@ from sim.machinery.strategies import (
     namespace_label,
     strategy_of,
     template_generation,
+    warnings_of,
     with_metadata,
 )
 from sim.machinery.strategies_service import Ranges, ServiceRefusal, prepare_service
@@ -122,6 +123,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     if resource.plural == "services":
         obj = yield from _allocate(call, obj, None)
     obj = for_create(resource.plural, obj, names)
+    call.warnings += warnings_of(resource.plural, obj, names)
     registry.rules.valid(call, obj, None)
     registry.rules.check(call, obj, None)
     charge = registry.rules.charge(call, obj, None)
@@ -336,6 +338,7 @@ def _prepared(
         if plural == "services":
             new = yield from _allocate(call, new, old)
         new = for_update(plural, new, old, names)
+        call.warnings += [w for w in warnings_of(plural, new, names) if w not in call.warnings]
     if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
         new = with_metadata(new, resourceVersion=old["metadata"]["resourceVersion"])
     if new.get("status") is not wanted.get("status"):

@@ -10,7 +10,7 @@ from sim.ident import NAMES
 from sim.machinery.api import Obj
 from sim.machinery.defaults import apply_defaults
 from sim.machinery.scheme import Scheme
-from sim.machinery.strategies import for_create
+from sim.machinery.strategies import for_create, warnings_of
 from sim.machinery.tables import cells
 from sim.machinery.validation import validate_create, validate_update
 
@@ -118,3 +118,9 @@ def test_tables_tell_how_far_a_job_and_a_quota_are() -> None:
     status = {"hard": {"pods": "10", "limits.cpu": "4"}, "used": {"pods": "3"}}
     quota = {**made("resourcequotas", {"hard": status["hard"]}), "status": status}
     assert cells(SCHEME.resource("resourcequotas"), quota, 0, NAMING)[2:] == ["pods: 3/10", "limits.cpu: 0/4"]
+
+
+def test_a_zone_inside_a_schedule_is_warned_of() -> None:
+    (text,) = warnings_of("cronjobs", {"spec": {"schedule": "TZ=UTC * * * * *"}}, NAMING)
+    assert text.startswith("CRON_TZ or TZ used in spec.spec.schedule is not officially supported")
+    assert warnings_of("cronjobs", {"spec": {"schedule": "* * * * *", "timeZone": "UTC"}}, NAMING) == ()
