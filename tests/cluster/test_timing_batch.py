@@ -12,6 +12,7 @@ from sim.app.cluster import Cluster
 from sim.machinery.store import Change
 from sim.units import MS, SECOND
 from tests.cluster.fixed import FixedPhases, container, workload
+from tests.cluster.test_timing_api import PATCH
 
 Obj = dict[str, Any]
 
@@ -180,3 +181,23 @@ async def test_57_a_quota_of_ten_pods_lets_fifteen_creates_through_and_then_one_
         await cluster.run_for("10m")
         # the quota is recounted at once; the set is woken by its lost pod
         assert len(made.at) == 11 and made.at[10] - freed_s < 2
+
+
+async def test_a_quota_that_comes_later_holds_for_pods_whose_like_was_made_before() -> None:
+    async with Cluster(nodes=3, seed=1) as cluster:
+        await cluster.run_until("20s")
+        cluster.apply(workload("ReplicaSet", "web", 20))
+        await cluster.run_for("20s")
+        plans = cluster.api_servers["apiserver-0"].plans
+        assert plans is not None and plans.followed > 20  # pods are made the short way by now
+        quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "25"}}}
+        cluster.apply({"apiVersion": "v1", "kind": "ResourceQuota", **quota})
+        await cluster.run_for("5s")
+        scaled = {"spec": {"replicas": 60}}
+        cluster.request("patch", "replicasets", "default", "web", body=scaled, content_type=PATCH)
+        await cluster.run_for("30s")
+        assert len(cluster.list("pods", "default")) == 25
+        assert status_of(cluster, "q", "resourcequotas")["status"]["used"] == {"pods": "25"}
+        cluster.request("delete", "resourcequotas", "default", "q")
+        await cluster.run_for("5m")
+        assert len(cluster.list("pods", "default")) == 60
