@@ -139,6 +139,8 @@ class ApiServer:
     @property
     def busy(self) -> bool:
         """True when one more write would be refused, wait or take its time."""
+        if not self.bounded:
+            return False
         return self._extra_us > 0 or self._queuing or self._overloaded(True, self._writing + 1)
 
     @property
