@@ -81,15 +81,18 @@ class Window:
 
     def add(self, found: list[Change]) -> None:
         changes, capacity = self.changes, self.capacity
+        count = len(changes)
         for change in found:
-            if len(changes) >= capacity:
+            if count >= capacity:
                 if change.at_us - changes[0].at_us < FRESH_US:
                     capacity = min(capacity * 2, WINDOW_MAX)
                 elif change.at_us - changes[-(capacity // 4)].at_us > FRESH_US:
                     capacity = max(capacity // 2, WINDOW_MIN)
-                while len(changes) >= capacity:
+                while count >= capacity:
                     self.dropped_rev = changes.popleft().rev
+                    count -= 1
             changes.append(change)
+            count += 1
         self.capacity = capacity
 
 
