@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from actors.controllers.pod_owners import (
     LABEL_INDEX,
     condition_of,
+    for_last_pair,
     index_by_labels,
     index_by_namespace,
     is_deleting,
-    is_ready,
     key_of,
+    ready_changed,
 )
 from sim.machinery.api import Obj
 from sim.machinery.identity import IdentityMemo
@@ -49,6 +50,7 @@ def _matches(selector: dict[str, str], labels: dict[str, str]) -> bool:
     return all(labels.get(k) == v for k, v in selector.items())
 
 
+@for_last_pair
 def endpoint_changed(old: Obj, new: Obj) -> tuple[bool, bool]:
     """(what an endpoint shows changed, labels or host names changed)."""
     before, after = old["metadata"], new["metadata"]
@@ -65,7 +67,7 @@ def endpoint_changed(old: Obj, new: Obj) -> tuple[bool, bool]:
     ips, conditions = now.get("podIPs"), now.get("conditions")
     changed = ips is not was.get("podIPs") and ips != was.get("podIPs")
     if not changed and conditions is not was.get("conditions"):
-        changed = is_ready(old) != is_ready(new)
+        changed = ready_changed(old, new)
     return changed, labels
 
 

@@ -28,6 +28,7 @@ from actors.controllers.pod_owners import (
     key_of,
     owner_ref,
     pod_from_template,
+    route_by_controller,
     selector_of,
     selects_nothing,
 )
@@ -88,8 +89,12 @@ class JobLoop:
         index_by_namespace(self.jobs)
         index_by_controller(self.pods)
         self.jobs.on(add=self._job_changed, update=self._job_updated, delete=self._job_deleted)
+        route_by_controller(self.pods)
         self.pods.on(
-            add=self._pod_added, update=self._pod_updated, delete=lambda pod: self._pod_gone(pod, True)
+            add=self._pod_added,
+            update=self._pod_updated,
+            delete=lambda pod: self._pod_gone(pod, True),
+            about="Job",
         )
 
     # --- events -------------------------------------------------------------------------------------------
@@ -142,17 +147,12 @@ class JobLoop:
                 self._enqueue(job)
 
     def _pod_updated(self, old: Obj, new: Obj) -> None:
-        ref = controller_of(new)
-        if ref is not None and ref["kind"] != "Job":
-            had, has = old["metadata"].get("ownerReferences"), new["metadata"]["ownerReferences"]
-            if had is has or had == has:
-                return
         if old["metadata"]["resourceVersion"] == new["metadata"]["resourceVersion"]:
             return
         if is_deleting(new):
             self._pod_gone(new, False)
             return
-        before = controller_of(old)
+        before, ref = controller_of(old), controller_of(new)
         if before != ref:
             former = self._job_of(old)
             if former is not None:

@@ -10,7 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from actors.controllers.pod_owners import controller_of, is_active, is_ready
+from actors.controllers.pod_owners import (
+    controller_of,
+    is_active,
+    is_ready,
+    ready_changed,
+    route_by_controller,
+)
 from sim.client import Informer
 from sim.machinery.api import Obj
 from sim.machinery.identity import IdentityMemo
@@ -44,7 +50,8 @@ class OwnedTally:
         self._kind = kind
         self._counts: dict[str, Counts] = {}
         self._labels: IdentityMemo[Labels] = IdentityMemo()
-        pods.on(add=self._add, update=self._update, delete=self._remove)
+        route_by_controller(pods)
+        pods.on(add=self._add, update=self._update, delete=self._remove, about=kind)
 
     def of(self, uid: str) -> Counts:
         return self._counts.get(uid) or Counts()
@@ -57,14 +64,11 @@ class OwnedTally:
 
     def _update(self, old: Obj, new: Obj) -> None:
         was, now = old["metadata"], new["metadata"]
-        refs = now.get("ownerReferences")
-        if refs is was.get("ownerReferences"):
-            ref = controller_of(new)
-            if ref is None or ref["kind"] != self._kind:
+        if now.get("ownerReferences") is was.get("ownerReferences") and now.get("labels") is was.get(
+            "labels"
+        ):
+            if not ready_changed(old, new) and is_active(old) == is_active(new):
                 return
-            if was.get("labels") is now.get("labels") and is_active(old) == is_active(new):
-                if is_ready(old) == is_ready(new):
-                    return
         self._count(new, +1)
         self._count(old, -1)
 

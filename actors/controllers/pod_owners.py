@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.controllers.shell import Expectations, controller_ref, in_parallel, slow_start
 from sim.machinery.api import Obj, Reply
@@ -27,6 +27,8 @@ from sim.units import SECOND, parse_time
 if TYPE_CHECKING:
     from actors.controllers.shell import Env, Send
     from sim.client import Client, EventRecorder, Informer, WorkQueue
+
+T = TypeVar("T")
 
 CONTROLLER_INDEX = "controller"
 NAMESPACE_INDEX = "namespace"
@@ -55,6 +57,37 @@ def condition_of(obj: Obj, kind: str) -> Obj | None:
         if condition["type"] == kind:
             return condition  # type: ignore[no-any-return]
     return None
+
+
+def for_last_pair(fn: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
+    """`fn` of two objects that never change, kept for the pair asked last: every loop is told of an update in turn."""
+    last: tuple[Any, Any, T] | None = None
+
+    def asked(old: Any, new: Any) -> T:
+        nonlocal last
+        if last is None or old is not last[0] or new is not last[1]:
+            last = old, new, fn(old, new)
+        return last[2]
+
+    return asked
+
+
+@for_last_pair
+def ready_conditions(old: Obj, new: Obj) -> tuple[Obj | None, Obj | None]:
+    """The Ready conditions of two states of a pod; one object twice where the conditions are the same."""
+    before, after = old.get("status", {}).get("conditions"), new.get("status", {}).get("conditions")
+    condition = condition_of(new, "Ready")
+    return (condition if before is after else condition_of(old, "Ready")), condition
+
+
+def ready_changed(old: Obj, new: Obj) -> bool:
+    """Whether `is_ready` differs."""
+    before, after = ready_conditions(old, new)
+    if before is after:
+        return False
+    return (before is not None and before["status"] == "True") != (
+        after is not None and after["status"] == "True"
+    )
 
 
 def phase_of(pod: Obj) -> str:
@@ -149,6 +182,16 @@ def index_by_controller(informer: Informer) -> None:
     informer.add_index(CONTROLLER_INDEX, owner_values, ("metadata", "ownerReferences"))
 
 
+def controller_kind(obj: Obj) -> str:
+    ref = controller_of(obj)
+    return str(ref["kind"]) if ref is not None else ""
+
+
+def route_by_controller(informer: Informer) -> None:
+    """Spare the loops of other owners the objects of one kind of owner; orphans are for all of them."""
+    informer.route(controller_kind, "ownerReferences")
+
+
 def index_by_namespace(informer: Informer) -> None:
     informer.add_index(NAMESPACE_INDEX, namespace_values, ("metadata", "namespace"))
 
@@ -184,15 +227,14 @@ def pod_changed(old: Obj, new: Obj) -> bool:
     if was is not now:
         if was.get("phase") != now.get("phase"):
             return True
-        if was.get("conditions") is not now.get("conditions") and condition_of(old, "Ready") != condition_of(
-            new, "Ready"
-        ):
+        before, after = ready_conditions(old, new)
+        if before is not after and before != after:
             return True
-    before, after = old["metadata"], new["metadata"]
-    if before is after:
+    had_meta, has_meta = old["metadata"], new["metadata"]
+    if had_meta is has_meta:
         return False
     for part in ("labels", "ownerReferences", "deletionTimestamp", "generation"):
-        had, has = before.get(part), after.get(part)
+        had, has = had_meta.get(part), has_meta.get(part)
         if had is not has and had != has:
             return True
     return False
@@ -217,7 +259,8 @@ class PodEvents:
         self._expectations = expectations
 
     def attach(self, pods: Informer) -> None:
-        pods.on(add=self.added, update=self.updated, delete=self.deleted)
+        route_by_controller(pods)
+        pods.on(add=self.added, update=self.updated, delete=self.deleted, about=self._kind)
 
     def owner(self, pod: Obj, ref: Obj) -> Obj | None:
         """The owner a reference means, if it is of our kind and the same object still."""
@@ -243,11 +286,6 @@ class PodEvents:
             self._queue.add(key)
 
     def updated(self, old: Obj, new: Obj) -> None:
-        ref = controller_of(new)
-        if ref is not None and ref["kind"] != self._kind:
-            had, has = old["metadata"].get("ownerReferences"), new["metadata"]["ownerReferences"]
-            if had is has or had == has:
-                return
         if not pod_changed(old, new):
             return
         if is_deleting(new):
@@ -255,7 +293,7 @@ class PodEvents:
             if old["metadata"].get("labels") != new["metadata"].get("labels"):
                 self.deleted(old)
             return
-        before = controller_of(old)
+        before, ref = controller_of(old), controller_of(new)
         if before is not None and before != ref:
             former = self.owner(old, before)
             if former is not None:

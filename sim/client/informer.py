@@ -4,7 +4,8 @@ Turns what a reflector learns into objects by key and calls of `add`, `update`, 
 
 Holds: an object that did not change keeps its identity, through relists too; handlers are called in the order
 of events, after the store and its indexes have changed; `managedFields` are never kept; an informer without
-handlers costs no event until somebody reads it, and then shows the same.
+handlers costs no event until somebody reads it, and then shows the same; a handler that says what it is about is
+spared the objects that `route` tells to be about something else.
 
 Mirrors  client-go v1.25 tools/cache/{shared_informer,delta_fifo,thread_safe_store}.go, informers/factory.go.
 Differs  handlers run at the instant the event arrives, none has a queue of its own; the end of the first
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from sys import intern
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sim.client.client import Client
 from sim.client.reflector import Reflector, Selection
@@ -25,6 +26,8 @@ from sim.machinery.store import Item
 
 IndexFn = Callable[[Obj], Sequence[str]]
 Objects = list[Obj]  # `Informer.list` hides the name inside the class
+Handler = TypeVar("Handler", bound=Callable[..., None])
+EVERYBODY = ""  # of a route: no handler is spared
 
 
 def key_of(obj: Obj) -> str:
@@ -78,6 +81,29 @@ class Index:
                 del self.keys[value]
 
 
+class Handlers(Generic[Handler]):
+    """Handlers in the order in which they came, all or those that an object of some value concerns."""
+
+    __slots__ = ("_all", "_of")
+
+    def __init__(self) -> None:
+        self._all: list[tuple[str, Handler]] = []
+        self._of: dict[str, Sequence[Handler]] = {}
+
+    def add(self, handler: Handler, about: str) -> None:
+        self._all.append((about, handler))
+        self._of = {}
+
+    def of(self, value: str) -> Sequence[Handler]:
+        known = self._of.get(value)
+        if known is None:
+            wanted = (value, EVERYBODY)
+            known = self._of[value] = [
+                handler for about, handler in self._all if value == EVERYBODY or about in wanted
+            ]
+        return known
+
+
 class Informer:
     """One resource (or a selection of it) as this process sees it."""
 
@@ -94,9 +120,11 @@ class Informer:
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
         self._by_part: dict[str, list[Index]] = {}  # by the top-level part that they read
-        self._on_add: list[Callable[[Obj], None]] = []
-        self._on_update: list[Callable[[Obj, Obj], None]] = []
-        self._on_delete: list[Callable[[Obj], None]] = []
+        self._on_add: Handlers[Callable[[Obj], None]] = Handlers()
+        self._on_update: Handlers[Callable[[Obj, Obj], None]] = Handlers()
+        self._on_delete: Handlers[Callable[[Obj], None]] = Handlers()
+        self._route: Callable[[Obj], str] | None = None
+        self._route_part = ""
         self._on_synced: list[Callable[[], None]] = []
         self._resync_us = resync_us
         self._started = False
@@ -177,21 +205,35 @@ class Informer:
         add: Callable[[Obj], None] | None = None,
         update: Callable[[Obj, Obj], None] | None = None,
         delete: Callable[[Obj], None] | None = None,
+        about: str = EVERYBODY,
     ) -> None:
-        """Call these from now on; what is there already is added first."""
+        """Call these from now on; what is there already is added first.
+
+        about: a value of the informer's route; objects of another value need not be told.
+        """
         objects = self.list()
         if update is not None:
-            self._on_update.append(update)
+            self._on_update.add(update, about)
         if delete is not None:
-            self._on_delete.append(delete)
+            self._on_delete.add(delete, about)
         if self.lazy:
             self.lazy = False
             self._short = {}
             self._reflector.tune()
         if add is not None:
-            self._on_add.append(add)
+            self._on_add.add(add, about)
             for obj in objects:
                 add(obj)
+
+    def route(self, fn: Callable[[Obj], str], part: str) -> None:
+        """`fn` says, by nothing but this part of the metadata, what an object is about (EVERYBODY: who knows).
+
+        An update of the part concerns everybody.  A second route is the same by rule.
+        """
+        self._route, self._route_part = fn, part
+
+    def _concerns(self, obj: Obj) -> str:
+        return EVERYBODY if self._route is None else self._route(obj)
 
     def when_synced(self, fn: Callable[[], None]) -> None:
         """Call `fn` once the first list has been taken in."""
@@ -210,7 +252,7 @@ class Informer:
 
     def _resync(self, _: Any) -> None:
         for obj in self.list():
-            for update in self._on_update:
+            for update in self._on_update.of(self._concerns(obj)):
                 update(obj, obj)
         self._ctx.call_later_us(self._resync_us, self._resync)
 
@@ -296,13 +338,16 @@ class Informer:
                     sub = index.sub
                     if not (sub and was and now and was.get(sub) is now.get(sub)):
                         index.update(key, old, obj)
-            for update in self._on_update:
+            route, part, value = self._route, self._route_part, EVERYBODY
+            if route is not None and old["metadata"].get(part) is obj["metadata"].get(part):
+                value = route(obj)
+            for update in self._on_update.of(value):
                 update(old, obj)
             return
         self._order = None
         for index in self._indexes.values():
             index.add(key, obj)
-        for add in self._on_add:
+        for add in self._on_add.of(self._concerns(obj)):
             add(obj)
 
     def _remove(self, key: str, last: Obj) -> None:
@@ -312,7 +357,7 @@ class Informer:
         self._order = None
         for index in self._indexes.values():
             index.remove(key, old)
-        for delete in self._on_delete:
+        for delete in self._on_delete.of(self._concerns(last)):
             delete(last)
 
 

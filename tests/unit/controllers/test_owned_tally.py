@@ -13,7 +13,9 @@ UIDS = ("u1", "u2")
 
 
 class FakeInformer:
-    def on(self, add: Any, update: Any, delete: Any) -> None:
+    def route(self, fn: Any, part: str) -> None: ...
+
+    def on(self, add: Any, update: Any, delete: Any, about: str) -> None:
         self.add, self.update, self.delete = add, update, delete
 
 
