@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping
+from itertools import compress
 from typing import Any
 
 from actors.scheduler.cluster import ANTI, Cluster, Entry, NodeInfo
@@ -141,7 +142,7 @@ class ClassState:
         self.version += 1
         self._entries_version, self._owners_version = cluster.entries_version, cluster.owners_version
         self._entries = self._concerning()
-        self._vectors: dict[Group, tuple[bool, ...]] = {}
+        self._vectors: dict[Group, tuple[int, ...]] = {}
         self._least: dict[int, int] = {}
         self._score = ResourceScores(template)
         self._declare()
@@ -252,30 +253,32 @@ class ClassState:
                     tally.shares.append(0)
                     tally.counts.setdefault(value, 0)
 
-    def _vector(self, group: Group) -> tuple[bool, ...]:
+    def _vector(self, group: Group) -> tuple[int, ...]:
         """Which matchers count the pods of this group."""
         known = self._vectors.get(group)
         if known is None:
-            namespace, of_namespaces = self.template.namespace, self.cluster.namespaces
             if len(self._vectors) >= VECTORS_MAX:
                 self._vectors.clear()
             known = self._vectors[group] = tuple(
-                all(t.matches(group.namespace, group.labels, of_namespaces) for t in matcher.terms)
-                if matcher.terms
-                else not group.dying
-                and group.namespace == namespace
-                and holds(matcher.selector, group.labels)
-                for matcher in self._matchers
+                at for at, matcher in enumerate(self._matchers) if self._counts(matcher, group)
             )
         return known
+
+    def _counts(self, matcher: Matcher, group: Group) -> bool:
+        if matcher.terms:
+            of_namespaces = self.cluster.namespaces
+            return all(t.matches(group.namespace, group.labels, of_namespaces) for t in matcher.terms)
+        if group.dying or group.namespace != self.template.namespace:
+            return False
+        return holds(matcher.selector, group.labels)
 
     def _tally(self, position: int) -> None:
         node, vectors = self.nodes[position], self._vectors
         sums = [0] * len(self._matchers)
         for group, count in node.groups.items():
-            for index, counts in enumerate(vectors.get(group) or self._vector(group)):
-                if counts:
-                    sums[index] += count
+            vector = vectors.get(group)
+            for index in self._vector(group) if vector is None else vector:
+                sums[index] += count
         for tally in self.tallies:
             had = tally.shares[position]
             has = sums[tally.matcher]
@@ -454,7 +457,7 @@ class ClassState:
         for pod, sign in changes:
             vector = self._vector(pod.group)
             for index, tally in enumerate(self.tallies):
-                if tally.shares[position] >= 0 and vector[tally.matcher]:
+                if tally.shares[position] >= 0 and tally.matcher in vector:
                     shift[index] = shift.get(index, 0) + sign
             for term in pod.template.anti_affinity:
                 if term.matches(template.namespace, template.labels, self.cluster.namespaces):
@@ -522,38 +525,33 @@ class ClassState:
         raise AssertionError("a draw beyond the nodes it was among")
 
     def totals(self, members: list[Member]) -> list[int]:
-        """The weighted sum of all scores, for each signature among the nodes that passed.
-
-        Scores that are the same for every node (a plugin that has nothing to say) are left out.
-        """
+        """For each signature that passed, the weighted sum of all scores that are not the same for every node."""
         taints = max([m.signature.taints for m in members])
         weights = max([m.signature.weight for m in members])
         spread = self._spread_scores(members) if self.soft else None
         pods = self._pod_scores(members) if self.preferred or self.borne_score else None
-        result = []
-        for index, member in enumerate(members):
-            signature = member.signature
-            total = signature.base
-            if taints:
-                total += TAINT_WEIGHT * (100 - 100 * signature.taints // taints)
-            if weights:
-                total += AFFINITY_WEIGHT * (100 * signature.weight // weights)
-            if spread is not None:
-                total += SPREAD_WEIGHT * spread[index]
-            if pods is not None:
-                total += POD_AFFINITY_WEIGHT * pods[index]
-            result.append(total)
-        return result
+        sums = [m.signature.base for m in members]
+        if taints:
+            scores = [100 - 100 * m.signature.taints // taints for m in members]
+            sums = [total + TAINT_WEIGHT * score for total, score in zip(sums, scores, strict=True)]
+        if weights:
+            scores = [100 * m.signature.weight // weights for m in members]
+            sums = [total + AFFINITY_WEIGHT * score for total, score in zip(sums, scores, strict=True)]
+        if spread is not None:
+            sums = [total + SPREAD_WEIGHT * score for total, score in zip(sums, spread, strict=True)]
+        if pods is not None:
+            sums = [total + POD_AFFINITY_WEIGHT * score for total, score in zip(sums, pods, strict=True)]
+        return sums
 
     def _spread_scores(self, members: list[Member]) -> list[int]:
         tallies = self.soft_tallies
-        counted = [True] * len(members)
+        counted, kept = None, members
         if self.template.own_spread:  # nodes that lack a key count for nothing
             counted = [
                 all(self._at(t, member.signature, NO_SHIFT) is not None for t in tallies)
                 for member in members
             ]
-        kept = [member for member, counts in zip(members, counted, strict=True) if counts]
+            kept = [member for member, counts in zip(members, counted, strict=True) if counts]
         sums = [0.0] * len(members)
         for constraint, tally in zip(self.soft, tallies, strict=True):
             slot, extra = tally.slot, constraint.max_skew - 1
@@ -570,12 +568,10 @@ class ClassState:
                     if value is not None:
                         sums[index] += tally.counts.get(value, 0) * weight + extra
         raw = [math.floor(score + 0.5) for score in sums]
-        real = [score for score, counts in zip(raw, counted, strict=True) if counts]
+        real = raw if counted is None else list(compress(raw, counted))
         least, most = min(real, default=0), max(real, default=0)
-        return [
-            (100 * (most + least - score) // most if most else 100) if counts else 0
-            for score, counts in zip(raw, counted, strict=True)
-        ]
+        scores = [100 * (most + least - score) // most for score in raw] if most else [100] * len(raw)
+        return scores if counted is None else [a * b for a, b in zip(scores, counted, strict=True)]
 
     def _pod_scores(self, members: list[Member]) -> list[int]:
         raw = []

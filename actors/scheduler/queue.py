@@ -188,6 +188,9 @@ class SchedulingQueue:
 
         Answers whether any is tried again.
         """
+        if not self._sociable:
+            self._moved_at_cycle = self.cycle
+            return False
         chosen = [
             q
             for q in self._sociable.values()

@@ -10,14 +10,16 @@ from typing import Any
 
 from sim.machinery.api import Obj
 
+FINISHED = ("Succeeded", "Failed")
+
 
 def _over(pod: Obj) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return (pod.get("status") or {}).get("phase") in FINISHED
 
 
 def assigned(pod: Obj) -> bool:
     """A pod that takes room on a node."""
-    return bool(pod["spec"].get("nodeName")) and not _over(pod)
+    return bool(pod["spec"].get("nodeName")) and (pod.get("status") or {}).get("phase") not in FINISHED
 
 
 def waits(pod: Obj, scheduler_name: str) -> bool:

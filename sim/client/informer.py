@@ -119,7 +119,7 @@ class Informer:
         self._short: dict[str, str] = {}  # from keys in the store, of what came while nobody handled events
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
-        self._by_part: dict[str, list[Index]] = {}  # by the top-level part that they read
+        self._by_part: dict[str, dict[str, list[Index]]] = {}  # by the part that they read, and by its part
         self._on_add: Handlers[Callable[[Obj], None]] = Handlers()
         self._on_update: Handlers[Callable[[Obj, Obj], None]] = Handlers()
         self._on_delete: Handlers[Callable[[Obj], None]] = Handlers()
@@ -189,7 +189,7 @@ class Informer:
         """Index by the values of `fn`, which reads only `part`; a second one of the same name is the same by rule."""
         if name not in self._indexes:
             index = self._indexes[name] = Index(fn, part)
-            self._by_part.setdefault(index.top, []).append(index)
+            self._by_part.setdefault(index.top, {}).setdefault(index.sub, []).append(index)
             for key, obj in self.objects.items():
                 index.add(key, obj)
 
@@ -286,9 +286,11 @@ class Informer:
         item = event.item
         assert item is not None
         obj, news = item.obj, self._news
-        if "managedFields" in obj["metadata"]:
+        meta = obj["metadata"]
+        if "managedFields" in meta:
             obj = stripped(obj)
-        key = key_of(obj)
+        namespace = meta.get("namespace")
+        key = intern(f"{namespace}/{meta['name']}") if namespace else meta["name"]  # as `key_of`
         if event.type == "DELETED":
             if news is not None:
                 news.pop(key, None)
@@ -330,14 +332,14 @@ class Informer:
         old = objects.get(key)
         objects[key] = obj
         if old is not None:
-            for top, indexes in self._by_part.items():
+            for top, by_sub in self._by_part.items():
                 was, now = old.get(top), obj.get(top)
                 if was is now and top:
                     continue
-                for index in indexes:
-                    sub = index.sub
-                    if not (sub and was and now and was.get(sub) is now.get(sub)):
-                        index.update(key, old, obj)
+                for sub, indexes in by_sub.items():
+                    if not (was and now and sub) or was.get(sub) is not now.get(sub):
+                        for index in indexes:
+                            index.update(key, old, obj)
             route, part, value = self._route, self._route_part, EVERYBODY
             if route is not None and old["metadata"].get(part) is obj["metadata"].get(part):
                 value = route(obj)
