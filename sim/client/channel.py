@@ -12,7 +12,9 @@ Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apim
          (ReadIdleTimeout 30 s, PingTimeout 15 s: a dead connection is found after 45 s).
 Differs  a request or reply that meets a cut link is lost (TCP would send it again after a heal);
          a watch holds still when either direction is cut, for it shares its connection with pings;
-         the 45 s count from the cut (upstream: from the last frame, so up to 30 s sooner);
+         the 45 s count from the cut, or from when the server's process stands still (upstream: from the last frame,
+         so up to 30 s sooner); a request sent to a server that stands still is given up after 45 s as well (upstream
+         sends it on a new connection, whose TLS handshake is given up after 10 s);
          a server that dies while the storage commits resets the connection when the reply would have come.
 """
 
@@ -77,7 +79,10 @@ class Channel:
         self.back = ctx.kernel.network.link(target, source)
         self.watches: dict[int, ChannelWatch] = {}
         self.servers = servers
+        self.on_lost: list[Callable[[Channel], None]] = []  # its clients go to another server
+        self.unanswered: list[_Call] = []  # of a server that stands still
         self._opened = 0
+        self._frozen_since_us = -1
         self._cut_since_us = -1 if self.up else ctx.kernel.now_us
         for link in (self.out, self.back):
             link.listeners.append(self._on_link)
@@ -94,6 +99,12 @@ class Channel:
         server = self.servers.get(self.target)
         return server if server is not None and getattr(server, "running", True) else None
 
+    @property
+    def frozen(self) -> bool:
+        """Whether the server's process stands still: its host takes what is sent, and nobody answers."""
+        ctx: Context | None = getattr(self.servers.get(self.target), "ctx", None)
+        return ctx is not None and ctx.state is State.PAUSED
+
     def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
         kernel = self.ctx.kernel
         now_us = kernel.now_us
@@ -108,8 +119,14 @@ class Channel:
         return watch
 
     def _on_link(self) -> None:
-        """A link was (or is about to be: no change yet) cut or healed."""
+        """A link was (or is about to be: no change yet) cut or healed, or the server stands still or goes on."""
         now_us = self.ctx.kernel.now_us
+        if not self.frozen:
+            self._frozen_since_us = -1
+            self.unanswered.clear()
+        elif self._frozen_since_us < 0:
+            self._frozen_since_us = now_us
+            self.ctx.kernel.call_later(DEAD_CONNECTION_US, self._give_up, now_us)
         if not self.up and self._cut_since_us < 0:
             self._cut_since_us = now_us
             for watch in self.watches.values():
@@ -121,13 +138,24 @@ class Channel:
                 watch.release()
 
     def _give_up(self, since_us: int) -> None:
-        if self._cut_since_us == since_us:
-            for watch in list(self.watches.values()):
-                watch.break_off()
+        if since_us in (self._cut_since_us, self._frozen_since_us):
+            self.lose()
+
+    def lose(self) -> None:
+        """The connection is found dead."""
+        for watch in list(self.watches.values()):
+            watch.break_off()
+        for tell in self.on_lost:
+            tell(self)
+        calls, self.unanswered = self.unanswered, []
+        for call in calls:
+            call.give_up()
 
     def _close(self) -> None:
         for link in (self.out, self.back):
             link.listeners.remove(self._on_link)
+        self.on_lost.clear()
+        self.unanswered.clear()
         for watch in list(self.watches.values()):
             watch.stop()
 
@@ -136,6 +164,7 @@ class _Call(msgspec.Struct, eq=False):
     """One request on its way there and back.
 
     server: has served it at the first and replies at the second of the times `commits_us`
+    closed: answered, or given up
     """
 
     channel: Channel
@@ -144,6 +173,7 @@ class _Call(msgspec.Struct, eq=False):
     sent_us: int
     server: Prompt | None = None
     commits_us: tuple[int, int] = (0, 0)
+    closed: bool = False
 
     def arrive(self, _: Any) -> None:
         channel = self.channel
@@ -162,9 +192,17 @@ class _Call(msgspec.Struct, eq=False):
         elif channel.server is None:
             self.respond(Reply(0, lost=REFUSED))
         else:
+            if channel.frozen:
+                channel.unanswered.append(self)
+                channel.ctx.kernel.call_at(self.sent_us + DEAD_CONNECTION_US, self._overdue)
             server.handle(self.request, self.respond)
 
     def respond(self, reply: Reply) -> None:
+        if self.closed:  # it comes from a connection that was given up
+            if reply.watch is not None:
+                reply.watch.stop()
+            return
+        self.closed = True
         channel = self.channel
         kernel = channel.ctx.kernel
         at_us = kernel.now_us + channel.back.delay_us()
@@ -193,7 +231,18 @@ class _Call(msgspec.Struct, eq=False):
         """No answer comes; the connection is found dead in the end."""
         self.channel.ctx.kernel.call_at(self.sent_us + DEAD_CONNECTION_US, self._dead)
 
+    def _overdue(self, _: Any) -> None:
+        if not self.closed and self.channel.frozen:
+            self.channel.lose()
+
+    def give_up(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._dead(None)
+
     def _dead(self, _: Any) -> None:
+        if not self.channel.up:
+            self.channel.lose()
         self.channel.ctx.run(self.on_reply, Reply(0, lost=TIMEOUT))
 
 

@@ -7,8 +7,8 @@ Holds: one token bucket per client, first come first served, watches exempt; a r
 comes exactly once; a timeout counts from the sending, not from the wait for a token.
 
 Mirrors  client-go v1.25 rest/{request,with_retry}.go, util/flowcontrol.
-Differs  one client may know several servers and stays with one until it refuses or resets (upstream leaves
-         that to a load balancer).
+Differs  one client may know several servers and stays with one until it refuses, resets or is found dead (upstream
+         leaves that to a load balancer).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from sim.client.channel import REFUSED, RESET, TIMEOUT
+from sim.client.channel import REFUSED, RESET, TIMEOUT, Channel
 from sim.client.heartbeat import Heartbeat
 from sim.client.limiter import TokenBucket
 from sim.kernel import Context, Future
@@ -76,6 +76,9 @@ class Client:
         self._transports = tuple(transports)
         self._at = 0  # the transport in use
         assert self._transports, "a client needs a transport"
+        for transport in self._transports:
+            if isinstance(transport, Channel):
+                transport.on_lost.append(self.leave)
 
     # --- requests -------------------------------------------------------------------------------------------
 

@@ -339,6 +339,7 @@ class Actor:
         if self.context is not None:
             with self._supervisor.noted("pause", self.name, ""):
                 self.context.state = State.PAUSED
+                self._supervisor.kernel.network.stir(self.name)
 
     def resume(self) -> None:
         """Go on after `pause` or `slow`; what was held runs now, in order."""
@@ -346,6 +347,7 @@ class Actor:
         if context is not None and context.state is not State.DEAD:
             with self._supervisor.noted("resume", self.name, ""):
                 context.state = State.RUNNING
+                self._supervisor.kernel.network.stir(self.name)
                 held, context._held = context._held, []
                 for go in held:
                     go()

@@ -58,7 +58,10 @@ class Rule:
 
 @dataclass(slots=True)
 class Link:
-    """One direction between two hosts.  `listeners` are called before and after it is cut or healed."""
+    """One direction between two hosts.
+
+    `listeners` are called before and after it is cut or healed, and when the source's process stands still or goes on.
+    """
 
     source: str
     target: str
@@ -115,6 +118,13 @@ class Network:
             known = self._links[source, target] = Link(source, target, seed=self._seed)
             self._settle(known)
         return known
+
+    def stir(self, host: str) -> None:
+        """A process stands still or goes on: who listens to what it sends may want to know."""
+        for (source, _), link in list(self._links.items()):
+            if source == host:
+                for listener in link.listeners:
+                    listener()
 
     def impose(self, rule: Rule) -> None:
         """Put a rule into force (in place of an earlier one of the same name)."""

@@ -92,6 +92,15 @@ CASES: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
          {"name": "no node is lost", "never": "any nodes have Ready=Unknown"}],
         {},
     ),
+    "one of two API servers that stands still": (
+        # its clients find their connections dead after 45 s and go to the other one; until then half of the nodes are silent
+        [step("stall", {"actor": "apiserver-1"}, **{"for": "5m"}), {**MORE, "at": "3m10s"}],
+        [within("at least 1 nodes have Ready=Unknown", "29s", "46s"),
+         {"name": "all are back", "when": "all nodes have Ready=True", "within": ["0s", "15s"], "after": "2m45s"},
+         {"name": "and stay", "always": "all nodes have Ready=True", "after": "3m15s"},
+         {"name": "work goes on", "when": "at least 9 pods are Running", "within": ["0s", "5s"], "after": "more"}],
+        {"cluster": {**TWO, "nodes": [{"count": 4}]}, "duration": "10m"},
+    ),
     "replicas that diverge": (
         # what the second replica's watchers do not see they do not act on
         [step("diverge", {"apiServer": ["apiserver-0", "apiserver-1"]}, **{"for": "40s"}), MORE],
