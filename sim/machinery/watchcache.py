@@ -28,11 +28,9 @@ from typing import Any, Protocol
 from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.horizon import NEVER_US, Horizon
 from sim.machinery.store import Change, Compacted, Item, Page, Range
+from sim.machinery.watchcache_window import Window
 from sim.units import MS, SECOND
 
-# watch_cache.go: ring of 100 to 102400 events, sized to hold 75 s (eventFreshDuration).
-WINDOW_MIN, WINDOW_MAX = 100, 102_400
-FRESH_US = 75 * SECOND
 # cacher.go: a watch that has this many events unread when its 0.1 s budget ends is closed.
 UNREAD_MAX = 1_000
 UNREAD_BUDGET_US = 100 * MS
@@ -67,33 +65,6 @@ class TooOld:
     def __init__(self, asked: int, oldest: int) -> None:
         self.asked = asked
         self.oldest = oldest
-
-
-class Window:
-    """The recent events of a resource, in a ring that grows and shrinks as upstream's does."""
-
-    __slots__ = ("capacity", "changes", "dropped_rev")
-
-    def __init__(self, start_rev: int) -> None:
-        self.capacity = WINDOW_MIN
-        self.changes: deque[Change] = deque()
-        self.dropped_rev = start_rev  # events up to this revision are not in the window
-
-    def add(self, found: list[Change]) -> None:
-        changes, capacity = self.changes, self.capacity
-        count = len(changes)
-        for change in found:
-            if count >= capacity:
-                if change.at_us - changes[0].at_us < FRESH_US:
-                    capacity = min(capacity * 2, WINDOW_MAX)
-                elif change.at_us - changes[-(capacity // 4)].at_us > FRESH_US:
-                    capacity = max(capacity // 2, WINDOW_MIN)
-                while count >= capacity:
-                    self.dropped_rev = changes.popleft().rev
-                    count -= 1
-            changes.append(change)
-            count += 1
-        self.capacity = capacity
 
 
 class WatchCache:

@@ -20,6 +20,7 @@ from time import process_time
 import trio
 
 from sim.app.cluster import Cluster, plain_nodes, rare_collection
+from sim.app.run import SLICE_S
 from sim.machinery.store import Change
 from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
@@ -134,15 +135,17 @@ async def measure(nodes: int, pods: int, words: Sequence[str]) -> None:
     collector = Collector()
     with rare_collection():
         async with Cluster(plan, seed=1) as cluster:
+            cluster.kernel.slice_s = SLICE_S
             clock = Clock(cluster, collector)
             running = Running()
-            cluster.observe(running.see)
+            unobserve = cluster.observe(running.see)
             await cluster.run_for("30s")
             clock.tell(f"{nodes} nodes started")
             cluster.apply(*(deployment(f"app-{n}", pods // DEPLOYMENTS) for n in range(DEPLOYMENTS)))
             assert await cluster.run_while(lambda: running.count < pods, "5h", "10s")
             await cluster.run_for("1m")
             clock.tell(f"{pods} pods running", pods)
+            unobserve()
             gc.freeze()  # what lives now lives on
             if "--hour" in words or not {"--day", "--zone"}.intersection(words):
                 await cluster.run_for("1h")

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim.machinery.horizon import Horizon
 from sim.machinery.store import Change, Item
-from sim.machinery.watchcache import WINDOW_MIN, Horizon, Window
+from sim.machinery.watchcache_window import WINDOW_MIN, Window
 
 S = 1_000_000
 
@@ -63,3 +67,24 @@ def test_a_horizon_never_goes_back_when_its_lag_grows_and_stands_while_frozen() 
     assert horizon.reached_us() == 11 * S
     horizon.freeze(False)
     assert horizon.reached_us() == 55 * S
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 400), st.sampled_from([0, 1, 100_000, 500_000, S, 20 * S])), max_size=12
+    )
+)
+def test_a_window_is_the_same_whether_events_come_one_by_one_or_many_at_once(
+    parts: list[tuple[int, int]],
+) -> None:
+    single, many = Window(0), Window(0)
+    rev = at_us = 0
+    for count, gap_us in parts:
+        found = []
+        for _ in range(count):
+            rev, at_us = rev + 1, at_us + gap_us
+            found.append(change(rev, at_us))
+            single.add(found[-1:])
+        many.add(found)
+        assert (single.capacity, single.dropped_rev) == (many.capacity, many.dropped_rev)
+        assert [*single.changes] == [*many.changes]
