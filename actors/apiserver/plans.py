@@ -1,7 +1,7 @@
 """Short ways: a write whose like has been served before is made as that one was, without asking everything again.
 
 Turns a `Request` into the commit and reply that the ordinary verb would give, where a request of the same shape
-has shown what that is: reads of a pod, creates of events and of pods from a template, bindings, patches of a pod's
+has shown what that is: reads of a pod, of a node as a cache shows it, creates of events and of pods from a template, bindings, patches of a pod's
 status and of a node's heartbeat times.
 A shape is everything that the verb, admission, validation and ownership go by; what they do not look at (names,
 addresses, ids of containers) is filled in.
@@ -48,6 +48,7 @@ EVENT = frozenset(
 )  # fmt: skip
 ORDER = ORDER_PREFIX + "conditions"
 TEXTS = frozenset(("hostIP", "message", "phase", "podIP", "qosClass", "reason", "startTime"))
+CACHED = {"resourceVersion": "0"}  # options of a read that any cache may answer
 Key = tuple[Any, ...]
 
 
@@ -105,6 +106,7 @@ class Plans:
     """The short ways of one incarnation of one replica."""
 
     def __init__(self, server: ApiServer, registry: Registry, view: StoreView) -> None:
+        self._server = server
         self._storage = server.storage
         self._registry = registry
         self._view = view
@@ -140,7 +142,9 @@ class Plans:
         way = self._ways.get(
             (request.verb, request.group, request.version, request.resource, request.subresource)
         )
-        if way is None or request.options or (type(request.body) is not dict and request.verb != "get"):
+        if request.options:
+            way = self._look if request.verb == "get" and request.options == CACHED else None
+        if way is None or (type(request.body) is not dict and request.verb != "get"):
             return None
         user = request.user
         if not user.name.startswith("system:"):  # the words of anybody else are looked at
@@ -176,6 +180,16 @@ class Plans:
     def _get(self, request: Request) -> Reply | None:
         resource = self._pods if request.resource == "pods" else self._leases
         item = self._storage.store.get(f"{resource.prefix}{request.namespace}/{request.name}")
+        return None if item is None else Reply(200, item=item)
+
+    def _look(self, request: Request) -> Reply | None:
+        """A node as the watch cache shows it."""
+        caches = self._server.caches
+        if request.resource != "nodes" or request.group or request.subresource or request.namespace:
+            return None
+        if caches is None or not caches.ready or request.version != "v1":
+            return None
+        item = caches.of(self._nodes).get(f"{self._nodes.prefix}/{request.name}")
         return None if item is None else Reply(200, item=item)
 
     def _renew(self, request: Request) -> Reply | None:

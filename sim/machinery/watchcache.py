@@ -85,6 +85,7 @@ class WatchCache:
         self._index_value = index_value
         self._window = Window(horizon.start_rev)
         self._cursor = horizon.start_rev
+        self._shown = 0  # a revision that has been visible here
         self._open: dict[CacheWatch, None] = {}  # in order of opening
         self._unindexed = 0  # of them
         self._scanning: dict[CacheWatch, None] = {}  # attached, not indexed
@@ -131,7 +132,11 @@ class WatchCache:
         count = len(changes)
         if count and changes[-1].at_us > reached_us:  # behind, or asked for the past
             count = bisect_right(changes, reached_us, key=_time_of)
-        return max(newest, changes[count - 1].rev) if count else newest
+        if count and changes[count - 1].rev > newest:
+            newest = changes[count - 1].rev
+        if newest > self._shown:
+            self._shown = newest
+        return newest
 
     @property
     def saw_events(self) -> bool:
@@ -145,6 +150,9 @@ class WatchCache:
         return Page(page.items, rev)
 
     def get(self, key: str) -> Item | None:
+        item = self.feed.get_at(key, self.feed.revision)
+        if item is not None and item.rev <= self._shown:
+            return item
         return self.feed.get_at(key, self._readable(self.revision()))
 
     def _readable(self, rev: int) -> int:

@@ -214,6 +214,11 @@ class Actor:
         )  # fmt: skip
         await self.ask(asked)
 
+    async def look(self, number: int) -> None:
+        """A node's agent reads its node, as any cache may show it."""
+        how = {"resourceVersion": "1" if number % 5 == 4 else "0"}
+        await self.ask(request("get", "nodes", name=f"n{number % 3}", user=NODE, options=how))
+
     async def disturb(self, number: int) -> None:
         """Change what admission goes by, or an object, or the replica."""
         server, pod = self.plane.server, self.pod(number)
@@ -263,6 +268,8 @@ STEPS: st.SearchStrategy[Steps] = st.lists(
                 "beat",
                 "beat",
                 "beat",
+                "look",
+                "look",
             ]
         ),
         st.integers(0, 400),
@@ -317,5 +324,8 @@ def test_alike_requests_go_the_short_way() -> None:
                 await p.run(2_000_000)
                 await actor.beat(0)
             assert p.server.plans.followed == before + 4
+            await actor.look(0)
+            await actor.look(2)  # there is none
+            assert p.server.plans.followed == before + 5
 
     trio.run(main)
