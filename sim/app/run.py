@@ -11,7 +11,7 @@ from typing import Any
 import trio
 
 from sim import __version__
-from sim.app.cluster import Cluster, rare_collection
+from sim.app.cluster import Cluster, no_collection
 from sim.app.director import Director
 from sim.check import Checker, Condition, Expectation, Matter, Verdict, World, build, misplaced, parse_matter
 from sim.errors import InputError
@@ -136,7 +136,7 @@ async def run_plan(
     trace = Trace(trace_file, header)
     started = perf_counter()
     try:
-        with rare_collection():
+        with no_collection():
             async with (
                 Cluster(plan.cluster, seed=seed, trace=trace) as cluster,
                 trio.open_nursery() as beside,

@@ -9,7 +9,6 @@ requests a second, not 20 and 50, so that filling takes less virtual time, and f
 
 from __future__ import annotations
 
-import gc
 import resource
 import sys
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from time import process_time
 
 import trio
 
-from sim.app.cluster import Cluster, plain_nodes, rare_collection
+from sim.app.cluster import Cluster, no_collection, plain_nodes
 from sim.app.run import SLICE_S
 from sim.machinery.store import Change
 from sim.scenario.plan import ClusterPlan, ComponentPlan
@@ -65,27 +64,11 @@ class Running:
             self.count += phase == "Running" and before != "Running"
 
 
-class Collector:
-    """The time that Python's cyclic garbage collector takes."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._began = 0.0
-        gc.callbacks.append(self._told)
-
-    def _told(self, phase: str, info: dict[str, int]) -> None:
-        if phase == "start":
-            self._began = process_time()
-        else:
-            self.seconds += process_time() - self._began
-
-
 class Clock:
     """Processor seconds, kernel events and memory of each part of a run."""
 
-    def __init__(self, cluster: Cluster, collector: Collector) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._collector = collector
         self._lap()
 
     def _lap(self) -> None:
@@ -105,7 +88,7 @@ class Clock:
 
     def end(self) -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"peak memory {peak:.0f} MiB, garbage collector {self._collector.seconds:.2f} s in all")
+        print(f"peak memory {peak:.0f} MiB")
 
 
 def resident_mib() -> float:
@@ -132,11 +115,10 @@ def planned(nodes: int, words: Sequence[str]) -> ClusterPlan:
 
 async def measure(nodes: int, pods: int, words: Sequence[str]) -> None:
     plan = planned(nodes, words)
-    collector = Collector()
-    with rare_collection():
+    with no_collection():
         async with Cluster(plan, seed=1) as cluster:
             cluster.kernel.slice_s = SLICE_S
-            clock = Clock(cluster, collector)
+            clock = Clock(cluster)
             running = Running()
             unobserve = cluster.observe(running.see)
             await cluster.run_for("30s")
@@ -146,7 +128,6 @@ async def measure(nodes: int, pods: int, words: Sequence[str]) -> None:
             await cluster.run_for("1m")
             clock.tell(f"{pods} pods running", pods)
             unobserve()
-            gc.freeze()  # what lives now lives on
             if "--hour" in words or not {"--day", "--zone"}.intersection(words):
                 await cluster.run_for("1h")
                 clock.tell("one hour idle")
