@@ -15,7 +15,7 @@ go through the API servers' request pipeline.
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from types import TracebackType
@@ -268,9 +268,29 @@ class Cluster:
         reply = self.request("get", resource, namespace if known.namespaced else "", name)
         return reply.obj if reply.ok else None
 
-    def observe(self, see: Callable[[Change], None]) -> Callable[[], None]:
-        """Call `see` at every commit (an omniscient observer, outside the simulation)."""
-        return self.storage.store.subscribe("", see)
+    def observe(
+        self, see: Callable[[Change], None], resources: Sequence[str] | None = None
+    ) -> Callable[[], None]:
+        """Call `see` at every commit (an omniscient observer, outside the simulation), or those of some resources.
+
+        resources: plurals, with "/NAMESPACE" of one namespace only
+        """
+        store = self.storage.store
+        if resources is None:
+            return store.subscribe("", see)
+        prefixes = dict[str, None]()
+        for plural, _, namespace in (text.partition("/") for text in resources):
+            inside = f"{namespace}/" if namespace else ""
+            prefixes.update(
+                (f"{r.prefix}{inside}", None) for r in self.scheme.resources if r.plural == plural
+            )
+        parts = [store.subscribe(prefix, see) for prefix in prefixes]
+
+        def cancel() -> None:
+            for part in parts:
+                part()
+
+        return cancel
 
     def counts(self) -> dict[str, int]:
         """Nodes, nodes ready, pods, pods running: for a progress display."""

@@ -144,9 +144,9 @@ async def run_plan(
                 cluster.kernel.slice_s = SLICE_S
                 checker = Checker(World(cluster.names), expectations)
                 timeline = Timeline(cluster.names)
-                cluster.observe(checker.see)
+                cluster.observe(checker.see, checker.resources)
                 if picture:
-                    cluster.observe(timeline.see)
+                    cluster.observe(timeline.see, timeline.resources)
                 _sample(cluster, timeline)  # with or without a picture: its ticks are events of the run
 
                 def on_step(name: str, kind: str, at_us: int) -> None:

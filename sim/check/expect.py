@@ -75,13 +75,17 @@ class Tally:
         self.true = 0
 
     def see(self, world: World, resource: str, change: Change) -> None:
-        key, obj = change.item.key, change.item.obj
-        before = self.state.pop(key, None)
+        key, obj, condition = change.item.key, change.item.obj, self.condition
+        before, now = self.state.get(key), None
+        if not change.deleted and condition.select(world, resource, obj):
+            now = condition.test(obj)
+        if now is before:
+            return
         if before is not None:
+            del self.state[key]
             self.selected -= 1
             self.true -= before
-        if not change.deleted and self.condition.select(world, resource, obj):
-            now = self.condition.test(obj)
+        if now is not None:
             self.state[key] = now
             self.selected += 1
             self.true += now
@@ -177,11 +181,8 @@ class Expectation(ABC):
             self.end_us = at_us
 
     def in_window(self, at_us: int) -> bool:
-        return (
-            self.from_us is not None
-            and at_us >= self.from_us
-            and (self.end_us is None or at_us <= self.end_us)
-        )
+        from_us, end_us = self.from_us, self.end_us
+        return from_us is not None and at_us >= from_us and (end_us is None or at_us <= end_us)
 
     def since_us(self, at_us: int) -> int:
         return at_us - (self.from_us or 0)
@@ -501,7 +502,7 @@ class Watcher(Protocol):
 
 
 class Observer:
-    """Watchers of a run over one world; subscribe `see` to the store."""
+    """Watchers of a run over one world; subscribe `see` to the `resources` of the store."""
 
     def __init__(self, world: World, watchers: Sequence[Watcher]) -> None:
         self.world = world
@@ -511,14 +512,17 @@ class Observer:
             for resource in sorted(watcher.resources()):
                 self._by_resource.setdefault(resource, []).append(watcher)
 
+    @property
+    def resources(self) -> list[str]:
+        """Whose commits matter: the watchers', and nodes for the world."""
+        return sorted({"nodes", *self._by_resource})
+
     def see(self, change: Change) -> None:
-        """Take a commit in.  Lease renewals, most of all commits, end after one look-up."""
+        """Take a commit in."""
         resource = change.item.key.split("/", 3)[2]
-        concerned = self._by_resource.get(resource)
-        if resource == "leases" and concerned is None:
-            return
-        self.world.see(change)
-        for watcher in concerned or ():
+        if resource == "nodes":
+            self.world.see_node(change)
+        for watcher in self._by_resource.get(resource, ()):
             watcher.see(self.world, resource, change)
 
     def step(self, name: str, kind: str, at_us: int) -> None:

@@ -1,12 +1,11 @@
-"""What an omniscient observer knows of the cluster: every committed object, and where it belongs.
+"""What an omniscient observer knows of the cluster: where an object belongs.
 
-Turns store changes into current objects by resource, and answers which zone, node or owner an object belongs
-to.  It stands outside the simulation: it sees a commit at the instant it happens and influences nothing.
+Turns changes of nodes into their zones, and answers which node and zone an object belongs to.  It stands outside
+the simulation: it sees a commit at the instant it happens and influences nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from sim.ident import Names
@@ -22,34 +21,15 @@ def split_key(key: str) -> tuple[str, str, str]:
 
 
 class World:
-    """Current objects by resource and key; the zone of every node."""
+    """The zone of every node that there is or was."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
-        self.objects: dict[str, dict[str, Obj]] = {}
         self.zone_of_node: dict[str, str] = {}
 
-    def see(self, change: Change) -> str:
-        """Take one change in; returns its resource."""
-        key = change.item.key
-        resource = key.split("/", 3)[2]
-        of_kind = self.objects.get(resource)
-        if of_kind is None:
-            of_kind = self.objects[resource] = {}
-        if change.deleted:
-            of_kind.pop(key, None)
-        else:
-            of_kind[key] = change.item.obj
-        if resource == "nodes":
-            self._see_node(change)
-        return resource
-
-    def _see_node(self, change: Change) -> None:
+    def see_node(self, change: Change) -> None:
         meta = change.item.obj["metadata"]
         self.zone_of_node[meta["name"]] = (meta.get("labels") or {}).get(self.names.label_zone, "")
-
-    def all(self, resource: str) -> Iterator[tuple[str, Obj]]:
-        return iter(self.objects.get(resource, {}).items())
 
     def node_of(self, resource: str, obj: Obj) -> str:
         """The node an object is, is bound to, or speaks for; "" if none."""

@@ -60,6 +60,7 @@ class Timeline:
     nodes: zone → state ("ready", "not ready", "unknown") → series; taints: zone → NoExecute-tainted nodes
     pods: state ("pending", "running", "terminating", "failed", "succeeded") → series
     evictions: (time, zone) of every pod marked deleted; reigns: leaders in turn
+    resources: whose commits to show it
     steps: (time, name, kind); ends: when the fault of a step ended, by its name
     requests: number of API requests per bucket
     """
@@ -78,6 +79,8 @@ class Timeline:
         self._zone: dict[str, str] = {}
         self._node_state: dict[str, tuple[str, str, bool]] = {}
         self._pod_state: dict[str, str] = {}
+        # Of leases only the leaders': those of nodes change by heartbeats.
+        self.resources = ("pods", "nodes", f"leases/{names.system_namespace}")
         self._leaders = (names.lease_controller_manager, names.lease_scheduler)
         self._holders: dict[str, str] = {}
 

@@ -58,7 +58,7 @@ class Running:
         self.count = 0
 
     def see(self, change: Change) -> None:
-        if change.item.key.startswith("//pods/") and change.prev is not None:
+        if change.prev is not None:
             phase = (change.item.obj.get("status") or {}).get("phase")
             before = (change.prev.obj.get("status") or {}).get("phase")
             self.count += phase == "Running" and before != "Running"
@@ -120,7 +120,7 @@ async def measure(nodes: int, pods: int, words: Sequence[str]) -> None:
             cluster.kernel.slice_s = SLICE_S
             clock = Clock(cluster)
             running = Running()
-            unobserve = cluster.observe(running.see)
+            unobserve = cluster.observe(running.see, ["pods"])
             await cluster.run_for("30s")
             clock.tell(f"{nodes} nodes started")
             cluster.apply(*(deployment(f"app-{n}", pods // DEPLOYMENTS) for n in range(DEPLOYMENTS)))

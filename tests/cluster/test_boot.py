@@ -14,11 +14,10 @@ async def started(seed: int) -> list[int]:
     known: dict[str, int] = {}
 
     def see(change: Change) -> None:
-        if change.item.key.startswith("//nodes/"):
-            known.setdefault(change.item.obj["metadata"]["name"], change.at_us)
+        known.setdefault(change.item.obj["metadata"]["name"], change.at_us)
 
     async with Cluster(plan, seed=seed) as cluster:
-        cluster.observe(see)
+        cluster.observe(see, ["nodes"])
         await cluster.run_for("15s")
     return [known[node.name] for node in plan.nodes]
 
@@ -39,3 +38,21 @@ async def test_without_a_boot_time_all_start_at_once() -> None:
     async with Cluster(nodes=20) as cluster:
         await cluster.run_for("1s")
         assert len(cluster.list("nodes")) == 20
+
+
+async def test_an_observer_of_some_resources_is_told_of_no_others() -> None:
+    seen: dict[str, None] = {}
+
+    def see(change: Change) -> None:
+        seen[change.item.key.rpartition("/")[0]] = None
+
+    async with Cluster(nodes=2) as cluster:
+        names = cluster.names
+        cancel = cluster.observe(see, ["nodes", f"leases/{names.system_namespace}"])
+        await cluster.run_for("30s")
+        leaders = cluster.scheme.prefix("leases", names.system_namespace).removesuffix("/")
+        assert sorted(seen) == sorted(["//nodes/", leaders])
+        cancel()
+        seen.clear()
+        await cluster.run_for("30s")
+        assert not seen

@@ -367,6 +367,45 @@ async def test_an_index_shows_what_a_search_would(eager: bool) -> None:
         assert reader.names() == sorted(reader.names())
 
 
+async def test_a_route_spares_handlers_what_is_about_something_else_and_tells_all_of_a_change_of_it() -> None:
+    async with rig() as r:
+        told: dict[str, list[str]] = {"red": [], "blue": [], "": []}
+
+        def main(ctx: Context) -> None:
+            informers = Informers(ctx, r.client(ctx))
+            leases = informers["leases"]
+            leases.route(lambda obj: obj["metadata"].get("labels", {}).get("colour", ""), "labels")
+            for about, log in told.items():
+                leases.on(
+                    add=lambda obj, log=log: log.append("add"),  # type: ignore[misc]
+                    update=lambda old, new, log=log: log.append("update"),  # type: ignore[misc]
+                    delete=lambda obj, log=log: log.append("delete"),  # type: ignore[misc]
+                    about=about,
+                )
+            informers.start()
+
+        async def change(holder: str, **labels: str) -> None:
+            old = (await r.plane.ask("get", "leases", name="a")).obj
+            meta = {**old["metadata"], "labels": labels} if labels else old["metadata"]
+            body = {**old, "metadata": meta, "spec": {**old["spec"], "holderIdentity": holder}}
+            assert (await r.plane.ask("update", "leases", name="a", body=body)).ok
+            await r.run(1)
+
+        r.actor("painter", main)
+        await r.run(1)
+        await make(r, "a")
+        await r.run(1)
+        assert told == {"red": ["add"], "blue": ["add"], "": ["add"]}
+        await change("h0", colour="red")
+        assert told == {"red": ["add", "update"], "blue": ["add", "update"], "": ["add", "update"]}
+        await change("h1")
+        assert (len(told["red"]), len(told["blue"]), len(told[""])) == (3, 2, 3)
+        await r.plane.ask("delete", "leases", name="a")
+        await r.run(1)
+        assert told["blue"] == ["add", "update"]
+        assert told["red"] == told[""] == ["add", "update", "update", "delete"]
+
+
 async def test_a_selected_informer_sees_objects_come_into_and_leave_its_selection() -> None:
     async with rig() as r:
         log: list[tuple[str, str]] = []
