@@ -1,8 +1,8 @@
 """Short ways: a write whose like has been served before is made as that one was, without asking everything again.
 
 Turns a `Request` into the commit and reply that the ordinary verb would give, where a request of the same shape
-has shown what that is: reads of a pod, of a node as a cache shows it, creates of events and of pods from a template, bindings, patches of a pod's
-status and of a node's heartbeat times.
+has shown what that is: reads of a pod, of a node as a cache shows it, creates of events and of pods from a template,
+bindings, patches of a pod's status (at other times too: `shapes`) and of a node's heartbeat times.
 A shape is everything that the verb, admission, validation and ownership go by; what they do not look at (names,
 addresses, ids of containers) is filled in.
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actors.apiserver import beats
+from actors.apiserver import beats, shapes
 from actors.apiserver.ports import writer_of
 from actors.apiserver.rules import Read, StoreView
 from sim.machinery import managed as ownership
@@ -118,6 +118,7 @@ class Plans:
         self._lanes = server.lanes
         self._created: dict[Key, Created] = {}
         self._patched: dict[Key, Patched] = {}
+        self._shapes: dict[Key, shapes.Shape] = {}
         # By signature: what was read, and the record that keeps the signature's sets of fields alive.
         self._beats: dict[beats.Signature, tuple[tuple[Read, ...], tuple[Managed, ...]]] = {}
         self._admitted: dict[str, tuple[Read, ...]] = {}  # bindings, by namespace
@@ -355,7 +356,7 @@ class Plans:
             return None
         now_s = self._registry.wall_us() // SECOND
         key = (id(before), id(conditions), id(order), id(item.managed), now_s, request.manager, *patch, *held)
-        plan = self._patched.get(key)
+        plan = self._patched.get(key) or self._at_another_time(request, key, item)
         if plan is None or not self._view.holds(plan.reads):
             self._ask(request, key, (before, conditions, order, item.managed), item)
             return None
@@ -364,6 +365,39 @@ class Plans:
         done = store.put(item.key, obj, item.rev, plan.record, request.cause)
         assert isinstance(done, Item)
         return Reply(200, item=done)
+
+    def _shape_key(self, request: Request, item: Item) -> Key | None:
+        held, patch = item.obj["status"], request.body["status"]
+        now_s = self._registry.wall_us() // SECOND
+        words = shapes.words_of(
+            held["conditions"], patch["conditions"], patch.get(ORDER), item.managed, now_s
+        )
+        return None if words is None else (request.manager, len(patch), *patch, *held, *words)
+
+    def _at_another_time(self, request: Request, key: Key, item: Item) -> Patched | None:
+        """A plan by one for a patch that differs in its times alone."""
+        known = self._shape_key(request, item)
+        shape = None if known is None else self._shapes.get(known)
+        if shape is None:
+            return None
+        before, conditions = item.obj["status"]["conditions"], request.body["status"]["conditions"]
+        now_s = self._registry.wall_us() // SECOND
+        held = (before, conditions, request.body["status"].get(ORDER), item.managed)
+        return self._keep_patch(
+            key,
+            Patched(
+                shapes.made_conditions(shape, before, conditions),
+                shapes.made_record(shape, item.managed, now_s),
+                shape.reads,
+                held,
+            ),
+        )
+
+    def _keep_patch(self, key: Key, plan: Patched) -> Patched:
+        if len(self._patched) >= PLANS_MAX:
+            self._patched.clear()
+        self._patched[key] = plan
+        return plan
 
     def _learn_patch(self, lesson: Lesson, reply: Reply, reads: tuple[Read, ...]) -> None:
         old, item = lesson.old, reply.item
@@ -375,9 +409,17 @@ class Plans:
         expected = {**old.obj, "metadata": own, "status": status}
         if list(made.items()) != list(status.items()) or list(expected.items()) != list(item.obj.items()):
             return
-        if len(self._patched) >= PLANS_MAX:
-            self._patched.clear()
-        self._patched[lesson.key] = Patched(conditions, item.managed, reads, lesson.held)
+        self._keep_patch(lesson.key, Patched(conditions, item.managed, reads, lesson.held))
+        known = self._shape_key(lesson.request, old)
+        if known is None:
+            return
+        before, sent = old.obj["status"]["conditions"], lesson.request.body["status"]["conditions"]
+        now_s = self._registry.wall_us() // SECOND
+        shape = shapes.learned((before, sent, conditions), (old.managed, item.managed), now_s, reads)
+        if shape is not None:
+            if len(self._shapes) >= PLANS_MAX:
+                self._shapes.clear()
+            self._shapes[known] = shape
 
     # --- a node's heartbeat -------------------------------------------------------------------------------
 

@@ -131,13 +131,30 @@ class Actor:
             body = {"apiVersion": "v1", "kind": "Binding", "metadata": own, "target": target}
             await self.write("create", "pods/binding", meta["name"], body=body)
 
+    def timed(self, conditions: list[Obj], number: int) -> list[Obj]:
+        """Conditions that changed now, a second ago, or at no time; or at what is no time."""
+        if number % 5 == 0:
+            return conditions
+        now_s = self.plane.kernel.now_us // 1_000_000
+        times = [f"2026-01-01T00:{at // 60 % 60:02}:{at % 60:02}Z" for at in (now_s, max(0, now_s - 1))]
+        if number % 41 == 1:
+            times[1] = "2026-01-01T00:61:00Z"
+        return [
+            {**each, "lastTransitionTime": times[(number + at) % 2]} if (number >> at) % 3 else each
+            for at, each in enumerate(conditions)
+        ]
+
     async def status(self, number: int) -> None:
         pod = self.pod(number)
         if pod is None:
             return
         meta, held = pod["metadata"], pod.get("status") or {}
         kind = number // max(len(self.pods), 8)
-        wanted = {"conditions": CONDITIONS[kind % 4], "phase": PHASES[kind // 2 % 4], "hostIP": "10.0.0.1"}
+        wanted = {
+            "conditions": self.timed(CONDITIONS[kind % 4], number),
+            "phase": PHASES[kind // 2 % 4],
+            "hostIP": "10.0.0.1",
+        }
         if kind % 3:
             field = "initContainerStatuses" if kind % 5 == 4 else "containerStatuses"
             wanted[field] = [container(kind % 4, meta["name"])]
@@ -327,5 +344,24 @@ def test_alike_requests_go_the_short_way() -> None:
             await actor.look(0)
             await actor.look(2)  # there is none
             assert p.server.plans.followed == before + 5
+
+    trio.run(main)
+
+
+def test_a_patch_of_conditions_goes_the_short_way_at_another_time_too() -> None:
+    async def main() -> None:
+        async with plane() as p:
+            actor = Actor(p, True)
+            await actor.disturb(4)
+            followed = []
+            for _ in range(2):
+                await p.run(2_000_000)
+                await actor.create(0)
+                await actor.bind(137)
+                assert p.server.plans is not None
+                before = p.server.plans.followed
+                await actor.status(147)  # the newest
+                followed.append(p.server.plans.followed - before)
+            assert followed == [0, 1]
 
     trio.run(main)
