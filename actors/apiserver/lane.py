@@ -102,7 +102,7 @@ class Lane:
         done = self.renew(value)
         if done is not None:
             # drawn, though nobody waits: other requests' latencies stay what they were
-            server.storage.latency_us(1)
+            server.storage.draw()
             server.flown += 1
         return done
 
@@ -113,7 +113,7 @@ class Lane:
             return self.write(value)
         done = self.renew(value)
         if done is not None:
-            server.storage.latency_us(1)
+            server.storage.draw()
             server.flown += 1
         return done
 

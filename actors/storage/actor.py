@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
-from random import Random
 
 from actors.storage.expiry import Expiry
 from actors.storage.memory import MemoryStore
@@ -71,7 +70,7 @@ class Storage:
         self._listeners: list[Callable[[bool], None]] = []
         self._ctx: Context | None = None
         self.writer = ("", "")  # user and verb of the request whose operations are being applied
-        self._random: Random = kernel.stream(f"{name}/latency")
+        self.draw: Callable[[], float] = kernel.stream(f"{name}/latency").random
         self._kind = kernel.kind("write", "user", "verb", "key", "rev")
         self.store.note = self._note
         self._expiries: dict[str, Expiry] = {}
@@ -138,8 +137,8 @@ class Storage:
     def latency_us(self, writes: int) -> int:
         """Draw how long a healthy store takes for one request's operations."""
         if writes:
-            return WRITE_LOW_US + int((WRITE_HIGH_US - WRITE_LOW_US) * self._random.random())
-        return READ_LOW_US + int((READ_HIGH_US - READ_LOW_US) * self._random.random())
+            return WRITE_LOW_US + int((WRITE_HIGH_US - WRITE_LOW_US) * self.draw())
+        return READ_LOW_US + int((READ_HIGH_US - READ_LOW_US) * self.draw())
 
     def submit(self, op: Op, writer: tuple[str, str], on_answer: Callable[[Answer], None]) -> None:
         """Apply one operation of `writer`'s request in whatever state this process is."""

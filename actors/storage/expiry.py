@@ -53,15 +53,11 @@ class Expiry:
         self._pending = False
         storage, written = self._storage, self._written
         store, now_us = storage.store, storage.kernel.now_us
-        while written and written[0][0] <= now_us:
-            due = written[0][1]
-            while storage.prompt and due:
-                item = due.popleft()
+        while written and written[0][0] <= now_us and storage.prompt:
+            _, due = written.popleft()
+            storage.writer = (storage.name, "expire")
+            for item in due:
                 if store.get(item.key) is item:
-                    storage.writer = (storage.name, "expire")
                     store.delete(item.key, item.rev)
-            if due:
-                break
-            written.popleft()
         if written:
             self._plan()

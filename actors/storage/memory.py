@@ -107,6 +107,7 @@ class MemoryStore:
         self._now_us = now_us
         self._buckets: dict[str, Bucket] = {}
         self._bucket_by_key: dict[str, Bucket] = {}
+        self._renewed: Bucket | None = None  # where the last renewal was: nearly all are of leases
         self._log: list[Change] = []
         self._rev = 0
         self._floor = 0
@@ -158,21 +159,22 @@ class MemoryStore:
     def renew(self, prev: Item, item: Renewal, cause: int = 0) -> bool:
         """Put a renewal in the place of `prev`.  False: `prev` is not current."""
         key = item.key
-        bucket = self._bucket_by_key.get(key)
-        if bucket is None or bucket.items[key] is not prev:
-            return False
+        bucket = self._renewed
+        if bucket is None or bucket.items.get(key) is not prev:
+            bucket = self._renewed = self._bucket_by_key.get(key)
+            if bucket is None or bucket.items[key] is not prev:
+                return False
         self._rev = item.rev = rev = self._rev + 1
         bucket.items[key] = item
         item.cause = cause if self.note is None else self.note(key, rev, cause)
         change = cast(Change, item)
         self._log.append(change)
         bucket.log.append(change)
-        for prefix, on_change in bucket.subscribers:
-            if key.startswith(prefix):
-                on_change(change)
-        for prefix, on_change in self._subscribers:
-            if key.startswith(prefix):
-                on_change(change)
+        for subscribers in (bucket.subscribers, self._subscribers):
+            if subscribers:
+                for prefix, on_change in subscribers:
+                    if not prefix or key.startswith(prefix):
+                        on_change(change)
         return True
 
     def delete(self, key: str, expect: int | None, cause: int = 0) -> Item | Mismatch:
