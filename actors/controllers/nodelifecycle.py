@@ -255,7 +255,10 @@ class NodeLifecycle:
         for key, item in news.items():
             known = holders.get(key)
             if known is not None and (turn := (known.index - first) % count) < done:
-                self._hear(known, item.peek("spec", "renewTime") or "", start_us + cost_us * (turn + 1))
+                # As `_hear`: nothing else happens so often.
+                renewed, heard = item.peek("spec", "renewTime") or "", known.renewed
+                if heard is None or renewed > heard:
+                    known.renewed, known.probe_us = renewed, start_us + cost_us * (turn + 1)
         for turn in range(done, count):
             health = everyone[(first + turn) % count]
             self._owed_us += cost_us

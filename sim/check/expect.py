@@ -246,12 +246,14 @@ class Within(Expectation):
         self._look(at_us)
 
     def see(self, world: World, resource: str, change: Change) -> None:
+        if self.first_us is not None and not self.each:
+            return
         if self.tally is not None:
             if resource == self.tally.condition.resource:
                 self.tally.see(world, resource, change)
                 if self.in_window(change.at_us):
                     self._look(change.at_us, change.item.key, change.item.rev)
-        elif isinstance(self.matter, Matter) and self.first_us is None and self.in_window(change.at_us):
+        elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
             if self.matter.happened(world, resource, change):
                 self.first_us, self.witness = change.at_us, change.item.rev
 
@@ -374,9 +376,11 @@ class Eventually(Expectation):
             self.first_us = at_us
 
     def see(self, world: World, resource: str, change: Change) -> None:
+        if self.first_us is not None:
+            return
         if self.tally is not None and resource == self.tally.condition.resource:
             self.tally.see(world, resource, change)
-        if self.first_us is not None or not self.in_window(change.at_us):
+        if not self.in_window(change.at_us):
             return
         if self.tally.holds if self.tally is not None else self._happened(world, resource, change):
             self.first_us, self.witness = change.at_us, change.item.rev

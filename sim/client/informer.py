@@ -84,21 +84,21 @@ class Index:
 class Handlers(Generic[Handler]):
     """Handlers in the order in which they came, all or those that an object of some value concerns."""
 
-    __slots__ = ("_all", "_of")
+    __slots__ = ("_all", "known")
 
     def __init__(self) -> None:
         self._all: list[tuple[str, Handler]] = []
-        self._of: dict[str, Sequence[Handler]] = {}
+        self.known: dict[str, Sequence[Handler]] = {}  # what `of` has answered
 
     def add(self, handler: Handler, about: str) -> None:
         self._all.append((about, handler))
-        self._of = {}
+        self.known = {}
 
     def of(self, value: str) -> Sequence[Handler]:
-        known = self._of.get(value)
+        known = self.known.get(value)
         if known is None:
             wanted = (value, EVERYBODY)
-            known = self._of[value] = [
+            known = self.known[value] = [
                 handler for about, handler in self._all if value == EVERYBODY or about in wanted
             ]
         return known
@@ -343,7 +343,7 @@ class Informer:
             route, part, value = self._route, self._route_part, EVERYBODY
             if route is not None and old["metadata"].get(part) is obj["metadata"].get(part):
                 value = route(obj)
-            for update in self._on_update.of(value):
+            for update in self._on_update.known.get(value) or self._on_update.of(value):
                 update(old, obj)
             return
         self._order = None
