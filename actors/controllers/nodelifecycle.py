@@ -294,11 +294,6 @@ class NodeLifecycle:
         renewed = None if lease is None else lease["spec"].get("renewTime") or ""
         health.lease_revision = "" if lease is None else lease["metadata"]["resourceVersion"]
         now_us = self._ctx.now_us() + self._owed_us
-        if health.lost and node is health.node and not (renewed and newer(renewed, health.renewed)):
-            zone = self._zones.get(health.zone)
-            if zone is not None and health.name in zone.queue:  # a full look would do nothing
-                self._restless[health.name] = None
-                return
         well = health.quiet and node is health.node
         if well and renewed is not None:
             self._hear(health, renewed, now_us)
@@ -373,7 +368,7 @@ class NodeLifecycle:
 
     async def _look(self, health: Health, node: Obj, renewed: str | None) -> None:
         """One node in full: its health, its taints, its pods."""
-        health.quiet = health.lost = False
+        health.quiet = False
         outcome = await self._update_health(health, node, renewed)
         if outcome is None:
             self._count(health, health.zone, None)  # skipped this time
@@ -401,10 +396,7 @@ class NodeLifecycle:
                 return
         self._retry.pop(health.name, None)
         health.node = node
-        status = ready["status"]
-        health.quiet = observed == status == "True" and not self._taint_keys(node)
-        marks = [(self._names.taint_unreachable, NO_EXECUTE)]
-        health.lost = live is node and observed == status == "Unknown" and self._taint_keys(node) == marks
+        health.quiet = observed == ready["status"] == "True" and not self._taint_keys(node)
 
     def _taint_keys(self, node: Obj) -> list[tuple[str, str]]:
         """The NoExecute taints of ours that a node has."""

@@ -58,7 +58,6 @@ class Health:
     probe_us: when it was last heard of, by the controller's clock
     verdict: the trace record of the decision or write by which it is not ready (0: none known)
     node, quiet: the object of the last full look, and whether only its lease need be looked at until it changes
-    lost: that look found it silent, written so and tainted: the next does nothing while object, lease and queue last
     index: its place in the list of all; timed: whether a deadline of its stands in the loop's heap
     zone, counted: the zone in whose counts it stands, as ready (True), not ready (False) or not at all (None)
     """
@@ -69,7 +68,6 @@ class Health:
         "known",
         "lease_key",
         "lease_revision",
-        "lost",
         "name",
         "node",
         "probe_us",
@@ -92,7 +90,6 @@ class Health:
         self.probe_us = 0
         self.node: Obj | None = None
         self.quiet = False
-        self.lost = False
         self.index = 0
         self.timed = False
         self.zone = ""

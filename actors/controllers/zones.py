@@ -135,10 +135,6 @@ class TaintQueue:
             del self._waiting[node]
             self._waiting[node] = None
 
-    def __contains__(self, node: str) -> bool:
-        """Whether `add` would do nothing."""
-        return node in self._known
-
     def __len__(self) -> int:
         return len(self._waiting)
 
