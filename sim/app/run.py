@@ -134,44 +134,56 @@ async def run_plan(
     expectations = expectations_of(plan)
     header = {"scenario": plan.name, "seed": seed, "version": __version__, "naming": plan.cluster.naming}
     trace = Trace(trace_file, header)
-    started = perf_counter()
+    names = NAMES[plan.cluster.naming]
     try:
         with no_collection():
-            async with (
-                Cluster(plan.cluster, seed=seed, trace=trace) as cluster,
-                trio.open_nursery() as beside,
-            ):
-                cluster.kernel.slice_s = SLICE_S
-                checker = Checker(World(cluster.names), expectations)
-                timeline = Timeline(cluster.names)
-                cluster.observe(checker.see, checker.resources)
-                if picture:
-                    cluster.observe(timeline.see, timeline.resources)
-                _sample(cluster, timeline)  # with or without a picture: its ticks are events of the run
-
-                def on_step(name: str, kind: str, at_us: int) -> None:
-                    checker.step(name, kind, at_us)
-                    timeline.step(name, kind, at_us)
-
-                director = Director(cluster, on_step)
-                director.schedule(plan.steps)
-                boot_us = plan.cluster.boot_us
-                await cluster.run_until(boot_us + SETTLE_US if boot_us else 0)
-                cluster.apply(*plan.objects)
-                if watch is not None:
-                    beside.start_soon(watch, cluster)
-                await cluster.run_until(plan.duration_us)
-                beside.cancel_scope.cancel()
-                steps = cluster.kernel.steps
-        return Result(
-            plan.name,
-            seed,
-            plan.duration_us,
-            perf_counter() - started,
-            steps,
-            trace.sha256(),
-            tuple(checker.verdicts(plan.duration_us)),
-            timeline,
-        )
+            return await _run(plan, seed, trace, Checker(World(names), expectations), watch, picture)
     finally:
         trace.close()
+
+
+async def _run(
+    plan: Plan,
+    seed: int,
+    trace: Trace,
+    checker: Checker,
+    watch: Callable[[Cluster], Any] | None,
+    picture: bool,
+) -> Result:
+    """The run itself.  Its cluster is gone when it returns, so that no collector need look through it."""
+    started = perf_counter()
+    timeline = Timeline(NAMES[plan.cluster.naming])
+    async with (
+        Cluster(plan.cluster, seed=seed, trace=trace) as cluster,
+        trio.open_nursery() as beside,
+    ):
+        cluster.kernel.slice_s = SLICE_S
+        cluster.observe(checker.see, checker.resources)
+        if picture:
+            cluster.observe(timeline.see, timeline.resources)
+        _sample(cluster, timeline)  # with or without a picture: its ticks are events of the run
+
+        def on_step(name: str, kind: str, at_us: int) -> None:
+            checker.step(name, kind, at_us)
+            timeline.step(name, kind, at_us)
+
+        director = Director(cluster, on_step)
+        director.schedule(plan.steps)
+        boot_us = plan.cluster.boot_us
+        await cluster.run_until(boot_us + SETTLE_US if boot_us else 0)
+        cluster.apply(*plan.objects)
+        if watch is not None:
+            beside.start_soon(watch, cluster)
+        await cluster.run_until(plan.duration_us)
+        beside.cancel_scope.cancel()
+        steps = cluster.kernel.steps
+    return Result(
+        plan.name,
+        seed,
+        plan.duration_us,
+        perf_counter() - started,
+        steps,
+        trace.sha256(),
+        tuple(checker.verdicts(plan.duration_us)),
+        timeline,
+    )

@@ -74,13 +74,15 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _run_once(arguments: argparse.Namespace, plan: Plan) -> int:
+    from sim.app.cluster import no_collection
     from sim.app.show import print_result, run_shown
     from sim.app.study_report import junit_of_result
     from sim.app.traces import write_perfetto
 
     live = not (arguments.json or arguments.quiet)
     report = _report(arguments, plan, "")
-    with _trace_file(arguments.trace, report is not None or arguments.perfetto is not None) as trace:
+    kept = _trace_file(arguments.trace, report is not None or arguments.perfetto is not None)
+    with no_collection(), kept as trace:
         result = run_shown(plan, seed=arguments.seed, trace_file=trace, live=live)
         if arguments.perfetto is not None and trace is not None:
             write_perfetto(trace, arguments.perfetto)
