@@ -120,6 +120,8 @@ def test_an_interrupt_keeps_what_is_done_and_leaves_no_worker(small: Path, tmp_p
         "1",
         "--no-report",
     ]
+    # a shell that runs the tests in the background has them ignore interrupts, and their children too
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [*command, "--resume", str(kept)],
         cwd=ROOT,
@@ -128,6 +130,7 @@ def test_an_interrupt_keeps_what_is_done_and_leaves_no_worker(small: Path, tmp_p
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
+    signal.signal(signal.SIGINT, before)
     while not kept.exists() or kept.read_bytes().count(b"\n") < 2:
         assert process.poll() is None
         time.sleep(0.02)
