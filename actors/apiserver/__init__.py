@@ -1,6 +1,7 @@
 """API server replicas."""
 
+from actors.apiserver.handlers import AllowAll, Authorizer
 from actors.apiserver.options import ApiServerOptions
-from actors.apiserver.server import AllowAll, ApiServer, Authorizer
+from actors.apiserver.server import ApiServer
 
 __all__ = ["AllowAll", "ApiServer", "ApiServerOptions", "Authorizer"]

@@ -14,14 +14,15 @@ from sim.machinery.verbs_call import Refusal
 
 def ask(server: ApiServer, request: Request) -> Reply:
     """Serve a request at once on a running replica.  RuntimeError if the storage could not answer at once."""
-    storage = server.storage
+    storage, handlers = server.storage, server.handlers
+    assert handlers is not None
     if not storage.prompt:
         raise RuntimeError(
             f"the storage is not healthy: {request.verb} {request.resource} would have to wait"
         )
     storage.writer = writer_of(request)
     try:
-        steps = server.steps_of(request)
+        steps = handlers.steps(handlers.call(request))
         op = next(steps)
         while True:
             op = steps.send(storage.store.apply(op))

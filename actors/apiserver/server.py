@@ -5,8 +5,7 @@ latency.  While the storage is healthy a request runs straight through at the in
 in this process may put the storage's latency on its own (`serve`: no event of the server's in between); otherwise it
 goes on operation by operation, as answers come.
 
-Order of refusals: too many requests, unknown resource, authorization, then the verb's own (admission, validation,
-store).
+Order of refusals: too many requests, then those of `handlers`, which say what a request comes to.
 
 Holds: `respond` is called exactly once per request; a crash answers every request in flight with ConnectionReset and
 ends every watch; what was committed stays committed.
@@ -20,7 +19,7 @@ Differs  authentication is the transport's business; requests queue for seats (`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -29,54 +28,22 @@ from actors.apiserver.caches import CachedRead, Caches
 from actors.apiserver.compactor import Compactor
 from actors.apiserver.dangling import Dangling
 from actors.apiserver.fairness import Seats
+from actors.apiserver.handlers import READS, AllowAll, Authorizer, Handlers
 from actors.apiserver.lane import RENEWAL, Lane, offer_lane
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.plans import Plans
 from actors.apiserver.ports import StorageProcess, writer_of
 from actors.apiserver.rules import Machinery
-from actors.apiserver.selection import select
 from sim.kernel import Context, Kernel, State
-from sim.machinery import forms, status, verbs, verbs_apply, verbs_delete, verbs_list, verbs_sub
-from sim.machinery.api import Reply, Request, UserInfo
+from sim.machinery import status
+from sim.machinery.api import Reply, Request
 from sim.machinery.scheme import Scheme
-from sim.machinery.store import Answer, Page
-from sim.machinery.verbs_call import (
-    Call,
-    Refusal,
-    Registry,
-    Steps,
-    bad_dry_run,
-    bad_request,
-    is_true,
-    method_not_allowed,
-    no_such_resource,
-)
-from sim.machinery.watchcache import CacheWatch, WatchCache
+from sim.machinery.store import Answer
+from sim.machinery.verbs_call import Call, Refusal, Registry, Steps
 from sim.units import SECOND
 
 PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
-READS = ("get", "list", "watch")
-PLAIN: dict[str, Callable[[Call], Steps]] = {
-    "get": verbs.get,
-    "create": verbs.create,
-    "update": verbs.update,
-    "patch": verbs_apply.patch,
-    "delete": verbs_delete.delete,
-}
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
-
-
-class Authorizer(Protocol):
-    """Says why a request is not allowed; "" if it is."""
-
-    def refuse(self, user: UserInfo, request: Request) -> str | None: ...
-
-
-class AllowAll:
-    """No authorization: --authorization-mode=AlwaysAllow."""
-
-    def refuse(self, user: UserInfo, request: Request) -> str | None:
-        return None
 
 
 class _Flight:
@@ -117,7 +84,7 @@ class ApiServer:
         self.log: Callable[[Call, Any], Reply] | None = None  # pods/log, given by who knows the nodes
         self.ctx: Context | None = None
         self.caches: Caches | None = None
-        self.registry: Registry | None = None
+        self.handlers: Handlers | None = None
         self.plans: Plans | None = None
         self.seats: Seats | None = None  # None: priority and fairness is off, or no incarnation runs
         self.lanes: dict[str, Lane] = {}  # by key of the object
@@ -160,7 +127,7 @@ class ApiServer:
         self.ctx = ctx
         bits = ctx.stream("objects").getrandbits
         machinery = Machinery(self.scheme, store, self.options.disabled_admission, self.options.tolerations)
-        self.registry = registry = Registry(
+        registry = Registry(
             self.scheme, machinery.rules(), bits, ctx.wall_us, self.options.service_cidr, self.log
         )
         self.plans = Plans(self, registry, machinery.view)
@@ -171,6 +138,7 @@ class ApiServer:
             ctx, store, self.options.cache_lag_us + self._lag_us, self.options.min_watch_us
         )
         caches.horizon.freeze(self._frozen)
+        self.handlers = Handlers(self.authorizer, registry, store, caches)
         if self.options.seats:
             self.seats = Seats(self, caches, store)
             Dangling(self, store, ctx)
@@ -185,7 +153,7 @@ class ApiServer:
         unhook()
         self.stopped_us = self.kernel.now_us
         caches, self.caches = self.caches, None
-        self.ctx = self.registry = self.plans = self.seats = None
+        self.ctx = self.handlers = self.plans = self.seats = None
         self.lanes = {}
         flights, self._flights = self._flights, {}
         self._reading = self._writing = 0
@@ -286,25 +254,25 @@ class ApiServer:
             self._begin(number)
 
     def _begin(self, number: int) -> None:
-        flight = self._flights.get(number)
-        if flight is None or self.caches is None:
+        flight, handlers, caches = self._flights.get(number), self.handlers, self.caches
+        if flight is None or handlers is None or caches is None:
             return
         request = flight.request
         self._take_cause(request)
         try:
-            call = self._call(request)
-            if request.verb == "watch" and not self.caches.ready:
-                self.caches.waiting.append(number)
+            call = handlers.call(request)
+            if request.verb == "watch" and not caches.ready:
+                caches.waiting.append(number)
                 self.kernel.call_later(self.options.request_timeout_us, self._time_out, number)
                 return
             if request.verb == "watch":
-                self._answer(number, self._watch(call), self.storage.latency_us(0))
+                self._answer(number, handlers.watch(call), self.storage.latency_us(0))
                 return
-            read = self._cached(call)
+            read = handlers.cached(call)
             if read is not None:
                 self._answer_from_cache(number, read)
                 return
-            steps = flight.steps = self._steps(call)
+            steps = flight.steps = handlers.steps(call)
         except Refusal as refusal:
             self._answer(number, refusal.reply(), 0)
             return
@@ -322,7 +290,8 @@ class ApiServer:
         ctx, storage = self.ctx, self.storage
         if ctx is None or ctx.state is not State.RUNNING or not storage.prompt or self.bounded:
             return None
-        if request.verb == "watch":
+        handlers = self.handlers
+        if request.verb == "watch" or handlers is None:
             return None
         kernel, plans = self.kernel, self.plans
         if request.cause:
@@ -335,14 +304,14 @@ class ApiServer:
                 self.flown += 1
                 return reply, storage.latency_us(request.verb not in READS)
         try:
-            call = self._call(request)
-            cached = self._cached(call)
+            call = handlers.call(request)
+            cached = handlers.cached(call)
             if cached is not None:
                 if cached.cache.revision() < cached.rev:
                     return None
                 self.flown += 1
                 return cached.read(), storage.latency_us(0)
-            steps = self._steps(call)
+            steps = handlers.steps(call)
         except Refusal as refusal:
             self.flown += 1
             return refusal.reply(), 0
@@ -385,6 +354,19 @@ class ApiServer:
             self.lane(replace(request, body=None), RENEWAL)  # an election's, from now on
         if item.key in self.lanes and self.storage.store.get(item.key) is item:
             self.lanes[item.key].wrote(request, item)
+
+    def _answer_from_cache(self, number: int, cached: CachedRead) -> None:
+        """Answer when the cache is new enough, or say that it is not."""
+        assert self.caches is not None
+
+        def when(fresh: bool) -> None:
+            if fresh:
+                self._answer(number, cached.read(), self.storage.latency_us(0))
+            else:
+                refusal = Refusal.of(status.revision_too_large(cached.rev, cached.cache.revision()))
+                self._answer(number, refusal.reply(), 0)
+
+        self.caches.when_fresh(cached.cache, cached.rev, when)
 
     def _advance(self, number: int, answer: Answer) -> None:
         """One operation further, on a storage that takes its time."""
@@ -443,155 +425,3 @@ class ApiServer:
         if flight.seated and self.seats is not None:
             self.seats.leave(number)
             self.bounded = self._is_bounded()
-
-    # --- verbs --------------------------------------------------------------------------------------------
-
-    def _call(self, request: Request) -> Call:
-        """Resource, rights and options of a request."""
-        registry = self.registry
-        assert registry is not None
-        resource = self.scheme.find(request.group, request.version, request.resource)
-        if resource is None:
-            raise no_such_resource()
-        if request.subresource:
-            sub = resource.subresource(request.subresource)
-            if sub is None:
-                raise no_such_resource()
-        why = self.authorizer.refuse(request.user, request)
-        if why is not None:
-            raise Refusal.of(status.forbidden(resource, request.name, why, subresource=request.subresource))
-        options = request.options
-        if resource.plural == "bindings":
-            resource = self.scheme.resource("pods")
-        call = Call(request, resource, registry, options=options, subresource=request.subresource)
-        if options and "dryRun" in options and request.verb not in READS:
-            if options["dryRun"] != "All":
-                raise bad_dry_run(self.scheme.names, request)
-            call.dry_run = True
-        return call
-
-    def steps_of(self, request: Request) -> Steps:
-        """The run of a request that does not watch, answered by the store (never by a cache)."""
-        return self._steps(self._call(request))
-
-    def _steps(self, call: Call) -> Steps:
-        steps = self._plain_steps(call)
-        form = forms.form_of(call.resource, self.scheme.names)
-        return steps if form is None else forms.converted(steps, form)
-
-    def _plain_steps(self, call: Call) -> Steps:
-        request, options = call.request, call.options
-        verb = request.verb
-        if request.subresource or request.resource == "bindings":
-            special = verbs_sub.verb_of(call)
-            if special is None:
-                raise method_not_allowed()
-            return special(call)
-        if verb == "list":
-            matches = select(self.scheme, call).matches
-            if not options:
-                return verbs_list.list_stored(call, verbs_list.ListPlan(False), matches)
-            return verbs_list.list_stored(call, verbs_list.plan_list(options, True), matches)
-        if verb == "deletecollection":
-            if call.resource.namespaced and not request.namespace:
-                raise method_not_allowed()
-            return self._delete_collection(call)
-        if verb not in PLAIN or verb not in call.resource.verbs:
-            raise method_not_allowed()
-        return PLAIN[verb](call)
-
-    def _cached(self, call: Call) -> CachedRead | None:
-        """How the watch cache answers a read; None where the store must."""
-        request = call.request
-        if not call.options or request.subresource:
-            return None
-        assert self.caches is not None
-        if not self.caches.ready:
-            return None
-        cache = self.caches.of(call.resource)
-        if not cache.direct and forms.form_of(call.resource, self.scheme.names) is not None:
-            return None  # the store's answer is converted, and as new as any
-        if request.verb == "list":
-            return self._list(call, cache)
-        return self._get(call, cache) if request.verb == "get" else None
-
-    def _answer_from_cache(self, number: int, cached: CachedRead) -> None:
-        """Answer when the cache is new enough, or say that it is not."""
-        assert self.caches is not None
-
-        def when(fresh: bool) -> None:
-            if fresh:
-                self._answer(number, cached.read(), self.storage.latency_us(0))
-            else:
-                refusal = Refusal.of(status.revision_too_large(cached.rev, cached.cache.revision()))
-                self._answer(number, refusal.reply(), 0)
-
-        self.caches.when_fresh(cached.cache, cached.rev, when)
-
-    def _get(self, call: Call, cache: WatchCache) -> CachedRead | None:
-        text = call.options.get("resourceVersion", "")
-        if not text:
-            return None
-        rev = verbs_list.parse_list_revision(text, cache.direct)
-        if cache.direct:
-            if rev > self.storage.store.revision:
-                raise Refusal.of(status.revision_too_large(rev, self.storage.store.revision, 0))
-            return None
-
-        def read() -> Reply:
-            item = cache.get(call.key)
-            return call.not_found().reply() if item is None else Reply(200, item=item)
-
-        return CachedRead(cache, rev, read)
-
-    def _list(self, call: Call, cache: WatchCache) -> CachedRead | None:
-        selection = select(self.scheme, call)
-        plan = verbs_list.plan_list(call.options, cache.direct)
-        if not plan.cached:
-            return None
-        prefix = self.scheme.prefix(call.resource, call.request.namespace)
-
-        def read() -> Reply:
-            if selection.key and not plan.limit:  # thousands of node agents list one node each
-                item = cache.get(selection.key)
-                page = Page([] if item is None else [item], cache.revision())
-            else:
-                page = cache.page(prefix)
-            return verbs_list.page_reply(page, plan, selection.matches, prefix)
-
-        return CachedRead(cache, plan.rev, read)
-
-    def _delete_collection(self, call: Call) -> Steps:
-        matches = select(self.scheme, call).matches
-        options = call.options
-        verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
-        plan = verbs_list.plan_list({k: v for k, v in options.items() if k != "resourceVersion"}, True)
-        how = verbs_delete.checked_options(call)
-        listed = yield from verbs_list.list_stored(call, plan, matches)
-        return (yield from verbs_delete.delete_collection(call, listed, how))
-
-    def _watch(self, call: Call) -> Reply:
-        caches = self.caches
-        assert caches is not None
-        request, options = call.request, call.options
-        selection = select(self.scheme, call)
-        rev = verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
-        timeout = options.get("timeoutSeconds", "")
-        if timeout and not timeout.isdecimal():
-            raise bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax')
-        cache = caches.of(call.resource)
-        form, matches = forms.form_of(call.resource, self.scheme.names), selection.matches
-        if form is not None and matches is not None:
-            matches = forms.converted_first(matches, form)
-        watch = CacheWatch(
-            cache,
-            self.scheme.prefix(call.resource, request.namespace),
-            matches,
-            key=selection.key,
-            value=selection.node,
-            deadline_us=caches.deadline_us(int(timeout or 0)),
-            bookmarks=is_true(options, "allowWatchBookmarks"),
-        )
-        watch.client = request.user.name
-        opened = caches.open(cache, watch, rev)
-        return Reply(200, watch=opened if form is None else forms.FormWatch(opened, form))

@@ -1,0 +1,197 @@
+"""What a request comes to: a run of its verb on the store, a read of a watch cache, or a watch.
+
+Turns a `Request` into a `Call` (its resource, rights and options), and that into `Steps`, a `CachedRead` or a `Reply`
+with an open watch.  Refusals are raised in this order: unknown resource, authorization, then the verb's own.
+
+Holds: nothing is written or waited for here; one object serves one incarnation of a replica.
+
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/installer.go, pkg/endpoints/handlers, pkg/storage/cacher (what a
+         cache answers, and what it leaves to the storage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from actors.apiserver.caches import CachedRead, Caches
+from actors.apiserver.ports import LocalStore
+from actors.apiserver.selection import select
+from sim.machinery import forms, status, verbs, verbs_apply, verbs_delete, verbs_list, verbs_sub
+from sim.machinery.api import Reply, Request, UserInfo
+from sim.machinery.store import Page
+from sim.machinery.verbs_call import (
+    Call,
+    Refusal,
+    Registry,
+    Steps,
+    bad_dry_run,
+    bad_request,
+    is_true,
+    method_not_allowed,
+    no_such_resource,
+)
+from sim.machinery.watchcache import CacheWatch, WatchCache
+
+READS = ("get", "list", "watch")
+PLAIN: dict[str, Callable[[Call], Steps]] = {
+    "get": verbs.get,
+    "create": verbs.create,
+    "update": verbs.update,
+    "patch": verbs_apply.patch,
+    "delete": verbs_delete.delete,
+}
+
+
+class Authorizer(Protocol):
+    """Says why a request is not allowed; "" if it is."""
+
+    def refuse(self, user: UserInfo, request: Request) -> str | None: ...
+
+
+class AllowAll:
+    """No authorization: --authorization-mode=AlwaysAllow."""
+
+    def refuse(self, user: UserInfo, request: Request) -> str | None:
+        return None
+
+
+class Handlers:
+    """How one incarnation of a replica answers."""
+
+    def __init__(self, authorizer: Authorizer, registry: Registry, store: LocalStore, caches: Caches) -> None:
+        self._authorizer = authorizer
+        self._scheme = registry.scheme
+        self._registry = registry
+        self._store = store
+        self._caches = caches
+
+    def call(self, request: Request) -> Call:
+        """Resource, rights and options of a request."""
+        resource = self._scheme.find(request.group, request.version, request.resource)
+        if resource is None:
+            raise no_such_resource()
+        if request.subresource:
+            sub = resource.subresource(request.subresource)
+            if sub is None:
+                raise no_such_resource()
+        why = self._authorizer.refuse(request.user, request)
+        if why is not None:
+            raise Refusal.of(status.forbidden(resource, request.name, why, subresource=request.subresource))
+        options = request.options
+        if resource.plural == "bindings":
+            resource = self._scheme.resource("pods")
+        call = Call(request, resource, self._registry, options=options, subresource=request.subresource)
+        if options and "dryRun" in options and request.verb not in READS:
+            if options["dryRun"] != "All":
+                raise bad_dry_run(self._scheme.names, request)
+            call.dry_run = True
+        return call
+
+    def steps(self, call: Call) -> Steps:
+        """The run of a request that does not watch, answered by the store (never by a cache)."""
+        steps = self._plain_steps(call)
+        form = forms.form_of(call.resource, self._scheme.names)
+        return steps if form is None else forms.converted(steps, form)
+
+    def _plain_steps(self, call: Call) -> Steps:
+        request, options = call.request, call.options
+        verb = request.verb
+        if request.subresource or request.resource == "bindings":
+            special = verbs_sub.verb_of(call)
+            if special is None:
+                raise method_not_allowed()
+            return special(call)
+        if verb == "list":
+            matches = select(self._scheme, call).matches
+            if not options:
+                return verbs_list.list_stored(call, verbs_list.ListPlan(False), matches)
+            return verbs_list.list_stored(call, verbs_list.plan_list(options, True), matches)
+        if verb == "deletecollection":
+            if call.resource.namespaced and not request.namespace:
+                raise method_not_allowed()
+            return self._delete_collection(call)
+        if verb not in PLAIN or verb not in call.resource.verbs:
+            raise method_not_allowed()
+        return PLAIN[verb](call)
+
+    def cached(self, call: Call) -> CachedRead | None:
+        """How the watch cache answers a read; None where the store must."""
+        request = call.request
+        if not call.options or request.subresource:
+            return None
+        if not self._caches.ready:
+            return None
+        cache = self._caches.of(call.resource)
+        if not cache.direct and forms.form_of(call.resource, self._scheme.names) is not None:
+            return None  # the store's answer is converted, and as new as any
+        if request.verb == "list":
+            return self._list(call, cache)
+        return self._get(call, cache) if request.verb == "get" else None
+
+    def _get(self, call: Call, cache: WatchCache) -> CachedRead | None:
+        text = call.options.get("resourceVersion", "")
+        if not text:
+            return None
+        rev = verbs_list.parse_list_revision(text, cache.direct)
+        if cache.direct:
+            if rev > self._store.revision:
+                raise Refusal.of(status.revision_too_large(rev, self._store.revision, 0))
+            return None
+
+        def read() -> Reply:
+            item = cache.get(call.key)
+            return call.not_found().reply() if item is None else Reply(200, item=item)
+
+        return CachedRead(cache, rev, read)
+
+    def _list(self, call: Call, cache: WatchCache) -> CachedRead | None:
+        selection = select(self._scheme, call)
+        plan = verbs_list.plan_list(call.options, cache.direct)
+        if not plan.cached:
+            return None
+        prefix = self._scheme.prefix(call.resource, call.request.namespace)
+
+        def read() -> Reply:
+            if selection.key and not plan.limit:  # thousands of node agents list one node each
+                item = cache.get(selection.key)
+                page = Page([] if item is None else [item], cache.revision())
+            else:
+                page = cache.page(prefix)
+            return verbs_list.page_reply(page, plan, selection.matches, prefix)
+
+        return CachedRead(cache, plan.rev, read)
+
+    def _delete_collection(self, call: Call) -> Steps:
+        matches = select(self._scheme, call).matches
+        options = call.options
+        verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
+        plan = verbs_list.plan_list({k: v for k, v in options.items() if k != "resourceVersion"}, True)
+        how = verbs_delete.checked_options(call)
+        listed = yield from verbs_list.list_stored(call, plan, matches)
+        return (yield from verbs_delete.delete_collection(call, listed, how))
+
+    def watch(self, call: Call) -> Reply:
+        caches = self._caches
+        request, options = call.request, call.options
+        selection = select(self._scheme, call)
+        rev = verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
+        timeout = options.get("timeoutSeconds", "")
+        if timeout and not timeout.isdecimal():
+            raise bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax')
+        cache = caches.of(call.resource)
+        form, matches = forms.form_of(call.resource, self._scheme.names), selection.matches
+        if form is not None and matches is not None:
+            matches = forms.converted_first(matches, form)
+        watch = CacheWatch(
+            cache,
+            self._scheme.prefix(call.resource, request.namespace),
+            matches,
+            key=selection.key,
+            value=selection.node,
+            deadline_us=caches.deadline_us(int(timeout or 0)),
+            bookmarks=is_true(options, "allowWatchBookmarks"),
+        )
+        watch.client = request.user.name
+        opened = caches.open(cache, watch, rev)
+        return Reply(200, watch=opened if form is None else forms.FormWatch(opened, form))
