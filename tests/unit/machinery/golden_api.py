@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from actors.apiserver.bootstrap import bootstrap
 from actors.apiserver.rules import Machinery
-from actors.apiserver.server import PLAIN
+from actors.apiserver.handlers import PLAIN
 from actors.storage import MemoryStore
 from sim.ident import NAMES
 from sim.machinery import forms, managed, verbs_sub
