@@ -28,8 +28,6 @@ from sim.machinery.validation import validate_create, validate_update
 from sim.machinery.verbs_call import Call, Refusal, Rules
 from sim.machinery.verbs_quota import Charge, charge
 
-OPERATIONS = {"create": "create", "update": "update", "patch": "update", "delete": "delete"}
-
 
 class Read(NamedTuple):
     """Something that admission has read: a key, or all below a prefix; and what was there."""

@@ -49,12 +49,9 @@ LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
 class _Flight:
     """One request being served."""
 
-    __slots__ = ("at_once", "mutating", "request", "respond", "seated", "server", "steps")
+    __slots__ = ("at_once", "mutating", "request", "respond", "seated", "steps")
 
-    def __init__(
-        self, server: ApiServer, request: Request, respond: Callable[[Reply], None], at_once: bool
-    ) -> None:
-        self.server = server
+    def __init__(self, request: Request, respond: Callable[[Reply], None], at_once: bool) -> None:
         self.request = request
         self.respond: Callable[[Reply], None] | None = respond
         self.at_once = at_once
@@ -215,7 +212,7 @@ class ApiServer:
         if ctx is None:
             respond(Reply(0, lost=LOST_REFUSED))
             return
-        flight = _Flight(self, request, respond, at_once)
+        flight = _Flight(request, respond, at_once)
         self.flown = number = self.flown + 1
         self._flights[number] = flight
         if ctx.state is State.RUNNING:

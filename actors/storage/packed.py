@@ -91,7 +91,7 @@ class Packer:
         if cut is None:
             if len(self._cuts) >= SHAPES_MAX:
                 self._cuts.clear()
-            cut = self._cuts[layout] = _cut(obj, metadata, involved)
+            cut = self._cuts[layout] = _cut(obj, metadata)
         alike = cut.alike(flat)
         shape = cut.shapes.get(alike)
         if shape is None:
@@ -130,7 +130,7 @@ def _picker(places: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
     return lambda flat: tuple([flat[place] for place in places])
 
 
-def _cut(obj: Obj, metadata: Obj, involved: Obj) -> Cut:
+def _cut(obj: Obj, metadata: Obj) -> Cut:
     """As `_part` and `_inner` tell the values apart."""
     alike: list[int] = []
     own: list[int] = []

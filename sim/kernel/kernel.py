@@ -35,7 +35,6 @@ from sim.kernel.standing import Standing
 from sim.kernel.streams import stream
 from sim.kernel.trace import Kind, Trace, Values
 
-US = 1
 NEVER_US = 1 << 62
 # Virtual time zero is this instant unless a run says otherwise: 2026-01-01T00:00:00Z.
 DEFAULT_EPOCH_US = 1_767_225_600_000_000
