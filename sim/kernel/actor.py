@@ -90,7 +90,6 @@ class Context:
         self._actor = actor
         self._nursery = nursery
         self._held: list[Callable[[], None]] = []
-        self._tasks = 0
         self._free_us = 0
         self._stop_hooks: list[Callable[[], None]] = []
         self._farewell: Callable[[], None] | None = None
@@ -163,7 +162,6 @@ class Context:
 
     def spawn(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str = "") -> KernelTask:
         """Start a task of this actor; it ends with the incarnation."""
-        self._tasks += 1
         label = f"{self.name}/{name or getattr(fn, '__name__', 'task')}"
         return self.kernel.spawn(self._nursery, self, label, self._guarded, fn, args)
 
@@ -172,9 +170,6 @@ class Context:
             await fn(*args)
         except ActorExit as exit_:
             self._actor.exited(str(exit_))
-
-    def task_ended(self, task: KernelTask) -> None:
-        self._tasks -= 1
 
     def holds(self, task: KernelTask, value: Any) -> bool:
         """Asked by the kernel before it releases a task: True if it must wait (paused, slow)."""

@@ -287,20 +287,16 @@ class Kernel:
             self._starting -= 1
             self._late.append((task, None))  # Trio starts children in any order: sorted by ident later
             self.kick()
-            started = False
             try:
                 # a running kernel releases it in its turn, cancelled or not; without one nobody else would
                 await wait_task_rescheduled(lambda _: Abort.FAILED if self._driver else Abort.SUCCEEDED)
                 if self._driver is None:
                     return  # the kernel ended before it started
-                started = True
                 with task.scope:
                     await fn(*args)
             finally:
                 task.gen = -1
                 self.tasks.pop(task.ident, None)
-                if started and self._driver is not None:
-                    owner.task_ended(task)
                 if self._driver is not None and self.current is task:
                     self.current = None
                     reschedule(self._driver)
