@@ -310,8 +310,6 @@ class Actor:
 
     def exited(self, reason: str) -> None:
         """The process ended by itself; it is started again after `restart_us`, if set."""
-        if self.context is None:
-            return
         self._end("exit", reason)
 
     def _end(self, how: str, reason: str) -> None:
@@ -325,7 +323,7 @@ class Actor:
             hooks, context._stop_hooks = context._stop_hooks, []
             for hook in hooks:
                 hook()
-            supervisor.cancel_tasks(context)
+            supervisor.kernel.cancel_owned(context)
             if how == "exit" and self.restart_us is not None:
                 supervisor.kernel.call_later(self.restart_us, lambda _: self.start())
 
@@ -394,7 +392,3 @@ class Supervisor:
             kernel.standing.begin(PROCESS, (name,))
         yield
         kernel.cause = before
-
-    def cancel_tasks(self, context: Context) -> None:
-        """Cancel the tasks of a dead incarnation; the kernel delivers it in order of their start."""
-        self.kernel.cancel_owned(context)
