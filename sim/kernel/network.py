@@ -105,7 +105,7 @@ class Link:
 class Network:
     """All links of a run, made on first use.  Rules in force are faults of the hosts they name (`standing`)."""
 
-    def __init__(self, seed: int, standing: Standing | None = None) -> None:
+    def __init__(self, seed: int, standing: Standing) -> None:
         self._seed = seed
         self._standing = standing
         self._links: dict[tuple[str, str], Link] = {}
@@ -131,8 +131,7 @@ class Network:
         if rule.name in self._rules:
             self._withdraw(rule.name)
         self._rules[rule.name] = rule
-        if self._standing is not None:
-            self._standing.begin(rule.name, rule.named)
+        self._standing.begin(rule.name, rule.named)
         self._settle_all()
 
     def lift(self, name: str) -> None:
@@ -142,8 +141,7 @@ class Network:
 
     def _withdraw(self, name: str) -> None:
         rule = self._rules.pop(name)
-        if self._standing is not None:
-            self._standing.end(name, rule.named)
+        self._standing.end(name, rule.named)
 
     def _settle_all(self) -> None:
         for link in list(self._links.values()):

@@ -9,7 +9,6 @@ import pytest
 from sim.kernel import (
     Context,
     Kernel,
-    Network,
     Operation,
     Rule,
     Trace,
@@ -101,7 +100,7 @@ def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_partition_cuts_the_named_pairs_only_and_heals() -> None:
-    network = Network(1)
+    network = Kernel(1).network
     ab, ba, ac = network.link("a", "b"), network.link("b", "a"), network.link("a", "c")
     network.impose(Rule("p", frozenset({"a"}), frozenset({"b"}), cut=True))
     assert (ab.up, ba.up, ac.up, network.link("b", "a").up) == (False, False, True, False)
@@ -110,7 +109,7 @@ def test_a_partition_cuts_the_named_pairs_only_and_heals() -> None:
 
 
 def test_a_one_way_cut_leaves_the_other_direction() -> None:
-    network = Network(1)
+    network = Kernel(1).network
     network.impose(Rule("p", frozenset({"a"}), None, cut=True, both_ways=False))
     assert not network.link("a", "b").up
     assert network.link("b", "a").up
@@ -118,7 +117,7 @@ def test_a_one_way_cut_leaves_the_other_direction() -> None:
 
 def test_delays_of_a_link_depend_on_its_names_and_count_only() -> None:
     def draws(busy: bool) -> list[int]:
-        network = Network(4)
+        network = Kernel(4).network
         link, other = network.link("a", "b"), network.link("a", "c")
         found = []
         for _ in range(20):
@@ -132,7 +131,7 @@ def test_delays_of_a_link_depend_on_its_names_and_count_only() -> None:
 
 
 def test_loss_shows_as_retransmission_on_connections_and_as_silence_for_datagrams() -> None:
-    network = Network(4)
+    network = Kernel(4).network
     network.impose(Rule("bad", None, None, loss=0.5, duplication=0.5))
     link = network.link("a", "b")
     assert max(link.delay_us() for _ in range(50)) > 200_000
@@ -140,7 +139,7 @@ def test_loss_shows_as_retransmission_on_connections_and_as_silence_for_datagram
 
 
 def test_who_listens_hears_of_a_cut_before_and_after_it() -> None:
-    network, heard = Network(1), []
+    network, heard = Kernel(1).network, []
     link = network.link("a", "b")
     link.listeners.append(lambda: heard.append(link.up))
     network.impose(Rule("p", frozenset({"a"}), None, cut=True))
