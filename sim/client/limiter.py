@@ -34,14 +34,6 @@ class TokenBucket:
         wait_us = full_us - self._burst_us - now_us
         return wait_us if wait_us > 0 else 0
 
-    def try_take(self, now_us: int) -> bool:
-        """Take a token if there is one."""
-        full_us = max(self._full_us, now_us) + self._token_us
-        if full_us - self._burst_us > now_us:
-            return False
-        self._full_us = full_us
-        return True
-
 
 class Limiter(Protocol):
     """How long a key that failed waits before its next try."""

@@ -9,11 +9,6 @@ def test_a_bucket_serves_its_burst_at_once_and_then_one_token_after_another():
     assert bucket.reserve(10_000_000) == 0
 
 
-def test_a_bucket_refuses_without_taking_a_token():
-    bucket = TokenBucket(qps=1, burst=1)
-    assert [bucket.try_take(at) for at in (0, 500_000, 1_000_000)] == [True, False, True]
-
-
 def test_a_failing_key_waits_twice_as_long_each_time_up_to_the_limit():
     limiter = ItemExponential()
     waits = [limiter.when_us("a", 0) for _ in range(30)]
