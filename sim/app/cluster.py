@@ -44,6 +44,7 @@ from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
 from sim.machinery.api import Reply, Request, UserInfo
+from sim.machinery.objects import is_ready, phase_of
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Change
 from sim.options.node_agent import parse_node_agent
@@ -297,14 +298,8 @@ class Cluster:
         store = self.storage.store
         nodes = [item.obj for item in store.bucket(self.scheme.resource("nodes").prefix).items.values()]
         pods = [item.obj for item in store.bucket(self.scheme.resource("pods").prefix).items.values()]
-        ready = sum(
-            any(
-                c["type"] == "Ready" and c["status"] == "True"
-                for c in (node.get("status") or {}).get("conditions", ())
-            )
-            for node in nodes
-        )
-        running = sum((pod.get("status") or {}).get("phase") == "Running" for pod in pods)
+        ready = sum(map(is_ready, nodes))
+        running = sum(phase_of(pod) == "Running" for pod in pods)
         return {"nodes": len(nodes), "ready": ready, "pods": len(pods), "running": running}
 
     # --- faults -------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from actors.node.machine import Container
 from actors.node.node import Node
 from actors.node.pressure import memory_of
 from sim.kernel import Kernel
+from sim.machinery.objects import is_ready
 from sim.units import SECOND, quantity_milli
 
 Obj = dict[str, Any]
@@ -34,12 +35,12 @@ class NodeMetrics:
         self._nodes = nodes
 
     def resource(self, pods: Sequence[Obj], name: str, wall_us: int) -> Mapping[str, Sample] | str:
-        ready = sum(_is_ready(pod) for pod in pods)
+        ready = sum(is_ready(pod) for pod in pods)
         samples: dict[str, Sample] = {}
         for pod in pods:
             containers = self._running(pod)
             if containers:
-                sharing = ready if _is_ready(pod) else 0
+                sharing = ready if is_ready(pod) else 0
                 milli = sum(self._used(pod, container, name, sharing) for container in containers)
                 samples[pod["metadata"]["name"]] = Sample(milli, wall_us, WINDOW_US)
         return samples
@@ -65,8 +66,3 @@ class NodeMetrics:
         spec: Obj = next((c for c in pod["spec"]["containers"] if c["name"] == container.name), {})
         limit = ((spec.get("resources") or {}).get("limits") or {}).get("cpu")
         return used if limit is None else min(used, quantity_milli(limit))
-
-
-def _is_ready(pod: Obj) -> bool:
-    conditions = pod["status"].get("conditions") or ()
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

@@ -28,6 +28,7 @@ from typing import Any
 
 from sim.check.world import Obj, World
 from sim.ident import Names
+from sim.machinery.objects import condition_status, is_ready
 from sim.machinery.scheme import Scheme
 
 Select = Callable[[World, str, Obj], bool]
@@ -239,14 +240,6 @@ def parse_predicate(text: str, names: Names) -> Test:
     return _field(field["path"], field["op"], field["value"])
 
 
-def condition_status(obj: Obj, kind: str) -> str:
-    """Status of a condition: True, False, Unknown, or "" where it is absent."""
-    for entry in (obj.get("status") or {}).get("conditions") or ():
-        if entry["type"] == kind:
-            return str(entry["status"])
-    return ""
-
-
 def _status_condition(kind: str, op: str, value: str) -> Test:
     if op not in ("=", "!="):
         raise ValueError(f"the condition {kind} can be compared by = and != only")
@@ -286,7 +279,7 @@ def _field(path: str, op: str, value: str) -> Test:
 
 
 _STATES: dict[str, Test] = {
-    "ready": lambda obj: condition_status(obj, "Ready") == "True",
+    "ready": is_ready,
     "terminating": lambda obj: "deletionTimestamp" in obj["metadata"],
     "bound": lambda obj: bool((obj.get("spec") or {}).get("nodeName")),
     "cordoned": lambda obj: bool((obj.get("spec") or {}).get("unschedulable")),

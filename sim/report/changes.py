@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sim.kernel import Kernel
+from sim.machinery.objects import condition_status
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Change
 
@@ -22,7 +23,6 @@ Store = Callable[[str, Callable[[Change], None]], Callable[[], None]]
 
 WORKLOADS = ("deployments", "replicasets", "statefulsets", "replicationcontrollers")
 NOTHING: Obj = {}
-
 
 POD = ("node", "phase", "ready", "reason", "waiting", "restarts", "deleting")
 NODE = ("ready", "taints", "pressures", "unschedulable", "deleting")
@@ -41,7 +41,7 @@ def pod_facts(pod: Obj) -> Facts:
     return (
         pod["spec"].get("nodeName"),
         status.get("phase"),
-        condition(status, "Ready"),
+        condition_status(pod, "Ready") or None,
         status.get("reason"),
         waiting,
         restarts or None,
@@ -58,7 +58,7 @@ def node_facts(node: Obj) -> Facts:
         if found["status"] == "True" and found["type"] != "Ready":
             pressures = (*(pressures or ()), found["type"])
     return (
-        condition(status, "Ready"),
+        condition_status(node, "Ready") or None,
         listed,
         pressures,
         spec.get("unschedulable"),
@@ -72,13 +72,6 @@ def lease_facts(lease: Obj) -> Facts:
 
 def workload_facts(workload: Obj) -> Facts:
     return workload["spec"].get("replicas"), workload["metadata"].get("deletionTimestamp")
-
-
-def condition(status: Obj, name: str) -> str | None:
-    for found in status.get("conditions") or ():
-        if found["type"] == name:
-            return str(found["status"])
-    return None
 
 
 class Chronicle:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim.ident import Names
+from sim.machinery.objects import condition_status
 from sim.machinery.store import Change
 
 Obj = dict[str, Any]
@@ -151,10 +152,8 @@ class Timeline:
 
 
 def _ready(node: Obj) -> str:
-    for entry in (node.get("status") or {}).get("conditions") or ():
-        if entry["type"] == "Ready":
-            return {"True": "ready", "False": "not ready"}.get(entry["status"], "unknown")
-    return "not ready"
+    status = condition_status(node, "Ready")
+    return {"True": "ready", "False": "not ready", "": "not ready"}.get(status, "unknown")
 
 
 def _pod_state(pod: Obj) -> str:
