@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,3 +69,9 @@ def pods_on(nodes: Iterable[str], count: int) -> list[Obj]:
         for node in nodes
         for number in range(count)
     ]
+
+
+def pods_with(node: str, tolerations: Sequence[Sequence[Obj]]) -> list[Obj]:
+    """Pods bound to a node, one with each of these lists of tolerations."""
+    pods = zip(pods_on([node], len(tolerations)), tolerations, strict=True)
+    return [{**pod, "spec": {**pod["spec"], "tolerations": own}} for pod, own in pods]

@@ -11,7 +11,7 @@ from typing import Any
 from sim.machinery.store import Change
 from sim.units import SECOND, parse_time
 from tests.cluster.fixed import FixedPhases, container, seconds, workload
-from tests.cluster.seen import Obj, pods_on
+from tests.cluster.seen import Obj, pods_on, pods_with
 
 TEN = {"": 10}
 
@@ -148,13 +148,7 @@ async def test_11_tolerations_decide_how_long_a_pod_stays() -> None:
             [tolerates],
             [],
         )
-        pods = pods_on(["node-3"], 4)
-        cluster.apply(
-            *(
-                {**pod, "spec": {**pod["spec"], "tolerations": tolerations}}
-                for pod, tolerations in zip(pods, lists, strict=True)
-            )
-        )
+        cluster.apply(*pods_with("node-3", lists))
         await cluster.kill("node-3")
         await cluster.run_until("600s")
         tainted_us = cluster.seen.no_execute["node-3"]

@@ -17,7 +17,7 @@ from actors.controllers.nodelifecycle_decide import PassCost
 from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases, seconds
-from tests.cluster.seen import Obj, pods_on
+from tests.cluster.seen import Obj, pods_on, pods_with
 
 PASS_S = 0.01  # what a pass takes
 DIED_S = 95.0
@@ -149,13 +149,7 @@ async def test_11_of_several_matching_tolerations_the_first_counts_and_a_foreign
             [{**one, "key": "maintenance", "tolerationSeconds": 5}],  # so admission adds 300 s
             [{**one, "tolerationSeconds": -7}],
         )
-        pods = pods_on(["node-3"], len(lists))
-        cluster.apply(
-            *(
-                {**pod, "spec": {**pod["spec"], "tolerations": own}}
-                for pod, own in zip(pods, lists, strict=True)
-            )
-        )
+        cluster.apply(*pods_with("node-3", lists))
         await cluster.kill("node-3")
         await cluster.run_until("500s")
         tainted_us = cluster.seen.no_execute["node-3"]
