@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from actors.apiserver.bootstrap import bootstrap
-from actors.apiserver.rules import Machinery
 from actors.apiserver.handlers import PLAIN
+from actors.apiserver.rules import Machinery
 from actors.storage import MemoryStore
 from sim.ident import NAMES
 from sim.machinery import forms, managed, verbs_sub
