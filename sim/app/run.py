@@ -150,7 +150,11 @@ async def _run(
     watch: Callable[[Cluster], Any] | None,
     picture: bool,
 ) -> Result:
-    """The run itself.  Its cluster is gone when it returns, so that no collector need look through it."""
+    """The run itself, in a frame of its own: once it has returned nobody holds its cluster.
+
+    Its parts hold each other, so that it takes a collection to free it: whoever makes many runs in one process asks
+    for them (`outcome.perform`), else it comes by itself.
+    """
     started = perf_counter()
     timeline = Timeline(NAMES[plan.cluster.naming])
     async with (

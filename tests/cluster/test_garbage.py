@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from weakref import ref
 
 from sim.app.cluster import Cluster
+from sim.app.run import run_plan
+from sim.kernel import Kernel
+from sim.scenario.plan import ClusterPlan, Plan
+from sim.units import SECOND
 from tests.bench.big import deployment
 
 
@@ -28,3 +33,16 @@ async def test_a_running_cluster_leaves_no_cycles_behind() -> None:
             gc.enable()
         assert cluster.kernel.steps - steps > 1000
         assert left == {}
+
+
+async def test_a_collection_after_a_run_frees_its_cluster() -> None:
+    kernels: list[ref[Kernel]] = []
+
+    async def watch(cluster: Cluster) -> None:
+        kernels.append(ref(cluster.kernel))
+
+    plan = Plan("short", "", 1, 60 * SECOND, ClusterPlan(), (), (), ())
+    result = await run_plan(plan, watch=watch)
+    assert result.steps > 100
+    gc.collect()
+    assert [kernel() for kernel in kernels] == [None]
