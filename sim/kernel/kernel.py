@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
-from heapq import heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from random import Random
 from time import perf_counter
 from typing import Any, Final, Protocol
@@ -36,6 +36,7 @@ from sim.kernel.streams import stream
 from sim.kernel.trace import Kind, Trace, Values
 
 NEVER_US = 1 << 62
+SPAN_BITS = 20  # a span of time is about a second
 # Virtual time zero is this instant unless a run says otherwise: 2026-01-01T00:00:00Z.
 DEFAULT_EPOCH_US = 1_767_225_600_000_000
 
@@ -93,6 +94,9 @@ class Beat(Protocol):
 
 
 Ticket = tuple[KernelTask, int]
+Call = tuple[
+    int, int, Callable[[Any], None], Any, int
+]  # when, in which order, what, with what, caused by what
 Entry = tuple[KernelTask, Any]  # a task's turn, and what it is released with
 
 
@@ -136,7 +140,10 @@ class Kernel:
         self.gate = Gate(self, replay or [])
         self.tasks: dict[int, KernelTask] = {}
         self.current: KernelTask | None = None
-        self._heap: list[tuple[int, int, Callable[[Any], None], Any, int]] = []
+        self._heap: list[Call] = []  # what is due before `_near_us`; empty only if nothing at all is planned
+        self._near_us = 0
+        self._later: dict[int, list[Call]] = {}  # what is due later, by span of time, in any order
+        self._spans: list[int] = []  # a heap of its keys
         self._beats: list[tuple[int, int, Beat]] = []
         self._ready: deque[Entry] = deque()
         self._late: list[Entry] = []  # started or cancelled by Trio, in any order
@@ -164,7 +171,32 @@ class Kernel:
     def call_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
         """Call `fn(arg)` at a virtual time (not before now), after everything already due then."""
         self._seq = seq = self._seq + 1
-        heappush(self._heap, (at_us if at_us > self.now_us else self.now_us, seq, fn, arg, self.cause))
+        if at_us < self.now_us:
+            at_us = self.now_us
+        if at_us < self._near_us:
+            heappush(self._heap, (at_us, seq, fn, arg, self.cause))
+        else:
+            self._put_off((at_us, seq, fn, arg, self.cause))
+
+    def _put_off(self, call: Call) -> None:
+        """Keep out of the heap until its span comes what is due later: ends of watches, by the thousand."""
+        span = call[0] >> SPAN_BITS
+        later = self._later.get(span)
+        if later is not None:
+            later.append(call)
+            return
+        self._later[span] = [call]
+        heappush(self._spans, span)
+        if not self._heap:
+            self._open_span()
+
+    def _open_span(self) -> None:
+        """Everything due before has been called: the next span that has something, if there is one, is the near one now."""
+        if self._spans:
+            span = heappop(self._spans)
+            self._near_us = (span + 1) << SPAN_BITS
+            self._heap += self._later.pop(span)
+            heapify(self._heap)
 
     def call_later(self, delay_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
         self.call_at(self.now_us + delay_us, fn, arg)
@@ -497,6 +529,8 @@ class Kernel:
                     heappop(beats)
             elif heap and heap[0][0] <= limit_us:
                 at_us, _, fn, arg, self.cause = heappop(heap)
+                if not heap:
+                    self._open_span()
                 if at_us != self.now_us:
                     self.now_us = at_us
                     self._instant_step = self.steps

@@ -3,6 +3,7 @@
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any
 
 import pytest
@@ -29,6 +30,34 @@ async def test_callbacks_run_by_time_then_by_order_of_scheduling() -> None:
         await kernel.run_until(5)
         assert seen == ["a", "b", "c"]
         assert kernel.now_us == 5
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_what_is_planned_seconds_or_hours_ahead_runs_in_the_one_order_of_time_and_scheduling(
+    seed: int,
+) -> None:
+    kernel, random = Kernel(), Random(seed)
+    planned: list[tuple[int, int]] = []
+    seen: list[tuple[int, int]] = []
+
+    def plan(_: Any) -> None:
+        for spread_us in (3, 500_000, 2_000_000, 3_600_000_000):
+            at_us = kernel.now_us + random.randrange(spread_us)
+            planned.append((at_us, len(planned)))
+            kernel.call_at(at_us, ran, planned[-1])
+
+    def ran(entry: tuple[int, int]) -> None:
+        seen.append(entry)
+        assert kernel.now_us == entry[0]
+        if len(planned) < 1_000:
+            plan(None)
+
+    async with running(kernel):
+        await kernel.run_until(7_654_321)  # nothing at all is planned yet
+        plan(None)
+        while len(seen) < 1_000:
+            await kernel.run_until(kernel.now_us + random.randrange(3_000_000_000))
+    assert seen == sorted(seen) == sorted(planned)
 
 
 async def test_a_callback_asked_for_in_the_past_runs_now() -> None:
