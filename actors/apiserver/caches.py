@@ -50,9 +50,9 @@ class ContextTimers:
         return low_us + int((high_us - low_us) * self._random.random())
 
 
-def node_of(pod: Obj) -> str:
+def node_of(spec: Obj | None) -> str:
     """The value pods' watches are indexed by."""
-    return str((pod.get("spec") or {}).get("nodeName", ""))
+    return spec.get("nodeName", "") if spec else ""
 
 
 class Caches:

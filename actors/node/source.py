@@ -19,7 +19,7 @@ from actors.node.api import Api
 from actors.node.dice import Dice
 from sim.client.channel import ChannelWatch
 from sim.kernel.actor import Context
-from sim.machinery.api import Reply, Watch
+from sim.machinery.api import Reply, Watch, WatchEvent
 from sim.units import MINUTE, MS, SECOND
 
 Obj = dict[str, Any]
@@ -100,7 +100,7 @@ class Source:
         self._seen = False
         self.live = True
         if isinstance(reply.watch, ChannelWatch):  # a bookmark is wanted when the next watch is opened
-            reply.watch.attach(self._drain, bookmarks=False)
+            reply.watch.attach(self._drain, bookmarks=False, give=self._take_in)
         else:
             reply.watch.attach(self._drain)
 
@@ -108,29 +108,33 @@ class Source:
         watch = self._watch
         if watch is None:
             return
-        kernel = self._ctx.kernel
-        cause = kernel.cause
         full = True
         while full and (events := watch.take(BATCH)):
             full = len(events) == BATCH
-            for event in events:
-                if event.type == "ERROR":
-                    kernel.cause = cause
-                    self._close()
-                    self._again()
-                    return
-                self._seen = True
-                self._revision = str(event.revision)
-                if event.item is not None:
-                    kernel.cause = event.cause or cause
-                    self._on_event(event.type, event.item.obj)
-        kernel.cause = cause
-        if watch.ended:
+            self._take_in(events)
+        if watch.ended and self._watch is watch:
             self._close()
             if self._seen or self._ctx.now_us() - self._opened_us >= SHORT_WATCH_US:
                 self._open()
             else:
                 self._again()
+
+    def _take_in(self, events: list[WatchEvent]) -> None:
+        """What the watch has; an error comes last."""
+        kernel, on_event = self._ctx.kernel, self._on_event
+        cause = kernel.cause
+        for event in events:
+            if event.type == "ERROR":
+                kernel.cause = cause
+                self._close()
+                self._again()
+                return
+            self._seen = True
+            self._revision = str(event.revision)
+            if event.item is not None:
+                kernel.cause = event.cause or cause
+                on_event(event.type, event.item.obj)
+        kernel.cause = cause
 
     def _close(self) -> None:
         watch, self._watch = self._watch, None

@@ -250,7 +250,7 @@ class ChannelWatch:
     """The client's end of a watch: a `Watch` whose events are those of the server's, one link delay later.
 
     `attach` asks to be told when events have arrived (without `bookmarks`: not of these, which then come with the next
-    event, or the end); `attach_lazy` only when the stream has ended or LAZY_MAX events wait: its owner takes what
+    event, or the end), or to be given them (`give`) where nothing else is to be said; `attach_lazy` only when the stream has ended or LAZY_MAX events wait: its owner takes what
     has arrived when somebody reads.
     """
 
@@ -261,6 +261,7 @@ class ChannelWatch:
         "_eager",
         "_ended",
         "_flow",
+        "_give",
         "_held",
         "_hushed",
         "_ident",
@@ -281,6 +282,7 @@ class ChannelWatch:
         self._arrived: list[WatchEvent] = []
         self._waiting = 0
         self._notify: Callable[[], None] | None = None
+        self._give: Callable[[list[WatchEvent]], None] | None = None
         self._eager = False
         self._due_us = 0
         self._held = not channel.up
@@ -290,6 +292,7 @@ class ChannelWatch:
         self._hushed = False  # and of everything but bookmarks
         source.attach(self._on_source)
         self._on_source()
+        self._ask_to_give()
 
     # --- the server's side ----------------------------------------------------------------------------------
 
@@ -308,6 +311,17 @@ class ChannelWatch:
         if source.ended and self._waiting < BACKLOG_MAX:
             self._over = True
             self._push([])
+
+    def _ask_to_give(self) -> None:
+        give_to: Callable[[Callable[[list[WatchEvent]], bool]], None] | None
+        give_to = getattr(self._source, "give_to", None)
+        if give_to is not None and self._waiting < BACKLOG_MAX:
+            give_to(self._given)
+
+    def _given(self, batch: list[WatchEvent]) -> bool:
+        self._waiting = waiting = self._waiting + len(batch)
+        self._push(batch)
+        return waiting < BACKLOG_MAX
 
     def _push(self, batch: list[WatchEvent]) -> None:
         channel = self._channel
@@ -340,12 +354,17 @@ class ChannelWatch:
         if self._held:
             return
         flow = self._flow
+        ctx = self._channel.ctx
         if len(flow) == 1 and flow[0][0] <= at_us and flow[0][1] and not self._arrived:  # nearly always
-            self._arrived = flow.pop()[1]
+            batch, give = flow.pop()[1], self._give
+            if give is not None and self._waiting < BACKLOG_MAX and ctx.state is State.RUNNING:
+                self._waiting -= len(batch)
+                give(batch)
+            else:
+                self._arrived = batch
         else:
             self._collect()
         if self._arrived or self._ended:
-            ctx = self._channel.ctx
             if ctx.state is not State.RUNNING:
                 ctx.run(self._tell)
             elif self._notify is not None:
@@ -408,8 +427,13 @@ class ChannelWatch:
 
     # --- the client's side ----------------------------------------------------------------------------------
 
-    def attach(self, notify: Callable[[], None], bookmarks: bool = True) -> None:
-        self._notify, self._eager = notify, True
+    def attach(
+        self,
+        notify: Callable[[], None],
+        bookmarks: bool = True,
+        give: Callable[[list[WatchEvent]], None] | None = None,
+    ) -> None:
+        self._notify, self._give, self._eager = notify, give, True
         hush: Callable[[bool], None] | None = getattr(self._source, "hush", None)
         if hush is not None and not self._over and self._hushed is bookmarks:
             self._hushed = not bookmarks
@@ -424,7 +448,7 @@ class ChannelWatch:
             self._schedule(self._flow[0][0])
 
     def attach_lazy(self, notify: Callable[[], None]) -> None:
-        self._notify, self._eager = notify, False
+        self._notify, self._give, self._eager = notify, None, False
         relax: Callable[[], bool] | None = getattr(self._source, "relax", None)
         self._relaxed = relax is not None and not self._over and relax()
         if self._over or self._waiting >= LAZY_MAX:
@@ -459,6 +483,7 @@ class ChannelWatch:
         self._waiting -= len(taken)
         if stalled:
             self._on_source()
+            self._ask_to_give()
         return taken
 
     @property
@@ -467,7 +492,7 @@ class ChannelWatch:
         return self._ended and not self._arrived
 
     def stop(self) -> None:
-        self._notify = None
+        self._notify = self._give = None
         self._flow.clear()
         self._arrived = []
         self._shut()

@@ -174,7 +174,7 @@ class Reflector:
             if self._sink.lazy:
                 watch.attach_lazy(self._on_watch)
             else:
-                watch.attach(self._on_watch, bookmarks=False)
+                watch.attach(self._on_watch, bookmarks=False, give=self._take_in)
         elif watch is not None:
             watch.attach(self._on_watch)
 
@@ -183,28 +183,34 @@ class Reflector:
         watch = self._watch
         if watch is None:
             return
-        kernel = self._ctx.kernel
-        cause, apply = kernel.cause, self._sink.apply
         full = True
         while full and (events := watch.take(BATCH)):
             full = len(events) == BATCH
-            self._seen += len(events)
-            if self._sink.lazy and events[-1].type != "ERROR":  # which comes last
-                self._sink.absorb(events)
-                self._revision = events[-1].revision
-                continue
-            for event in events:
-                kind = event.type
-                if kind == "ERROR":
-                    kernel.cause = cause
-                    self._watch = None
-                    watch.stop()
-                    self._broken(event)
-                    return
-                kernel.cause = event.cause or cause
-                self._revision = event.revision
-                if kind != "BOOKMARK":
-                    apply(event)
+            self._take_in(events)
+
+    def _take_in(self, events: list[WatchEvent]) -> None:
+        """What the watch has; an error comes last."""
+        self._seen += len(events)
+        sink = self._sink
+        if sink.lazy and events[-1].type != "ERROR":
+            sink.absorb(events)
+            self._revision = events[-1].revision
+            return
+        kernel = self._ctx.kernel
+        cause = kernel.cause
+        for event in events:
+            kind = event.type
+            if kind == "ERROR":
+                kernel.cause = cause
+                watch, self._watch = self._watch, None
+                assert watch is not None
+                watch.stop()
+                self._broken(event)
+                return
+            kernel.cause = event.cause or cause
+            self._revision = event.revision
+            if kind != "BOOKMARK":
+                sink.apply(event)
         kernel.cause = cause
 
     def _broken(self, event: WatchEvent) -> None:

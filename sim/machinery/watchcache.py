@@ -34,6 +34,7 @@ from sim.units import MS, SECOND
 # cacher.go: a watch that has this many events unread when its 0.1 s budget ends is closed.
 UNREAD_MAX = 1_000
 UNREAD_BUDGET_US = 100 * MS
+GIVEN_MAX = 1_000  # events given at once
 # Bookmarks come 59 to 62.3 s apart, and about 2 s before the deadline (cacher.go, bookmarkFrequency and its jitter).
 BOOKMARK_LOW_US, BOOKMARK_HIGH_US = 59 * SECOND, 62_300 * MS
 LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US = 800 * MS, 2_800 * MS
@@ -68,14 +69,14 @@ class TooOld:
 
 
 class WatchCache:
-    """One resource on one replica.  `index_value(obj)`: the value by which its watches can be indexed."""
+    """One resource on one replica.  `index_value(obj["spec"])`: the value by which its watches can be indexed."""
 
     def __init__(
         self,
         feed: Feed,
         prefix: str,
         horizon: Horizon,
-        index_value: Callable[[Obj], str] | None = None,
+        index_value: Callable[[Obj | None], str] | None = None,
         direct: bool = False,
     ) -> None:
         self.feed = feed
@@ -121,7 +122,7 @@ class WatchCache:
             watch.pull()
             if watch.relaxed and len(watch.queue) > UNREAD_MAX:
                 watch.unread = len(watch.queue)
-                watch.tell()
+                watch.tell(self.horizon.timers.now_us())
 
     def revision(self, before_us: int = 0) -> int:
         """The revision of the newest event of this resource that is visible here (or was, so long ago)."""
@@ -256,25 +257,24 @@ class WatchCache:
 
     def _on_change(self, change: Change) -> None:
         """A commit: find whom it concerns.  Runs within the write, so it only marks."""
-        at_us = change.at_us
-        wanted = False
+        wanted, prefix = False, self.prefix
         for watch in self._scanning:
-            if watch.prefix == self.prefix or change.item.key.startswith(watch.prefix):
+            if watch.prefix == prefix or change.item.key.startswith(watch.prefix):
                 wanted = self._push(watch, change) or wanted
         if self._by_key:
             for watch in self._by_key.get(change.item.key, ()):
                 wanted = self._push(watch, change) or wanted
         if self._by_value and self._index_value is not None:
-            prev, obj = change.prev, change.item.obj
-            value = self._index_value(obj)
+            prev, spec = change.prev, change.item.obj.get("spec")
+            value = self._index_value(spec)
             for watch in self._by_value.get(value, ()):
                 wanted = self._push(watch, change) or wanted
-            before = value if prev is None else self._index_value(prev.obj)
-            if before != value:
+            was = spec if prev is None else prev.obj.get("spec")
+            if was is not spec and (before := self._index_value(was)) != value:
                 for watch in self._by_value.get(before, ()):
                     wanted = self._push(watch, change) or wanted
         if wanted:
-            self._plan(at_us)
+            self._plan(change.at_us)
 
     def _push(self, watch: CacheWatch, change: Change) -> bool:
         watch.queue.append(change)
@@ -293,9 +293,12 @@ class WatchCache:
     # --- telling ------------------------------------------------------------------------------------------
 
     def _plan(self, at_us: int) -> None:
-        if not self._times or self._times[-1] != at_us:
-            self._times.append(at_us)
-        self._schedule()
+        times = self._times
+        if not times:
+            times.append(at_us)
+            self._schedule()
+        elif times[-1] != at_us:
+            times.append(at_us)
 
     def _schedule(self) -> None:
         if self._times:
@@ -312,7 +315,7 @@ class WatchCache:
         if planned_us != self._pump_at_us:
             return  # planned before the lag changed
         self._pump_at_us = NEVER_US
-        reached_us = self.horizon.reached_us()
+        now_us, reached_us = self.horizon.timers.now_us(), self.horizon.reached_us()
         times = self._times
         while times and times[0] <= reached_us:
             times.popleft()
@@ -324,7 +327,7 @@ class WatchCache:
                 if watch.last_us > reached_us:
                     self._dirty[watch] = None
                     watch.first_us = reached_us + 1
-                watch.tell()
+                watch.tell(now_us)
         if times:
             self._schedule()
 
@@ -357,6 +360,7 @@ class CacheWatch:
         self.client = ""  # the user who holds it, told by the server
         self.queue: list[Change] = []  # mostly empty, by the thousand: a deque takes 600 bytes even then
         self.notify: Callable[[], None] | None = None
+        self._give: Callable[[list[WatchEvent]], bool] | None = None
         self.relaxed = False  # the owner is told of the end, and else asks
         self.hushed = False  # the owner is not told of bookmarks
         self.unread = 0
@@ -395,9 +399,15 @@ class CacheWatch:
                 self.queue.extend(found)
                 self._cursor = feed.revision
 
-    def tell(self) -> None:
-        """Notify the owner; one that has not read for too long, with too much to read, is cut."""
-        now_us = self.cache.horizon.timers.now_us()
+    def tell(self, now_us: int) -> None:
+        """Notify the owner, or give; one that has not read for too long, with too much to read, is cut."""
+        give = self._give
+        if give is not None:
+            batch = self.take(GIVEN_MAX)
+            if batch and not give(batch):
+                self._give = None
+            if len(batch) < GIVEN_MAX and not self._ended:
+                return
         if self.unread > UNREAD_MAX and self._told_us and now_us - self._told_us > UNREAD_BUDGET_US:
             self.end()
             return
@@ -423,6 +433,10 @@ class CacheWatch:
         self.relaxed = False
         self._expect_bookmark()
         self.cache.attached(self)
+
+    def give_to(self, give: Callable[[list[WatchEvent]], bool]) -> None:
+        """Give what there is without being asked, until the owner answers that it has no room: then notify."""
+        self._give = give
 
     def hush(self, hushed: bool = True) -> None:
         """Bookmarks come with what else there is to take, or at the end: nobody is told of one alone."""
@@ -476,7 +490,10 @@ class CacheWatch:
                     events.append(WatchEvent(kind, item, change.rev, None, change.cause))
                 elif (event := self._selected(change, matches)) is not None:
                     events.append(event)
-            del queue[:taken]
+            if taken == len(queue):
+                queue.clear()
+            else:
+                del queue[:taken]
         if self._bookmark_us <= now_us - before_us and len(events) < limit:
             self._add_bookmark(events, before_us)
         return events
@@ -549,7 +566,7 @@ class CacheWatch:
 
     def _bookmark_due(self, _: Any) -> None:
         if not self._ended and not self.relaxed and not self.hushed and self.notify is not None:
-            self.tell()
+            self.tell(self.cache.horizon.timers.now_us())
 
     def _add_bookmark(self, events: list[WatchEvent], before_us: int) -> None:
         """Add the newest bookmark that is due, unless the events say more."""
