@@ -10,6 +10,7 @@ known there is none.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from sim.machinery.api import Obj
@@ -19,6 +20,7 @@ from sim.machinery.store import Managed
 HEARTBEAT = "lastHeartbeatTime"
 TIME_LENGTH = 20  # "2022-08-23T00:00:00Z"
 Signature = tuple[Any, ...]
+type_of = itemgetter("type")
 
 
 def beaten(held: Sequence[Obj], sent: Sequence[Obj]) -> list[Obj] | None:

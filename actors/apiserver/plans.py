@@ -16,7 +16,7 @@ Mirrors  nothing upstream: the verbs of `sim.machinery.verbs` and `verbs_sub` ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.apiserver import beats, shapes
@@ -446,9 +446,20 @@ class Plans:
         assert record is not None  # one was learned from
         obj = {**node, "metadata": {**node["metadata"]}, "status": {**status, "conditions": conditions}}
         self._storage.writer = writer_of(request)
-        done = store.put(item.key, obj, item.rev, record, request.cause)
-        assert isinstance(done, Item)
+        done = store.beat(item, obj, record, request.cause)
+        assert done is not None
         return Reply(200, item=done)
+
+    def beaten_before(self, item: Item, manager: str, sent: Sequence[Obj]) -> tuple[Read, ...] | None:
+        """What admission reads for such a heartbeat; None if none like it has been learned from, or that has changed."""
+        known = self._beats.get(beats.signature(item.managed, manager, sent))
+        if known is None or "deletionTimestamp" in item.obj["metadata"] or not self.holds(known[0]):
+            return None
+        return known[0]
+
+    def holds(self, reads: tuple[Read, ...]) -> bool:
+        """True if admission would read the same now."""
+        return self._view.holds(reads)
 
     def _learn_beat(self, lesson: Lesson, reply: Reply, reads: tuple[Read, ...]) -> None:
         """Only if the ordinary way has done the same."""

@@ -30,6 +30,7 @@ from actors.apiserver.dangling import Dangling
 from actors.apiserver.fairness import Seats
 from actors.apiserver.handlers import READS, AllowAll, Authorizer, Handlers
 from actors.apiserver.lane import RENEWAL, Lane, offer_lane
+from actors.apiserver.node_way import NodeWay, offer_node_way
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.plans import Plans
 from actors.apiserver.ports import StorageProcess, writer_of
@@ -223,6 +224,10 @@ class ApiServer:
     def lane(self, request: Request, path: tuple[str, ...]) -> Lane | None:
         """A hot lane for one field of one object; None if this request cannot have one."""
         return offer_lane(self, request, path)
+
+    def short_way(self, request: Request) -> NodeWay | None:
+        """A short way for calls about the object that `request` reads; None if there is none, or not now."""
+        return offer_node_way(self, request)
 
     def _serve(self, number: int) -> None:
         flight = self._flights[number]

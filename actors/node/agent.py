@@ -135,7 +135,7 @@ class NodeAgent:
         self._told: tuple[Obj, str, Obj] = ({}, "", {})  # what the last event of a pod was about
         self.runtime = RuntimeHealth(self)
         self.shutdown = Shutdown(self)
-        self.node_loop = NodeLoop(self)
+        self.node_loop = NodeLoop(self, heartbeat)
         clients_of_lease = (self.heartbeats, heartbeat)
         self.leases = Leases(ctx, clients_of_lease, name, options, self, self.spec.lease_jitter)
         self._nodes = Source(

@@ -30,8 +30,21 @@ class Beat(Protocol):
     def schedule(self, delay_us: int) -> None: ...
 
 
+class Folded(Protocol):
+    """Calls about one object that a server may have a short way for (see sim.client.folded.FoldedCalls)."""
+
+    def send(
+        self,
+        serve: Callable[[Any], tuple[Item, int] | None],
+        request: Callable[[], Request],
+        on_reply: OnReply,
+    ) -> bool: ...
+
+
 class HeartbeatCaller(Caller, Protocol):
-    """The client of heartbeats: not rate limited, and with a lane for renewals."""
+    """The client of heartbeats: not rate limited, with a lane for renewals and short ways for reports."""
+
+    def folded(self, resource: str, name: str) -> Folded: ...
 
     def heartbeat(
         self,
@@ -59,11 +72,13 @@ class Api:
         self.coordination = names.group("coordination")
 
     def _send(self, on_reply: OnReply, verb: str, resource: str, **fields: Any) -> None:
+        self._call(self._request(verb, resource, **fields), on_reply)
+
+    def _request(self, verb: str, resource: str, **fields: Any) -> Request:
         cause = self._kernel.cause
-        request = Request(
+        return Request(
             verb=verb, resource=resource, user=self._user, manager=self._agent, cause=cause, **fields
         )
-        self._call(request, on_reply)
 
     # --- pods ---------------------------------------------------------------------------------------------
 
@@ -94,14 +109,18 @@ class Api:
         self._send(on_reply, "create", "nodes", body=node)
 
     def get_node(self, name: str, cached: bool, on_reply: OnReply) -> None:
-        options = {"resourceVersion": "0"} if cached else EMPTY
-        self._send(on_reply, "get", "nodes", name=name, options=options)
+        self._call(self.node_read(name, cached), on_reply)
+
+    def node_read(self, name: str, cached: bool) -> Request:
+        return self._request("get", "nodes", name=name, options={"resourceVersion": "0"} if cached else EMPTY)
 
     def patch_node_status(self, name: str, patch: Obj, on_reply: OnReply) -> None:
-        self._send(
-            on_reply, "patch", "nodes", subresource="status", name=name, body=patch,
-            content_type=self._patch_type,
-        )  # fmt: skip
+        self._call(self.node_patch(name, patch), on_reply)
+
+    def node_patch(self, name: str, patch: Obj) -> Request:
+        return self._request(
+            "patch", "nodes", subresource="status", name=name, body=patch, content_type=self._patch_type
+        )
 
     # --- leases -------------------------------------------------------------------------------------------
 

@@ -12,8 +12,10 @@ Differs  a pass that would only read (GET, compare, write nothing) is not run.
 
 from __future__ import annotations
 
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
+from actors.node.api import HeartbeatCaller
 from actors.node.dice import Dice
 from actors.node.node_status import (
     Health,
@@ -26,7 +28,8 @@ from actors.node.node_status import (
     status_of,
     status_patch,
 )
-from sim.machinery.api import Reply
+from sim.machinery.api import Reply, Request
+from sim.machinery.store import Item
 from sim.units import MS, SECOND, format_time
 
 if TYPE_CHECKING:
@@ -39,18 +42,20 @@ TRIES = 5  # kubelet.go: nodeStatusUpdateRetry
 JITTER_PERCENT = 4  # kubelet.go: JitterUntil(syncNodeStatus, ..., 0.04, true)
 REGISTER_US = 100 * MS
 REGISTER_MAX_US = 7 * SECOND
+LOOK = methodcaller("look")  # of a server's short way for a node's report
 
 
 class NodeLoop:
     """One agent incarnation's view of its Node.  `node`: the newest object seen, {} before."""
 
     __slots__ = (
-        "_agent", "_ahead_us", "_dice", "_due_us", "_fixed", "_pass_us", "_register_us", "_reported_us", "_running",
-        "_same", "_timer", "_tries", "node", "registered",
+        "_agent", "_ahead_us", "_calls", "_dice", "_due_us", "_fixed", "_held", "_pass_us", "_patch", "_register_us",
+        "_reported_us", "_running", "_same", "_timer", "_tries", "node", "registered",
     )  # fmt: skip
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: NodeAgent, client: HeartbeatCaller) -> None:
         self._agent = agent
+        self._calls = client.folded("nodes", agent.spec.name)
         self._dice = Dice(agent.ctx.stream("status").getrandbits(64))
         self._fixed = fixed_status(agent.machine, agent.options, agent.host_ip)
         self.node: Obj = {}
@@ -65,6 +70,8 @@ class NodeLoop:
         self._timer: Timer | None = None
         self._running = False
         self._tries = 0
+        self._held: Item | None = None  # what the report on its way is about
+        self._patch: Obj = {}
 
     def start(self) -> None:
         if self._agent.options.register_node:
@@ -224,7 +231,12 @@ class NodeLoop:
         self._try()
 
     def _try(self) -> None:
-        self._agent.heartbeats.get_node(self._agent.spec.name, self._tries == 0, self._read)
+        first = self._tries == 0
+        if not first or not self._calls.send(LOOK, self._request_read, self._read):
+            self._agent.heartbeats.get_node(self._agent.spec.name, first, self._read)
+
+    def _request_read(self) -> Request:
+        return self._agent.heartbeats.node_read(self._agent.spec.name, True)
 
     def _read(self, reply: Reply) -> None:
         if not reply.ok:
@@ -236,7 +248,9 @@ class NodeLoop:
         old = node.get("status") or {}
         due = self._reported_us < 0 or agent.now_us - self._reported_us >= self._report_us
         if due and not self._differs():
-            self._write(beat_patch(old, self.now()))
+            self._held, self._patch = reply.item, beat_patch(old, self.now())
+            if len(self._patch) > 1 or not self._calls.send(self._beat, self._request_beat, self._written):
+                self._write(self._patch)
             return
         status, events = status_of(agent.machine, agent.options, self._fixed, old, self._health(), self.now())
         for reason in events:
@@ -245,6 +259,15 @@ class NodeLoop:
             self._write(status_patch(old, status))
         else:
             self._end()
+
+    def _beat(self, way: Any) -> tuple[Item, int] | None:
+        """Nothing but times: by the server's short way."""
+        held, self._held = self._held, None
+        served: tuple[Item, int] | None = None if held is None else way.beat(held, self._patch["conditions"])
+        return served
+
+    def _request_beat(self) -> Request:
+        return self._agent.heartbeats.node_patch(self._agent.spec.name, {"status": self._patch})
 
     def _write(self, patch: Obj) -> None:
         agent = self._agent
@@ -255,6 +278,7 @@ class NodeLoop:
         return self._agent.options.node_status_report_frequency_us
 
     def _written(self, reply: Reply) -> None:
+        self._patch = {}
         if reply.ok:
             self._take(reply.obj)
             self._reported_us = self._agent.now_us

@@ -24,6 +24,7 @@ from actors.storage.packed import YOUNG_MAX, Packer
 from sim.machinery.renewal import Renewal
 from sim.machinery.store import (
     Answer,
+    Beaten,
     Change,
     Compacted,
     FutureRevision,
@@ -176,6 +177,23 @@ class MemoryStore:
                     if not prefix or key.startswith(prefix):
                         on_change(change)
         return True
+
+    def beat(
+        self, prev: Item, obj: dict[str, Any], managed: tuple[Managed, ...], cause: int = 0
+    ) -> Beaten | None:
+        """Put `obj`, of which only times are new, in the place of `prev`.  None: `prev` is not current."""
+        key = prev.key
+        bucket = self._bucket_by_key.get(key)
+        if bucket is None or bucket.items[key] is not prev:
+            return None
+        self._rev = rev = self._rev + 1
+        obj["metadata"]["resourceVersion"] = str(rev)
+        item = bucket.items[key] = Beaten(key, obj, rev, prev.created, managed)
+        item.base = prev.base if isinstance(prev, Beaten) else prev.rev
+        if self.note is not None:
+            cause = item.cause = self.note(key, rev, cause)
+        self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
+        return item
 
     def delete(self, key: str, expect: int | None, cause: int = 0) -> Item | Mismatch:
         """Remove the object; answers its last state restamped with the deletion's revision."""

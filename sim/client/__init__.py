@@ -4,6 +4,7 @@ from sim.client.channel import Channel
 from sim.client.client import Client
 from sim.client.election import ElectionOptions, LeaderElector
 from sim.client.events import EventRecorder
+from sim.client.folded import FoldedCalls
 from sim.client.heartbeat import Heartbeat
 from sim.client.informer import Informer, Informers
 from sim.client.limiter import ItemExponential, Limiter, MaxOf, SharedBucket, TokenBucket, default_limiter
@@ -14,6 +15,7 @@ __all__ = [
     "Client",
     "ElectionOptions",
     "EventRecorder",
+    "FoldedCalls",
     "Heartbeat",
     "Informer",
     "Informers",

@@ -80,7 +80,7 @@ class Channel:
         self.watches: dict[int, ChannelWatch] = {}
         self.servers = servers
         self.on_lost: list[Callable[[Channel], None]] = []  # its clients go to another server
-        self.unanswered: list[_Call] = []  # of a server that stands still
+        self.unanswered: list[Call] = []  # of a server that stands still
         self._opened = 0
         self._frozen_since_us = -1
         self._cut_since_us = -1 if self.up else ctx.kernel.now_us
@@ -108,7 +108,7 @@ class Channel:
     def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
         kernel = self.ctx.kernel
         now_us = kernel.now_us
-        kernel.call_at(now_us + self.out.delay_us(), _Call(self, request, on_reply, now_us).arrive)
+        kernel.call_at(now_us + self.out.delay_us(), Call(self, request, on_reply, now_us).arrive)
 
     def lane(self, request: Request, path: tuple[str, ...]) -> ChannelLane:
         return ChannelLane(self, request, path)
@@ -160,7 +160,7 @@ class Channel:
             watch.stop()
 
 
-class _Call(msgspec.Struct, eq=False):
+class Call(msgspec.Struct, eq=False):
     """One request on its way there and back.
 
     server: has served it at the first and replies at the second of the times `commits_us`

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from sim.client.channel import REFUSED, RESET, TIMEOUT, Channel
+from sim.client.folded import FoldedCalls
 from sim.client.heartbeat import Heartbeat
 from sim.client.limiter import TokenBucket
 from sim.kernel import Context, Future
@@ -229,6 +230,19 @@ class Client:
         request = self.request("update", resource, namespace, name)
         return Heartbeat(self.ctx, self, request, path, (pause_us, missed))
 
+    def folded(self, resource: str, name: str) -> FoldedCalls:
+        """Calls about one object of the whole cluster, not rate limited, that a server may have a short way for."""
+        return FoldedCalls(self.ctx, self, self.request("get", resource, "", name))
+
+    def resume(self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int) -> OnReply:
+        """A request was sent then, not rate limited, over this channel: whom to tell of what becomes of it."""
+        attempt = _Attempt(self, request, on_reply, self.timeout_us, channel)
+        if not self.timeout_us:
+            return attempt.judge
+        answered, late = attempt.awaited(), Reply(0, lost=TIMEOUT)
+        self.ctx.kernel.call_at(sent_us + self.timeout_us, lambda _: self.ctx.run(answered, late))
+        return answered
+
     # --- transports -----------------------------------------------------------------------------------------
 
     @property
@@ -269,11 +283,18 @@ class _Attempt(msgspec.Struct, eq=False):
             self.send(None)
 
     def send(self, _: Any) -> None:
-        client, this = self.client, self.tries
+        client = self.client
         transport = self.transport = client.transport
         if not self.timeout_us or self.request.verb == "watch":
             transport.send(self.request, self.judge)  # no other answer can come to this try
             return
+        answered = self.awaited()
+        transport.send(self.request, answered)
+        client.ctx.call_later_us(self.timeout_us, answered, Reply(0, lost=TIMEOUT))
+
+    def awaited(self) -> OnReply:
+        """Whom to tell of this try's answer, of which the first counts."""
+        this = self.tries
 
         def answered(reply: Reply) -> None:
             if self.answered < this:
@@ -282,8 +303,7 @@ class _Attempt(msgspec.Struct, eq=False):
             elif reply.watch is not None:
                 reply.watch.stop()  # nobody waits for it any more
 
-        transport.send(self.request, answered)
-        client.ctx.call_later_us(self.timeout_us, answered, Reply(0, lost=TIMEOUT))
+        return answered
 
     def judge(self, reply: Reply) -> None:
         if 200 <= reply.code < 300:

@@ -69,6 +69,14 @@ class Item:
         return f"Item({self.key!r}, rev={self.rev})"
 
 
+class Beaten(Item):
+    """A revision of which only times are new at which its object was heard of.  base: the last one that changed more."""
+
+    __slots__ = ("base",)
+
+    base: int
+
+
 class Change(msgspec.Struct, frozen=True, gc=False):
     """One committed write, as the history keeps it (a `Renewal` is its own).
 

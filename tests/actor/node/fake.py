@@ -56,6 +56,13 @@ class FakeBeat:
         self.ctx.call_later_us(delay_us, lambda _: self.missed())
 
 
+class FakeFolded:
+    """A server without short ways."""
+
+    def send(self, *what: Any) -> bool:
+        return False
+
+
 class FakeApi:
     """Objects by (resource, namespace, name)."""
 
@@ -226,6 +233,9 @@ class FakeClient:
 
     def heartbeat(self, *what: Any) -> FakeBeat:
         return FakeBeat(self.ctx, what[-1])
+
+    def folded(self, *what: Any) -> FakeFolded:
+        return FakeFolded()
 
 
 class FakeClients:

@@ -1,0 +1,114 @@
+"""Calls that a server is known to serve at once and in one way: two kernel events each, and no request.
+
+Turns "do that" into the server's short way for it at the instant of arrival, and the object that comes of it into the
+reply one link delay and the storage's latency later.
+
+Holds: delays are drawn, and the reply comes, as for an ordinary call; one whose way has been disturbed since it was
+sent (`Standing.moves`) or is not open goes on, from where it is, as the ordinary call that it stands for.
+
+Mirrors  nothing upstream: the ordinary calls are its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from sim.client.channel import Call, Channel
+from sim.kernel import Context, State
+from sim.machinery.api import Reply, Request, Transport
+from sim.machinery.store import Item
+
+OnReply = Callable[[Reply], None]
+Served = tuple[Item, int]  # what came of it, and the storage's latency
+
+
+class Caller(Protocol):
+    """The client, as its folded calls see it."""
+
+    @property
+    def transport(self) -> Transport: ...
+    def resume(self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int) -> OnReply: ...
+
+
+class FoldedCalls:
+    """Calls about one object, one at a time.  `asked`: one such request, by which a server offers its `short_way`.
+
+    _moves: the kernel's count when nothing was in the way.
+    """
+
+    __slots__ = (
+        "_asked", "_cause", "_channel", "_client", "_ctx", "_kernel", "_moves", "_on_reply", "_request", "_sent_us", "_serve",
+        "_served_us", "_standing", "_way",
+    )  # fmt: skip
+
+    def __init__(self, ctx: Context, client: Caller, asked: Request) -> None:
+        self._ctx = ctx
+        self._kernel = ctx.kernel
+        self._standing = ctx.kernel.standing
+        self._client = client
+        self._asked = asked
+        self._moves = -1
+        self._channel: Channel | None = None
+        self._way: Any = None
+        self._cause = self._sent_us = 0
+        self._served_us = (0, 0)
+
+    def send(
+        self, serve: Callable[[Any], Served | None], request: Callable[[], Request], on_reply: OnReply
+    ) -> bool:
+        """At its arrival let the server's short way `serve`; False: nothing was sent, it has to be an ordinary call.
+
+        serve: answers None, having done nothing, where the ordinary `request` has to be carried out after all
+        """
+        if self._moves != self._standing.moves and not self._is_open():
+            return False
+        channel, kernel = self._channel, self._kernel
+        assert channel is not None
+        self._serve, self._request, self._on_reply = serve, request, on_reply
+        self._cause, self._sent_us = kernel.cause, kernel.now_us
+        kernel.call_at(kernel.now_us + channel.out.delay_us(), self._arrive)
+        return True
+
+    def _is_open(self) -> bool:
+        """Nothing is in the way, nor will be until something moves."""
+        ctx, channel = self._ctx, self._client.transport
+        if ctx.state is not State.RUNNING or ctx.clock.drift_ppm or not isinstance(channel, Channel):
+            return False
+        server: Any = channel.servers.get(channel.target)
+        offer: Callable[[Request], Any] | None = getattr(server, "short_way", None)
+        self._way = None if offer is None or not channel.up else offer(self._asked)
+        if self._way is None:
+            return False
+        self._channel, self._moves = channel, self._standing.moves
+        return True
+
+    def _arrive(self, _: Any) -> None:
+        channel, kernel = self._channel, self._kernel
+        assert channel is not None
+        served = self._serve(self._way) if self._moves == self._standing.moves else None
+        if served is None:
+            self._call(channel).arrive(None)
+            return
+        now_us = kernel.now_us
+        self._served_us = now_us, now_us + served[1]
+        kernel.call_at(now_us + served[1] + channel.back.delay_us(), self._deliver, served[0])
+
+    def _deliver(self, item: Item) -> None:
+        reply = Reply(200, item=item)
+        if self._moves == self._standing.moves:
+            self._kernel.cause = self._cause
+            self._on_reply(reply)
+            return
+        channel = self._channel
+        assert channel is not None
+        call = self._call(channel)
+        call.server, call.commits_us = self._way.server, self._served_us
+        call.deliver(reply)
+
+    def _call(self, channel: Channel) -> Call:
+        """The ordinary call that has come so far."""
+        request = self._request()
+        request.cause = self._cause
+        on_reply = self._client.resume(channel, request, self._on_reply, self._sent_us)
+        return Call(channel, request, on_reply, self._sent_us)
