@@ -96,8 +96,8 @@ class FoldedCalls:
 
     def _deliver(self, item: Item) -> None:
         reply = Reply(200, item=item)
+        self._kernel.cause = self._cause
         if self._moves == self._standing.moves:
-            self._kernel.cause = self._cause
             self._on_reply(reply)
             return
         channel = self._channel
