@@ -71,15 +71,13 @@ class NodeWay:
 
     def beat(self, held: Item, sent: Sequence[Obj]) -> tuple[Item, int] | None:
         """Write conditions of `held` that were given other heartbeat times."""
-        server, plans = self.server, self.server.plans
+        plans = self.server.plans
         status = held.obj["status"]
         if not sent or plans is None or not self._open():
             return None
         before: Sequence[Obj] = status["conditions"]
         if self._last is held and plans.holds(self._reads):
-            conditions = (
-                [*sent] if self._whole and len(sent) == len(before) else beats.beaten(before, sent)
-            )
+            conditions = [*sent] if self._whole and len(sent) == len(before) else beats.beaten(before, sent)
         else:
             self._last = None
             conditions = beats.beaten(before, sent)
@@ -115,7 +113,9 @@ class NodeWay:
                 owner.manager, UPDATE, owner.api_version, now_s, owner.fields, owner.subresource
             )
             return (*record[:-1], owner)  # the latest comes last
-        moved = beats.moved(record, self._asked.manager, self.server.scheme.resource("nodes").api_version, now_s)
+        moved = beats.moved(
+            record, self._asked.manager, self.server.scheme.resource("nodes").api_version, now_s
+        )
         assert moved is not None  # one was learned from
         self._owner = moved[-1] if moved and moved[-1] not in record else None
         return moved

@@ -88,9 +88,7 @@ async def history(steps: Steps, times_us: list[int], folded: bool) -> tuple[str,
 def quiet() -> list[int]:
     """When the undisturbed node's reports are written."""
     _, reports = trio.run(history, [], [], True)
-    return [
-        at_us for at_us, kind in zip(reports.times_us, reports.kinds, strict=True) if kind == "Beaten"
-    ]
+    return [at_us for at_us, kind in zip(reports.times_us, reports.kinds, strict=True) if kind == "Beaten"]
 
 
 TIMES_US = quiet()
