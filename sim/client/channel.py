@@ -315,7 +315,7 @@ class ChannelWatch:
     def _ask_to_give(self) -> None:
         give_to: Callable[[Callable[[list[WatchEvent]], bool]], None] | None
         give_to = getattr(self._source, "give_to", None)
-        if give_to is not None and self._waiting < BACKLOG_MAX:
+        if give_to is not None and not self._over and self._waiting < BACKLOG_MAX:
             give_to(self._given)
 
     def _given(self, batch: list[WatchEvent]) -> bool:

@@ -506,14 +506,14 @@ class CacheWatch:
 
     def stop(self) -> None:
         """The client has gone."""
-        self.notify = None
+        self.notify = self._give = None
         self._close()
 
     def end(self) -> None:
         """The server ends it: the stream closes without an error event."""
         if not self._ended:
             self._close()
-            notify, self.notify = self.notify, None  # its owner holds it: no cycle is left behind
+            notify, self.notify, self._give = self.notify, None, None  # its owner holds it: no cycle is left behind
             if notify is not None:
                 notify()
 
