@@ -513,7 +513,8 @@ class CacheWatch:
         """The server ends it: the stream closes without an error event."""
         if not self._ended:
             self._close()
-            notify, self.notify, self._give = self.notify, None, None  # its owner holds it: no cycle is left behind
+            notify = self.notify
+            self.notify = self._give = None  # its owner holds it: no cycle is left behind
             if notify is not None:
                 notify()
 
