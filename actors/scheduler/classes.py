@@ -20,18 +20,18 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping
-from itertools import compress
 from typing import Any
 
 from actors.scheduler.cluster import ANTI, Cluster, Entry, NodeInfo
 from actors.scheduler.filters import (
-    ResourceScores,
     Status,
     image_score,
     intolerable,
+    known_score,
     matches_node,
     pods_status,
     preferred_weight,
+    room_on,
     static_status,
 )
 from actors.scheduler.match import holds
@@ -61,6 +61,7 @@ from actors.scheduler.signature import (
     Signature,
     Static,
     Tally,
+    normalized_spread,
 )
 
 VECTORS_MAX = 4_096  # groups of pods whose matches are remembered; beyond it they are asked anew
@@ -89,23 +90,34 @@ class ClassState:
         if self._layout != cluster.layout or self._cursor < cluster.log_base or self._outdated():
             self._rebuild()
         elif self._cursor < cluster.log_end:
-            changed = dict.fromkeys(cluster.log[self._cursor - cluster.log_base :])
+            log = cluster.log[self._cursor - cluster.log_base :]
             self._cursor = cluster.log_end
             self.version += 1
-            at = [self.position[name] for name in changed if name in self.position]
+            place = self.position.get
+            counted: dict[str, None] = {}
             if self.tallies:
                 self._least.clear()
-                for position in at:
-                    self._tally(position)
-            for position in at:
-                self._place(position)
+                vectors = self._vectors
+                counted = {
+                    name: None
+                    for name, group in log
+                    if group is not None and (vectors[group] if group in vectors else self._vector(group))
+                }
+                for name in counted:
+                    position = place(name)
+                    if position is not None:
+                        self._tally(position)
+            for name in dict(log):
+                position = place(name)
+                if position is not None:
+                    self._place(position, name in counted or not self._alone)
 
     def _outdated(self) -> bool:
         """Whether the terms or the default selector that concern this class are no longer the same."""
         cluster = self.cluster
         if self._entries_version != cluster.entries_version:
             self._entries_version = cluster.entries_version
-            if self._concerning() != self._entries:
+            if cluster.concerning(self.template) != self._entries:
                 return True
         if self._namespaces_version != cluster.namespaces_version:
             self._namespaces_version = cluster.namespaces_version
@@ -127,24 +139,15 @@ class ClassState:
             return ()
         return self.cluster.default_selector(template.namespace, template.labels, template.owner)
 
-    def _concerning(self) -> list[Entry]:
-        template, cluster = self.template, self.cluster
-        return [
-            entry
-            for entry in cluster.entries.values()
-            if entry.term.matches(template.namespace, template.labels, cluster.namespaces)
-        ]
-
     def _rebuild(self) -> None:
         cluster, template = self.cluster, self.template
         self._layout, self._cursor = cluster.layout, cluster.log_end
         self._namespaces_version = cluster.namespaces_version
         self.version += 1
         self._entries_version, self._owners_version = cluster.entries_version, cluster.owners_version
-        self._entries = self._concerning()
+        self._entries = cluster.concerning(template)
         self._vectors: dict[Group, tuple[int, ...]] = {}
         self._least: dict[int, int] = {}
-        self._score = ResourceScores(template)
         self._declare()
         everyone = cluster.list_nodes()
         named = template.node_names
@@ -167,7 +170,7 @@ class ClassState:
             for position in range(count):
                 self._tally(position)
         for position in range(count):
-            self._place(position)
+            self._place(position, True)
 
     def _declare(self) -> None:
         """Which tallies the class needs, and where in a signature each finds its node's value."""
@@ -205,6 +208,8 @@ class ClassState:
             else:
                 self._entry_slot[entry] = keys.setdefault(entry.term.topology_key, len(keys))
         self.keys = tuple(keys)
+        # What is counted on a node's host is counted by that node's own pods.
+        self._alone = not self._local_entries and all(tally.own for tally in self._local_tallies)
 
     def _soft(self) -> tuple[Spread, ...]:
         template, names = self.template, self.cluster.names
@@ -260,17 +265,11 @@ class ClassState:
             if len(self._vectors) >= VECTORS_MAX:
                 self._vectors.clear()
             known = self._vectors[group] = tuple(
-                at for at, matcher in enumerate(self._matchers) if self._counts(matcher, group)
+                at
+                for at, matcher in enumerate(self._matchers)
+                if matcher.counts(group, self.template.namespace, self.cluster.namespaces)
             )
         return known
-
-    def _counts(self, matcher: Matcher, group: Group) -> bool:
-        if matcher.terms:
-            of_namespaces = self.cluster.namespaces
-            return all(t.matches(group.namespace, group.labels, of_namespaces) for t in matcher.terms)
-        if group.dying or group.namespace != self.template.namespace:
-            return False
-        return holds(matcher.selector, group.labels)
 
     def _tally(self, position: int) -> None:
         node, vectors = self.nodes[position], self._vectors
@@ -287,10 +286,10 @@ class ClassState:
                 tally.counts[node.labels[tally.key]] += has - had
                 tally.total += has - had
 
-    def _place(self, position: int) -> None:
-        """Put a node into the group of its present signature."""
+    def _place(self, position: int, counted: bool) -> None:
+        """Put a node into the group of its present signature.  counted: its counts may be others."""
         old = self.rows[position]
-        new = self._row(position, old)
+        new = self._row(position, old, counted)
         if old is new or old == new:
             return
         self.rows[position] = new
@@ -307,7 +306,7 @@ class ClassState:
             else:
                 del self.feasible[bisect_left(self.feasible, position)]
 
-    def _row(self, position: int, old: Signature | Status) -> Signature | Status:
+    def _row(self, position: int, old: Signature | Status, counted: bool) -> Signature | Status:
         """What the filters that see one node say of it, or its signature; `old` itself where that still holds."""
         node = self.nodes[position]
         if self._only is not None and node.name not in self._only:
@@ -315,18 +314,23 @@ class ClassState:
         static = self._statics[position]
         if static is None or static.facts is not node.facts:
             static = self._static(position)
-        status = static.status or pods_status(self.template, node)
-        if status is not None:
-            return status
-        base, local = self._score.of(node) + static.images, self._local(position, node)
-        if (
-            type(old) is Signature
-            and old.base == base
-            and old.local == local
-            and old.taints == static.taints
-            and old.weight == static.weight
-        ):
-            return old
+        if static.status is not None:
+            return static.status
+        room: Status | int = node.rooms.get(self.template.asks) or room_on(self.template, node)
+        if not isinstance(room, int):
+            return room
+        base = room + static.images
+        if type(old) is not Signature:
+            local = self._local(position, node)
+        else:
+            local = self._local(position, node) if counted else old.local
+            if (
+                old.base == base
+                and old.local == local
+                and old.taints == static.taints
+                and old.weight == static.weight
+            ):
+                return old
         return Signature(base, static.taints, static.weight, local, self._values[position])
 
     def _static(self, position: int) -> Static:
@@ -343,7 +347,7 @@ class ClassState:
         return known
 
     def _signature(self, position: int, node: NodeInfo, static: Static) -> Signature:
-        base, local = self._score.of(node) + static.images, self._local(position, node)
+        base, local = known_score(self.template, node) + static.images, self._local(position, node)
         return Signature(base, static.taints, static.weight, local, self._values[position])
 
     def _local(self, position: int, node: NodeInfo) -> tuple[int, ...]:
@@ -567,11 +571,7 @@ class ClassState:
                     value = member.signature.values[slot]
                     if value is not None:
                         sums[index] += tally.counts.get(value, 0) * weight + extra
-        raw = [math.floor(score + 0.5) for score in sums]
-        real = raw if counted is None else list(compress(raw, counted))
-        least, most = min(real, default=0), max(real, default=0)
-        scores = [100 * (most + least - score) // most for score in raw] if most else [100] * len(raw)
-        return scores if counted is None else [a * b for a, b in zip(scores, counted, strict=True)]
+        return normalized_spread(sums, counted)
 
     def _pod_scores(self, members: list[Member]) -> list[int]:
         raw = []

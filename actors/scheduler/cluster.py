@@ -17,7 +17,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from actors.scheduler.match import Requirements, from_label_selector, from_labels, holds
-from actors.scheduler.pods import Amounts, Group, PodInfo, PodTerm, Port, Templates, amounts, image_name
+from actors.scheduler.pods import (
+    Amounts,
+    Asks,
+    Group,
+    PodInfo,
+    PodTerm,
+    Port,
+    Template,
+    Templates,
+    amounts,
+    image_name,
+)
 from sim.ident import Names
 from sim.machinery.api import Obj
 from sim.units import quantity_value
@@ -46,9 +57,11 @@ class NodeInfo:
         self.ports: dict[Port, int] = {}
         self.groups: dict[Group, int] = {}
         self.priorities: dict[int, int] = {}
+        self.rooms: dict[Asks, Any] = {}  # what classes have found that depends on the facts and the pods
 
     def add(self, pod: PodInfo, sign: int = 1) -> None:
         template = pod.template
+        self.rooms = {}
         if sign > 0:
             self.pods[pod.key] = pod
         else:
@@ -66,7 +79,7 @@ class NodeInfo:
         made.__dict__.update(self.__dict__)
         made.requested, made.scoring = self.requested.copy(), self.scoring.copy()
         made.pods, made.ports, made.groups = dict(self.pods), dict(self.ports), dict(self.groups)
-        made.priorities = dict(self.priorities)
+        made.priorities, made.rooms = dict(self.priorities), {}
         return made
 
 
@@ -100,7 +113,7 @@ class Cluster:
         self.order: list[NodeInfo] = []
         self.position: dict[str, int] = {}
         self.layout = 0
-        self.log: list[str] = []
+        self.log: list[tuple[str, Group | None]] = []
         self.log_base = 0
         self.pods: dict[str, PodInfo] = {}  # assigned and assumed
         self.assumed: dict[str, None] = {}
@@ -161,7 +174,7 @@ class Cluster:
     def _read(self, node: NodeInfo, obj: Obj) -> None:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         node.obj = obj
-        node.facts = object()
+        node.facts, node.rooms = object(), {}
         node.unschedulable = bool(spec.get("unschedulable"))
         node.taints = tuple((t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ())
         allocatable = status.get("allocatable") or {}
@@ -258,7 +271,7 @@ class Cluster:
             node = self.nodes[pod.node_name] = NodeInfo(pod.node_name)
         node.add(pod)
         self._bear(pod, node, 1)
-        self.touch(node.name)
+        self.touch(node.name, pod.group)
 
     def remove_pod(self, key: str) -> None:
         pod = self.pods.pop(key, None)
@@ -270,7 +283,7 @@ class Cluster:
         node = self.nodes[pod.node_name]
         node.add(pod, -1)
         self._bear(pod, node, -1)
-        self.touch(node.name)
+        self.touch(node.name, pod.group)
         if node.obj is None and not node.pods:
             del self.nodes[node.name]
 
@@ -305,15 +318,26 @@ class Cluster:
             _count(self.asked, label, sign)
             self.asked_version += 1
 
-    def touch(self, name: str) -> None:
-        """Note that answers for this node, and for others of its hostname, may have changed."""
+    def concerning(self, template: Template) -> list[Entry]:
+        """The terms of existing pods that speak of such pods."""
+        return [
+            entry
+            for entry in self.entries.values()
+            if entry.term.matches(template.namespace, template.labels, self.namespaces)
+        ]
+
+    def touch(self, name: str, group: Group | None = None) -> None:
+        """Note that answers for this node, and for others of its hostname, may have changed.
+
+        group: of the pod that came or went (None: something else has changed)
+        """
         log = self.log
-        log.append(name)
+        log.append((name, group))
         node = self.nodes.get(name)
         if node is not None and node.obj is not None:
             sharing = self._hosts.get(node.labels.get(self.names.label_hostname, ""))
             if sharing is not None and len(sharing) > 1:
-                log.extend(sharing)
+                log.extend([(other, None) for other in sharing])
         if len(log) > LOG_MAX:
             self.log_base += len(log)
             log.clear()

@@ -166,21 +166,23 @@ def resource_score(template: Template, node: NodeInfo) -> int:
     return least + int((1 - spread) * 100)
 
 
-class ResourceScores:
-    """`resource_score` of one template, which many nodes of one make and load have in common."""
+def known_score(template: Template, node: NodeInfo) -> int:
+    """`resource_score`, which many nodes of one make and load have in common."""
+    have, taken, counted = node.allocatable, node.requested, node.scoring
+    load = (have.cpu, have.memory, taken.cpu, taken.memory, counted.cpu, counted.memory)
+    known = template.asks.scores
+    score = known.get(load)
+    if score is None:
+        if len(known) >= LOADS_MAX:
+            known.clear()
+        score = known[load] = resource_score(template, node)
+    return score
 
-    __slots__ = ("_known", "_template")
 
-    def __init__(self, template: Template) -> None:
-        self._template = template
-        self._known: dict[tuple[int, ...], int] = {}
-
-    def of(self, node: NodeInfo) -> int:
-        have, taken, counted = node.allocatable, node.requested, node.scoring
-        load = (have.cpu, have.memory, taken.cpu, taken.memory, counted.cpu, counted.memory)
-        score = self._known.get(load)
-        if score is None:
-            if len(self._known) >= LOADS_MAX:
-                self._known.clear()
-            score = self._known[load] = resource_score(self._template, node)
-        return score
+def room_on(template: Template, node: NodeInfo) -> Status | int:
+    """`pods_status`, or the score where that lets the node pass: worked out once for all classes that ask the same."""
+    room: Status | int | None = node.rooms.get(template.asks)
+    if room is None:
+        room = pods_status(template, node) or known_score(template, node)
+        node.rooms[template.asks] = room
+    return room

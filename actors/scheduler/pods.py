@@ -142,6 +142,22 @@ def amounts(resources: Mapping[str, Any]) -> Amounts:
     return result
 
 
+class Asks:
+    """What a pod wants of a node's room, by identity: `Templates` has one object for all that want the same.
+
+    scores: of nodes, by their load (see `filters.known_score`)
+    """
+
+    __slots__ = ("key", "scores")
+
+    def __init__(self, ports: tuple[Port, ...], request: Amounts, scoring: Amounts) -> None:
+        scalars = tuple(sorted(request.scalars.items()))
+        self.key = (
+            ports, request.cpu, request.memory, request.ephemeral, scalars, scoring.cpu, scoring.memory
+        )  # fmt: skip
+        self.scores: dict[tuple[int, ...], int] = {}
+
+
 class Template:
     """What the plugins see of a pod.  See the fields' upstream names in the pod's spec.
 
@@ -162,6 +178,7 @@ class Template:
             for t in spec.get("tolerations") or ()
         )
         self._requests(spec)
+        self.asks = Asks(self.ports, self.request, self.scoring)
         self._affinities(spec.get("affinity") or {}, spec.get("nodeSelector") or {})
         constraints = spec.get("topologySpreadConstraints") or ()
         self.own_spread = bool(constraints)
@@ -320,6 +337,7 @@ class Templates:
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, bytes], Template] = {}
         self._shapes: dict[bytes, Template] = {}
+        self._asks: dict[tuple[Any, ...], Asks] = {}
         self._seen: IdentityMemo[Template] = IdentityMemo()
         self._encode = msgspec.json.Encoder().encode
 
@@ -359,10 +377,12 @@ class Templates:
             if len(self._known) >= TEMPLATES_MAX:
                 self._known.clear()
                 self._shapes.clear()
+                self._asks.clear()
                 self._seen = IdentityMemo()
             like = self._shapes.get(shape)
             if like is None:
                 known = self._shapes[shape] = Template(pod)
+                known.asks = self._asks.setdefault(known.asks.key, known.asks)
             else:
                 known = like.labelled(labels)
             self._known[key] = known

@@ -6,11 +6,14 @@ Mirrors  kubernetes v1.25 pkg/scheduler/framework/plugins/{podtopologyspread,int
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from itertools import compress
 from typing import Any, NamedTuple
 
 from actors.scheduler.filters import Status
-from actors.scheduler.pods import PodTerm
+from actors.scheduler.match import holds
+from actors.scheduler.pods import Group, NamespaceLabels, PodTerm
 
 # Plugin weights (apis/config/v1/default_plugins.go); Fit, Balanced and ImageLocality have weight 1.
 TAINT_WEIGHT, AFFINITY_WEIGHT, SPREAD_WEIGHT, POD_AFFINITY_WEIGHT = 3, 2, 2, 2
@@ -48,6 +51,12 @@ class Matcher(NamedTuple):
 
     selector: tuple[Any, ...] | None
     terms: tuple[PodTerm, ...]
+
+    def counts(self, group: Group, namespace: str, of_namespaces: NamespaceLabels) -> bool:
+        """Whether pods of this group count; `namespace`: of the pod that has the constraint."""
+        if self.terms:
+            return all(t.matches(group.namespace, group.labels, of_namespaces) for t in self.terms)
+        return not group.dying and group.namespace == namespace and holds(self.selector, group.labels)
 
 
 class Tally:
@@ -88,3 +97,12 @@ class Member(NamedTuple):
     at: list[int]
     cuts: list[tuple[int, int]]
     size: int
+
+
+def normalized_spread(sums: list[float], counted: list[bool] | None) -> list[int]:
+    """PodTopologySpread's scores: the lower the sum the better; what is not counted gets none."""
+    raw = [math.floor(score + 0.5) for score in sums]
+    real = raw if counted is None else list(compress(raw, counted))
+    least, most = min(real, default=0), max(real, default=0)
+    scores = [100 * (most + least - score) // most for score in raw] if most else [100] * len(raw)
+    return scores if counted is None else [a * b for a, b in zip(scores, counted, strict=True)]
