@@ -19,10 +19,10 @@ from actors.apiserver.ports import writer_of
 from sim.kernel import State
 from sim.machinery import managed as ownership
 from sim.machinery.api import Reply, Request
-from sim.machinery.renewal import Line, Renewal, text_of
+from sim.machinery.renewal import Line, Renewal
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Item
-from sim.units import SECOND
+from sim.units import SECOND, format_micro_time, parse_time
 
 if TYPE_CHECKING:
     from actors.apiserver.server import ApiServer
@@ -88,7 +88,11 @@ class Lane:
             or {**old[section], field: value} != body[section]
         ):
             return None
-        done = self.renew(value)
+        try:
+            value_us = parse_time(value)
+        except ValueError:
+            return None
+        done = self.renew(value_us) if format_micro_time(value_us) == value else None
         return None if done is None else Reply(200, item=done)
 
     def write(self, value: int) -> Item | None:
@@ -117,7 +121,7 @@ class Lane:
             server.flown += 1
         return done
 
-    def renew(self, value: int | str) -> Item | None:
+    def renew(self, value: int) -> Item | None:
         """Nothing but the time, the revision and the time of its ownership can change."""
         server, item, line = self._server, self.last, self._line
         ctx = server.ctx
@@ -126,7 +130,7 @@ class Lane:
         if line is None or type(item) is not Renewal:
             line = self._line_of(item)
             old = item.peek(*self._path)
-            if line is None or old is None or old == text_of(value):
+            if line is None or old is None or old == format_micro_time(value):
                 return None
         elif value == item.value:
             return None

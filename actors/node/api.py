@@ -28,6 +28,7 @@ class Beat(Protocol):
     """A periodic rewrite of one field, one kernel event each (see sim.client.client.Heartbeat)."""
 
     def schedule(self, delay_us: int) -> None: ...
+    def taken(self) -> Item | None: ...
 
 
 class Folded(Protocol):
@@ -52,7 +53,7 @@ class HeartbeatCaller(Caller, Protocol):
         namespace: str,
         name: str,
         path: tuple[str, ...],
-        pause_us: Callable[[Item, int], int],
+        pause_us: Callable[[int], int],
         missed: Callable[[], None],
     ) -> Beat: ...
 

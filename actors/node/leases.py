@@ -15,7 +15,6 @@ from actors.node.api import Api, HeartbeatCaller
 from actors.node.dice import Dice
 from sim.kernel.actor import Context
 from sim.machinery.api import Reply
-from sim.machinery.store import Item
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import MS, SECOND, format_micro_time
 
@@ -44,7 +43,7 @@ class Leases:
     """One agent's lease.  `healthy`: the last renewal succeeded."""
 
     __slots__ = (
-        "_api", "_backoff_us", "_beat", "_ctx", "_dice", "_duration_s", "_jitter", "_lease", "_name", "_owner", "_period_us", "_renewed", "_tries",
+        "_api", "_backoff_us", "_beat", "_ctx", "_dice", "_duration_s", "_jitter", "_lease", "_name", "_owner", "_period_us", "_tries",
         "_version", "healthy",
     )  # fmt: skip
 
@@ -66,29 +65,29 @@ class Leases:
         self._jitter = jitter
         self._dice = Dice(ctx.stream("lease").getrandbits(64))
         self._lease: Obj | None = None
-        self._renewed: Item | None = None  # newer than `_lease`
         self._backoff_us = BACKOFF_US
         self._tries = 0
         self._version = self._api.coordination + "/v1"
         self._beat = client.heartbeat(
-            "leases", self._api.lease_namespace, name, ("spec", "renewTime"), self._beaten, self._sync
+            "leases", self._api.lease_namespace, name, ("spec", "renewTime"), self._interval_us, self._sync
         )
         self.healthy = False
 
     def start(self) -> None:
         self._sync()
 
-    def _beaten(self, item: Item, reply_us: int) -> int:
-        """The lane renewed the lease; the interval counts from its reply."""
-        self._renewed = item
+    def _interval_us(self, reply_us: int) -> int:
+        """From now to the next renewal, counted from the end of this one, in so long."""
+        period_us = self._period_us
         if self._jitter:
-            return reply_us + self._dice.jitter_us(self._period_us, JITTER_PERCENT)
-        return reply_us + self._interval_us(reply_us)
+            return reply_us + self._dice.jitter_us(period_us, JITTER_PERCENT)
+        return reply_us + period_us - (self._ctx.kernel.now_us + reply_us) % period_us
 
     def _sync(self) -> None:
         self._tries = 0
-        if self._renewed is not None:  # its object is made only now that somebody wants it
-            self._lease, self._renewed = self._renewed.obj, None
+        renewed = self._beat.taken()
+        if renewed is not None:  # its object is made only now that somebody wants it
+            self._lease = renewed.obj
         if self._lease is not None:
             self._renew()
         else:
@@ -174,10 +173,3 @@ class Leases:
     def _done(self, healthy: bool) -> None:
         self.healthy = healthy
         self._beat.schedule(self._interval_us(0))
-
-    def _interval_us(self, from_us: int) -> int:
-        """From the end of a renewal, so long from now, to the next."""
-        period_us = self._period_us
-        if self._jitter:
-            return self._dice.jitter_us(period_us, JITTER_PERCENT)
-        return period_us - (self._ctx.kernel.now_us + from_us) % period_us

@@ -72,6 +72,7 @@ class Storage:
         self.writer = ("", "")  # user and verb of the request whose operations are being applied
         self.draw: Callable[[], float] = kernel.stream(f"{name}/latency").random
         self._kind = kernel.kind("write", "user", "verb", "key", "rev")
+        self._put = kernel.trace.put
         self.store.note = self._note
         self._expiries: dict[str, Expiry] = {}
 
@@ -81,8 +82,10 @@ class Storage:
     def _note(self, key: str, rev: int, cause: int) -> int:
         """Record a write; what it leads to from here on is caused by that record."""
         kernel = self.kernel
-        user, verb = self.writer
-        kernel.cause = ident = kernel.trace.add(self._kind, kernel.now_us, cause, (user, verb, key, rev))
+        kind, writer = self._kind, self.writer
+        kernel.cause = ident = self._put(
+            kind, (kind.ident, kernel.now_us, cause, writer[0], writer[1], key, rev)
+        )
         return ident
 
     def expire(self, prefix: str, ttl_us: int) -> None:

@@ -223,7 +223,7 @@ class Client:
         namespace: str,
         name: str,
         path: tuple[str, ...],
-        pause_us: Callable[[Item, int], int],
+        pause_us: Callable[[int], int],
         missed: Callable[[], None],
     ) -> Heartbeat:
         """A time in one object moved on again and again, not rate limited (see `Heartbeat`)."""

@@ -31,16 +31,16 @@ class Sender(Protocol):
 class Heartbeat:
     """`schedule(delay_us)` plans the next beat to be sent after this delay.
 
-    At its arrival the server's hot lane commits the time at which it was sent, and `pause_us(item, reply_us)`, told
-    the new object and how long its reply still takes, says how long from now the next beat is sent.  When the lane
-    is not open (link cut, server down, object changed by others, process paused) `missed()` is called instead: the
-    beat is due now and has to go as an ordinary request.
+    At its arrival the server's hot lane commits the time at which it was sent, and `pause_us(reply_us)`, told how long
+    its reply still takes, says how long from now the next beat is sent.  When the lane is not open (link cut, server
+    down, object changed by others, process paused) `missed()` is called instead: the beat is due now and has to go as
+    an ordinary request.
 
     _sure: the server's lane, while `_moves` is what the kernel's count was when it last wrote.
     """
 
     __slots__ = (
-        "_client", "_ctx", "_kernel", "_lane", "_lane_of", "_missed", "_moves", "_offset_us", "_path", "_pause_us", "_request", "_sent_us",
+        "_client", "_ctx", "_item", "_kernel", "_lane", "_lane_of", "_missed", "_moves", "_offset_us", "_path", "_pause_us", "_request", "_sent_us",
         "_standing", "_sure", "cause",
     )  # fmt: skip
 
@@ -50,7 +50,7 @@ class Heartbeat:
         client: Sender,
         request: Request,
         path: tuple[str, ...],
-        calls: tuple[Callable[[Item, int], int], Callable[[], None]],
+        calls: tuple[Callable[[int], int], Callable[[], None]],
     ) -> None:
         self._client = client
         self._ctx = ctx
@@ -64,7 +64,13 @@ class Heartbeat:
         self._sent_us = self._offset_us = 0
         self._moves = -1
         self._sure: HotLane | None = None
+        self._item: Item | None = None
         self.cause = 0
+
+    def taken(self) -> Item | None:
+        """The object as the last beat left it, once; None if no lane has written it since."""
+        item, self._item = self._item, None
+        return item
 
     def schedule(self, delay_us: int) -> None:
         client, kernel = self._client, self._kernel
@@ -83,16 +89,17 @@ class Heartbeat:
 
     def beat(self, at_us: int) -> int:
         """It has arrived: when the next one will, 0 if that is planned otherwise."""
-        lane = self._lane
-        if lane is None or self._sure is None or self._moves != self._standing.moves:
+        lane, sure = self._lane, self._sure
+        if lane is None or sure is None or self._moves != self._standing.moves:
             return self._arrive(at_us)
-        item = self._sure.beat(self._sent_us + self._offset_us)
+        item = sure.beat(self._sent_us + self._offset_us)
         if item is None:
             return self._arrive(at_us)
+        self._item = item
         link = lane.back  # `delay_us` written out, here and below
         low_us = link.low_us
         reply_us = link.delay_us() if link.loss else low_us + int((link.high_us - low_us) * link.draw())
-        self._sent_us = sent_us = at_us + self._pause_us(item, reply_us)
+        self._sent_us = sent_us = at_us + self._pause_us(reply_us)
         link = lane.out
         low_us = link.low_us
         delay_us = link.delay_us() if link.loss else low_us + int((link.high_us - low_us) * link.draw())
@@ -108,7 +115,8 @@ class Heartbeat:
                 surely = not ctx.clock.drift_ppm and self._client.transport is self._lane_of
                 self._sure = lane.inner if surely else None
                 self._moves = self._standing.moves
-                self.schedule(self._pause_us(item, lane.back.delay_us()))
+                self._item = item
+                self.schedule(self._pause_us(lane.back.delay_us()))
                 return 0
         self._late(None)
         return 0

@@ -61,7 +61,7 @@ class Trace:
                 raise ValueError(f"trace kind {name!r} is declared with {known.fields} and {fields}")
             return known
         made = self._kinds[name] = Kind(len(self._kinds) + 1, name, fields)
-        self._push((0, made.ident, name, fields))
+        self._batch.append((0, made.ident, name, fields))
         return made
 
     def listen(self, kind: Kind, listener: Callable[[int, int, int, Values], None]) -> None:
@@ -69,18 +69,20 @@ class Trace:
 
     def add(self, kind: Kind, at_us: int, cause: int, values: Values) -> int:
         """Append a record; returns its id.  Values are msgpack scalars, or tuples and dicts of them."""
+        return self.put(kind, (kind.ident, at_us, cause, *values))
+
+    def put(self, kind: Kind, row: Values) -> int:
+        """As `add`, of a row of the kind's number, time, cause and values: what is written by the million saves a tuple."""
         self.count = ident = self.count + 1
         batch = self._batch
-        batch.append((kind.ident, at_us, cause, *values))
+        batch.append(row)
         if len(batch) >= BATCH:
             self._flush()
         if kind.listeners:
+            values = row[3:]
             for listener in kind.listeners:
-                listener(ident, at_us, cause, values)
+                listener(ident, row[1], row[2], values)
         return ident
-
-    def _push(self, row: Values) -> None:
-        self._batch.append(row)
 
     def _flush(self) -> None:
         batch = self._batch

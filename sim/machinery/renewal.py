@@ -14,11 +14,7 @@ from typing import Any
 from sim.machinery.store import Item, Managed
 from sim.units import format_micro_time
 
-Core = tuple[int, int | str, int, int, int]  # rev, value, time_s, cause, at_us
-
-
-def text_of(value: int | str) -> str:
-    return value if isinstance(value, str) else format_micro_time(value)
+Core = tuple[int, int, int, int, int]  # rev, value, time_s, cause, at_us
 
 
 class Line:
@@ -35,7 +31,7 @@ class Line:
 
 
 class Renewal(Item):
-    """value: the time, text or microseconds since 1970; time_s: of its ownership; at_us: of the commit.
+    """value: the time, microseconds since 1970; time_s: of its ownership; at_us: of the commit.
 
     The object is kept, once built, only while it is the current one.
     _before: the revision before, if that was not a renewal; else what made it.  (Of a past one nobody asks further.)
@@ -48,11 +44,11 @@ class Renewal(Item):
     _line: Line
     at_us: int
     time_s: int
-    value: int | str
+    value: int
     deleted = False
 
     @staticmethod
-    def of(line: Line, before: Item | Core, value: int | str, time_s: int, at_us: int) -> Renewal:
+    def of(line: Line, before: Item | Core, value: int, time_s: int, at_us: int) -> Renewal:
         """The next revision; the store sets `rev` and `cause` as it commits it."""
         new = Renewal.__new__(Renewal)
         new.key = line.key
@@ -107,14 +103,13 @@ class Renewal(Item):
             metadata = built["metadata"] = built["metadata"].copy()
             metadata["resourceVersion"] = str(self.rev)
             values = built[line.section] = built[line.section].copy()
-            values[line.field] = text_of(self.value)
+            values[line.field] = format_micro_time(self.value)
         return built
 
     def peek(self, section: str, field: str) -> Any:
         line = self._line
         if field == line.field and section == line.section:
-            value = self.value
-            return value if isinstance(value, str) else format_micro_time(value)
+            return format_micro_time(self.value)
         if (section, field) == ("metadata", "resourceVersion"):
             return str(self.rev)
         return (line.base.get(section) or {}).get(field)
