@@ -30,7 +30,6 @@ from actors.controllers.nodelifecycle_decide import (
     has_taint,
     label_fixes,
     listen,
-    newer,
     not_ready_pod,
     opposite_taint,
     silent_status,
@@ -42,6 +41,7 @@ from actors.controllers.taint_manager import TaintManager
 from actors.controllers.zones import TaintQueue, Zone, decide_disruption, zone_key
 from sim.kernel import TIMED_OUT
 from sim.machinery.api import Obj
+from sim.machinery.store import NO_TIME
 from sim.units import MS, format_time, parse_time
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class NodeLifecycle:
             known = holders.get(key)
             if known is not None and (turn := (known.index - first) % count) < done:
                 # As `_hear`: nothing else happens so often.
-                renewed, heard = item.peek("spec", "renewTime") or "", known.renewed
+                renewed, heard = item.peek_us("spec", "renewTime"), known.renewed
                 if heard is None or renewed > heard:
                     known.renewed, known.probe_us = renewed, start_us + cost_us * (turn + 1)
         for turn in range(done, count):
@@ -291,7 +291,8 @@ class NodeLifecycle:
     async def _examine(self, health: Health, node: Obj | None) -> None:
         """One node in its turn; afterwards it is well and has a deadline, or is looked at again in the next pass."""
         lease = self._leases.at_hand(health.lease_key)
-        renewed = None if lease is None else lease["spec"].get("renewTime") or ""
+        stamp = None if lease is None else lease["spec"].get("renewTime")
+        renewed = None if lease is None else parse_time(stamp) if stamp else NO_TIME
         health.lease_revision = "" if lease is None else lease["metadata"]["resourceVersion"]
         now_us = self._ctx.now_us() + self._owed_us
         well = health.quiet and node is health.node
@@ -309,9 +310,9 @@ class NodeLifecycle:
             heappush(self._deadlines, (health.probe_us, self._timed, health))
 
     @staticmethod
-    def _hear(health: Health, renewed: str, now_us: int) -> None:
+    def _hear(health: Health, renewed: int, now_us: int) -> None:
         """A lease of a node that is well."""
-        if newer(renewed, health.renewed):
+        if health.renewed is None or renewed > health.renewed:
             health.renewed, health.probe_us = renewed, now_us
 
     async def _settle_members(self) -> None:
@@ -366,7 +367,7 @@ class NodeLifecycle:
             zone.ready += ready
             zone.not_ready += not ready
 
-    async def _look(self, health: Health, node: Obj, renewed: str | None) -> None:
+    async def _look(self, health: Health, node: Obj, renewed: int | None) -> None:
         """One node in full: its health, its taints, its pods."""
         health.quiet = False
         outcome = await self._update_health(health, node, renewed)
@@ -404,7 +405,7 @@ class NodeLifecycle:
         ours = ((names.taint_unreachable, NO_EXECUTE), (names.taint_not_ready, NO_EXECUTE))
         return [pair for pair in ours if has_taint(node, *pair)]
 
-    async def _update_health(self, health: Health, node: Obj, renewed: str | None) -> tuple[Obj, str] | None:
+    async def _update_health(self, health: Health, node: Obj, renewed: int | None) -> tuple[Obj, str] | None:
         """Listen to a node and write Unknown if it is silent: the node then, and the Ready status before.
 
         None: the writes failed, nothing more is done about the node in this pass.

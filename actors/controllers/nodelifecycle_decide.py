@@ -86,7 +86,7 @@ class Health:
         self.verdict = 0
         self.known = False
         self.ready: Obj | None = None
-        self.renewed: str | None = None
+        self.renewed: int | None = None
         self.probe_us = 0
         self.node: Obj | None = None
         self.quiet = False
@@ -96,13 +96,11 @@ class Health:
         self.counted: bool | None = None
 
 
-def newer(renewed: str, than: str | None) -> bool:
-    """Whether a lease was renewed after the one seen before, by the node's own stamps ("": never renewed)."""
-    return than is None or renewed > than  # six digits and "Z" always (MicroTime): text order is time order
+def listen(health: Health, ready: Obj | None, renewed: int | None, now_us: int, created_us: int) -> None:
+    """Fold what a pass sees of a node into its health.
 
-
-def listen(health: Health, ready: Obj | None, renewed: str | None, now_us: int, created_us: int) -> None:
-    """Fold what a pass sees of a node into its health.  renewed: of its lease; None: it has none."""
+    renewed: time of its lease by the node's own clock (NO_TIME: never renewed); None: it has none
+    """
     saved, before = health.ready, health.renewed
     if not health.known:
         health.known = True
@@ -113,7 +111,7 @@ def listen(health: Health, ready: Obj | None, renewed: str | None, now_us: int, 
     elif saved is not ready:
         if saved is None or saved.get("lastHeartbeatTime") != ready.get("lastHeartbeatTime"):
             health.ready, health.renewed, health.probe_us = ready, None, now_us
-    if renewed is not None and newer(renewed, before):
+    if renewed is not None and (before is None or renewed > before):
         health.renewed, health.probe_us = renewed, now_us
 
 

@@ -25,7 +25,6 @@ from sim.client.limiter import TokenBucket
 from sim.kernel import Context, Future
 from sim.machinery.api import EMPTY, Json, Obj, Reply, Request, Transport, UserInfo
 from sim.machinery.scheme import Resource, Scheme
-from sim.machinery.store import Item
 
 RETRIES_MAX = 10  # rest.Request maxRetries
 RESET_RETRY_US = 1_000_000  # with_retry.go: a GET on a reset connection waits one second

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from sys import intern
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from sim.client.client import Client
 from sim.client.reflector import Reflector, Selection
 from sim.kernel import Context
 from sim.machinery.api import Obj, WatchEvent
+from sim.machinery.renewal import all_renewals
 from sim.machinery.store import Item
 
 IndexFn = Callable[[Obj], Sequence[str]]
@@ -303,14 +304,20 @@ class Informer:
     def absorb(self, events: Sequence[WatchEvent]) -> None:
         """What nobody handles: an object is looked at when it is read."""
         late, news, short = self._late, self._news, self._short
+        if all_renewals(events):
+            renewals = cast(Sequence[Item], events)
+            keys = [short.get(item.key) or self._shorten(item.key) for item in renewals]
+            newest = dict(zip(keys, renewals, strict=True))
+            late.update(newest)
+            if news is not None:
+                news.update(newest)
+            return
         for event in events:
             item = event.item
             if item is None:
                 continue  # a bookmark
             long = item.key
-            key = short.get(long)
-            if key is None:
-                key = short[long] = intern(long.split("/", 3)[3].removeprefix("/"))
+            key = short.get(long) or self._shorten(long)
             if event.type != "DELETED":
                 late[key] = item
                 if news is not None:
@@ -321,6 +328,10 @@ class Informer:
             if news is not None:
                 news.pop(key, None)
             self._remove(key, item.obj)
+
+    def _shorten(self, long: str) -> str:
+        key = self._short[long] = intern(long.split("/", 3)[3].removeprefix("/"))
+        return key
 
     def _settle(self) -> None:
         late, self._late = self._late, {}

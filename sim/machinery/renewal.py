@@ -3,12 +3,14 @@
 Turns the object before and a time into the revision after, of which the object itself, its ownership and the time's
 text are made when somebody reads them.
 
-Holds: what is read of it is what an ordinary revision would hold; it is its own change (`store.Change`), so that a
-renewal is one thing to make, keep and forget; it holds no chain of those before it.
+Holds: what is read of it is what an ordinary revision would hold; it is its own change (`store.Change`) and its own
+event (`api.WatchEvent`), so that a renewal is one thing to make, keep, tell of and forget; it holds no chain of those
+before it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sim.machinery.store import Item, Managed
@@ -46,6 +48,8 @@ class Renewal(Item):
     time_s: int
     value: int
     deleted = False
+    type = "MODIFIED"
+    status = None
 
     @staticmethod
     def of(line: Line, before: Item | Core, value: int, time_s: int, at_us: int) -> Renewal:
@@ -69,6 +73,10 @@ class Renewal(Item):
     @property
     def item(self) -> Renewal:
         return self
+
+    @property
+    def revision(self) -> int:
+        return self.rev
 
     @property
     def prev(self) -> Item:
@@ -113,3 +121,14 @@ class Renewal(Item):
         if (section, field) == ("metadata", "resourceVersion"):
             return str(self.rev)
         return (line.base.get(section) or {}).get(field)
+
+    def peek_us(self, section: str, field: str) -> int:
+        line = self._line
+        if field == line.field and section == line.section:
+            return self.value
+        return super().peek_us(section, field)
+
+
+def all_renewals(found: Sequence[object]) -> bool:
+    """Whether there is nothing else."""
+    return {*map(type, found)} == {Renewal}

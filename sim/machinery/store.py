@@ -20,6 +20,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from sim.units import parse_time
+
+NO_TIME = -1
+
 
 class Managed(msgspec.Struct, frozen=True, gc=False):
     """One managedFields entry, compact.  `fields` is an interned FieldsV1 tree; `time_s` Unix seconds."""
@@ -59,6 +63,11 @@ class Item:
     def peek(self, section: str, field: str) -> Any:
         """One field of a section of the object (None: not there), without building an object that is not there yet."""
         return (self.obj.get(section) or {}).get(field)
+
+    def peek_us(self, section: str, field: str) -> int:
+        """As `peek`, of a time: microseconds since 1970, NO_TIME if there is none."""
+        text = self.peek(section, field)
+        return parse_time(text) if text else NO_TIME
 
     def restamped(self, rev: int) -> Item:
         """The same state as of another revision: the last one, as of its deletion."""

@@ -23,10 +23,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.horizon import NEVER_US, Horizon
+from sim.machinery.renewal import all_renewals
 from sim.machinery.store import Change, Compacted, Item, Page, Range
 from sim.machinery.watchcache_window import Window
 from sim.units import MS, SECOND
@@ -475,28 +476,36 @@ class CacheWatch:
         events: list[WatchEvent] = []
         if self._started:
             events, self._started = self._started[:limit], self._started[limit:]
-        queue = self.queue
-        if queue:
-            reached_us = horizon.reached_us() - before_us
-            taken, matches = 0, self.matches
-            for change in queue:
-                if change.at_us > reached_us or len(events) >= limit:
-                    break
-                taken += 1
-                if matches is None:
-                    item = change.item
-                    kind = "MODIFIED" if item.created != item.rev else "ADDED"
-                    kind = "DELETED" if change.deleted else kind
-                    events.append(WatchEvent(kind, item, change.rev, None, change.cause))
-                elif (event := self._selected(change, matches)) is not None:
-                    events.append(event)
-            if taken == len(queue):
-                queue.clear()
-            else:
-                del queue[:taken]
+        if self.queue:
+            self._take_queued(events, limit, horizon.reached_us() - before_us)
         if self._bookmark_us <= now_us - before_us and len(events) < limit:
             self._add_bookmark(events, before_us)
         return events
+
+    def _take_queued(self, events: list[WatchEvent], limit: int, reached_us: int) -> None:
+        queue, taken, matches = self.queue, 0, self.matches
+        if (
+            matches is None and len(queue) > 1 and all_renewals(queue)
+        ):  # hundreds that nobody has asked for until now
+            taken = bisect_right(queue, reached_us, 0, min(len(queue), limit - len(events)), key=_time_of)
+            events += cast(list[WatchEvent], queue[:taken])
+            del queue[:taken]
+            return
+        for change in queue:
+            if change.at_us > reached_us or len(events) >= limit:
+                break
+            taken += 1
+            if matches is None:
+                item = change.item
+                kind = "MODIFIED" if item.created != item.rev else "ADDED"
+                kind = "DELETED" if change.deleted else kind
+                events.append(WatchEvent(kind, item, change.rev, None, change.cause))
+            elif (event := self._selected(change, matches)) is not None:
+                events.append(event)
+        if taken == len(queue):
+            queue.clear()
+        else:
+            del queue[:taken]
 
     @property
     def ended(self) -> bool:

@@ -10,7 +10,6 @@ import pytest
 from sim.client import Heartbeat
 from sim.kernel import Context
 from sim.machinery.api import Reply, UserInfo
-from sim.machinery.store import Item
 from sim.units import SECOND, format_micro_time, parse_time
 from tests.actor.apiserver.cluster import SCHEME, lease
 from tests.actor.client.rig import Rig, rig
@@ -45,13 +44,15 @@ class Beater:
     def _now(self) -> str:
         return format_micro_time(self.ctx.wall_us())
 
-    def _beaten(self, item: Item, reply_us: int) -> int:
+    def _beaten(self, reply_us: int) -> int:
         self.fast.append(self.ctx.kernel.now_us)
-        self.obj = item.obj
         return reply_us + PERIOD_US
 
     def _missed(self) -> None:
         self.missed.append(self.ctx.kernel.now_us)
+        item = self.beat.taken()
+        if item is not None:
+            self.obj = item.obj
         self._put()
 
     def _put(self) -> None:

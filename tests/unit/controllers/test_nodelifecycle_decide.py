@@ -17,6 +17,7 @@ from actors.controllers.nodelifecycle_decide import (
     without_taints,
 )
 from sim.ident import NAMES
+from sim.units import SECOND
 
 N = NAMES["orch"]
 
@@ -25,11 +26,11 @@ def ready(status: str = "True", beat: str = "t0") -> dict[str, Any]:
     return {"type": "Ready", "status": status, "lastHeartbeatTime": beat, "lastTransitionTime": "t0"}
 
 
-def lease(second: int) -> str:
-    return f"2026-01-01T00:00:{second:02}.000000Z"
+def lease(second: int) -> int:
+    return second * SECOND
 
 
-def known(at_us: int, condition: dict[str, Any] | None, seen: str | None = None) -> Health:
+def known(at_us: int, condition: dict[str, Any] | None, seen: int | None = None) -> Health:
     health = Health("n", "leases/n")
     listen(health, condition, seen, at_us, created_us=0)
     return health
