@@ -47,12 +47,24 @@ class Lane:
     _line: what its renewals share, once it is known that only their time moves.
     """
 
-    __slots__ = ("_key", "_line", "_path", "_request", "_resource", "_server", "_writer", "last")
+    __slots__ = (
+        "_kernel",
+        "_key",
+        "_line",
+        "_path",
+        "_request",
+        "_resource",
+        "_server",
+        "_storage",
+        "_writer",
+        "last",
+    )
 
     def __init__(
         self, server: ApiServer, request: Request, resource: Resource, path: tuple[str, ...]
     ) -> None:
         self._server = server
+        self._kernel, self._storage = server.kernel, server.storage
         self._request = request
         self._resource = resource
         self._path = (path[0], path[1])
@@ -106,7 +118,7 @@ class Lane:
         done = self.renew(value)
         if done is not None:
             # drawn, though nobody waits: other requests' latencies stay what they were
-            server.storage.draw()
+            self._storage.draw()
             server.flown += 1
         return done
 
@@ -117,14 +129,13 @@ class Lane:
             return self.write(value)
         done = self.renew(value)
         if done is not None:
-            server.storage.draw()
+            self._storage.draw()
             server.flown += 1
         return done
 
     def renew(self, value: int) -> Item | None:
         """Nothing but the time, the revision and the time of its ownership can change."""
-        server, item, line = self._server, self.last, self._line
-        ctx = server.ctx
+        item, line, ctx = self.last, self._line, self._server.ctx
         if item is None or ctx is None:
             return None
         if line is None or type(item) is not Renewal:
@@ -134,14 +145,12 @@ class Lane:
                 return None
         elif value == item.value:
             return None
-        kernel, storage = server.kernel, server.storage
-        cause = kernel.cause
-        new = Renewal.of(line, item, value, ctx.wall_us() // SECOND, kernel.now_us)
-        storage.writer = self._writer
-        if not storage.store.renew(item, new, cause):
-            return None
-        kernel.cause = cause
-        self.last = new
+        kernel, storage = self._kernel, self._storage
+        cause, storage.writer = kernel.cause, self._writer
+        new = storage.store.renew(line, item, value, ctx.wall_us() // SECOND, cause)
+        if new is not None:
+            kernel.cause = cause
+            self.last = new
         return new
 
     def _line_of(self, item: Item) -> Line | None:

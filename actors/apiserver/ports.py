@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from sim.machinery.api import Request
-from sim.machinery.renewal import Renewal
+from sim.machinery.renewal import Line, Renewal
 from sim.machinery.store import (
     Answer,
     Change,
@@ -48,7 +48,7 @@ class LocalStore(Protocol):
     def beat(
         self, prev: Item, obj: dict[str, Any], managed: tuple[Managed, ...], cause: int = 0
     ) -> Item | None: ...
-    def renew(self, prev: Item, item: Renewal, cause: int = 0) -> bool: ...
+    def renew(self, line: Line, prev: Item, value: int, time_s: int, cause: int = 0) -> Renewal | None: ...
     def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]: ...
     def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]: ...
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from actors.storage.packed import YOUNG_MAX, Packer
-from sim.machinery.renewal import Renewal
+from sim.machinery.renewal import Line, Renewal
 from sim.machinery.store import (
     Answer,
     Beaten,
@@ -157,17 +157,18 @@ class MemoryStore:
         self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
         return item
 
-    def renew(self, prev: Item, item: Renewal, cause: int = 0) -> bool:
-        """Put a renewal in the place of `prev`.  False: `prev` is not current."""
-        key = item.key
+    def renew(self, line: Line, prev: Item, value: int, time_s: int, cause: int = 0) -> Renewal | None:
+        """Put the next renewal in the place of `prev`.  None: `prev` is not current."""
+        key = line.key
         bucket = self._renewed
         if bucket is None or bucket.items.get(key) is not prev:
             bucket = self._renewed = self._bucket_by_key.get(key)
             if bucket is None or bucket.items[key] is not prev:
-                return False
-        self._rev = item.rev = rev = self._rev + 1
-        bucket.items[key] = item
-        item.cause = cause if self.note is None else self.note(key, rev, cause)
+                return None
+        self._rev = rev = self._rev + 1
+        if self.note is not None:
+            cause = self.note(key, rev, cause)
+        item = bucket.items[key] = Renewal(line, prev, rev, value, time_s, cause, self._now_us())
         change = cast(Change, item)
         self._log.append(change)
         bucket.log.append(change)
@@ -176,7 +177,7 @@ class MemoryStore:
                 for prefix, on_change in subscribers:
                     if not prefix or key.startswith(prefix):
                         on_change(change)
-        return True
+        return item
 
     def beat(
         self, prev: Item, obj: dict[str, Any], managed: tuple[Managed, ...], cause: int = 0

@@ -16,7 +16,7 @@ from typing import Any
 from sim.machinery.store import Item, Managed
 from sim.units import format_micro_time
 
-Core = tuple[int, int, int, int, int]  # rev, value, time_s, cause, at_us
+Core = tuple[int, int, int, int, int]  # rev, value, time_s, cause, at_us: in the order of `Renewal`
 
 
 class Line:
@@ -51,24 +51,24 @@ class Renewal(Item):
     type = "MODIFIED"
     status = None
 
-    @staticmethod
-    def of(line: Line, before: Item | Core, value: int, time_s: int, at_us: int) -> Renewal:
-        """The next revision; the store sets `rev` and `cause` as it commits it."""
-        new = Renewal.__new__(Renewal)
-        new.key = line.key
-        new.created = line.created
-        new.raw = None
-        new.value = value
-        new.time_s = time_s
-        new.at_us = at_us
-        new._line = line
-        new._built = None
+    def __init__(
+        self, line: Line, before: Item | Core, rev: int, value: int, time_s: int, cause: int, at_us: int
+    ) -> None:
+        self.key = line.key
+        self.rev = rev
+        self.created = line.created
+        self.cause = cause
+        self.raw = None
+        self.value = value
+        self.time_s = time_s
+        self.at_us = at_us
+        self._line = line
+        self._built = None
         if type(before) is Renewal:
-            new._before = (before.rev, before.value, before.time_s, before.cause, before.at_us)
+            self._before = (before.rev, before.value, before.time_s, before.cause, before.at_us)
             before._built = None  # superseded: whoever needs the object holds it, or has it built again
         else:
-            new._before = before
-        return new
+            self._before = before
 
     @property
     def item(self) -> Renewal:
@@ -83,10 +83,7 @@ class Renewal(Item):
         before = self._before
         if not isinstance(before, tuple):
             return before
-        rev, value, time_s, cause, at_us = before
-        prev = Renewal.of(self._line, before, value, time_s, at_us)
-        prev.rev, prev.cause = rev, cause
-        return prev
+        return Renewal(self._line, before, *before)
 
     @property
     def managed(self) -> tuple[Managed, ...]:  # type: ignore[override]
