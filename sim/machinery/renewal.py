@@ -16,8 +16,6 @@ from typing import Any
 from sim.machinery.store import Item, Managed
 from sim.units import format_micro_time
 
-Core = tuple[int, int, int, int, int]  # rev, value, time_s, cause, at_us: in the order of `Renewal`
-
 
 class Line:
     """What the renewals of one object share: `item` but for the time at `path`, owned as `owner` says."""
@@ -36,39 +34,41 @@ class Renewal(Item):
     """value: the time, microseconds since 1970; time_s: of its ownership; at_us: of the commit.
 
     The object is kept, once built, only while it is the current one.
-    _before: the revision before, if that was not a renewal; else what made it.  (Of a past one nobody asks further.)
+    _before: the revision before, if that was not a renewal; else `_was_…` tell what it was.  (Of a past one nobody
+    asks further.)
     """
 
-    __slots__ = ("_before", "_built", "_line", "at_us", "time_s", "value")
+    __slots__ = (
+        "_before", "_built", "_line", "_was_cause", "_was_rev", "_was_time_s", "_was_value", "at_us", "time_s", "value",
+    )  # fmt: skip
 
-    _before: Item | Core
     _built: dict[str, Any] | None
-    _line: Line
-    at_us: int
-    time_s: int
-    value: int
     deleted = False
     type = "MODIFIED"
     status = None
 
     def __init__(
-        self, line: Line, before: Item | Core, rev: int, value: int, time_s: int, cause: int, at_us: int
+        self, line: Line, before: Item | None, rev: int, value: int, time_s: int, cause: int, at_us: int
     ) -> None:
         self.key = line.key
         self.rev = rev
         self.created = line.created
         self.cause = cause
-        self.raw = None
+        self.raw = self._built = None
         self.value = value
         self.time_s = time_s
         self.at_us = at_us
         self._line = line
-        self._built = None
         if type(before) is Renewal:
-            self._before = (before.rev, before.value, before.time_s, before.cause, before.at_us)
+            self._before = None
+            self._was_rev = before.rev
+            self._was_value = before.value
+            self._was_time_s = before.time_s
+            self._was_cause = before.cause
             before._built = None  # superseded: whoever needs the object holds it, or has it built again
         else:
             self._before = before
+            self._was_rev = 0
 
     @property
     def item(self) -> Renewal:
@@ -79,11 +79,13 @@ class Renewal(Item):
         return self.rev
 
     @property
-    def prev(self) -> Item:
+    def prev(self) -> Item | None:
         before = self._before
-        if not isinstance(before, tuple):
-            return before
-        return Renewal(self._line, before, *before)
+        if before is None and self._was_rev:
+            return Renewal(
+                self._line, None, self._was_rev, self._was_value, self._was_time_s, self._was_cause, 0
+            )
+        return before
 
     @property
     def managed(self) -> tuple[Managed, ...]:  # type: ignore[override]
