@@ -52,6 +52,9 @@ class FakeBeat:
         self.ctx = ctx
         self.missed = missed
 
+    def taken(self) -> None:
+        """No lane has written anything."""
+
     def schedule(self, delay_us: int) -> None:
         self.ctx.call_later_us(delay_us, lambda _: self.missed())
 
