@@ -84,13 +84,19 @@ class Api:
     # --- pods ---------------------------------------------------------------------------------------------
 
     def get_pod(self, namespace: str, name: str, on_reply: OnReply) -> None:
-        self._send(on_reply, "get", "pods", namespace=namespace, name=name)
+        # Not by `_request`: fields that are handed on in a dict cost more than all the rest.
+        request = Request(
+            verb="get", resource="pods", namespace=namespace, name=name, user=self._user, manager=self._agent,
+            cause=self._kernel.cause,
+        )  # fmt: skip
+        self._call(request, on_reply)
 
     def patch_pod_status(self, namespace: str, name: str, patch: Obj, on_reply: OnReply) -> None:
-        self._send(
-            on_reply, "patch", "pods", subresource="status", namespace=namespace, name=name, body=patch,
-            content_type=self._patch_type,
+        request = Request(
+            verb="patch", resource="pods", subresource="status", namespace=namespace, name=name, body=patch,
+            content_type=self._patch_type, user=self._user, manager=self._agent, cause=self._kernel.cause,
         )  # fmt: skip
+        self._call(request, on_reply)
 
     def create_pod(self, pod: Obj, on_reply: OnReply) -> None:
         self._send(on_reply, "create", "pods", namespace=pod["metadata"]["namespace"], body=pod)

@@ -81,10 +81,9 @@ class EventSeries:
             self.dropped += 1
             return
         self._waiting += 1
-        more = {"content_type": PATCH_TYPES["strategic"]} if verb == "patch" else {}
-        self._client.call(
-            self._client.request(verb, "events", namespace, name, body=body, **more), self._written
-        )
+        kind = PATCH_TYPES["strategic"] if verb == "patch" else "application/json"
+        request = self._client.request(verb, "events", namespace, name, body=body, content_type=kind)
+        self._client.call(request, self._written)
 
     def _written(self, _: Reply) -> None:
         """An event that could not be written is given up."""
