@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from actors.apiserver import beats
-from actors.apiserver.rules import Read
+from actors.apiserver.rules import Reads
 from sim.kernel import State
 from sim.machinery.api import Obj, Request
 from sim.machinery.managed import UPDATE
@@ -50,7 +50,7 @@ class NodeWay:
         self._cache = caches.of(server.scheme.resource("nodes"))
         self._last: Item | None = None
         self._owner: Managed | None = None
-        self._reads: tuple[Read, ...] = ()
+        self._reads: Reads = Reads()
         self._whole = False
 
     def _open(self) -> bool:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.apiserver import beats, shapes
 from actors.apiserver.ports import writer_of
-from actors.apiserver.rules import Read, StoreView
+from actors.apiserver.rules import Reads, StoreView
 from sim.machinery import managed as ownership
 from sim.machinery.api import Obj, Reply, Request
 from sim.machinery.defaults import CONTAINER_STATUS
@@ -80,7 +80,7 @@ class Created(NamedTuple):
 
     given: Obj
     stamp: Stamp | None
-    reads: tuple[Read, ...]
+    reads: Reads
     held: Any
 
 
@@ -89,7 +89,7 @@ class Patched(NamedTuple):
 
     conditions: Any
     record: tuple[Managed, ...]
-    reads: tuple[Read, ...]
+    reads: Reads
     held: Any
 
 
@@ -120,8 +120,8 @@ class Plans:
         self._patched: dict[Key, Patched] = {}
         self._shapes: dict[Key, shapes.Shape] = {}
         # By signature: what was read, and the record that keeps the signature's sets of fields alive.
-        self._beats: dict[beats.Signature, tuple[tuple[Read, ...], tuple[Managed, ...]]] = {}
-        self._admitted: dict[str, tuple[Read, ...]] = {}  # bindings, by namespace
+        self._beats: dict[beats.Signature, tuple[Reads, tuple[Managed, ...]]] = {}
+        self._admitted: dict[str, Reads] = {}  # bindings, by namespace
         self._bound: dict[tuple[int, str], tuple[Obj, Obj]] = {}
         self._second = (-1, "")
         self.lesson: Lesson | None = None
@@ -168,7 +168,7 @@ class Plans:
         reads, self._view.reads = self._view.reads, None
         if lesson is None or reads is None or lesson.request is not request or not reply.ok or reply.warnings:
             return
-        taken = tuple(reads)
+        taken = Reads(tuple(reads))
         if request.subresource == "binding":
             self._admitted[request.namespace] = taken
         elif request.resource == "nodes":
@@ -278,7 +278,7 @@ class Plans:
             self._second = now_s, format_time(now_s * SECOND)
         return self._second[1]
 
-    def _learn_create(self, lesson: Lesson, reply: Reply, reads: tuple[Read, ...]) -> None:
+    def _learn_create(self, lesson: Lesson, reply: Reply, reads: Reads) -> None:
         item, body = reply.item, lesson.request.body
         if item is None or len(item.managed) > 1:
             return
@@ -399,7 +399,7 @@ class Plans:
         self._patched[key] = plan
         return plan
 
-    def _learn_patch(self, lesson: Lesson, reply: Reply, reads: tuple[Read, ...]) -> None:
+    def _learn_patch(self, lesson: Lesson, reply: Reply, reads: Reads) -> None:
         old, item = lesson.old, reply.item
         if old is None or item is None or item is old or not ownership.is_bound(old.managed):
             return
@@ -450,18 +450,18 @@ class Plans:
         assert done is not None
         return Reply(200, item=done)
 
-    def beaten_before(self, item: Item, manager: str, sent: Sequence[Obj]) -> tuple[Read, ...] | None:
+    def beaten_before(self, item: Item, manager: str, sent: Sequence[Obj]) -> Reads | None:
         """What admission reads for such a heartbeat; None if none like it has been learned from, or that has changed."""
         known = self._beats.get(beats.signature(item.managed, manager, sent))
         if known is None or "deletionTimestamp" in item.obj["metadata"] or not self.holds(known[0]):
             return None
         return known[0]
 
-    def holds(self, reads: tuple[Read, ...]) -> bool:
+    def holds(self, reads: Reads) -> bool:
         """True if admission would read the same now."""
         return self._view.holds(reads)
 
-    def _learn_beat(self, lesson: Lesson, reply: Reply, reads: tuple[Read, ...]) -> None:
+    def _learn_beat(self, lesson: Lesson, reply: Reply, reads: Reads) -> None:
         """Only if the ordinary way has done the same."""
         old, item, request = lesson.old, reply.item, lesson.request
         if old is None or item is None or item is old:

@@ -8,7 +8,7 @@ Differs  admission reads the store as it is now; upstream's plugins read informe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from sim.machinery.defaults import apply_defaults
 from sim.machinery.names_gen import generated_name
 from sim.machinery.quota import UPDATED, is_counted
 from sim.machinery.scheme import Scheme
-from sim.machinery.store import Page, Range
+from sim.machinery.store import Change, Page, Range
 from sim.machinery.validation import validate_create, validate_update
 from sim.machinery.verbs_call import Call, Refusal, Rules
 from sim.machinery.verbs_quota import Charge, charge
@@ -37,11 +37,23 @@ class Read(NamedTuple):
     found: Any
 
 
+class Reads:
+    """What admission has read for a request.  turn: of the view, when all of it was last found to be the same."""
+
+    __slots__ = ("rows", "turn")
+
+    def __init__(self, rows: tuple[Read, ...] = ()) -> None:
+        self.rows = rows
+        self.turn = -1
+
+
 class StoreView:
     """The cluster as admission plugins read it.  `reads`: takes down what is read, unless None."""
 
     def __init__(self, store: LocalStore, scheme: Scheme) -> None:
         self._store = store
+        self._turn = 0  # rises with each change of a resource that something was taken down of
+        self._watched: dict[str, Callable[[], None]] = {}  # those, and how to stop watching them
         self._scheme = scheme
         self._lists: dict[str, tuple[int, list[Obj]]] = {}  # by prefix, with the revision of the look
         self.reads: list[Read] | None = None
@@ -50,14 +62,33 @@ class StoreView:
         key = self._scheme.key(resource, namespace, name)
         item = self._store.get(key)
         if self.reads is not None:
-            self.reads.append(Read(key, False, item))
+            self._take_down(resource, Read(key, False, item))
         return None if item is None else item.obj
 
-    def holds(self, reads: tuple[Read, ...]) -> bool:
+    def _take_down(self, resource: str, read: Read) -> None:
+        assert self.reads is not None
+        self.reads.append(read)
+        prefix = self._scheme.prefix(resource)
+        if prefix not in self._watched:
+            self._watched[prefix] = self._store.subscribe(prefix, self._changed)
+
+    def _changed(self, _: Change) -> None:
+        self._turn += 1
+
+    def close(self) -> None:
+        """Nobody asks any more."""
+        for cancel in self._watched.values():
+            cancel()
+        self._watched.clear()
+
+    def holds(self, reads: Reads) -> bool:
         """True if whoever read so then would read the same now."""
-        for key, listed, found in reads:
+        if reads.turn == self._turn:
+            return True
+        for key, listed, found in reads.rows:
             if (self._below(key) if listed else self._store.get(key)) is not found:
                 return False
+        reads.turn = self._turn
         return True
 
     def _below(self, prefix: str) -> Sequence[Obj]:
@@ -76,7 +107,7 @@ class StoreView:
         prefix = self._scheme.prefix(resource, namespace)
         found = self._below(prefix)
         if self.reads is not None:
-            self.reads.append(Read(prefix, True, found))
+            self._take_down(resource, Read(prefix, True, found))
         return found
 
 

@@ -144,6 +144,7 @@ class ApiServer:
         ctx.on_stop(self.storage.on_leader(self._on_leader))
         unhook = store.before_compact(caches.before_compact)
         ctx.on_stop(lambda: self._stop(unhook))
+        ctx.on_stop(machinery.view.close)
         Compactor(self.storage, ctx, self.options.compaction_interval_us)
         ctx.call_later_us(PROGRESS_US, self._progress, ctx)
 

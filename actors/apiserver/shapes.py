@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from actors.apiserver.rules import Read
+from actors.apiserver.rules import Reads
 from sim.machinery.api import Obj
 from sim.machinery.store import Managed
 from sim.units import parse_time
@@ -38,7 +38,7 @@ class Shape(NamedTuple):
 
     recipes: tuple[Recipe, ...]
     entries: tuple[Entry, ...]
-    reads: tuple[Read, ...]
+    reads: Reads
     held: Any
 
 
@@ -86,7 +86,7 @@ def learned(
     conditions: tuple[Sequence[Obj], Sequence[Obj], Sequence[Obj]],
     records: tuple[tuple[Managed, ...], tuple[Managed, ...]],
     now_s: int,
-    reads: tuple[Read, ...],
+    reads: Reads,
 ) -> Shape | None:
     """The shape of a patch that has been carried out; None if it is not seen what was made from what.
 

@@ -107,7 +107,7 @@ class MemoryStore:
     def __init__(self, now_us: Callable[[], int]) -> None:
         self._now_us = now_us
         self._buckets: dict[str, Bucket] = {}
-        self._bucket_by_key: dict[str, Bucket] = {}
+        self._heads: dict[str, Bucket] = {}  # by all of a key but the name
         self._renewed: Bucket | None = None  # where the last renewal was: nearly all are of leases
         self._log: list[Change] = []
         self._rev = 0
@@ -136,7 +136,7 @@ class MemoryStore:
         cause: int = 0,
     ) -> Item | Mismatch:
         """Write `obj` under `key` if its last revision is as expected."""
-        bucket = self._bucket_by_key.get(key) or self.bucket(bucket_of(key))
+        bucket = self._heads.get(key[: key.rfind("/")]) or self._of(key)
         items = bucket.items
         prev = items.get(key)
         if expect is not None and expect != (0 if prev is None else prev.rev):
@@ -147,7 +147,6 @@ class MemoryStore:
         make = Item if bucket.packer is None else bucket.packer.item
         if prev is None:
             item = make(key, obj, rev, rev, managed)
-            self._bucket_by_key[key] = bucket
             bucket.add_key(key)
         else:
             item = make(key, obj, rev, prev.created, managed)
@@ -162,8 +161,8 @@ class MemoryStore:
         key = line.key
         bucket = self._renewed
         if bucket is None or bucket.items.get(key) is not prev:
-            bucket = self._renewed = self._bucket_by_key.get(key)
-            if bucket is None or bucket.items[key] is not prev:
+            bucket = self._renewed = self._of(key)
+            if bucket.items.get(key) is not prev:
                 return None
         self._rev = rev = self._rev + 1
         if self.note is not None:
@@ -184,8 +183,8 @@ class MemoryStore:
     ) -> Beaten | None:
         """Put `obj`, of which only times are new, in the place of `prev`.  None: `prev` is not current."""
         key = prev.key
-        bucket = self._bucket_by_key.get(key)
-        if bucket is None or bucket.items[key] is not prev:
+        bucket = self._of(key)
+        if bucket.items.get(key) is not prev:
             return None
         self._rev = rev = self._rev + 1
         obj["metadata"]["resourceVersion"] = str(rev)
@@ -198,13 +197,12 @@ class MemoryStore:
 
     def delete(self, key: str, expect: int | None, cause: int = 0) -> Item | Mismatch:
         """Remove the object; answers its last state restamped with the deletion's revision."""
-        bucket = self._bucket_by_key.get(key) or self.bucket(bucket_of(key))
+        bucket = self._of(key)
         prev = bucket.items.get(key)
         if prev is None or (expect is not None and expect != prev.rev):
             return Mismatch(key, prev)
         self._rev = rev = self._rev + 1
         del bucket.items[key]
-        del self._bucket_by_key[key]
         bucket.drop_key(key)
         item = prev.restamped(rev)
         if self.note is not None:
@@ -215,18 +213,26 @@ class MemoryStore:
     def _commit(self, bucket: Bucket, change: Change) -> None:
         self._log.append(change)
         bucket.log.append(change)
-        for subscribers in (bucket.subscribers, self._subscribers):
-            if subscribers:
-                key = change.item.key
-                for prefix, on_change in subscribers:
-                    if not prefix or key.startswith(prefix):
-                        on_change(change)
+        for prefix, on_change in bucket.subscribers:
+            if not prefix or change.item.key.startswith(prefix):
+                on_change(change)
+        for prefix, on_change in self._subscribers:
+            if not prefix or change.item.key.startswith(prefix):
+                on_change(change)
 
     # --- reads --------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> Item | None:
-        bucket = self._bucket_by_key.get(key)
-        return None if bucket is None else bucket.items[key]
+        bucket = self._heads.get(key[: key.rfind("/")])
+        return None if bucket is None else bucket.items.get(key)
+
+    def _of(self, key: str) -> Bucket:
+        """The bucket of a key, by its resource and namespace: a table of all keys would grow with the store."""
+        head = key[: key.rfind("/")]
+        bucket = self._heads.get(head)
+        if bucket is None:
+            bucket = self._heads[head] = self.bucket(bucket_of(key))
+        return bucket
 
     def bucket(self, prefix: str) -> Bucket:
         """The bucket of a resource ("/apps/replicasets/"), made on first use."""
@@ -264,7 +270,7 @@ class MemoryStore:
 
     def get_at(self, key: str, rev: int) -> Item | None:
         """The object as of a revision not below the floor (a watch cache that lags reads by this)."""
-        bucket = self.bucket(bucket_of(key))
+        bucket = self._of(key)
         item = bucket.items.get(key)
         if item is not None and item.rev <= rev:
             return item

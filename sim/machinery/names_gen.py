@@ -23,6 +23,6 @@ def generated_name(base: str, bits: Callable[[int], int]) -> str:
 
 def new_uid(bits: Callable[[int], int]) -> str:
     """A version 4 UUID of 122 random bits."""
-    text = f"{bits(122):031x}"
-    variant = "89ab"[int(text[30], 16) & 3]
+    value = bits(122)
+    text, variant = f"{value:031x}", "89ab"[value & 3]
     return f"{text[0:8]}-{text[8:12]}-4{text[12:15]}-{variant}{text[15:18]}-{text[18:30]}"
