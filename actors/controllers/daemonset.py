@@ -30,6 +30,7 @@ from actors.controllers.pod_owners import (
 )
 from actors.controllers.pod_template_hash import pod_template_hash, revision_data
 from actors.controllers.shell import Env, Expectations, Owner, claim_objects, run_workers
+from sim.client import unmoved
 from sim.machinery.api import Obj
 from sim.units import SECOND
 
@@ -88,7 +89,7 @@ class DaemonSetLoop:
         index_by_controller(self.pods)
         index_by_controller(self.revisions)
         self.sets.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._deleted)
-        self.nodes.on(add=self._node_added, update=self._node_updated)
+        self.nodes.on(add=self._node_added, update=self._node_updated, beat=unmoved)
         self.revisions.on(
             add=self._revision_changed,
             update=lambda old, new: self._revision_changed(new),

@@ -31,6 +31,7 @@ from actors.controllers.garbagecollector_decide import (
     unblocked,
 )
 from actors.controllers.shell import Env, run_workers
+from sim.client import unmoved
 from sim.machinery.api import Obj, Reply
 from sim.machinery.objects import key_of, split_key
 from sim.machinery.scheme import Resource
@@ -134,7 +135,7 @@ class GarbageCollector:
                 self._checked.clear()
                 self._sweep()
 
-        informer.on(added, updated, deleted)
+        informer.on(added, updated, deleted, beat=unmoved)
 
     # --- the graph ------------------------------------------------------------------------------------------
 

@@ -89,6 +89,7 @@ class NodeLifecycle:
         self._holders: dict[str, Health] = {}  # by the key of their lease
         self._list: list[Health] = []
         self._restless: dict[str, None] = {}  # nodes to look at in the next pass
+        self._unsettled: dict[str, None] = {}  # nodes that lacked something when they were last considered
         self._deadlines: list[
             tuple[int, int, Health]
         ] = []  # (last heard of, number, node that is well): a heap
@@ -102,7 +103,7 @@ class NodeLifecycle:
         self._pod_queue = env.queue("node_lifecycle_controller_pods")
 
     async def run(self) -> None:
-        self._nodes.on(add=self._node_added, update=self._node_updated, delete=self._node_deleted)
+        self._nodes.on(self._node_added, self._node_updated, self._node_deleted, beat=self._node_beaten)
         self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
         await self._env.informers.start_and_sync()
         run_workers(self._env, self._node_queue, self._sync_node, NODE_WORKERS)
@@ -129,16 +130,27 @@ class NodeLifecycle:
         self._taint_manager.node_changed(old, new)
         self._consider(new)
 
+    def _node_beaten(self, _: Obj, node: Obj) -> None:
+        """It said that it is as it was: what could not be written for it may be tried again."""
+        self._restless[node["metadata"]["name"]] = None
+        if node["metadata"]["name"] in self._unsettled:
+            self._consider(node)
+
     def _node_deleted(self, node: Obj) -> None:
         self._members_changed = True
         self._taint_manager.node_changed(node, None)
+        self._unsettled.pop(node["metadata"]["name"], None)
         self._retry.pop(node["metadata"]["name"], None)
 
     def _consider(self, node: Obj) -> None:
         """Queue a node whose NoSchedule taints or labels are not what they should be."""
         added, removed = self._condition_taints.diff(node)
+        name = node["metadata"]["name"]
         if added or removed or label_fixes(node["metadata"].get("labels") or {}, self._names):
-            self._node_queue.add(node["metadata"]["name"])
+            self._unsettled[name] = None
+            self._node_queue.add(name)
+        else:
+            self._unsettled.pop(name, None)
 
     def _pod_added(self, pod: Obj) -> None:
         self._taint_manager.pod_changed(None, pod)

@@ -30,7 +30,7 @@ from actors.node.logs import container_log
 from actors.node.machine import Machine, PodRuntime
 from actors.node.mirrors import Mirrors
 from actors.node.node_loop import NodeLoop
-from actors.node.node_status import Health
+from actors.node.node_status import WELL, Health
 from actors.node.pod_status import TERMINAL
 from actors.node.runtime_health import RuntimeHealth
 from actors.node.shutdown import NOT_READY, REFUSAL, Shutdown
@@ -219,13 +219,14 @@ class NodeAgent:
 
     def troubled(self) -> None:
         """A renewal failed or the node's watch broke: status passes ask the API again."""
-        self.node_loop.changed()
+        self.node_loop.ask_again()
 
     def health(self) -> Health:
         errors = self.runtime.errors()
         if self.shutdown.going:
             errors.append(NOT_READY)
-        return Health(tuple(errors), self.pressures)
+        pressures = self.pressures
+        return Health(tuple(errors), pressures) if errors or pressures else WELL
 
     @property
     def pressures(self) -> tuple[str, ...]:

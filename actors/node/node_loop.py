@@ -176,9 +176,12 @@ class NodeLoop:
     def _differs(self) -> bool:
         """Whether a pass would change more than the heartbeat times of the status that the API holds."""
         old, health, agent, same = self.node.get("status") or {}, self._health(), self._agent, self._same
-        if same is not None and same[1] == health and (same[0] is old or only_beaten(same[0], old)):
-            self._same = (old, health)
-            return False
+        if same is not None and (same[1] is health or same[1] == health):
+            if same[0] is old:
+                return False
+            if only_beaten(same[0], old):
+                self._same = (old, health)
+                return False
         status, _ = status_of(agent.machine, agent.options, self._fixed, old, health, self.now())
         differs = changed(old, status)
         self._same = None if differs else (old, health)
@@ -187,6 +190,10 @@ class NodeLoop:
     def changed(self) -> None:
         """Something that the status shows may have changed: let the next pass run."""
         self._same = None
+        self.ask_again()
+
+    def ask_again(self) -> None:
+        """What the API holds may not be known any more: let the next pass run."""
         if self.registered and not self._running:
             self._wake_at(self._next_pass_us(self._agent.now_us))
 
@@ -247,7 +254,10 @@ class NodeLoop:
         self._take(node)
         old = node.get("status") or {}
         due = self._reported_us < 0 or agent.now_us - self._reported_us >= self._report_us
-        if due and not self._differs():
+        if not self._differs():
+            if not due:
+                self._end()
+                return
             self._held, self._patch = reply.item, beat_patch(old, self.now())
             if len(self._patch) > 1 or not self._calls.send(self._beat, self._request_beat, self._written):
                 self._write(self._patch)
@@ -262,8 +272,10 @@ class NodeLoop:
 
     def _beat(self, way: Any) -> tuple[Item, int] | None:
         """Nothing but times: by the server's short way."""
-        held, self._held = self._held, None
+        held, self._held, same = self._held, None, self._same
         served: tuple[Item, int] | None = None if held is None else way.beat(held, self._patch["conditions"])
+        if held is not None and served is not None and same is not None and same[0] is held.obj["status"]:
+            self._same = served[0].obj["status"], same[1]
         return served
 
     def _request_beat(self) -> Request:

@@ -46,6 +46,9 @@ class Health:
     pressures: tuple[str, ...] = ()
 
 
+WELL = Health()
+
+
 def default_labels(spec: NodeSpec, names: Names) -> dict[str, str]:
     """Labels the agent sets and reconciles by itself."""
     labels = {

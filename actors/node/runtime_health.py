@@ -82,6 +82,8 @@ class Relists:
 
     def silent_us(self, now_us: int) -> int:
         """For how long the runtime has not been seen, if that is too long; else 0."""
+        if self.took_us == 0 and now_us >= self.first_us:
+            return 0
         silent_us = now_us - self.seen_us(now_us)
         return silent_us if silent_us > RELIST_LIMIT_US else 0
 

@@ -99,8 +99,9 @@ class Source:
         self._watch = reply.watch
         self._seen = False
         self.live = True
-        if isinstance(reply.watch, ChannelWatch):  # a bookmark is wanted when the next watch is opened
-            reply.watch.attach(self._drain, bookmarks=False, give=self._take_in)
+        if isinstance(reply.watch, ChannelWatch):
+            # A bookmark is wanted when the next watch is opened; what beats is the agent itself.
+            reply.watch.attach(self._drain, bookmarks=False, give=self._take_in, beats=False)
         else:
             reply.watch.attach(self._drain)
 

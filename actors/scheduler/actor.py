@@ -26,7 +26,7 @@ from actors.scheduler.pods import PodInfo, Template, is_dying
 from actors.scheduler.preempt import Budget, Candidate
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
-from sim.client import Client, ElectionOptions, Informers, LeaderElector
+from sim.client import Client, ElectionOptions, Informers, LeaderElector, unmoved
 from sim.client.client import PATCH_TYPES
 from sim.ident import Names
 from sim.kernel import Context, Kind
@@ -119,7 +119,7 @@ class Scheduler:
     def _watch(self) -> None:
         informers, cluster = self._informers, self.cluster
         self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
-        informers["nodes"].on(add=self._node_added, update=self._node_updated, delete=self._node_deleted)
+        informers["nodes"].on(self._node_added, self._node_updated, self._node_deleted, beat=unmoved)
         for resource, kind in OWNERS.items():
             if self._client.scheme.find(*resource):
                 self._watch_owner(resource[2], kind)

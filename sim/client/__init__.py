@@ -6,7 +6,7 @@ from sim.client.election import ElectionOptions, LeaderElector
 from sim.client.events import EventRecorder
 from sim.client.folded import FoldedCalls
 from sim.client.heartbeat import Heartbeat
-from sim.client.informer import Informer, Informers
+from sim.client.informer import Informer, Informers, unmoved
 from sim.client.limiter import ItemExponential, Limiter, MaxOf, SharedBucket, TokenBucket, default_limiter
 from sim.client.queue import WorkQueue
 
@@ -27,4 +27,5 @@ __all__ = [
     "TokenBucket",
     "WorkQueue",
     "default_limiter",
+    "unmoved",
 ]

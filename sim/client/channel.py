@@ -27,7 +27,7 @@ import msgspec
 
 from sim.kernel import Context, State
 from sim.machinery.api import Endpoint, Json, Reply, Request, Watch, WatchEvent
-from sim.machinery.store import Item
+from sim.machinery.store import Beaten, Item
 
 DEAD_CONNECTION_US = 45_000_000  # apimachinery net/http.go: ReadIdleTimeout 30 s + PingTimeout 15 s
 LAZY_MAX = 1000  # events that may wait unread on a lazy watch before its owner is told after all
@@ -249,14 +249,15 @@ class Call(msgspec.Struct, eq=False):
 class ChannelWatch:
     """The client's end of a watch: a `Watch` whose events are those of the server's, one link delay later.
 
-    `attach` asks to be told when events have arrived (without `bookmarks`: not of these, which then come with the next
-    event, or the end), or to be given them (`give`) where nothing else is to be said; `attach_lazy` only when the stream has ended or LAZY_MAX events wait: its owner takes what
+    `attach` asks to be told when events have arrived (without `bookmarks`, `beats`: not of bookmarks, and of states in
+    which only times of hearing are new, which then come with the next event, or the end), or to be given them (`give`) where nothing else is to be said; `attach_lazy` only when the stream has ended or LAZY_MAX events wait: its owner takes what
     has arrived when somebody reads.
     """
 
     __slots__ = (
         "_arrived",
         "_channel",
+        "_deaf",
         "_due_us",
         "_eager",
         "_ended",
@@ -283,7 +284,7 @@ class ChannelWatch:
         self._waiting = 0
         self._notify: Callable[[], None] | None = None
         self._give: Callable[[list[WatchEvent]], None] | None = None
-        self._eager = False
+        self._eager = self._deaf = False
         self._due_us = 0
         self._held = not channel.up
         self._ended = False
@@ -333,7 +334,8 @@ class ChannelWatch:
         flow = self._flow
         flow.append((at_us, batch))
         if self._eager:
-            at_us = flow[0][0]
+            if self._deaf and batch and self._waiting < LAZY_MAX and _only_beats(batch):
+                return
             if not 0 < self._due_us <= at_us and not self._held and self._notify is not None:
                 self._due_us = at_us
                 kernel.call_at(at_us, self._due, at_us)
@@ -432,8 +434,9 @@ class ChannelWatch:
         notify: Callable[[], None],
         bookmarks: bool = True,
         give: Callable[[list[WatchEvent]], None] | None = None,
+        beats: bool = True,
     ) -> None:
-        self._notify, self._give, self._eager = notify, give, True
+        self._notify, self._give, self._eager, self._deaf = notify, give, True, not beats
         hush: Callable[[bool], None] | None = getattr(self._source, "hush", None)
         if hush is not None and not self._over and self._hushed is bookmarks:
             self._hushed = not bookmarks
@@ -497,6 +500,10 @@ class ChannelWatch:
         self._arrived = []
         self._shut()
         self._end()
+
+
+def _only_beats(batch: list[WatchEvent]) -> bool:
+    return all(type(event.item) is Beaten for event in batch)
 
 
 class ChannelLane:

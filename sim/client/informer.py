@@ -23,7 +23,7 @@ from sim.client.reflector import Reflector, Selection
 from sim.kernel import Context
 from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.renewal import all_renewals
-from sim.machinery.store import Item
+from sim.machinery.store import Beaten, Item
 
 IndexFn = Callable[[Obj], Sequence[str]]
 Objects = list[Obj]  # `Informer.list` hides the name inside the class
@@ -43,6 +43,10 @@ def stripped(obj: Obj) -> Obj:
     if "managedFields" not in meta:
         return obj
     return {**obj, "metadata": {k: v for k, v in meta.items() if k != "managedFields"}}
+
+
+def unmoved(old: Obj, new: Obj) -> None:
+    """What a handler does that cares for no beat."""
 
 
 class Index:
@@ -123,6 +127,7 @@ class Informer:
         self._by_part: dict[str, dict[str, list[Index]]] = {}  # by the part that they read, and by its part
         self._on_add: Handlers[Callable[[Obj], None]] = Handlers()
         self._on_update: Handlers[Callable[[Obj, Obj], None]] = Handlers()
+        self._on_beat: Handlers[Callable[[Obj, Obj], None]] = Handlers()
         self._on_delete: Handlers[Callable[[Obj], None]] = Handlers()
         self._route: Callable[[Obj], str] | None = None
         self._route_part = ""
@@ -207,14 +212,19 @@ class Informer:
         update: Callable[[Obj, Obj], None] | None = None,
         delete: Callable[[Obj], None] | None = None,
         about: str = EVERYBODY,
+        beat: Callable[[Obj, Obj], None] | None = None,
     ) -> None:
         """Call these from now on; what is there already is added first.
 
         about: a value of the informer's route; objects of another value need not be told.
+        beat: in the place of `update` where only times are new at which the object was heard of (`store.Beaten`);
+        `unmoved` does nothing then
         """
         objects = self.list()
         if update is not None:
             self._on_update.add(update, about)
+            if beat is not unmoved:
+                self._on_beat.add(beat or update, about)
         if delete is not None:
             self._on_delete.add(delete, about)
         if self.lazy:
@@ -299,7 +309,7 @@ class Informer:
         else:
             if news is not None:
                 news[key] = item
-            self._put(key, obj)
+            self._put(key, obj, type(item) is Beaten)
 
     def absorb(self, events: Sequence[WatchEvent]) -> None:
         """What nobody handles: an object is looked at when it is read."""
@@ -338,7 +348,8 @@ class Informer:
         for key, item in late.items():
             self._put(key, stripped(item.obj))
 
-    def _put(self, key: str, obj: Obj) -> None:
+    def _put(self, key: str, obj: Obj, beaten: bool = False) -> None:
+        """beaten: nothing but times of hearing is new."""
         objects = self._objects
         old = objects.get(key)
         objects[key] = obj
@@ -354,7 +365,8 @@ class Informer:
             route, part, value = self._route, self._route_part, EVERYBODY
             if route is not None and old["metadata"].get(part) is obj["metadata"].get(part):
                 value = route(obj)
-            for update in self._on_update.known.get(value) or self._on_update.of(value):
+            handlers = self._on_beat if beaten else self._on_update
+            for update in handlers.known.get(value) or handlers.of(value):
                 update(old, obj)
             return
         self._order = None

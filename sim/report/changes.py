@@ -15,7 +15,7 @@ from typing import Any
 from sim.kernel import Kernel
 from sim.machinery.objects import condition_status
 from sim.machinery.scheme import Scheme
-from sim.machinery.store import Change
+from sim.machinery.store import Beaten, Change
 
 Obj = dict[str, Any]
 Facts = tuple[Any, ...]  # by the names beside it; None: not there
@@ -94,6 +94,8 @@ class Chronicle:
         nothing = (None,) * len(names)
 
         def see(change: Change) -> None:
+            if type(change.item) is Beaten and not change.deleted:
+                return
             key = change.item.key
             if change.deleted:
                 last.pop(key, None)
