@@ -243,11 +243,7 @@ class Client:
     def resume(self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int) -> OnReply:
         """A request was sent then, not rate limited, over this channel: whom to tell of what becomes of it."""
         attempt = _Attempt(self, request, on_reply, self.timeout_us, channel)
-        if not self.timeout_us:
-            return attempt.judge
-        answered, late = attempt.awaited(), Reply(0, lost=TIMEOUT)
-        self.ctx.kernel.call_at(sent_us + self.timeout_us, lambda _: self.ctx.run(answered, late))
-        return answered
+        return attempt.awaited(sent_us + self.timeout_us) if self.timeout_us else attempt.judge
 
     # --- transports -----------------------------------------------------------------------------------------
 
@@ -294,13 +290,12 @@ class _Attempt(msgspec.Struct, eq=False):
         if not self.timeout_us or self.request.verb == "watch":
             transport.send(self.request, self.judge)  # no other answer can come to this try
             return
-        answered = self.awaited()
-        transport.send(self.request, answered)
-        client.ctx.call_later_us(self.timeout_us, answered, Reply(0, lost=TIMEOUT))
+        ctx = client.ctx
+        transport.send(self.request, self.awaited(ctx.kernel.now_us + ctx.clock.real_us(self.timeout_us)))
 
-    def awaited(self) -> OnReply:
-        """Whom to tell of this try's answer, of which the first counts."""
-        this = self.tries
+    def awaited(self, until_us: int) -> OnReply:
+        """Whom to tell of this try's answer, of which the first counts: that none came until then is one."""
+        this, ctx = self.tries, self.client.ctx
 
         def answered(reply: Reply) -> None:
             if self.answered < this:
@@ -309,6 +304,11 @@ class _Attempt(msgspec.Struct, eq=False):
             elif reply.watch is not None:
                 reply.watch.stop()  # nobody waits for it any more
 
+        def late(_: Any) -> None:
+            if self.answered < this:
+                ctx.run(answered, Reply(0, lost=TIMEOUT))
+
+        ctx.kernel.call_at(until_us, late)
         return answered
 
     def judge(self, reply: Reply) -> None:
