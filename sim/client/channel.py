@@ -305,9 +305,7 @@ class ChannelWatch:
             batch = source.take(LAZY_MAX)
             if not batch:
                 break
-            count = len(batch)
-            full = count == LAZY_MAX  # fewer than asked for: no more for now
-            self._waiting += count
+            full = len(batch) == LAZY_MAX  # fewer than asked for: no more for now
             self._push(batch)
         if source.ended and self._waiting < BACKLOG_MAX:
             self._over = True
@@ -317,14 +315,11 @@ class ChannelWatch:
         give_to: Callable[[Callable[[list[WatchEvent]], bool]], None] | None
         give_to = getattr(self._source, "give_to", None)
         if give_to is not None and not self._over and self._waiting < BACKLOG_MAX:
-            give_to(self._given)
+            give_to(self._push)
 
-    def _given(self, batch: list[WatchEvent]) -> bool:
+    def _push(self, batch: list[WatchEvent]) -> bool:
+        """Send a batch on its way; whether there is room for more."""
         self._waiting = waiting = self._waiting + len(batch)
-        self._push(batch)
-        return waiting < BACKLOG_MAX
-
-    def _push(self, batch: list[WatchEvent]) -> None:
         channel = self._channel
         kernel = channel.ctx.kernel
         at_us = kernel.now_us + channel.back.delay_us()
@@ -334,13 +329,14 @@ class ChannelWatch:
         flow = self._flow
         flow.append((at_us, batch))
         if self._eager:
-            if self._deaf and batch and self._waiting < LAZY_MAX and _only_beats(batch):
-                return
+            if self._deaf and batch and waiting < LAZY_MAX and _only_beats(batch):
+                return True
             if not 0 < self._due_us <= at_us and not self._held and self._notify is not None:
                 self._due_us = at_us
                 kernel.call_at(at_us, self._due, at_us)
-        elif not batch or self._waiting >= LAZY_MAX:
+        elif not batch or waiting >= LAZY_MAX:
             self._schedule(at_us)
+        return waiting < BACKLOG_MAX
 
     # --- on the way -----------------------------------------------------------------------------------------
 
@@ -362,8 +358,8 @@ class ChannelWatch:
             if give is not None and self._waiting < BACKLOG_MAX and ctx.state is State.RUNNING:
                 self._waiting -= len(batch)
                 give(batch)
-            else:
-                self._arrived = batch
+                return
+            self._arrived = batch
         else:
             self._collect()
         if self._arrived or self._ended:

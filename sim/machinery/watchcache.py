@@ -29,6 +29,7 @@ from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.horizon import NEVER_US, Horizon
 from sim.machinery.renewal import all_renewals
 from sim.machinery.store import Change, Compacted, Item, Page, Range
+from sim.machinery.watchcache_events import event_of
 from sim.machinery.watchcache_window import Window
 from sim.units import MS, SECOND
 
@@ -212,7 +213,9 @@ class WatchCache:
             watch.fed = True
             self._follow()
         if watch.waiting_us is not None:
-            self._mark(watch, watch.waiting_us)
+            watch.unread += 1
+            watch.first_us = watch.last_us = watch.waiting_us
+            self._dirty[watch] = None
             self._plan(watch.waiting_us)
 
     def relax(self, watch: CacheWatch) -> None:
@@ -281,15 +284,12 @@ class WatchCache:
         watch.queue.append(change)
         if watch.notify is None:
             return False
-        self._mark(watch, change.at_us)
-        return True
-
-    def _mark(self, watch: CacheWatch, at_us: int) -> None:
         watch.unread += 1
-        watch.last_us = at_us
+        watch.last_us = at_us = change.at_us
         if watch not in self._dirty:
             self._dirty[watch] = None
             watch.first_us = at_us
+        return True
 
     # --- telling ------------------------------------------------------------------------------------------
 
@@ -328,7 +328,9 @@ class WatchCache:
                 if watch.last_us > reached_us:
                     self._dirty[watch] = None
                     watch.first_us = reached_us + 1
-                watch.tell(now_us)
+                    watch.tell(now_us)
+                elif not watch.gave(now_us, reached_us):
+                    watch.tell(now_us)
         if times:
             self._schedule()
 
@@ -399,6 +401,19 @@ class CacheWatch:
                     return
                 self.queue.extend(found)
                 self._cursor = feed.revision
+
+    def gave(self, now_us: int, reached_us: int) -> bool:
+        """Give the one change that waits and is visible, as nearly always; False: there is more to it, or nobody to give to."""
+        give, queue = self._give, self.queue
+        if give is None or len(queue) != 1 or self._started or now_us >= self._bookmark_us or not self.fed:
+            return False
+        if queue[0].at_us > reached_us:
+            return False
+        self.unread = self._told_us = 0
+        event = event_of(queue.pop(), self.matches)
+        if event is not None and not give([event]):
+            self._give = None
+        return True
 
     def tell(self, now_us: int) -> None:
         """Notify the owner, or give; one that has not read for too long, with too much to read, is cut."""
@@ -495,12 +510,8 @@ class CacheWatch:
             if change.at_us > reached_us or len(events) >= limit:
                 break
             taken += 1
-            if matches is None:
-                item = change.item
-                kind = "MODIFIED" if item.created != item.rev else "ADDED"
-                kind = "DELETED" if change.deleted else kind
-                events.append(WatchEvent(kind, item, change.rev, None, change.cause))
-            elif (event := self._selected(change, matches)) is not None:
+            event = event_of(change, matches)
+            if event is not None:
                 events.append(event)
         if taken == len(queue):
             queue.clear()
@@ -541,24 +552,6 @@ class CacheWatch:
             self._deadline_us = NEVER_US  # the owner takes what is left, then the stream ends
             self.notify()
         self.end()
-
-    # --- events -------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def _selected(change: Change, matches: Callable[[Obj], bool]) -> WatchEvent | None:
-        """What a change is to who wants a selection: entering it is ADDED, leaving it DELETED."""
-        item, prev = change.item, change.prev
-        inside = not change.deleted and matches(item.obj)
-        before = prev is not None and matches(prev.obj)
-        if inside:
-            return WatchEvent("MODIFIED" if before else "ADDED", item, change.rev, None, change.cause)
-        if not before:
-            return None
-        if not change.deleted:
-            assert prev is not None
-            metadata = {**prev.obj["metadata"], "resourceVersion": str(change.rev)}
-            item = Item(item.key, {**prev.obj, "metadata": metadata}, change.rev, prev.created, prev.managed)
-        return WatchEvent("DELETED", item, change.rev, None, change.cause)
 
     # --- bookmarks ----------------------------------------------------------------------------------------
 
