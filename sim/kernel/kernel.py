@@ -37,6 +37,7 @@ from sim.kernel.trace import Kind, Trace, Values
 
 NEVER_US = 1 << 62
 SPAN_BITS = 20  # a span of time is about a second
+LOOK = 15  # after each unit of work whose number has these bits the clock is looked at
 # Virtual time zero is this instant unless a run says otherwise: 2026-01-01T00:00:00Z.
 DEFAULT_EPOCH_US = 1_767_225_600_000_000
 
@@ -94,10 +95,10 @@ class Beat(Protocol):
 
 
 Ticket = tuple[KernelTask, int]
-Call = tuple[
-    int, int, Callable[[Any], None], Any, int
-]  # when, in which order, what, with what, caused by what
 Entry = tuple[KernelTask, Any]  # a task's turn, and what it is released with
+# A callback: when, in which order, what, with what, caused by what.
+Call = tuple[int, int, Callable[[Any], None], Any, int]
+NOTHING_DUE: Call = (NEVER_US + 1, 0, lambda _: None, None, 0)
 
 
 class _Cancelled:
@@ -501,6 +502,7 @@ class Kernel:
         heap, beats, ready, late, gate = self._heap, self._beats, self._ready, self._late, self.gate
         inbox, replay = gate.inbox, gate.replay
         limit_us, done, quota = self._slice_limit_us, self._slice_done, self._slice_quota
+        look = min(quota, (done | LOOK) + 1)
         entry: Entry | None = None
         while not self._starting and not self._slice_over:
             if late:
@@ -514,33 +516,40 @@ class Kernel:
                     entry = None
                     continue
                 self.steps += 1
-            elif beats and (not heap or beats[0] < heap[0]) and beats[0][0] <= limit_us:
-                at_us, _, beat = beats[0]
-                if at_us != self.now_us:
-                    self.now_us = at_us
-                    self._instant_step = self.steps
-                self.steps += 1
-                self.cause = beat.cause
-                again_us = beat.beat(at_us)
-                if again_us:  # what else was put there comes later: it is still the first
-                    self._seq = seq = self._seq + 1
-                    heapreplace(beats, (again_us, seq, beat))
-                else:
-                    heappop(beats)
-            elif heap and heap[0][0] <= limit_us:
-                at_us, _, fn, arg, self.cause = heappop(heap)
-                if not heap:
-                    self._open_span()
-                if at_us != self.now_us:
-                    self.now_us = at_us
-                    self._instant_step = self.steps
-                self.steps += 1
-                fn(arg)
             else:
-                break
+                first = heap[0] if heap else NOTHING_DUE
+                if beats and beats[0] < first:
+                    at_us, _, beat = beats[0]
+                    if at_us > limit_us:
+                        break
+                    if at_us != self.now_us:
+                        self.now_us = at_us
+                        self._instant_step = self.steps
+                    self.steps += 1
+                    self.cause = beat.cause
+                    again_us = beat.beat(at_us)
+                    if again_us:  # what else was put there comes later: it is still the first
+                        self._seq = seq = self._seq + 1
+                        heapreplace(beats, (again_us, seq, beat))
+                    else:
+                        heappop(beats)
+                else:
+                    at_us, _, fn, arg, cause = first
+                    if at_us > limit_us:
+                        break
+                    heappop(heap)
+                    if not heap:
+                        self._open_span()
+                    if at_us != self.now_us:
+                        self.now_us = at_us
+                        self._instant_step = self.steps
+                    self.steps += 1
+                    self.cause = cause
+                    fn(arg)
             done += 1
-            if done >= quota or (not done & 15 and perf_counter() > self._slice_ends):
-                self._slice_over = True
+            if done >= look:
+                look = min(quota, done + LOOK + 1)
+                self._slice_over = done >= quota or perf_counter() > self._slice_ends
             if entry is not None:
                 break
         self._slice_done = done
