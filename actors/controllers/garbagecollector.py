@@ -80,8 +80,9 @@ class GarbageCollector:
         # Which informers hold dependents of a kind: learned, so that a pod's end asks none of them.
         self._below: dict[str, dict[tuple[str, str], None]] = {}
         self._owners_of_quiet: dict[str, None] = {}
-        # References of what has no handlers whose owners were found there, and none of these has gone since.
-        self._checked: dict[tuple[str, str], dict[str, Any]] = {}
+        # References of what has no handlers whose owners were found there, and none of these has gone since; and the
+        # informer's count when there were no others, else -1.
+        self._checked: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         for resource in env.scheme.resources:
             shared = env.scheme.resource(resource.plural) is resource
             if shared and resource.plural != "events" and all(verb in resource.verbs for verb in _VERBS):
@@ -203,18 +204,23 @@ class GarbageCollector:
         for ident, informer in self._informers.items():
             if self._resources[ident].plural not in _QUIET:
                 continue
+            informer.pull()
+            shifts, before = self._checked.get(ident, (-1, {}))
+            if informer.lazy and shifts == informer.shifts:
+                continue
             orphans: dict[str, None] = {}
-            before, self._checked[ident] = self._checked.get(ident, {}), {}
+            checked: dict[str, Any] = {}
             for key, refs in informer.peek("metadata", "ownerReferences"):
                 if not refs or before.get(key) is refs:
-                    self._checked[ident][key] = refs
+                    checked[key] = refs
                     continue
                 for ref in refs:
                     self._owners_of_quiet[ref["kind"]] = None
                     if self._owner(ref, split_key(key)[0]) is None:
                         orphans[key] = None
                 if key not in orphans:
-                    self._checked[ident][key] = refs
+                    checked[key] = refs
+            self._checked[ident] = -1 if orphans else informer.shifts, checked
             for key in orphans:
                 self._delete_queue.add(_item(ident, informer.objects[key]))
 

@@ -22,7 +22,7 @@ from sim.client.client import Client
 from sim.client.reflector import Reflector, Selection
 from sim.kernel import Context
 from sim.machinery.api import Obj, WatchEvent
-from sim.machinery.renewal import all_renewals
+from sim.machinery.renewal import Renewal, all_renewals
 from sim.machinery.store import Beaten, Item
 
 IndexFn = Callable[[Obj], Sequence[str]]
@@ -121,6 +121,7 @@ class Informer:
         self._objects: dict[str, Obj] = {}
         self._late: dict[str, Item] = {}  # taken in while nobody handled events, and not read yet
         self._news: dict[str, Item] | None = None
+        self.shifts = 0  # counts what came, while nobody handled events, that was more than a renewal
         self._short: dict[str, str] = {}  # from keys in the store, of what came while nobody handled events
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
@@ -273,6 +274,7 @@ class Informer:
         """What was listed is what there is; a change found so is caused by its write, as one that was watched."""
         kernel = self._ctx.kernel
         cause = kernel.cause
+        self.shifts += 1
         self._settle()
         new = {key_of(item.obj): item for item in items}
         for key, item in new.items():
@@ -326,6 +328,7 @@ class Informer:
             item = event.item
             if item is None:
                 continue  # a bookmark
+            self.shifts += type(item) is not Renewal
             long = item.key
             key = short.get(long) or self._shorten(long)
             if event.type != "DELETED":

@@ -135,6 +135,25 @@ async def test_a_lease_goes_with_its_node() -> None:
         assert (await found.plane.ask("get", "leases", N.lease_namespace, "n")).reason == "NotFound"
 
 
+async def test_a_lease_that_comes_after_quiet_sweeps_goes_when_its_owner_never_was() -> None:
+    async with world(["garbagecollector"]) as found:
+        lease: Obj = {
+            "apiVersion": N.api_version("coordination", "v1"),
+            "kind": "Lease",
+            "metadata": {"name": "n"},
+        }
+        await found.create("leases", lease, N.lease_namespace)
+        await found.settle(100 * SECOND)
+        ref = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "00000000-0000-4000-8000-000000000000"}
+        reply = await found.plane.ask(
+            "patch", "leases", N.lease_namespace, "n", body={"metadata": {"ownerReferences": [ref]}},
+            content_type="application/merge-patch+json",
+        )  # fmt: skip
+        assert reply.ok
+        await found.settle(35 * SECOND)
+        assert (await found.plane.ask("get", "leases", N.lease_namespace, "n")).reason == "NotFound"
+
+
 # --- pods ---------------------------------------------------------------------------------------------------
 
 
