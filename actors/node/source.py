@@ -1,7 +1,8 @@
 """List and watch of the few objects a node cares about, as callbacks: the agent's API source.
 
 Turns a watch on one resource and field selector into `on_set` (a whole set, after each list) and `on_event`
-(one change); `on_break` tells that the watch has ended.  Holds: after `on_set` every change is reported once and in order, or a new `on_set` comes.
+(one change); `on_break` tells that the watch has ended.  Holds: after `on_set` every change but those of heartbeat
+times alone, which are the agent's own, is reported once and in order, or a new `on_set` comes.
 
 Mirrors  client-go tools/cache/reflector.go: list from the cache, watch from its revision, back-off 0.8 s doubling
          to 30 s with jitter 1, reset after 2 min without a failure; a refused or throttled watch is opened again
@@ -20,6 +21,7 @@ from actors.node.dice import Dice
 from sim.client.channel import ChannelWatch
 from sim.kernel.actor import Context
 from sim.machinery.api import Reply, Watch, WatchEvent
+from sim.machinery.store import Beaten
 from sim.units import MINUTE, MS, SECOND
 
 Obj = dict[str, Any]
@@ -100,7 +102,7 @@ class Source:
         self._seen = False
         self.live = True
         if isinstance(reply.watch, ChannelWatch):
-            # A bookmark is wanted when the next watch is opened; what beats is the agent itself.
+            # A bookmark is wanted when the next watch is opened; what beats is the agent itself, and knows it.
             reply.watch.attach(self._drain, bookmarks=False, give=self._take_in, beats=False)
         else:
             reply.watch.attach(self._drain)
@@ -132,7 +134,7 @@ class Source:
                 return
             self._seen = True
             self._revision = str(event.revision)
-            if event.item is not None:
+            if event.item is not None and type(event.item) is not Beaten:
                 kernel.cause = event.cause or cause
                 on_event(event.type, event.item.obj)
         kernel.cause = cause
