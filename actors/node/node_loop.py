@@ -205,14 +205,15 @@ class NodeLoop:
 
     def _report_pass_us(self) -> int:
         """The pass at which an unchanged status is due, as the draws to come will have it."""
-        at_us, due_us = self._pass_us, self._reported_us + self._report_us
-        for wait_us in self._ahead_us:
-            if at_us >= due_us:
-                break
-            at_us += wait_us
+        ahead_us, due_us = self._ahead_us, self._reported_us + self._report_us
+        at_us = self._pass_us + sum(ahead_us)
         while at_us < due_us:
-            self._ahead_us.append(wait_us := self._wait_us())
+            ahead_us.append(wait_us := self._wait_us())
             at_us += wait_us
+        for wait_us in reversed(ahead_us):
+            if at_us - wait_us < due_us:
+                break
+            at_us -= wait_us
         return at_us
 
     def _wait_us(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 from actors.node.machine import RUNTIME, RUNTIME_VERSION, Machine
 from actors.node.profile import NodeSpec
-from actors.node.status_manager import condition_order
+from actors.node.status_manager import TYPE, condition_order
 from sim.ident import Names
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import (
@@ -35,6 +35,7 @@ PRESSURES = (
     ("PIDPressure", "InsufficientPID", "SufficientPID", "insufficient PID available", "sufficient PID available"),
 )  # fmt: skip
 OWN_ORDER = (*(row[0] for row in PRESSURES), "Ready")
+OWN_TYPES = [*OWN_ORDER]
 OWN = frozenset(OWN_ORDER)
 
 
@@ -254,6 +255,9 @@ def only_beaten(old: Obj, new: Obj) -> bool:
 
 def beat_patch(old: Obj, now: str) -> Obj:
     """As `status_patch` where nothing has changed: new heartbeat times."""
+    if [*map(TYPE, old["conditions"])] == OWN_TYPES:  # nearly always
+        beaten = [c for c in old["conditions"] if c.get("lastHeartbeatTime") != now]
+        return {"conditions": [{**c, "lastHeartbeatTime": now} for c in beaten]}
     held = {c["type"]: c for c in old["conditions"]}
     own = [{**held[type_], "lastHeartbeatTime": now} for type_ in OWN_ORDER]
     foreign = [] if len(held) == len(own) else [c for c in old["conditions"] if c["type"] not in OWN]
