@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from actors.apiserver.ports import writer_of
 from sim.kernel import State
 from sim.machinery import managed as ownership
-from sim.machinery.api import Reply, Request
+from sim.machinery.api import Obj, Reply, Request
 from sim.machinery.renewal import Line, Renewal
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Item
@@ -82,30 +82,36 @@ class Lane:
 
     def update(self, request: Request) -> Reply | None:
         """An ordinary update by this lane's client that changes the field alone; None if it is not, or not known to be."""
-        item, body, mine = self.last, request.body, self._request
+        item, body = self.last, request.body
         if item is None or type(body) is not dict or request.options or request.subresource:
             return None
-        if request.user is not mine.user or request.manager != mine.manager:
+        if not self.serves(request):
             return None
         old = item.obj
-        section, field = self._path
+        section = self._path[0]
         if body.keys() != old.keys():
             return None
         if any(part is not old[key] and key != section for key, part in body.items()):
             return None
-        value = body[section].get(field)
-        if (
-            type(value) is not str
-            or len(value) != MICRO_TIME_LENGTH
-            or {**old[section], field: value} != body[section]
-        ):
+        done = self.move(old[section], body[section])
+        return None if done is None else Reply(200, item=done)
+
+    def serves(self, request: Request) -> bool:
+        """Whether it is by this lane's client."""
+        mine = self._request
+        return request.user is mine.user and request.manager == mine.manager
+
+    def move(self, old: Obj, new: Obj) -> Item | None:
+        """Write the section anew; None if more than the time is another, or that is no such time."""
+        field = self._path[1]
+        value = new.get(field)
+        if type(value) is not str or len(value) != MICRO_TIME_LENGTH or {**old, field: value} != new:
             return None
         try:
             value_us = parse_time(value)
         except ValueError:
             return None
-        done = self.renew(value_us) if format_micro_time(value_us) == value else None
-        return None if done is None else Reply(200, item=done)
+        return self.renew(value_us) if format_micro_time(value_us) == value else None
 
     def write(self, value: int) -> Item | None:
         """Move the time on (microseconds since 1970)."""

@@ -30,11 +30,11 @@ from actors.apiserver.dangling import Dangling
 from actors.apiserver.fairness import Seats
 from actors.apiserver.handlers import READS, AllowAll, Authorizer, Handlers
 from actors.apiserver.lane import RENEWAL, Lane, offer_lane
-from actors.apiserver.node_way import NodeWay, offer_node_way
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.plans import Plans
 from actors.apiserver.ports import StorageProcess, writer_of
 from actors.apiserver.rules import Machinery
+from actors.apiserver.short_ways import LeaseWay, NodeWay, offer_short_way
 from sim.kernel import Context, Kernel, State
 from sim.machinery import status
 from sim.machinery.api import Reply, Request
@@ -226,9 +226,9 @@ class ApiServer:
         """A hot lane for one field of one object; None if this request cannot have one."""
         return offer_lane(self, request, path)
 
-    def short_way(self, request: Request) -> NodeWay | None:
+    def short_way(self, request: Request) -> NodeWay | LeaseWay | None:
         """A short way for calls about the object that `request` reads; None if there is none, or not now."""
-        return offer_node_way(self, request)
+        return offer_short_way(self, request)
 
     def _serve(self, number: int) -> None:
         flight = self._flights[number]

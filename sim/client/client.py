@@ -236,14 +236,16 @@ class Client:
         request = self.request("update", resource, namespace, name)
         return Heartbeat(self.ctx, self, request, path, (pause_us, missed))
 
-    def folded(self, resource: str, name: str) -> FoldedCalls:
-        """Calls about one object of the whole cluster, not rate limited, that a server may have a short way for."""
-        return FoldedCalls(self.ctx, self, self.request("get", resource, "", name))
+    def folded(self, resource: str, name: str, namespace: str = "") -> FoldedCalls:
+        """Calls about one object that a server may have a short way for."""
+        return FoldedCalls(self.ctx, self, self.request("get", resource, namespace, name), self.timeout_us)
 
-    def resume(self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int) -> OnReply:
-        """A request was sent then, not rate limited, over this channel: whom to tell of what becomes of it."""
-        attempt = _Attempt(self, request, on_reply, self.timeout_us, channel)
-        return attempt.awaited(sent_us + self.timeout_us) if self.timeout_us else attempt.judge
+    def resume(
+        self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int, timeout_us: int
+    ) -> OnReply:
+        """A request was sent then over this channel, with a token: whom to tell of what becomes of it."""
+        attempt = _Attempt(self, request, on_reply, timeout_us, channel)
+        return attempt.awaited(sent_us + timeout_us) if timeout_us else attempt.judge
 
     # --- transports -----------------------------------------------------------------------------------------
 

@@ -16,16 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any
 
 from sim.client.client import Client, OnReply
 from sim.kernel import Context, Future, Timer
 from sim.machinery.api import Obj, Reply, Request
+from sim.machinery.store import Item
 from sim.units import format_micro_time
 
 Then = Callable[[Any], None]
 OnTried = Callable[[bool], None]
 
+LOOK = methodcaller("look")  # of a server's short way
 JITTER = 1.2  # leaderelection.go JitterFactor
 HEALTH_TOLERANCE_US = 20_000_000  # HealthzAdaptor of the daemons: leaseDuration + 20 s
 
@@ -109,9 +112,11 @@ class LeaderElector:
         self._client = client
         self._lease = lease
         self._options = options if options is not None else ElectionOptions()
+        self._calls = client.folded("leases", lease[1], lease[0])
         self._random = ctx.stream("leader-election")
         self._observed = Observed({}, 0)
         self._stored: Obj | None = None
+        self._held: Item | None = None  # as which it was read
         self._raw: Mapping[str, Any] | None = None  # the record as last read
         self._written: Obj = {}  # the record on its way
         self._stopping = False
@@ -228,8 +233,11 @@ class LeaderElector:
         """Read the record and write ourselves into it if we may, within a time; `tried` is told whether."""
         self._tried = tried
         self._try_ends_us = self._ctx.now_us() + limit_us
+        self._ask(self._request_read, self._read, LOOK)
+
+    def _request_read(self) -> Request:
         namespace, name = self._lease
-        self._ask(self._client.request("get", "leases", namespace, name), self._read)
+        return self._client.request("get", "leases", namespace, name)
 
     def _read(self, reply: Reply) -> None:
         if reply.reason == "NotFound":
@@ -238,6 +246,7 @@ class LeaderElector:
         if not reply.ok:
             self._tried(False)
             return
+        self._held = reply.item
         self._stored = lease = reply.obj
         spec: Mapping[str, Any] = lease.get("spec") or {}
         if self._raw != spec:
@@ -264,14 +273,25 @@ class LeaderElector:
             "spec": spec,
         }
         self._written = spec
-        self._ask(self._client.request("create", "leases", namespace, body=lease), self._wrote)
+        self._ask(lambda: self._client.request("create", "leases", namespace, body=lease), self._wrote)
 
     def _write(self, spec: Obj) -> None:
-        assert self._stored is not None
-        lease = {**self._stored, "spec": spec}
-        namespace, name = self._lease
         self._written = spec
-        self._ask(self._client.request("update", "leases", namespace, name, body=lease), self._wrote)
+        self._ask(self._request_write, self._wrote, self._renew_lease)
+
+    def _request_write(self) -> Request:
+        assert self._stored is not None
+        namespace, name = self._lease
+        return self._client.request(
+            "update", "leases", namespace, name, body={**self._stored, "spec": self._written}
+        )
+
+    def _renew_lease(self, way: Any) -> tuple[Item, int] | None:
+        """By the server's short way, if no more than the time is new."""
+        served: tuple[Item, int] | None = None
+        if self._held is not None:
+            served = way.renew(self._held, self._written)
+        return served
 
     def _wrote(self, reply: Reply) -> None:
         if reply.ok:
@@ -298,9 +318,14 @@ class LeaderElector:
         why = {"silent_us": ctx.now_us() - since_us, "holder": holder}
         ctx.decided(what, "leases/" + "/".join(self._lease), why, ctx.silence(silent, since_us))
 
-    def _ask(self, request: Request, on_reply: OnReply) -> None:
+    def _ask(
+        self,
+        request: Callable[[], Request],
+        on_reply: OnReply,
+        serve: Callable[[Any], tuple[Item, int] | None] | None = None,
+    ) -> None:
         left_us = min(self._try_ends_us - self._ctx.now_us(), self._options.timeout_us)
         if left_us <= 0:
             on_reply(Reply(0, lost="Timeout"))
-        else:
-            self._client.call(request, on_reply, left_us)
+        elif serve is None or not self._calls.send(serve, request, on_reply, left_us):
+            self._client.call(request(), on_reply, left_us)

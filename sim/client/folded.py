@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from sim.client.channel import Call, Channel
+from sim.client.limiter import TokenBucket
 from sim.kernel import Context, State
 from sim.machinery.api import Reply, Request, Transport
 from sim.machinery.store import Item
@@ -26,9 +27,13 @@ Served = tuple[Item, int]  # what came of it, and the storage's latency
 class Caller(Protocol):
     """The client, as its folded calls see it."""
 
+    bucket: TokenBucket
+
     @property
     def transport(self) -> Transport: ...
-    def resume(self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int) -> OnReply: ...
+    def resume(
+        self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int, timeout_us: int
+    ) -> OnReply: ...
 
 
 class FoldedCalls:
@@ -38,11 +43,11 @@ class FoldedCalls:
     """
 
     __slots__ = (
-        "_asked", "_cause", "_channel", "_client", "_ctx", "_kernel", "_moves", "_on_reply", "_request", "_sent_us", "_serve",
-        "_served_us", "_standing", "_way",
+        "_asked", "_cause", "_channel", "_client", "_ctx", "_kernel", "_limit_us", "_moves", "_on_reply", "_request", "_sent_us", "_serve",
+        "_served_us", "_standing", "_timeout_us", "_way",
     )  # fmt: skip
 
-    def __init__(self, ctx: Context, client: Caller, asked: Request) -> None:
+    def __init__(self, ctx: Context, client: Caller, asked: Request, timeout_us: int) -> None:
         self._ctx = ctx
         self._kernel = ctx.kernel
         self._standing = ctx.kernel.standing
@@ -51,24 +56,39 @@ class FoldedCalls:
         self._moves = -1
         self._channel: Channel | None = None
         self._way: Any = None
-        self._cause = self._sent_us = 0
+        self._timeout_us = timeout_us
+        self._cause = self._sent_us = self._limit_us = 0
         self._served_us = (0, 0)
 
     def send(
-        self, serve: Callable[[Any], Served | None], request: Callable[[], Request], on_reply: OnReply
+        self,
+        serve: Callable[[Any], Served | None],
+        request: Callable[[], Request],
+        on_reply: OnReply,
+        timeout_us: int = 0,
     ) -> bool:
         """At its arrival let the server's short way `serve`; False: nothing was sent, it has to be an ordinary call.
 
         serve: answers None, having done nothing, where the ordinary `request` has to be carried out after all
+        timeout_us: if other than the client's
         """
         if self._moves != self._standing.moves and not self._is_open():
+            return False
+        if not self._client.bucket.take(self._ctx.now_us()):
             return False
         channel, kernel = self._channel, self._kernel
         assert channel is not None
         self._serve, self._request, self._on_reply = serve, request, on_reply
         self._cause, self._sent_us = kernel.cause, kernel.now_us
-        kernel.call_at(kernel.now_us + channel.out.delay_us(), self._arrive)
+        self._limit_us = timeout_us or self._timeout_us
+        delay_us = channel.out.delay_us()
+        arrive = self._arrive if self._in_time(delay_us) else self._call(channel).arrive
+        kernel.call_at(kernel.now_us + delay_us, arrive)
         return True
+
+    def _in_time(self, taken_us: int) -> bool:
+        """Whether what takes so long is done before the call is given up."""
+        return not self._limit_us or taken_us < self._limit_us
 
     def _is_open(self) -> bool:
         """Nothing is in the way, nor will be until something moves."""
@@ -90,9 +110,13 @@ class FoldedCalls:
         if served is None:
             self._call(channel).arrive(None)
             return
-        now_us = kernel.now_us
-        self._served_us = now_us, now_us + served[1]
-        kernel.call_at(now_us + served[1] + channel.back.delay_us(), self._deliver, served[0])
+        item, latency_us = served
+        self._served_us = kernel.now_us, kernel.now_us + latency_us
+        at_us = kernel.now_us + latency_us + channel.back.delay_us()
+        if self._in_time(at_us - self._sent_us):
+            kernel.call_at(at_us, self._deliver, item)
+        else:
+            kernel.call_at(at_us, self._served(channel).deliver, Reply(200, item=item))
 
     def _deliver(self, item: Item) -> None:
         reply = Reply(200, item=item)
@@ -102,13 +126,17 @@ class FoldedCalls:
             return
         channel = self._channel
         assert channel is not None
+        self._served(channel).deliver(reply)
+
+    def _served(self, channel: Channel) -> Call:
+        """As `_call`, once the server has done what it has to."""
         call = self._call(channel)
         call.server, call.commits_us = self._way.server, self._served_us
-        call.deliver(reply)
+        return call
 
     def _call(self, channel: Channel) -> Call:
         """The ordinary call that has come so far."""
         request = self._request()
         request.cause = self._cause
-        on_reply = self._client.resume(channel, request, self._on_reply, self._sent_us)
+        on_reply = self._client.resume(channel, request, self._on_reply, self._sent_us, self._limit_us)
         return Call(channel, request, on_reply, self._sent_us)

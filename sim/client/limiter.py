@@ -34,6 +34,15 @@ class TokenBucket:
         wait_us = full_us - self._burst_us - now_us
         return wait_us if wait_us > 0 else 0
 
+    def take(self, now_us: int) -> bool:
+        """As `reserve` where there is nothing to wait for; False: there is, and nothing was taken."""
+        full_us = self._full_us
+        full_us = (full_us if full_us > now_us else now_us) + self._token_us
+        if full_us - self._burst_us > now_us:
+            return False
+        self._full_us = full_us
+        return True
+
 
 class Limiter(Protocol):
     """How long a key that failed waits before its next try."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from sim.kernel import Kernel
 from sim.machinery.objects import condition_status
+from sim.machinery.renewal import Renewal
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Beaten, Change
 
@@ -23,6 +24,7 @@ Store = Callable[[str, Callable[[Change], None]], Callable[[], None]]
 
 WORKLOADS = ("deployments", "replicasets", "statefulsets", "replicationcontrollers")
 NOTHING: Obj = {}
+HEARTBEATS = (Beaten, Renewal)
 
 POD = ("node", "phase", "ready", "reason", "waiting", "restarts", "deleting")
 NODE = ("ready", "taints", "pressures", "unschedulable", "deleting")
@@ -94,7 +96,7 @@ class Chronicle:
         nothing = (None,) * len(names)
 
         def see(change: Change) -> None:
-            if type(change.item) is Beaten and not change.deleted:
+            if type(change.item) in HEARTBEATS and not change.deleted:
                 return
             key = change.item.key
             if change.deleted:

@@ -1,4 +1,4 @@
-"""A cluster whose nodes report by the server's short ways, and one where they do not, are the same to everybody."""
+"""A cluster whose nodes and leaders use the servers' short ways, and one without these, are the same to everybody."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.app.cluster import Cluster, plain_nodes
-from sim.machinery.store import Change
+from sim.machinery.store import Beaten, Change
 from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND
 
@@ -30,14 +30,17 @@ FAULTS: list[tuple[str, str, Any]] = [
         ("down", "killed"), ("pause", True), ("slow", 2 * MS), ("overload", (3 * MS, None)), ("overload", (0, 0)),
         ("lag", 5 * MS), ("frozen", True),
     )),
+    *((name, aspect, value) for name in ("controller-manager-0", "scheduler-0") for aspect, value in (
+        ("down", "killed"), ("pause", True), ("cut", True), ("slow", 3 * MS), ("clock", (0, 2_000)),
+    )),
     ("storage", "pause", True), ("storage", "disk", 7 * MS), ("storage", "quorum", True),
     ("admin", "patch", {"metadata": {"labels": {"a": "b"}}}),
     ("admin", "patch", {"spec": {"unschedulable": True}}),
 ]  # fmt: skip
-# Which report is disturbed, how long before it is written or after, by what and for how long.
+# Which report or renewal of a leader is disturbed, how long before it is written or after, by what and for how long.
 STEPS = st.lists(
     st.tuples(
-        st.integers(0, 2),
+        st.integers(0, 8),
         st.integers(-3_000, 5_000),
         st.sampled_from(FAULTS),
         st.sampled_from([1 * MS, 3 * MS, 12 * SECOND, 50 * SECOND]),
@@ -52,17 +55,21 @@ class Reports:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.times_us: list[int] = []
-        self.kinds: list[str] = []
+        self.leaders_us: list[int] = []
 
     def see(self, change: Change) -> None:
-        self.times_us.append(change.at_us)
-        self.kinds.append(type(change.item).__name__)
+        if type(change.item) is Beaten:
+            self.times_us.append(change.at_us)
+
+    def see_leader(self, change: Change) -> None:
+        self.leaders_us.append(change.at_us)
 
 
 async def history(steps: Steps, times_us: list[int], folded: bool) -> tuple[str, Reports]:
     async with Cluster(PLAN, seed=3) as cluster:
         reports = Reports(cluster)
         cluster.observe(reports.see, ["nodes"])
+        cluster.observe(reports.see_leader, [f"leases/{cluster.names.system_namespace}"])
         if not folded:
             for server in cluster.api_servers.values():
                 server.short_way = lambda _: None  # type: ignore[method-assign]
@@ -85,17 +92,17 @@ async def history(steps: Steps, times_us: list[int], folded: bool) -> tuple[str,
         return cluster.kernel.trace.sha256(), reports
 
 
-def quiet() -> list[int]:
-    """When the undisturbed node's reports are written."""
-    _, reports = trio.run(history, [], [], True)
-    return [at_us for at_us, kind in zip(reports.times_us, reports.kinds, strict=True) if kind == "Beaten"]
+def quiet() -> Reports:
+    """What is written of the undisturbed node and leaders."""
+    return trio.run(history, [], [], True)[1]
 
 
-TIMES_US = quiet()
+QUIET = quiet()
+TIMES_US = [*QUIET.times_us, *QUIET.leaders_us[10:16]]
 
 
 def test_an_undisturbed_node_reports_heartbeat_times_alone() -> None:
-    assert len(TIMES_US) == 3
+    assert len(QUIET.times_us) == 3
 
 
 @settings(max_examples=25, deadline=None)

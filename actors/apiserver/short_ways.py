@@ -1,9 +1,10 @@
-"""The short way of a node's report: its agent reads the node, finds itself as it was, and writes new heartbeat times.
+"""Short ways: who reads an object and then says of it that all is as it was needs no requests.
 
-Turns the read into a look at the watch cache, and the write into the commit that the patch would make.
+Turns a node agent's read of its node into a look at the watch cache, its write of new heartbeat times into the commit
+that the patch would make; a leader's read of its lease and its renewal into a look at the store and a write by the lane.
 
-Holds: what is answered, written and drawn is what the ordinary requests would get, write and draw (`plans` has served
-such a patch); in every other case the answer is None and nothing was done.
+Holds: what is answered, written and drawn is what the ordinary requests would get, write and draw (`plans` or the lane
+know that); in every other case the answer is None and nothing was done.
 """
 
 from __future__ import annotations
@@ -23,39 +24,80 @@ if TYPE_CHECKING:
     from actors.apiserver.server import ApiServer
 
 
-def offer_node_way(server: ApiServer, request: Request) -> NodeWay | None:
-    """For reads like `request` and the patches that follow; None if this server has none for them now."""
-    if (request.resource, request.group, request.namespace) != ("nodes", "", "") or not request.name:
-        return None
+def offer_short_way(server: ApiServer, request: Request) -> NodeWay | LeaseWay | None:
+    """For reads like `request` and the writes that follow; None if this server has none for them now."""
     ctx = server.ctx
-    if ctx is None or ctx.state is not State.RUNNING or not server.storage.prompt:
+    if not request.name or ctx is None or ctx.state is not State.RUNNING or not server.storage.prompt:
         return None
-    return NodeWay(server, request)
+    if (request.group, request.resource, request.namespace) == ("", "nodes", ""):
+        return NodeWay(server, request)
+    resource = server.scheme.find(request.group, request.version, request.resource)
+    return LeaseWay(server, request) if resource is not None and resource.plural == "leases" else None
 
 
-class NodeWay:
-    """For one client and its node, while no process changes its state.
+class _Way:
+    """For one client and one object, while no process changes its state."""
+
+    __slots__ = ("_asked", "server")
+
+    def __init__(self, server: ApiServer, asked: Request) -> None:
+        self.server = server
+        self._asked = asked
+
+    def _open(self) -> bool:
+        server, asked = self.server, self._asked
+        return not server.bounded and server.authorizer.refuse(asked.user, asked) is None
+
+
+class LeaseWay(_Way):
+    """A leader and its lease."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, server: ApiServer, asked: Request) -> None:
+        super().__init__(server, asked)
+        self._key = server.scheme.key("leases", asked.namespace, asked.name)
+
+    def look(self) -> tuple[Item, int] | None:
+        """The lease as it is stored, and the storage's latency."""
+        server = self.server
+        item = server.storage.store.get(self._key) if self._open() else None
+        if item is None:
+            return None
+        server.flown += 1
+        return item, server.storage.latency_us(0)
+
+    def renew(self, held: Item, spec: Obj) -> tuple[Item, int] | None:
+        """Write a spec in which only the time of renewal is another than in `held`."""
+        server, asked = self.server, self._asked
+        lane = server.lanes.get(self._key)
+        if lane is None or lane.last is not held or not lane.serves(asked) or not self._open():
+            return None
+        done = lane.move(held.obj["spec"], spec)
+        if done is None:
+            return None
+        server.flown += 1
+        return done, server.storage.latency_us(1)
+
+
+class NodeWay(_Way):
+    """A node agent and its node.
 
     _last: what was written last; _reads: what admission had read for that; _owner: the client's entry in its record
     _whole: all of its conditions were beaten, in their order
     """
 
-    __slots__ = ("_asked", "_cache", "_last", "_owner", "_reads", "_whole", "server")
+    __slots__ = ("_cache", "_last", "_owner", "_reads", "_whole")
 
     def __init__(self, server: ApiServer, asked: Request) -> None:
+        super().__init__(server, asked)
         caches = server.caches
         assert caches is not None
-        self.server = server
-        self._asked = asked
         self._cache = caches.of(server.scheme.resource("nodes"))
         self._last: Item | None = None
         self._owner: Managed | None = None
         self._reads: Reads = Reads()
         self._whole = False
-
-    def _open(self) -> bool:
-        server, asked = self.server, self._asked
-        return not server.bounded and server.authorizer.refuse(asked.user, asked) is None
 
     def look(self) -> tuple[Item, int] | None:
         """The node as the watch cache shows it, and the storage's latency."""
