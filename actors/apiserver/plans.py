@@ -201,12 +201,36 @@ class Plans:
     # --- creates ------------------------------------------------------------------------------------------
 
     def _create_event(self, request: Request) -> Reply | None:
-        body, namespace = request.body, request.namespace
+        key = self._event_key(request.manager, request.namespace, request.body)
+        if key is None:
+            return None
+        plan = self._created.get(key)
+        if plan is None or not self._view.holds(plan.reads):
+            self._ask(request, key, None)
+            return None
+        item = self.put_event(request, request.body, plan, request.cause)
+        return None if item is None else Reply(201, item=item)
+
+    def event_plan(self, manager: str, body: Obj) -> Created | None:
+        """How such an event comes out, if that is known."""
+        key = self._event_key(manager, body["metadata"]["namespace"], body)
+        return None if key is None else self._created.get(key)
+
+    def put_event(self, like: Request, body: Obj, plan: Created, cause: int) -> Item | None:
+        """Commit an event by its plan; None if there is one of its name."""
+        metadata = body["metadata"]
+        path = f"{self._events.prefix}{metadata['namespace']}/{metadata['name']}"
+        if self._storage.store.get(path) is not None:
+            return None
+        made = {**metadata, "uid": new_uid(self._registry.bits)}
+        made["creationTimestamp"] = self._now_text()
+        return self._put(like, body, path, plan, made, cause)
+
+    def _event_key(self, manager: str, namespace: str, body: Obj) -> Key | None:
         metadata = body.get("metadata")
         if type(metadata) is not dict or len(metadata) != 2 or body.get("apiVersion") != "v1":
             return None
-        name = metadata.get("name")
-        if not name or metadata.get("namespace") != namespace or body.get("kind") != "Event":
+        if not metadata.get("name") or metadata.get("namespace") != namespace or body.get("kind") != "Event":
             return None
         involved, source = body.get("involvedObject"), body.get("source")
         if type(involved) is not dict or type(source) is not dict or not EVENT.issuperset(body):
@@ -215,21 +239,13 @@ class Plans:
             return None
         values = (*body.values(), *involved.values(), *source.values())
         key: Key = (
-            request.manager, namespace, len(body), len(involved), *metadata, *body, *involved, *source,
+            manager, namespace, len(body), len(involved), *metadata, *body, *involved, *source,
             *map(type, values), *map(bool, values),
         )  # fmt: skip
         if body.get("eventTime"):  # then its words are looked at
             key += (body.get("reportingComponent"), body.get("reportingInstance"), body.get("action"))
             key += (body.get("reason"), len(body.get("message") or ""))
-        plan = self._created.get(key)
-        if plan is None or not self._view.holds(plan.reads):
-            self._ask(request, key, None)
-            return None
-        path = f"{self._events.prefix}{namespace}/{name}"
-        if self._storage.store.get(path) is not None:
-            return None
-        made = {**metadata, "uid": new_uid(self._registry.bits)}
-        return self._put(request, path, plan, made)
+        return key
 
     def _create_pod(self, request: Request) -> Reply | None:
         """A pod as controllers make them from templates: named by the server, all else shared with its like."""
@@ -255,23 +271,25 @@ class Plans:
         path = f"{self._pods.prefix}{namespace}/{name}"
         if self._storage.store.get(path) is not None:
             return self._taken(request, base)
-        return self._put(request, path, plan, made, name)
+        made["creationTimestamp"] = self._now_text()
+        made["name"] = name
+        return Reply(201, item=self._put(request, body, path, plan, made, request.cause))
 
     def _taken(self, request: Request, base: str) -> Reply:
         return Call(request, self._pods, self._registry).name_taken(base).reply()
 
-    def _put(self, request: Request, path: str, plan: Created, made: Obj, name: str = "") -> Reply:
-        """Commit a new object; `name`: the one generated for it."""
+    def _put(self, like: Request, body: Obj, path: str, plan: Created, made: Obj, cause: int) -> Item:
+        """Commit a new object whose metadata are `made`; `like`: the request, or one of its client."""
         storage, now_s = self._storage, self._registry.wall_us() // SECOND
-        made["creationTimestamp"] = self._text_of(now_s)
-        if name:
-            made["name"] = name
-        obj = {**request.body, **plan.given, "metadata": made}
-        storage.writer = writer_of(request)
+        obj = {**body, **plan.given, "metadata": made}
+        storage.writer = like.user.name, "create"
         record = () if plan.stamp is None else plan.stamp.at(now_s)
-        item = storage.store.put(path, obj, 0, record, request.cause)
+        item = storage.store.put(path, obj, 0, record, cause)
         assert isinstance(item, Item)
-        return Reply(201, item=item)
+        return item
+
+    def _now_text(self) -> str:
+        return self._text_of(self._registry.wall_us() // SECOND)
 
     def _text_of(self, now_s: int) -> str:
         if self._second[0] != now_s:
@@ -340,12 +358,17 @@ class Plans:
     # --- a pod's status -----------------------------------------------------------------------------------
 
     def _patch_status(self, request: Request) -> Reply | None:
-        body, store = request.body, self._storage.store
-        metadata, patch = body.get("metadata"), body.get("status")
-        if type(metadata) is not dict or type(patch) is not dict or len(body) != 2 or len(metadata) != 1:
-            return None
+        store = self._storage.store
         item = store.get(f"{self._pods.prefix}{request.namespace}/{request.name}")
         if item is None or request.content_type != self._strategic:
+            return None
+        done = self.patch_pod(request, item, request.body, request.cause)
+        return None if done is None else Reply(200, item=done)
+
+    def patch_pod(self, like: Request, item: Item, body: Obj, cause: int) -> Item | None:
+        """Commit a patch of a pod's status.  `like`: the request (which is learned from if need be), or one of its client."""
+        metadata, patch = body.get("metadata"), body.get("status")
+        if type(metadata) is not dict or type(patch) is not dict or len(body) != 2 or len(metadata) != 1:
             return None
         pod = item.obj
         own, held = pod["metadata"], pod.get("status")
@@ -355,34 +378,35 @@ class Plans:
         if not conditions or not before or not _is_plain(pod, held, patch):
             return None
         now_s = self._registry.wall_us() // SECOND
-        key = (id(before), id(conditions), id(order), id(item.managed), now_s, request.manager, *patch, *held)
-        plan = self._patched.get(key) or self._at_another_time(request, key, item)
+        key = (id(before), id(conditions), id(order), id(item.managed), now_s, like.manager, *patch, *held)
+        plan = self._patched.get(key) or self._at_another_time(like.manager, patch, key, item)
         if plan is None or not self._view.holds(plan.reads):
-            self._ask(request, key, (before, conditions, order, item.managed), item)
+            if like.body is body:
+                self._ask(like, key, (before, conditions, order, item.managed), item)
             return None
         obj = {**pod, "metadata": {**own}, "status": _patched(held, patch, plan.conditions)}
-        self._storage.writer = writer_of(request)
-        done = store.put(item.key, obj, item.rev, plan.record, request.cause)
+        self._storage.writer = like.user.name, "patch status"
+        done = self._storage.store.put(item.key, obj, item.rev, plan.record, cause)
         assert isinstance(done, Item)
-        return Reply(200, item=done)
+        return done
 
-    def _shape_key(self, request: Request, item: Item) -> Key | None:
-        held, patch = item.obj["status"], request.body["status"]
+    def _shape_key(self, manager: str, patch: Obj, item: Item) -> Key | None:
+        held = item.obj["status"]
         now_s = self._registry.wall_us() // SECOND
         words = shapes.words_of(
             held["conditions"], patch["conditions"], patch.get(ORDER), item.managed, now_s
         )
-        return None if words is None else (request.manager, len(patch), *patch, *held, *words)
+        return None if words is None else (manager, len(patch), *patch, *held, *words)
 
-    def _at_another_time(self, request: Request, key: Key, item: Item) -> Patched | None:
+    def _at_another_time(self, manager: str, patch: Obj, key: Key, item: Item) -> Patched | None:
         """A plan by one for a patch that differs in its times alone."""
-        known = self._shape_key(request, item)
+        known = self._shape_key(manager, patch, item)
         shape = None if known is None else self._shapes.get(known)
         if shape is None:
             return None
-        before, conditions = item.obj["status"]["conditions"], request.body["status"]["conditions"]
+        before, conditions = item.obj["status"]["conditions"], patch["conditions"]
         now_s = self._registry.wall_us() // SECOND
-        held = (before, conditions, request.body["status"].get(ORDER), item.managed)
+        held = (before, conditions, patch.get(ORDER), item.managed)
         return self._keep_patch(
             key,
             Patched(
@@ -410,7 +434,7 @@ class Plans:
         if list(made.items()) != list(status.items()) or list(expected.items()) != list(item.obj.items()):
             return
         self._keep_patch(lesson.key, Patched(conditions, item.managed, reads, lesson.held))
-        known = self._shape_key(lesson.request, old)
+        known = self._shape_key(lesson.request.manager, lesson.request.body["status"], old)
         if known is None:
             return
         before, sent = old.obj["status"]["conditions"], lesson.request.body["status"]["conditions"]
