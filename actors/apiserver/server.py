@@ -34,7 +34,8 @@ from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.plans import Plans
 from actors.apiserver.ports import StorageProcess, writer_of
 from actors.apiserver.rules import Machinery
-from actors.apiserver.short_ways import LeaseWay, NodeWay, offer_short_way
+from actors.apiserver.short_ways import offer_short_way
+from actors.apiserver.way import Way
 from sim.kernel import Context, Kernel, State
 from sim.machinery import status
 from sim.machinery.api import Reply, Request
@@ -226,8 +227,8 @@ class ApiServer:
         """A hot lane for one field of one object; None if this request cannot have one."""
         return offer_lane(self, request, path)
 
-    def short_way(self, request: Request) -> NodeWay | LeaseWay | None:
-        """A short way for calls about the object that `request` reads; None if there is none, or not now."""
+    def short_way(self, request: Request) -> Way | None:
+        """A short way for calls like `request` and those that follow; None if there is none, or not now."""
         return offer_short_way(self, request)
 
     def _serve(self, number: int) -> None:

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from actors.apiserver import beats
+from actors.apiserver.pod_ways import EventWay, PodWay
 from actors.apiserver.rules import Reads
+from actors.apiserver.way import Way
 from sim.kernel import State
 from sim.machinery.api import Obj, Request
 from sim.machinery.managed import UPDATE
@@ -24,32 +26,22 @@ if TYPE_CHECKING:
     from actors.apiserver.server import ApiServer
 
 
-def offer_short_way(server: ApiServer, request: Request) -> NodeWay | LeaseWay | None:
-    """For reads like `request` and the writes that follow; None if this server has none for them now."""
+def offer_short_way(server: ApiServer, request: Request) -> NodeWay | LeaseWay | PodWay | EventWay | None:
+    """For calls like `request` and the writes that follow; None if this server has none for them now."""
     ctx = server.ctx
-    if not request.name or ctx is None or ctx.state is not State.RUNNING or not server.storage.prompt:
+    if ctx is None or ctx.state is not State.RUNNING or not server.storage.prompt:
         return None
-    if (request.group, request.resource, request.namespace) == ("", "nodes", ""):
-        return NodeWay(server, request)
     resource = server.scheme.find(request.group, request.version, request.resource)
-    return LeaseWay(server, request) if resource is not None and resource.plural == "leases" else None
+    if resource is None:
+        return None
+    if not resource.group and resource.plural in ("pods", "events"):
+        return PodWay(server, request) if resource.plural == "pods" else EventWay(server, request)
+    if resource.plural == "leases" and request.name:
+        return LeaseWay(server, request)
+    return NodeWay(server, request) if resource.plural == "nodes" and request.name else None
 
 
-class _Way:
-    """For one client and one object, while no process changes its state."""
-
-    __slots__ = ("_asked", "server")
-
-    def __init__(self, server: ApiServer, asked: Request) -> None:
-        self.server = server
-        self._asked = asked
-
-    def _open(self) -> bool:
-        server, asked = self.server, self._asked
-        return not server.bounded and server.authorizer.refuse(asked.user, asked) is None
-
-
-class LeaseWay(_Way):
+class LeaseWay(Way):
     """A leader and its lease."""
 
     __slots__ = ("_key",)
@@ -80,7 +72,7 @@ class LeaseWay(_Way):
         return done, server.storage.latency_us(1)
 
 
-class NodeWay(_Way):
+class NodeWay(Way):
     """A node agent and its node.
 
     _last: what was written last; _reads: what admission had read for that; _owner: the client's entry in its record

@@ -22,6 +22,7 @@ class Caller(Protocol):
     """The part of a client that the agent uses."""
 
     def call(self, request: Request, on_reply: OnReply) -> None: ...
+    def folded(self, resource: str, name: str = "") -> Folded: ...
 
 
 class Beat(Protocol):
@@ -45,8 +46,6 @@ class Folded(Protocol):
 class HeartbeatCaller(Caller, Protocol):
     """The client of heartbeats: not rate limited, with a lane for renewals and short ways for reports."""
 
-    def folded(self, resource: str, name: str) -> Folded: ...
-
     def heartbeat(
         self,
         resource: str,
@@ -61,11 +60,21 @@ class HeartbeatCaller(Caller, Protocol):
 class Api:
     """Requests of one client."""
 
-    __slots__ = ("_agent", "_call", "_kernel", "_patch_type", "_user", "coordination", "lease_namespace")
+    __slots__ = (
+        "_agent",
+        "_kernel",
+        "_patch_type",
+        "_user",
+        "call",
+        "coordination",
+        "folded",
+        "lease_namespace",
+    )
 
     def __init__(self, ctx: Context, client: Caller, user: UserInfo, names: Names) -> None:
         self._kernel = ctx.kernel
-        self._call = client.call
+        self.call = client.call
+        self.folded = client.folded
         self._user = user
         self._agent = names.node_agent
         self.lease_namespace = names.lease_namespace
@@ -73,7 +82,7 @@ class Api:
         self.coordination = names.group("coordination")
 
     def _send(self, on_reply: OnReply, verb: str, resource: str, **fields: Any) -> None:
-        self._call(self._request(verb, resource, **fields), on_reply)
+        self.call(self._request(verb, resource, **fields), on_reply)
 
     def _request(self, verb: str, resource: str, **fields: Any) -> Request:
         cause = self._kernel.cause
@@ -83,20 +92,18 @@ class Api:
 
     # --- pods ---------------------------------------------------------------------------------------------
 
-    def get_pod(self, namespace: str, name: str, on_reply: OnReply) -> None:
+    def pod_read(self, namespace: str, name: str) -> Request:
         # Not by `_request`: fields that are handed on in a dict cost more than all the rest.
-        request = Request(
+        return Request(
             verb="get", resource="pods", namespace=namespace, name=name, user=self._user, manager=self._agent,
             cause=self._kernel.cause,
         )  # fmt: skip
-        self._call(request, on_reply)
 
-    def patch_pod_status(self, namespace: str, name: str, patch: Obj, on_reply: OnReply) -> None:
-        request = Request(
+    def pod_status_patch(self, namespace: str, name: str, patch: Obj) -> Request:
+        return Request(
             verb="patch", resource="pods", subresource="status", namespace=namespace, name=name, body=patch,
             content_type=self._patch_type, user=self._user, manager=self._agent, cause=self._kernel.cause,
         )  # fmt: skip
-        self._call(request, on_reply)
 
     def create_pod(self, pod: Obj, on_reply: OnReply) -> None:
         self._send(on_reply, "create", "pods", namespace=pod["metadata"]["namespace"], body=pod)
@@ -116,13 +123,13 @@ class Api:
         self._send(on_reply, "create", "nodes", body=node)
 
     def get_node(self, name: str, cached: bool, on_reply: OnReply) -> None:
-        self._call(self.node_read(name, cached), on_reply)
+        self.call(self.node_read(name, cached), on_reply)
 
     def node_read(self, name: str, cached: bool) -> Request:
         return self._request("get", "nodes", name=name, options={"resourceVersion": "0"} if cached else EMPTY)
 
     def patch_node_status(self, name: str, patch: Obj, on_reply: OnReply) -> None:
-        self._call(self.node_patch(name, patch), on_reply)
+        self.call(self.node_patch(name, patch), on_reply)
 
     def node_patch(self, name: str, patch: Obj) -> Request:
         return self._request(

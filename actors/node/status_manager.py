@@ -20,7 +20,8 @@ from typing import Any
 from actors.node.api import Api
 from actors.node.pod_status import OWN_CONDITIONS, TERMINAL
 from sim.kernel.actor import Context
-from sim.machinery.api import Reply
+from sim.machinery.api import Reply, Request
+from sim.machinery.store import Item
 from sim.units import SECOND
 
 Obj = dict[str, Any]
@@ -140,13 +141,15 @@ def _same_condition(a: Obj, b: Obj) -> bool:
 class StatusManager:
     """The one consumer of a node's pod statuses."""
 
-    __slots__ = ("_api", "_ctx", "_queue", "_retrying", "_sent", "entries", "on_deleted")
+    __slots__ = ("_api", "_calls", "_ctx", "_patch", "_queue", "_retrying", "_sent", "entries", "on_deleted")
 
     def __init__(self, ctx: Context, api: Api, on_deleted: Callable[[str], None]) -> None:
         self._ctx = ctx
         self._api = api
         self._queue: dict[str, Entry] = {}
+        self._calls = api.folded("pods")
         self._sent: Entry | None = None  # whose request is under way
+        self._patch: Obj = {}  # of it
         self._retrying = False
         self.entries: dict[str, Entry] = {}
         self.on_deleted = on_deleted
@@ -205,9 +208,19 @@ class StatusManager:
             entry = self._queue.pop(uid)
             if entry.dirty and entry.status:
                 self._sent = entry
-                self._api.get_pod(entry.namespace, entry.name, self._read)
+                if not self._calls.send(self._look, self._read_request, self._read):
+                    self._api.call(self._read_request(), self._read)
                 return
         self._sent = None
+
+    def _look(self, way: Any) -> tuple[Item, int] | None:
+        assert self._sent is not None
+        served: tuple[Item, int] | None = way.look(self._sent.namespace, self._sent.name)
+        return served
+
+    def _read_request(self) -> Request:
+        assert self._sent is not None
+        return self._api.pod_read(self._sent.namespace, self._sent.name)
 
     def _read(self, reply: Reply) -> None:
         entry = self._sent
@@ -226,10 +239,20 @@ class StatusManager:
         held = pod.get("status") or {}
         patch = status_patch(held, outgoing(entry.status, held, entry.running))
         if patch:
-            body = {"metadata": {"uid": entry.target}, "status": patch}
-            self._api.patch_pod_status(entry.namespace, entry.name, body, self._written)
+            self._patch = {"metadata": {"uid": entry.target}, "status": patch}
+            if not self._calls.send(self._write, self._write_request, self._written):
+                self._api.call(self._write_request(), self._written)
         else:
             self._settle(entry, pod)
+
+    def _write(self, way: Any) -> tuple[Item, int] | None:
+        assert self._sent is not None
+        served: tuple[Item, int] | None = way.patch(self._sent.namespace, self._sent.name, self._patch)
+        return served
+
+    def _write_request(self) -> Request:
+        assert self._sent is not None
+        return self._api.pod_status_patch(self._sent.namespace, self._sent.name, self._patch)
 
     def _written(self, reply: Reply) -> None:
         entry = self._sent

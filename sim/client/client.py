@@ -236,9 +236,9 @@ class Client:
         request = self.request("update", resource, namespace, name)
         return Heartbeat(self.ctx, self, request, path, (pause_us, missed))
 
-    def folded(self, resource: str, name: str, namespace: str = "") -> FoldedCalls:
-        """Calls about one object that a server may have a short way for."""
-        return FoldedCalls(self.ctx, self, self.request("get", resource, namespace, name), self.timeout_us)
+    def folded(self, resource: str, name: str = "", namespace: str = "", verb: str = "get") -> FoldedCalls:
+        """Calls about one object, or about any one after the other, that a server may have a short way for."""
+        return FoldedCalls(self.ctx, self, self.request(verb, resource, namespace, name), self.timeout_us)
 
     def resume(
         self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int, timeout_us: int

@@ -16,8 +16,9 @@ from typing import Any
 
 from sim.client.client import PATCH_TYPES, Client
 from sim.client.correlator import Correlator, event_name
+from sim.client.folded import Served
 from sim.kernel import Context
-from sim.machinery.api import Obj, Reply
+from sim.machinery.api import Obj, Reply, Request
 from sim.units import format_time
 
 QUEUE_MAX = 1000  # event.go maxQueuedEvents
@@ -26,6 +27,9 @@ RETRY_US = 10_000_000  # defaultSleepDuration
 NOT_FOUND = 404
 US_PER_SECOND = 1_000_000
 NS_PER_SECOND = 1_000_000_000
+Shape = tuple[
+    str, ...
+]  # of events that differ in their words only: the names of the reference's members; (): of no other
 DEFAULT_NAMESPACE = "default"  # metav1.NamespaceDefault: events of cluster-scoped objects
 
 
@@ -45,20 +49,22 @@ class EventRecorder:
     """Records events of one component, on one host if it is a node's."""
 
     __slots__ = (
-        "_busy", "_client", "_correlator", "_ctx", "_event", "_last_number", "_patch", "_queue", "_random", "_source",
-        "_tries", "dropped",
+        "_busy", "_calls", "_client", "_correlator", "_ctx", "_event", "_last_number", "_patch", "_queue", "_random",
+        "_shape", "_source", "_tries", "dropped",
     )  # fmt: skip
 
     def __init__(self, ctx: Context, client: Client, component: str, host: str = "") -> None:
         self._ctx = ctx
         self._client = client
+        self._calls = client.folded("events", verb="create")
         self._source = {"component": component, "host": host} if host else {"component": component}
         self._correlator = Correlator()
-        self._queue: list[tuple[Obj, int, int]] = []  # short, and empty it takes no space
+        self._queue: list[tuple[Obj, int, Shape, int]] = []  # short, and empty it takes no space
         self._busy = False
         # The event on its way to the API, the patch that counts it, and how often it was sent.
         self._event: Obj = {}
         self._patch: Obj | None = None
+        self._shape: Shape = ()
         self._tries = 0
         self._random = ctx.stream(f"events/{component}")
         self._last_number = 0
@@ -108,16 +114,19 @@ class EventRecorder:
             event["metadata"]["annotations"] = dict(annotations)
         if number // NS_PER_SECOND != wall_us // US_PER_SECOND:
             number = 0  # the clock was set back: the name does not tell the time
+        shape: Shape = ()
+        if annotations is None and reason and message and event_type and all(ref.values()):
+            shape = tuple(ref)
         if self._busy:
-            self._queue.append((event, number, self._ctx.kernel.cause))
+            self._queue.append((event, number, shape, self._ctx.kernel.cause))
         else:
-            self._offer(event, number)
+            self._offer(event, number, shape, wall_us)
 
-    def _offer(self, event: Obj, number: int) -> None:
+    def _offer(self, event: Obj, number: int, shape: Shape, wall_us: int) -> None:
         """Send the event if the correlator lets it through."""
-        result = self._correlator.correlate(event, number, self._ctx.wall_us())
+        result = self._correlator.correlate(event, number, wall_us)
         if result is not None:
-            self._busy, self._tries = True, 0
+            self._busy, self._shape, self._tries = True, shape, 0
             self._event, self._patch = result
             self._send(None)
 
@@ -125,21 +134,29 @@ class EventRecorder:
         """The request under way is over: go on with the oldest event that waits."""
         self._busy, self._event, self._patch = False, {}, None
         while self._queue and not self._busy:
-            event, number, self._ctx.kernel.cause = self._queue.pop(0)
-            self._offer(event, number)
+            event, number, shape, self._ctx.kernel.cause = self._queue.pop(0)
+            self._offer(event, number, shape, self._ctx.wall_us())
 
     def _send(self, _: Any) -> None:
         client, event, patch = self._client, self._event, self._patch
-        namespace = event["metadata"]["namespace"]
         self._tries += 1
         if patch is None:
-            request = client.request("create", "events", namespace, body=event)
-        else:
-            name = event["metadata"]["name"]
-            request = client.request(
-                "patch", "events", namespace, name, body=patch, content_type=PATCH_TYPES["strategic"]
-            )
+            if not self._shape or not self._calls.send(self._tell, self._creation, self._answered):
+                client.call(self._creation(), self._answered)
+            return
+        namespace, name = event["metadata"]["namespace"], event["metadata"]["name"]
+        request = client.request(
+            "patch", "events", namespace, name, body=patch, content_type=PATCH_TYPES["strategic"]
+        )
         client.call(request, self._answered)
+
+    def _tell(self, way: Any) -> Served | None:
+        served: Served | None = way.tell(self._event, self._shape)
+        return served
+
+    def _creation(self) -> Request:
+        event = self._event
+        return self._client.request("create", "events", event["metadata"]["namespace"], body=event)
 
     def _answered(self, reply: Reply) -> None:
         if reply.lost:

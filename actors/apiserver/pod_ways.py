@@ -1,0 +1,83 @@
+"""Short ways of what a node agent says of its pods: it reads a pod and patches its status, and tells events.
+
+Turns the read into a look at the store, the patch and the event into the commits that `plans` would make.
+
+Holds: what is answered, written and drawn is what the ordinary requests would get, write and draw (`plans` has served
+the like); in every other case the answer is None and nothing was done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.apiserver.way import Way
+from sim.machinery.api import Obj, Request
+from sim.machinery.store import Item
+
+if TYPE_CHECKING:
+    from actors.apiserver.plans import Created
+    from actors.apiserver.server import ApiServer
+
+Shape = tuple[str, ...]
+
+
+class PodWay(Way):
+    """Any pods, one at a time."""
+
+    __slots__ = ("_prefix",)
+
+    def __init__(self, server: ApiServer, asked: Request) -> None:
+        super().__init__(server, asked)
+        self._prefix = server.scheme.prefix("pods")
+
+    def look(self, namespace: str, name: str) -> tuple[Item, int] | None:
+        """The pod as it is stored, and the storage's latency."""
+        server = self.server
+        item = server.storage.store.get(f"{self._prefix}{namespace}/{name}") if self._open() else None
+        if item is None:
+            return None
+        server.flown += 1
+        return item, server.storage.latency_us(0)
+
+    def patch(self, namespace: str, name: str, body: Obj) -> tuple[Item, int] | None:
+        """Patch its status."""
+        server = self.server
+        plans, item = server.plans, server.storage.store.get(f"{self._prefix}{namespace}/{name}")
+        if item is None or plans is None or not self._open():
+            return None
+        done = plans.patch_pod(self._asked, item, body, server.kernel.cause)
+        if done is None:
+            return None
+        server.flown += 1
+        return done, server.storage.latency_us(1)
+
+
+class EventWay(Way):
+    """The events of one recorder.  _plans: how those of a namespace and a shape come out."""
+
+    __slots__ = ("_plans",)
+
+    def __init__(self, server: ApiServer, asked: Request) -> None:
+        super().__init__(server, asked)
+        self._plans: dict[tuple[str, Shape], Created] = {}
+
+    def tell(self, event: Obj, shape: Shape) -> tuple[Item, int] | None:
+        """Create an event.  `shape`: the names of its reference's members; those of one shape differ in words only."""
+        server, known = self.server, (event["metadata"]["namespace"], shape)
+        plans, plan = server.plans, self._plans.get(known)
+        if plans is None or not self._open():
+            return None
+        if plan is None:
+            plan = plans.event_plan(self._asked.manager, event)
+            if plan is None:
+                return None
+            self._plans[known] = plan
+        item = (
+            plans.put_event(self._asked, event, plan, server.kernel.cause)
+            if plans.holds(plan.reads)
+            else None
+        )
+        if item is None:
+            return None
+        server.flown += 1
+        return item, server.storage.latency_us(1)
