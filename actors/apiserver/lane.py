@@ -44,21 +44,13 @@ def offer_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> La
 class Lane:
     """What `ApiServer.lane` hands out.  `last`: the object as this lane's client wrote it last.
 
-    _line: what its renewals share, once it is known that only their time moves.
+    _line: what its renewals share, once it is known that only their time moves; _ahead_us: of virtual time, the server's
+    clock, None if it drifts
     """
 
     __slots__ = (
-        "_kernel",
-        "_key",
-        "_line",
-        "_path",
-        "_request",
-        "_resource",
-        "_server",
-        "_storage",
-        "_writer",
-        "last",
-    )
+        "_ahead_us", "_kernel", "_key", "_line", "_path", "_request", "_resource", "_server", "_storage", "_writer", "last",
+    )  # fmt: skip
 
     def __init__(
         self, server: ApiServer, request: Request, resource: Resource, path: tuple[str, ...]
@@ -71,6 +63,7 @@ class Lane:
         self._writer = writer_of(request)
         self._key = server.scheme.key(resource, request.namespace, request.name)
         self._line: Line | None = None
+        self._ahead_us: int | None = None
         self.last: Item | None = None
         server.lanes[self._key] = self
 
@@ -121,6 +114,7 @@ class Lane:
             return None
         if server.authorizer.refuse(request.user, request) is not None:
             return None
+        self._ahead_us = None if ctx.clock.drift_ppm else ctx.wall_us() - self._kernel.now_us
         done = self.renew(value)
         if done is not None:
             # drawn, though nobody waits: other requests' latencies stay what they were
@@ -128,16 +122,26 @@ class Lane:
             server.flown += 1
         return done
 
-    def beat(self, value: int) -> Item | None:
+    def beat(self, value: int, at_us: int) -> Item | None:
         """As `write`, for who has written and knows that no process, link or clock has changed its state since."""
-        server = self._server
-        if server.bounded:
+        server, item, line, ahead_us = self._server, self.last, self._line, self._ahead_us
+        if (
+            server.bounded
+            or type(item) is not Renewal
+            or line is None
+            or ahead_us is None
+            or item.value == value
+        ):
             return self.write(value)
-        done = self.renew(value)
-        if done is not None:
-            self._storage.draw()
+        storage = self._storage
+        storage.writer = self._writer
+        time_s = (at_us + ahead_us) // SECOND
+        new = storage.store.renew(line, item, value, time_s, at_us, self._kernel.cause)
+        if new is not None:
+            self.last = new
+            storage.draw()
             server.flown += 1
-        return done
+        return new
 
     def renew(self, value: int) -> Item | None:
         """Nothing but the time, the revision and the time of its ownership can change."""
@@ -153,7 +157,7 @@ class Lane:
             return None
         kernel, storage = self._kernel, self._storage
         cause, storage.writer = kernel.cause, self._writer
-        new = storage.store.renew(line, item, value, ctx.wall_us() // SECOND, cause)
+        new = storage.store.renew(line, item, value, ctx.wall_us() // SECOND, kernel.now_us, cause)
         if new is not None:
             kernel.cause = cause
             self.last = new

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from actors.storage.packed import YOUNG_MAX, Packer
 from sim.machinery.renewal import Line, Renewal
@@ -108,11 +108,12 @@ class MemoryStore:
         self._now_us = now_us
         self._buckets: dict[str, Bucket] = {}
         self._heads: dict[str, Bucket] = {}  # by all of a key but the name
-        self._renewed: Bucket | None = None  # where the last renewal was: nearly all are of leases
+        self._renewed = Bucket("")  # where the last renewal was: nearly all are of leases
         self._log: list[Change] = []
         self._rev = 0
         self._floor = 0
         self._subscribers: list[tuple[str, Subscriber]] = []
+        self._heard = object()  # another one when anybody subscribes or cancels
         self._before_compact: list[Callable[[int], None]] = []
         # Asked as a write commits, with (key, revision, cause): answers the trace record it is known by.
         self.note: Callable[[str, int, int], int] | None = None
@@ -156,27 +157,32 @@ class MemoryStore:
         self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
         return item
 
-    def renew(self, line: Line, prev: Item, value: int, time_s: int, cause: int = 0) -> Renewal | None:
-        """Put the next renewal in the place of `prev`.  None: `prev` is not current."""
+    def renew(
+        self, line: Line, prev: Item, value: int, time_s: int, at_us: int, cause: int = 0
+    ) -> Renewal | None:
+        """Put the next renewal in the place of `prev`, now.  None: `prev` is not current."""
         key = line.key
         bucket = self._renewed
-        if bucket is None or bucket.items.get(key) is not prev:
+        if bucket.items.get(key) is not prev:
             bucket = self._renewed = self._of(key)
             if bucket.items.get(key) is not prev:
                 return None
         self._rev = rev = self._rev + 1
         if self.note is not None:
             cause = self.note(key, rev, cause)
-        item = bucket.items[key] = Renewal(line, prev, rev, value, time_s, cause, self._now_us())
-        change = cast(Change, item)
-        self._log.append(change)
-        bucket.log.append(change)
-        for subscribers in (bucket.subscribers, self._subscribers):
-            if subscribers:
-                for prefix, on_change in subscribers:
-                    if not prefix or key.startswith(prefix):
-                        on_change(change)
-        return item
+        item: Any = Renewal(line, prev, rev, value, time_s, cause, at_us)
+        bucket.items[key] = item
+        self._log.append(item)
+        bucket.log.append(item)
+        if line.heard is not self._heard:
+            line.heard, line.listeners = self._heard, self._listeners(bucket, key)
+        for listener in line.listeners:
+            listener(item)
+        return item  # type: ignore[no-any-return]
+
+    def _listeners(self, bucket: Bucket, key: str) -> list[Subscriber]:
+        subscribers = [*bucket.subscribers, *self._subscribers]
+        return [on_change for prefix, on_change in subscribers if not prefix or key.startswith(prefix)]
 
     def beat(
         self, prev: Item, obj: dict[str, Any], managed: tuple[Managed, ...], cause: int = 0
@@ -340,7 +346,13 @@ class MemoryStore:
             if prefix == bucket.prefix:
                 entry = ("", on_change)  # every key of it
         subscribers.append(entry)
-        return lambda: subscribers.remove(entry)
+        self._heard = object()
+
+        def cancel() -> None:
+            subscribers.remove(entry)
+            self._heard = object()
+
+        return cancel
 
 
 def _end(prefix: str) -> str:

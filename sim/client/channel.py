@@ -62,11 +62,11 @@ class HotLane(Protocol):
 
     `write` commits the time if everything the ordinary way would check is known to pass (object unchanged
     since this client's last write, nothing queued, no hooks); None asks for the ordinary way.
-    `beat` does so too, for who knows that no process has changed its state since.
+    `beat` does so too, at the instant that it is, for who knows that nothing has changed its state since.
     """
 
     def write(self, value: int) -> Item | None: ...
-    def beat(self, value: int) -> Item | None: ...
+    def beat(self, value: int, at_us: int) -> Item | None: ...
 
 
 class Channel:

@@ -15,10 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from sim.client.channel import ChannelLane, HotLane
+from sim.client.channel import ChannelLane
 from sim.kernel import Context, State
 from sim.machinery.api import Request, Transport
 from sim.machinery.store import Item
+
+Delay = tuple[int, int, Callable[[], float]]
+NO_LINK: Delay = (0, 0, float)
 
 
 class Sender(Protocol):
@@ -36,11 +39,12 @@ class Heartbeat:
     down, object changed by others, process paused) `missed()` is called instead: the beat is due now and has to go as
     an ordinary request.
 
-    _sure: the server's lane, while `_moves` is what the kernel's count was when it last wrote.
+    _sure: of the server's lane, while `_moves` is what the kernel's count was when it last wrote; `_out`, `_back`: what
+    delays are drawn by until then (lowest, span, draw)
     """
 
     __slots__ = (
-        "_client", "_ctx", "_item", "_kernel", "_lane", "_lane_of", "_missed", "_moves", "_offset_us", "_path", "_pause_us", "_request", "_sent_us",
+        "_back", "_client", "_ctx", "_item", "_kernel", "_lane", "_lane_of", "_missed", "_moves", "_offset_us", "_out", "_path", "_pause_us", "_request", "_sent_us",
         "_standing", "_sure", "cause",
     )  # fmt: skip
 
@@ -63,7 +67,8 @@ class Heartbeat:
         self._lane_of: Transport | None = None
         self._sent_us = self._offset_us = 0
         self._moves = -1
-        self._sure: HotLane | None = None
+        self._sure: Callable[[int, int], Item | None] | None = None
+        self._out = self._back = NO_LINK
         self._item: Item | None = None
         self.cause = 0
 
@@ -89,21 +94,17 @@ class Heartbeat:
 
     def beat(self, at_us: int) -> int:
         """It has arrived: when the next one will, 0 if that is planned otherwise."""
-        lane, sure = self._lane, self._sure
-        if lane is None or sure is None or self._moves != self._standing.moves:
+        sure = self._sure
+        if sure is None or self._moves != self._standing.moves:
             return self._arrive(at_us)
-        item = sure.beat(self._sent_us + self._offset_us)
+        item = sure(self._sent_us + self._offset_us, at_us)
         if item is None:
             return self._arrive(at_us)
         self._item = item
-        link = lane.back  # `delay_us` written out, here and below
-        low_us = link.low_us
-        reply_us = link.delay_us() if link.loss else low_us + int((link.high_us - low_us) * link.draw())
-        self._sent_us = sent_us = at_us + self._pause_us(reply_us)
-        link = lane.out
-        low_us = link.low_us
-        delay_us = link.delay_us() if link.loss else low_us + int((link.high_us - low_us) * link.draw())
-        return sent_us + delay_us
+        low_us, span_us, draw = self._back
+        self._sent_us = sent_us = at_us + self._pause_us(low_us + int(span_us * draw()))
+        low_us, span_us, draw = self._out
+        return sent_us + low_us + int(span_us * draw())
 
     def _arrive(self, at_us: int) -> int:
         """As `beat`, looking at everything."""
@@ -112,14 +113,22 @@ class Heartbeat:
             self._offset_us = ctx.wall_us() - at_us
             item = lane.write(self._sent_us + self._offset_us)
             if item is not None:
-                surely = not ctx.clock.drift_ppm and self._client.transport is self._lane_of
-                self._sure = lane.inner if surely else None
-                self._moves = self._standing.moves
                 self._item = item
                 self.schedule(self._pause_us(lane.back.delay_us()))
+                self._sure = None
+                if not ctx.clock.drift_ppm and self._client.transport is self._lane_of:
+                    self._trust(lane)
                 return 0
         self._late(None)
         return 0
+
+    def _trust(self, lane: ChannelLane) -> None:
+        """Beat by this lane, without a look at anything, until something changes its state."""
+        out, back, inner = lane.out, lane.back, lane.inner
+        if inner is not None and not (out.loss or back.loss):
+            self._sure, self._moves = inner.beat, self._standing.moves
+            self._out = out.low_us, out.high_us - out.low_us, out.draw
+            self._back = back.low_us, back.high_us - back.low_us, back.draw
 
     def _late(self, _: Any) -> None:
         self._ctx.run(self._miss)

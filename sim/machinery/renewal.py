@@ -10,7 +10,7 @@ before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sim.machinery.store import Item, Managed
@@ -18,9 +18,12 @@ from sim.units import format_micro_time
 
 
 class Line:
-    """What the renewals of one object share: `item` but for the time at `path`, owned as `owner` says."""
+    """What the renewals of one object share: `item` but for the time at `path`, owned as `owner` says.
 
-    __slots__ = ("base", "created", "field", "key", "owner", "section")
+    listeners: who is told of a renewal, the store's, as long as `heard` is what it was
+    """
+
+    __slots__ = ("base", "created", "field", "heard", "key", "listeners", "owner", "section")
 
     def __init__(self, item: Item, path: tuple[str, str], owner: Managed) -> None:
         self.key = item.key
@@ -28,6 +31,8 @@ class Line:
         self.base = item.obj
         self.section, self.field = path
         self.owner = owner
+        self.heard: object = None
+        self.listeners: Sequence[Callable[[Any], None]] = ()
 
 
 class Renewal(Item):
