@@ -115,9 +115,15 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\
 _MICROSECOND = timedelta(microseconds=1)
 
 
+@lru_cache(maxsize=64)
+def _hour_text(unix_h: int) -> str:
+    return (_EPOCH + timedelta(hours=unix_h)).strftime("%Y-%m-%dT%H")
+
+
 @lru_cache(maxsize=4096)
 def _second_text(unix_s: int) -> str:
-    return (_EPOCH + timedelta(seconds=unix_s)).strftime("%Y-%m-%dT%H:%M:%S")
+    hours, seconds = divmod(unix_s, 3600)
+    return f"{_hour_text(hours)}:{seconds // 60:02d}:{seconds % 60:02d}"
 
 
 @lru_cache(maxsize=4096)

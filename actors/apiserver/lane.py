@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 RENEWAL = ("spec", "renewTime")
 # Where a time of this field passes every check once another has passed.
 LANES = {("leases", "", *RENEWAL)}
-MICRO_TIME_LENGTH = 27  # "2022-08-23T00:00:00.000000Z"
 
 
 def offer_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> Lane | None:
@@ -86,7 +85,11 @@ class Lane:
             return None
         if any(part is not old[key] and key != section for key, part in body.items()):
             return None
-        done = self.move(old[section], body[section])
+        try:
+            value_us = parse_time(str(body[section].get(self._path[1])))
+        except ValueError:
+            return None
+        done = self.move(old[section], body[section], value_us)
         return None if done is None else Reply(200, item=done)
 
     def serves(self, request: Request) -> bool:
@@ -94,17 +97,12 @@ class Lane:
         mine = self._request
         return request.user is mine.user and request.manager == mine.manager
 
-    def move(self, old: Obj, new: Obj) -> Item | None:
+    def move(self, old: Obj, new: Obj, value_us: int) -> Item | None:
         """Write the section anew; None if more than the time is another, or that is no such time."""
         field = self._path[1]
-        value = new.get(field)
-        if type(value) is not str or len(value) != MICRO_TIME_LENGTH or {**old, field: value} != new:
+        if {**old, field: new.get(field)} != new or format_micro_time(value_us) != new[field]:
             return None
-        try:
-            value_us = parse_time(value)
-        except ValueError:
-            return None
-        return self.renew(value_us) if format_micro_time(value_us) == value else None
+        return self.renew(value_us)
 
     def write(self, value: int) -> Item | None:
         """Move the time on (microseconds since 1970)."""

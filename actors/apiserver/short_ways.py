@@ -59,13 +59,13 @@ class LeaseWay(Way):
         server.flown += 1
         return item, server.storage.latency_us(0)
 
-    def renew(self, held: Item, spec: Obj) -> tuple[Item, int] | None:
-        """Write a spec in which only the time of renewal is another than in `held`."""
+    def renew(self, held: Item, spec: Obj, time_us: int) -> tuple[Item, int] | None:
+        """Write a spec in which only the time of renewal is another than in `held`: this one."""
         server, asked = self.server, self._asked
         lane = server.lanes.get(self._key)
         if lane is None or lane.last is not held or not lane.serves(asked) or not self._open():
             return None
-        done = lane.move(held.obj["spec"], spec)
+        done = lane.move(held.obj["spec"], spec, time_us)
         if done is None:
             return None
         server.flown += 1

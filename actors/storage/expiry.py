@@ -27,6 +27,7 @@ class Expiry:
 
     def __init__(self, storage: Storage, prefix: str, ttl_us: int) -> None:
         self._storage = storage
+        self._prefix = prefix
         self._ttl_us = ttl_us
         # What was written, in order, by the instant of the first sweep at the end of its life or after it.
         self._written: deque[tuple[int, deque[Item]]] = deque()
@@ -56,8 +57,6 @@ class Expiry:
         while written and written[0][0] <= now_us and storage.prompt:
             _, due = written.popleft()
             storage.writer = (storage.name, "expire")
-            for item in due:
-                if store.get(item.key) is item:
-                    store.delete(item.key, item.rev)
+            store.expire(self._prefix, due)
         if written:
             self._plan()

@@ -17,7 +17,7 @@ Differs  a deleted key is forgotten at once (its last state lives in the log); n
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from actors.storage.packed import YOUNG_MAX, Packer
@@ -207,7 +207,19 @@ class MemoryStore:
         prev = bucket.items.get(key)
         if prev is None or (expect is not None and expect != prev.rev):
             return Mismatch(key, prev)
+        return self._drop(bucket, prev, cause)
+
+    def expire(self, prefix: str, due: Iterable[Item]) -> None:
+        """Remove those of a resource's objects whose state is still this one, one after the other."""
+        bucket = self.bucket(prefix)
+        current = bucket.items.get
+        for item in due:
+            if current(item.key) is item:
+                self._drop(bucket, item, 0)
+
+    def _drop(self, bucket: Bucket, prev: Item, cause: int) -> Item:
         self._rev = rev = self._rev + 1
+        key = prev.key
         del bucket.items[key]
         bucket.drop_key(key)
         item = prev.restamped(rev)

@@ -119,6 +119,7 @@ class LeaderElector:
         self._held: Item | None = None  # as which it was read
         self._raw: Mapping[str, Any] | None = None  # the record as last read
         self._written: Obj = {}  # the record on its way
+        self._written_us = 0  # its time
         self._stopping = False
         self._over: Future | None = None  # the present phase: True once leading, False when leadership ends
         self._tried: OnTried = self._acquired  # what follows the present try
@@ -276,7 +277,7 @@ class LeaderElector:
         self._ask(lambda: self._client.request("create", "leases", namespace, body=lease), self._wrote)
 
     def _write(self, spec: Obj) -> None:
-        self._written = spec
+        self._written, self._written_us = spec, self._ctx.wall_us()
         self._ask(self._request_write, self._wrote, self._renew_lease)
 
     def _request_write(self) -> Request:
@@ -290,7 +291,7 @@ class LeaderElector:
         """By the server's short way, if no more than the time is new."""
         served: tuple[Item, int] | None = None
         if self._held is not None:
-            served = way.renew(self._held, self._written)
+            served = way.renew(self._held, self._written, self._written_us)
         return served
 
     def _wrote(self, reply: Reply) -> None:

@@ -21,6 +21,7 @@ from sim.machinery.api import Reply, Request, Transport
 from sim.machinery.store import Item
 
 OnReply = Callable[[Reply], None]
+NEVER_US = 1 << 62
 Served = tuple[Item, int]  # what came of it, and the storage's latency
 
 
@@ -39,19 +40,19 @@ class Caller(Protocol):
 class FoldedCalls:
     """Calls about one object, one at a time.  `asked`: one such request, by which a server offers its `short_way`.
 
-    _moves: the kernel's count when nothing was in the way.
+    _moves: the kernel's count when nothing was in the way; _limit_us: after which the call under way is given up.
     """
 
     __slots__ = (
-        "_asked", "_cause", "_channel", "_client", "_ctx", "_kernel", "_limit_us", "_moves", "_on_reply", "_request", "_sent_us", "_serve",
-        "_served_us", "_standing", "_timeout_us", "_way",
+        "_asked", "_bucket", "_cause", "_channel", "_client", "_ctx", "_kernel", "_limit_us", "_moves", "_on_reply",
+        "_request", "_sent_us", "_serve", "_served_us", "_standing", "_timeout_us", "_way",
     )  # fmt: skip
 
     def __init__(self, ctx: Context, client: Caller, asked: Request, timeout_us: int) -> None:
         self._ctx = ctx
         self._kernel = ctx.kernel
         self._standing = ctx.kernel.standing
-        self._client = client
+        self._client, self._bucket = client, client.bucket
         self._asked = asked
         self._moves = -1
         self._channel: Channel | None = None
@@ -74,21 +75,17 @@ class FoldedCalls:
         """
         if self._moves != self._standing.moves and not self._is_open():
             return False
-        if not self._client.bucket.take(self._ctx.now_us()):
+        if self._bucket.limits and not self._bucket.take(self._ctx.now_us()):
             return False
         channel, kernel = self._channel, self._kernel
         assert channel is not None
         self._serve, self._request, self._on_reply = serve, request, on_reply
         self._cause, self._sent_us = kernel.cause, kernel.now_us
-        self._limit_us = timeout_us or self._timeout_us
+        self._limit_us = limit_us = timeout_us or self._timeout_us or NEVER_US
         delay_us = channel.out.delay_us()
-        arrive = self._arrive if self._in_time(delay_us) else self._call(channel).arrive
+        arrive = self._arrive if delay_us < limit_us else self._call(channel).arrive
         kernel.call_at(kernel.now_us + delay_us, arrive)
         return True
-
-    def _in_time(self, taken_us: int) -> bool:
-        """Whether what takes so long is done before the call is given up."""
-        return not self._limit_us or taken_us < self._limit_us
 
     def _is_open(self) -> bool:
         """Nothing is in the way, nor will be until something moves."""
@@ -111,9 +108,10 @@ class FoldedCalls:
             self._call(channel).arrive(None)
             return
         item, latency_us = served
-        self._served_us = kernel.now_us, kernel.now_us + latency_us
-        at_us = kernel.now_us + latency_us + channel.back.delay_us()
-        if self._in_time(at_us - self._sent_us):
+        now_us = kernel.now_us
+        self._served_us = now_us, now_us + latency_us
+        at_us = now_us + latency_us + channel.back.delay_us()
+        if at_us - self._sent_us < self._limit_us:
             kernel.call_at(at_us, self._deliver, item)
         else:
             kernel.call_at(at_us, self._served(channel).deliver, Reply(200, item=item))
@@ -138,5 +136,6 @@ class FoldedCalls:
         """The ordinary call that has come so far."""
         request = self._request()
         request.cause = self._cause
-        on_reply = self._client.resume(channel, request, self._on_reply, self._sent_us, self._limit_us)
+        limit_us = self._limit_us if self._limit_us < NEVER_US else 0
+        on_reply = self._client.resume(channel, request, self._on_reply, self._sent_us, limit_us)
         return Call(channel, request, on_reply, self._sent_us)

@@ -27,6 +27,10 @@ class TokenBucket:
         self._burst_us = burst * self._token_us
         self._full_us = 0  # when the bucket would be full again
 
+    @property
+    def limits(self) -> bool:
+        return self._token_us > 0
+
     def reserve(self, now_us: int) -> int:
         """Take a token, on credit if need be; returns how long to wait before using it."""
         full_us = self._full_us
