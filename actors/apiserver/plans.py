@@ -208,7 +208,7 @@ class Plans:
         if plan is None or not self._view.holds(plan.reads):
             self._ask(request, key, None)
             return None
-        item = self.put_event(request, request.body, plan, request.cause)
+        item = self.put_event(request, request.body, plan)
         return None if item is None else Reply(201, item=item)
 
     def event_plan(self, manager: str, body: Obj) -> Created | None:
@@ -216,15 +216,13 @@ class Plans:
         key = self._event_key(manager, body["metadata"]["namespace"], body)
         return None if key is None else self._created.get(key)
 
-    def put_event(self, like: Request, body: Obj, plan: Created, cause: int) -> Item | None:
-        """Commit an event by its plan; None if there is one of its name."""
+    def put_event(self, like: Request, body: Obj, plan: Created) -> Item | None:
+        """Commit an event by its plan; None if there is one of its name.  `like`: the request, or one of its client."""
         metadata = body["metadata"]
         path = f"{self._events.prefix}{metadata['namespace']}/{metadata['name']}"
         if self._storage.store.get(path) is not None:
             return None
-        made = {**metadata, "uid": new_uid(self._registry.bits)}
-        made["creationTimestamp"] = self._now_text()
-        return self._put(like, body, path, plan, made, cause)
+        return self._put(like, body, path, plan, {**metadata, "uid": new_uid(self._registry.bits)})
 
     def _event_key(self, manager: str, namespace: str, body: Obj) -> Key | None:
         metadata = body.get("metadata")
@@ -271,25 +269,22 @@ class Plans:
         path = f"{self._pods.prefix}{namespace}/{name}"
         if self._storage.store.get(path) is not None:
             return self._taken(request, base)
-        made["creationTimestamp"] = self._now_text()
-        made["name"] = name
-        return Reply(201, item=self._put(request, body, path, plan, made, request.cause))
+        made["creationTimestamp"], made["name"] = "", name
+        return Reply(201, item=self._put(request, body, path, plan, made))
 
     def _taken(self, request: Request, base: str) -> Reply:
         return Call(request, self._pods, self._registry).name_taken(base).reply()
 
-    def _put(self, like: Request, body: Obj, path: str, plan: Created, made: Obj, cause: int) -> Item:
-        """Commit a new object whose metadata are `made`; `like`: the request, or one of its client."""
+    def _put(self, like: Request, body: Obj, path: str, plan: Created, made: Obj) -> Item:
+        """Commit a new object; `made`: its metadata but for the time."""
         storage, now_s = self._storage, self._registry.wall_us() // SECOND
+        made["creationTimestamp"] = self._text_of(now_s)
         obj = {**body, **plan.given, "metadata": made}
         storage.writer = like.user.name, "create"
         record = () if plan.stamp is None else plan.stamp.at(now_s)
-        item = storage.store.put(path, obj, 0, record, cause)
+        item = storage.store.put(path, obj, 0, record, self._server.kernel.cause)
         assert isinstance(item, Item)
         return item
-
-    def _now_text(self) -> str:
-        return self._text_of(self._registry.wall_us() // SECOND)
 
     def _text_of(self, now_s: int) -> str:
         if self._second[0] != now_s:
@@ -362,10 +357,10 @@ class Plans:
         item = store.get(f"{self._pods.prefix}{request.namespace}/{request.name}")
         if item is None or request.content_type != self._strategic:
             return None
-        done = self.patch_pod(request, item, request.body, request.cause)
+        done = self.patch_pod(request, item, request.body)
         return None if done is None else Reply(200, item=done)
 
-    def patch_pod(self, like: Request, item: Item, body: Obj, cause: int) -> Item | None:
+    def patch_pod(self, like: Request, item: Item, body: Obj) -> Item | None:
         """Commit a patch of a pod's status.  `like`: the request (which is learned from if need be), or one of its client."""
         metadata, patch = body.get("metadata"), body.get("status")
         if type(metadata) is not dict or type(patch) is not dict or len(body) != 2 or len(metadata) != 1:
@@ -386,7 +381,7 @@ class Plans:
             return None
         obj = {**pod, "metadata": {**own}, "status": _patched(held, patch, plan.conditions)}
         self._storage.writer = like.user.name, "patch status"
-        done = self._storage.store.put(item.key, obj, item.rev, plan.record, cause)
+        done = self._storage.store.put(item.key, obj, item.rev, plan.record, self._server.kernel.cause)
         assert isinstance(done, Item)
         return done
 

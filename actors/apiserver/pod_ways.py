@@ -45,7 +45,7 @@ class PodWay(Way):
         plans, item = server.plans, server.storage.store.get(f"{self._prefix}{namespace}/{name}")
         if item is None or plans is None or not self._open():
             return None
-        done = plans.patch_pod(self._asked, item, body, server.kernel.cause)
+        done = plans.patch_pod(self._asked, item, body)
         if done is None:
             return None
         server.flown += 1
@@ -72,11 +72,7 @@ class EventWay(Way):
             if plan is None:
                 return None
             self._plans[known] = plan
-        item = (
-            plans.put_event(self._asked, event, plan, server.kernel.cause)
-            if plans.holds(plan.reads)
-            else None
-        )
+        item = plans.put_event(self._asked, event, plan) if plans.holds(plan.reads) else None
         if item is None:
             return None
         server.flown += 1

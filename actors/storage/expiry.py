@@ -31,18 +31,26 @@ class Expiry:
         self._ttl_us = ttl_us
         # What was written, in order, by the instant of the first sweep at the end of its life or after it.
         self._written: deque[tuple[int, deque[Item]]] = deque()
+        self._last: deque[Item] = deque()  # of them, what is written up to `_until_us`
+        self._until_us = -1
         self._pending = False
         storage.store.subscribe(prefix, self._on_change)
 
     def _on_change(self, change: Change) -> None:
         if not change.deleted:
-            written = self._written
-            due_us = -(-(change.at_us + self._ttl_us) // SWEEP_US) * SWEEP_US
-            if not written or written[-1][0] != due_us:
-                written.append((due_us, deque()))
-            written[-1][1].append(change.item)
-            if not self._pending:
-                self._plan()
+            if change.at_us > self._until_us:
+                self._turn(change.at_us)
+            self._last.append(change.item)
+
+    def _turn(self, at_us: int) -> None:
+        """What is written from now on goes in another sweep."""
+        written = self._written
+        due_us = -(-(at_us + self._ttl_us) // SWEEP_US) * SWEEP_US
+        if not written or written[-1][0] != due_us:
+            written.append((due_us, deque()))
+        self._last, self._until_us = written[-1][1], due_us - self._ttl_us
+        if not self._pending:
+            self._plan()
 
     def _plan(self) -> None:
         self._pending = True
@@ -51,7 +59,7 @@ class Expiry:
         kernel.call_at(-(-max(due_us, kernel.now_us + 1) // SWEEP_US) * SWEEP_US, self._sweep)
 
     def _sweep(self, _: Any) -> None:
-        self._pending = False
+        self._pending, self._until_us = False, -1
         storage, written = self._storage, self._written
         store, now_us = storage.store, storage.kernel.now_us
         while written and written[0][0] <= now_us and storage.prompt:

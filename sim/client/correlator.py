@@ -65,14 +65,17 @@ class Correlator:
         about = (name, uid, kind, namespace, version)
         # aggregate
         key: Key = (name, uid, kind, namespace, version, type_, reason)
-        similar = self._similar.pop(key, None)
+        alike = self._similar
+        similar = alike.pop(key, None)
         if similar is None or now_us - similar[0] > SIMILAR_US:
             similar = [now_us, message]
         else:
             similar[0] = now_us
             if message not in similar:
                 similar.append(message)
-        _add(self._similar, key, similar)
+        alike[key] = similar
+        if len(alike) > CACHE_MAX:
+            del alike[next(iter(alike))]
         state: State | int = number or (1, event["metadata"]["name"], event["firstTimestamp"])
         if len(similar) > SIMILAR_MAX:
             del similar[1]
@@ -83,17 +86,23 @@ class Correlator:
             key = (name, uid, shape)
         # observe
         patch: Obj | None = None
-        known = self._counted.pop(key, None)
+        counted = self._counted
+        known = counted.pop(key, None)
         if known is not None:
             state = _counted_on(known, name)
             event, patch = _recounted(event, state)
-        _add(self._counted, key, state)
+        counted[key] = state
+        if len(counted) > CACHE_MAX:
+            del counted[next(iter(counted))]
         self._key = key
         # filter
-        held_us = self._spam.pop(about, 0)
+        spam = self._spam
+        held_us = spam.pop(about, 0)
         full_us = (held_us if held_us > now_us else now_us) + SPAM_TOKEN_US
         passes = full_us - SPAM_BURST_US <= now_us
-        _add(self._spam, about, full_us if passes else held_us)
+        spam[about] = full_us if passes else held_us
+        if len(spam) > CACHE_MAX:
+            del spam[next(iter(spam))]
         return (event, patch) if passes else None
 
     def _sweep(self, now_us: int) -> None:
@@ -115,13 +124,6 @@ class Correlator:
             str(name),
             str(first or event["firstTimestamp"]),
         )
-
-
-def _add(memory: dict[Key, Any], key: Key, value: Any) -> None:
-    """A key that is not there, as the one used last."""
-    memory[key] = value
-    if len(memory) > CACHE_MAX:
-        del memory[next(iter(memory))]
 
 
 def _combined(event: Obj, now_us: int) -> Obj:

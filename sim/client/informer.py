@@ -29,6 +29,7 @@ IndexFn = Callable[[Obj], Sequence[str]]
 Objects = list[Obj]  # `Informer.list` hides the name inside the class
 Handler = TypeVar("Handler", bound=Callable[..., None])
 EVERYBODY = ""  # of a route: no handler is spared
+NAMESPACE = ("metadata", "namespace")
 
 
 def key_of(obj: Obj) -> str:
@@ -125,7 +126,7 @@ class Informer:
         self._short: dict[str, str] = {}  # from keys in the store, of what came while nobody handled events
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
-        self._by_part: dict[str, dict[str, list[Index]]] = {}  # by the part that they read, and by its part
+        self._by_part: dict[tuple[str, str], list[Index]] = {}  # by the part that they read
         self._on_add: Handlers[Callable[[Obj], None]] = Handlers()
         self._on_update: Handlers[Callable[[Obj, Obj], None]] = Handlers()
         self._on_beat: Handlers[Callable[[Obj, Obj], None]] = Handlers()
@@ -196,7 +197,8 @@ class Informer:
         """Index by the values of `fn`, which reads only `part`; a second one of the same name is the same by rule."""
         if name not in self._indexes:
             index = self._indexes[name] = Index(fn, part)
-            self._by_part.setdefault(index.top, {}).setdefault(index.sub, []).append(index)
+            if part != NAMESPACE:  # which an object has for ever
+                self._by_part.setdefault((index.top, index.sub), []).append(index)
             for key, obj in self.objects.items():
                 index.add(key, obj)
 
@@ -357,14 +359,13 @@ class Informer:
         old = objects.get(key)
         objects[key] = obj
         if old is not None:
-            for top, by_sub in self._by_part.items():
+            for (top, sub), indexes in self._by_part.items():
                 was, now = old.get(top), obj.get(top)
                 if was is now and top:
                     continue
-                for sub, indexes in by_sub.items():
-                    if not (was and now and sub) or was.get(sub) is not now.get(sub):
-                        for index in indexes:
-                            index.update(key, old, obj)
+                if not (was and now and sub) or was.get(sub) is not now.get(sub):
+                    for index in indexes:
+                        index.update(key, old, obj)
             route, part, value = self._route, self._route_part, EVERYBODY
             if route is not None and old["metadata"].get(part) is obj["metadata"].get(part):
                 value = route(obj)

@@ -34,7 +34,11 @@ WORKLOAD = ("replicas", "deleting")
 
 def pod_facts(pod: Obj) -> Facts:
     status = pod.get("status") or NOTHING
-    waiting, restarts = None, 0
+    waiting, restarts, ready = None, 0, None
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "Ready":
+            ready = condition["status"] or None
+            break
     for container in status.get("containerStatuses") or ():
         restarts += container.get("restartCount", 0)
         held = (container.get("state") or NOTHING).get("waiting")
@@ -43,7 +47,7 @@ def pod_facts(pod: Obj) -> Facts:
     return (
         pod["spec"].get("nodeName"),
         status.get("phase"),
-        condition_status(pod, "Ready") or None,
+        ready,
         status.get("reason"),
         waiting,
         restarts or None,
