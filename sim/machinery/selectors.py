@@ -401,6 +401,9 @@ class FieldSelector:
         return not self.requirements
 
 
+_PLAIN_TERM = re.compile(r"([A-Za-z.]+)=([A-Za-z0-9.-]*)")
+
+
 @lru_cache(maxsize=1024)
 def parse_fields(resource: Resource, text: str) -> FieldSelector:
     """A field selector of a resource; SelectorError in upstream's words."""
@@ -419,6 +422,9 @@ def parse_fields(resource: Resource, text: str) -> FieldSelector:
 
 
 def _terms(text: str) -> Iterable[tuple[str, bool, str]]:
+    plain = _PLAIN_TERM.fullmatch(text)
+    if plain is not None:  # as each node agent asks
+        return [(plain[1], True, plain[2])]
     terms = re.findall(r"(?:\\.|[^,\\]|\\$)+", text, re.DOTALL)
     parsed = []
     for term in sorted(terms):  # upstream sorts, so the first bad one in the alphabet is named
