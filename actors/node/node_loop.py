@@ -34,7 +34,6 @@ from sim.units import MS, SECOND, format_time
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
-    from sim.kernel.kernel import Timer
 
 Obj = dict[str, Any]
 
@@ -49,8 +48,8 @@ class NodeLoop:
     """One agent incarnation's view of its Node.  `node`: the newest object seen, {} before."""
 
     __slots__ = (
-        "_agent", "_ahead_us", "_calls", "_dice", "_due_us", "_fixed", "_held", "_pass_us", "_patch", "_register_us",
-        "_reported_us", "_running", "_same", "_timer", "_tries", "node", "registered",
+        "_agent", "_ahead_sum_us", "_ahead_us", "_calls", "_dice", "_due_us", "_fixed", "_held", "_pass_us", "_patch", "_register_us",
+        "_reported_us", "_running", "_same", "_tries", "node", "registered",
     )  # fmt: skip
 
     def __init__(self, agent: NodeAgent, client: HeartbeatCaller) -> None:
@@ -62,12 +61,12 @@ class NodeLoop:
         # The last status of which a pass would change no more than the heartbeat times, and the health of that time.
         self._same: tuple[Obj, Health] | None = None
         self._ahead_us: list[int] = []  # waits between passes to come that are drawn already
+        self._ahead_sum_us = 0
         self.registered = False
         self._register_us = REGISTER_US
         self._reported_us = -1
         self._pass_us = agent.ctx.kernel.now_us
-        self._due_us = 0
-        self._timer: Timer | None = None
+        self._due_us = 0  # when the next one is run (0: none is planned)
         self._running = False
         self._tries = 0
         self._held: Item | None = None  # what the report on its way is about
@@ -200,15 +199,21 @@ class NodeLoop:
     def _next_pass_us(self, now_us: int) -> int:
         """The first pass at or after now.  Passes that nobody needed are drawn, not run."""
         while self._pass_us < now_us:
-            self._pass_us += self._ahead_us.pop(0) if self._ahead_us else self._wait_us()
+            if self._ahead_us:
+                wait_us = self._ahead_us.pop(0)
+                self._ahead_sum_us -= wait_us
+            else:
+                wait_us = self._wait_us()
+            self._pass_us += wait_us
         return self._pass_us
 
     def _report_pass_us(self) -> int:
         """The pass at which an unchanged status is due, as the draws to come will have it."""
         ahead_us, due_us = self._ahead_us, self._reported_us + self._report_us
-        at_us = self._pass_us + sum(ahead_us)
+        at_us = self._pass_us + self._ahead_sum_us
         while at_us < due_us:
             ahead_us.append(wait_us := self._wait_us())
+            self._ahead_sum_us += wait_us
             at_us += wait_us
         for wait_us in reversed(ahead_us):
             if at_us - wait_us < due_us:
@@ -224,12 +229,17 @@ class NodeLoop:
         return self._agent.options.node_status_update_frequency_us
 
     def _wake_at(self, at_us: int) -> None:
-        if self._timer is not None and self._timer.active:
-            if self._due_us <= at_us:
-                return
-            self._timer.cancel()
+        if 0 < self._due_us <= at_us:
+            return
         self._due_us = at_us
-        self._timer = self._agent.ctx.timer_us(at_us - self._agent.now_us, self._run_pass)
+        ctx = self._agent.ctx
+        now_us = ctx.kernel.now_us
+        ctx.kernel.call_at(now_us + ctx.clock.real_us(at_us - now_us), self._wake, at_us)
+
+    def _wake(self, planned_us: int) -> None:
+        if planned_us == self._due_us:  # else an earlier one took its place
+            self._due_us = 0
+            self._agent.ctx.run(self._run_pass)
 
     def _run_pass(self, _: object) -> None:
         if self._running:

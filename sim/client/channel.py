@@ -408,6 +408,8 @@ class ChannelWatch:
 
     def break_off(self) -> None:
         """The connection is found dead: what was on its way is gone, the reader gets an error and the end."""
+        if self._deaf and not self._held:
+            self._collect()
         self._flow.clear()
         self._shut()
         self._arrived.append(WatchEvent("ERROR", None, 0, dict(CONNECTION_LOST)))

@@ -9,7 +9,8 @@ spared the objects that `route` tells to be about something else.
 
 Mirrors  client-go v1.25 tools/cache/{shared_informer,delta_fifo,thread_safe_store}.go, informers/factory.go.
 Differs  handlers run at the instant the event arrives, none has a queue of its own; the end of the first
-         sync is seen at once (upstream polls each 100 ms); index results are in order of arrival.
+         sync is seen at once (upstream polls each 100 ms); index results are in order of arrival; where no handler
+         cares for heartbeat times alone (`store.Beaten`) these are seen late, a thousand changes at once.
 """
 
 from __future__ import annotations
@@ -96,6 +97,10 @@ class Handlers(Generic[Handler]):
         self._all: list[tuple[str, Handler]] = []
         self.known: dict[str, Sequence[Handler]] = {}  # what `of` has answered
 
+    @property
+    def none(self) -> bool:
+        return not self._all
+
     def add(self, handler: Handler, about: str) -> None:
         self._all.append((about, handler))
         self.known = {}
@@ -137,6 +142,7 @@ class Informer:
         self._resync_us = resync_us
         self._started = False
         self.lazy = True  # nobody handles events: told of none until somebody reads
+        self.deaf = True  # nobody handles beats: they come with the next event, or a thousand at once
         self._reflector = Reflector(ctx, client, resource, self, selection)
 
     # --- reading --------------------------------------------------------------------------------------------
@@ -230,8 +236,8 @@ class Informer:
                 self._on_beat.add(beat or update, about)
         if delete is not None:
             self._on_delete.add(delete, about)
-        if self.lazy:
-            self.lazy = False
+        if self.lazy or self.deaf != self._on_beat.none:
+            self.lazy, self.deaf = False, self._on_beat.none
             self._short = {}
             self._reflector.tune()
         if add is not None:

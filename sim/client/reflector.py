@@ -64,6 +64,11 @@ class Sink(Protocol):
         """True while nobody needs to be told of changes as they come."""
         ...
 
+    @property
+    def deaf(self) -> bool:
+        """True while nobody needs to be told of new heartbeat times as they come."""
+        ...
+
 
 class Reflector:
     """`selection`: namespace and selectors, by the names of `list_options`."""
@@ -174,7 +179,7 @@ class Reflector:
             if self._sink.lazy:
                 watch.attach_lazy(self._on_watch)
             else:
-                watch.attach(self._on_watch, bookmarks=False, give=self._take_in)
+                watch.attach(self._on_watch, bookmarks=False, give=self._take_in, beats=not self._sink.deaf)
         elif watch is not None:
             watch.attach(self._on_watch)
 
