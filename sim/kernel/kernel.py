@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush
 from random import Random
 from time import perf_counter
 from typing import Any, Final, Protocol
@@ -96,9 +96,8 @@ class Beat(Protocol):
 
 Ticket = tuple[KernelTask, int]
 Entry = tuple[KernelTask, Any]  # a task's turn, and what it is released with
-# A callback: when, in which order, what, with what, caused by what.
-Call = tuple[int, int, Callable[[Any], None], Any, int]
-NOTHING_DUE: Call = (NEVER_US + 1, 0, lambda _: None, None, 0)
+# A callback: when, in which order, what, with what, caused by what.  None: `beat` of what stands in the next place.
+Call = tuple[int, int, Callable[[Any], None] | None, Any, int]
 
 
 class _Cancelled:
@@ -145,7 +144,6 @@ class Kernel:
         self._near_us = 0
         self._later: dict[int, list[Call]] = {}  # what is due later, by span of time, in any order
         self._spans: list[int] = []  # a heap of its keys
-        self._beats: list[tuple[int, int, Beat]] = []
         self._ready: deque[Entry] = deque()
         self._late: list[Entry] = []  # started or cancelled by Trio, in any order
         self._carrier: KernelTask | None = None  # the parked task that does the driver's work
@@ -180,7 +178,7 @@ class Kernel:
             self._put_off((at_us, seq, fn, arg, self.cause))
 
     def _put_off(self, call: Call) -> None:
-        """Keep out of the heap until its span comes what is due later: ends of watches, by the thousand."""
+        """Keep out of the heap until its span comes what is due later: beats and ends of watches, by the thousand."""
         span = call[0] >> SPAN_BITS
         later = self._later.get(span)
         if later is not None:
@@ -205,12 +203,14 @@ class Kernel:
     def beat_at(self, at_us: int, beat: Beat) -> None:
         """As `call_at`, of `beat.beat`."""
         self._seq = seq = self._seq + 1
-        heappush(self._beats, (at_us if at_us > self.now_us else self.now_us, seq, beat))
+        if at_us < self._near_us:
+            heappush(self._heap, (max(at_us, self.now_us), seq, None, beat, 0))
+        else:
+            self._put_off((at_us, seq, None, beat, 0))
 
     def _due_us(self) -> int:
         """When the next callback or beat is due."""
-        due_us = self._heap[0][0] if self._heap else NEVER_US
-        return min(due_us, self._beats[0][0]) if self._beats else due_us
+        return self._heap[0][0] if self._heap else NEVER_US
 
     def timer_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> Timer:
         """As `call_at`, with a handle to take it back."""
@@ -499,7 +499,7 @@ class Kernel:
 
     def _work(self) -> Entry | None:
         """Run callbacks up to the next task's turn, which is answered; None at the end of the slice."""
-        heap, beats, ready, late, gate = self._heap, self._beats, self._ready, self._late, self.gate
+        heap, ready, late, gate = self._heap, self._ready, self._late, self.gate
         inbox, replay = gate.inbox, gate.replay
         limit_us, done, quota = self._slice_limit_us, self._slice_done, self._slice_quota
         look = min(quota, (done | LOOK) + 1)
@@ -517,35 +517,23 @@ class Kernel:
                     continue
                 self.steps += 1
             else:
-                first = heap[0] if heap else NOTHING_DUE
-                if beats and beats[0] < first:
-                    at_us, _, beat = beats[0]
-                    if at_us > limit_us:
-                        break
-                    if at_us != self.now_us:
-                        self.now_us = at_us
-                        self._instant_step = self.steps
-                    self.steps += 1
-                    self.cause = beat.cause
-                    again_us = beat.beat(at_us)
-                    if again_us:  # what else was put there comes later: it is still the first
-                        self._seq = seq = self._seq + 1
-                        heapreplace(beats, (again_us, seq, beat))
-                    else:
-                        heappop(beats)
-                else:
-                    at_us, _, fn, arg, cause = first
-                    if at_us > limit_us:
-                        break
-                    heappop(heap)
-                    if not heap:
-                        self._open_span()
-                    if at_us != self.now_us:
-                        self.now_us = at_us
-                        self._instant_step = self.steps
-                    self.steps += 1
+                if not heap or heap[0][0] > limit_us:
+                    break
+                at_us, _, fn, arg, cause = heappop(heap)
+                if not heap:
+                    self._open_span()
+                if at_us != self.now_us:
+                    self.now_us = at_us
+                    self._instant_step = self.steps
+                self.steps += 1
+                if fn is not None:
                     self.cause = cause
                     fn(arg)
+                else:
+                    self.cause = arg.cause
+                    again_us = arg.beat(at_us)
+                    if again_us:
+                        self.beat_at(again_us, arg)
             done += 1
             if done >= look:
                 look = min(quota, done + LOOK + 1)
@@ -580,6 +568,6 @@ class Kernel:
     def check_deadlock(self) -> None:
         """Raise DeadlockError when tasks wait and nothing at all is left that could wake them."""
         if self.tasks and not (
-            self._heap or self._beats or self._ready or self._late or self._starting or self.gate.waiting
+            self._heap or self._ready or self._late or self._starting or self.gate.waiting
         ):
             raise DeadlockError(describe_waits(self.now_us, self.tasks.values()))

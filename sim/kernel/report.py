@@ -40,7 +40,8 @@ class Livelock:
         names: Counter[str] = Counter()
         for entry in heap:
             if entry[0] <= now_us:
-                names[getattr(entry[2], "__qualname__", repr(entry[2]))] += 1
+                what = entry[2] or entry[3].beat
+                names[getattr(what, "__qualname__", repr(what))] += 1
         for task, _ in ready:
             names[task.name] += 1
         often = ", ".join(
