@@ -1,68 +1,130 @@
-"""The compact form of stored objects that are many, alike, short-lived and hardly read: events.
+"""The compact form of stored objects that are many, alike and hardly read once they are at rest: pods and events.
 
 Turns an object into a shape, shared by all objects that differ only in the values of some fields, and those values;
 and back into an equal object when somebody reads it.
 
 Holds: what is built equals what was packed, with its members in the same order; values are kept by identity, so
-strings and subtrees shared with other objects stay shared; an object that does not fit is kept as it is.
+strings and subtrees shared with other objects stay shared; an object that does not fit is kept as it is; what was
+written last is not packed yet, so that those whom a write concerns at once read the object that was written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
 from sim.machinery.api import Obj
 from sim.machinery.store import Item, Managed
 
-# Strings below these names are the same in very many objects: they are part of the shape.
-ALIKE = frozenset((
-    "action", "apiVersion", "fieldPath", "kind", "namespace", "reason", "reportingComponent", "reportingInstance", "type",
-))  # fmt: skip
-SPLIT = frozenset(("metadata", "involvedObject"))  # maps that are taken apart
-YOUNG_MAX = 256  # items that wait to be packed
-SHAPES_MAX = 4_096  # shapes kept for those to come; objects hold on to theirs
+Tree = Mapping[str, "Tree"]
+Values = tuple[Any, ...]
 
-_VALUE, _NAME, _REVISION = object(), object(), object()  # in the place of a value that is not of the shape
+# What is taken apart: maps, and lists of nothing but maps.
+LEAF: Tree = {}
+SPLIT: Tree = {
+    "metadata": LEAF,
+    "involvedObject": LEAF,
+    "spec": LEAF,
+    "status": {
+        "conditions": LEAF,
+        "podIPs": LEAF,
+        "containerStatuses": {"state": {"running": LEAF}, "lastState": LEAF},
+    },
+}
+# Below these names the same few values stand in very many objects: they are part of the shape.
+ALIKE = frozenset((
+    "action", "apiVersion", "dnsPolicy", "enableServiceLinks", "eventTime", "fieldPath", "kind", "lastProbeTime", "phase",
+    "preemptionPolicy", "priority", "qosClass", "ready", "reason", "reportingComponent", "reportingInstance",
+    "restartCount", "restartPolicy", "schedulerName", "started", "status", "terminationGracePeriodSeconds", "type",
+))  # fmt: skip
+# These are the same objects in all that has one origin.
+AKIN = frozenset((
+    "containers", "generateName", "image", "imageID", "initContainers", "labels", "namespace", "ownerReferences",
+    "securityContext", "serviceAccount", "serviceAccountName", "source", "tolerations", "volumes",
+))  # fmt: skip
+PLAIN = frozenset((str, int, float, bool, type(None)))
+OWN_FROM = 2  # in what is packed, after the shape and what is akin
+YOUNG_MAX = 256  # items that wait to be packed; as many again are older than all of them, and wait too
+SHAPES_MAX = 4_096  # shapes and kin kept for those to come; objects hold on to theirs
+
+
+class Part:
+    """One map or list of a shape: where it belongs, what is in it, and which of it comes from where."""
+
+    __slots__ = ("akin", "own", "parent", "place", "proto")
+
+    def __init__(self, proto: Any) -> None:
+        self.parent = 0
+        self.place: Any = None
+        self.proto = proto
+        self.own: list[tuple[Any, int]] = []
+        self.akin: list[tuple[Any, int]] = []
 
 
 class Shape:
-    """What alike objects share: the names of their fields in order, and the values that are equal."""
+    """What alike objects share: the parts they are made of, outer ones first, and the values that are equal."""
 
     __slots__ = ("parts",)
 
-    def __init__(self, parts: tuple[tuple[str, Any], ...]) -> None:
-        self.parts = parts  # name, and value or a placeholder or (for a map taken apart) its own parts
+    def __init__(self, parts: list[Part]) -> None:
+        self.parts = parts
 
-    def build(self, name: str, rev: int, values: tuple[Any, ...]) -> Obj:
-        return _built(self.parts, name, rev, iter(values))
+    def build(self, name: str, rev: int, values: Values) -> Obj:
+        """`values`: the shape, what is akin, and what is the object's own."""
+        akin, made = values[1], []
+        for part in self.parts:
+            new = part.proto.copy()
+            for place, at in part.own:
+                new[place] = values[at]
+            for place, at in part.akin:
+                new[place] = akin[at]
+            if made:
+                made[part.parent][part.place] = new
+            made.append(new)
+        obj: Obj = made[0]
+        metadata = obj["metadata"]
+        metadata["name"], metadata["resourceVersion"] = name, str(rev)
+        return obj
 
 
-def _built(parts: tuple[tuple[str, Any], ...], name: str, rev: int, values: Iterator[Any]) -> Obj:
-    obj: Obj = {}
-    for field, part in parts:
-        if part is _VALUE:
-            part = next(values)
-        elif part is _NAME:
-            part = name
-        elif part is _REVISION:
-            part = str(rev)
-        elif type(part) is tuple:
-            part = _built(part, name, rev, values)
-        obj[field] = part
-    return obj
+class Cut:
+    """What of objects with the same names in the same order goes into the shape, and what does not.
+
+    where: numbers of the parts; alike, akin, own: pick from the values of all maps, one after the other
+    """
+
+    __slots__ = ("akin", "alike", "own", "shapes", "where")
+
+    def __init__(self, obj: Obj) -> None:
+        self.where: dict[tuple[int, Any], int] = {}
+        _number(obj, SPLIT, 0, self.where)
+        kinds = [kind for _, place, kind in _places(_parts(obj, self.where), self.where) if type(place) is str]
+        self.alike, self.akin, self.own = [
+            _picker([at for at, kind in enumerate(kinds) if kind == wanted]) for wanted in (_ALIKE, _AKIN, _OWN)
+        ]
+        self.shapes: dict[tuple[Values, Values], Shape] = {}
+
+
+_ALIKE, _AKIN, _OWN, _PART, _DERIVED = range(5)
+
+
+def _picker(places: list[int]) -> Callable[[list[Any]], Values]:
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda flat: tuple([flat[place] for place in places])
 
 
 class Packer:
     """Makes and packs the items of one resource: a new one stays as it is while somebody is likely to look at it."""
 
-    __slots__ = ("_cuts", "_known", "_young", "_young_max")
+    __slots__ = ("_akin", "_cuts", "_older", "_young", "_young_max")
 
     def __init__(self, young_max: int = YOUNG_MAX) -> None:
-        self._known: dict[tuple[Any, ...], Shape] = {}
-        self._cuts: dict[tuple[Any, ...], Cut] = {}
+        self._cuts: dict[Values, Cut] = {}
+        self._akin: dict[tuple[int, ...], Values] = {}
         self._young: list[PackedItem] = []
+        self._older: list[PackedItem] = []
         self._young_max = young_max
 
     def item(
@@ -70,115 +132,137 @@ class Packer:
     ) -> PackedItem:
         young = self._young
         if len(young) >= self._young_max:
-            for older in young:
+            for older in self._older:
                 older.pack(self)
-            young.clear()
+            self._older, self._young = young, []
+            young = self._young
         item = PackedItem(key, obj, rev, created, managed)
         young.append(item)
         return item
 
-    def pack(self, obj: Obj, name: str, rev: int) -> tuple[Shape, tuple[Any, ...]] | None:
+    def pack(self, obj: Obj, name: str, rev: int) -> Values | None:
         """None for an object that carries another name or revision than it is stored under."""
         metadata = obj["metadata"]
         if metadata.get("name") != name or metadata.get("resourceVersion") != str(rev):
             return None
-        involved = obj.get("involvedObject")
-        if type(involved) is not dict:
-            return self._pack(obj)
-        flat = (*obj.values(), *metadata.values(), *involved.values())
-        layout = (len(obj), len(metadata), *obj, *metadata, *involved, *map(type, flat))
-        cut = self._cuts.get(layout)
+        layout: list[Any] = []
+        flat: list[Any] = []
+        if not _split(obj, SPLIT, layout, flat):
+            return None
+        key = tuple(layout)
+        cut = self._cuts.get(key)
         if cut is None:
             if len(self._cuts) >= SHAPES_MAX:
                 self._cuts.clear()
-            cut = self._cuts[layout] = _cut(obj, metadata)
+            cut = self._cuts[key] = Cut(obj)
         alike = cut.alike(flat)
-        shape = cut.shapes.get(alike)
+        types = tuple(map(type, alike))
+        if not PLAIN.issuperset(types):
+            return None
+        shape = cut.shapes.get((alike, types))
         if shape is None:
             if len(cut.shapes) >= SHAPES_MAX:
                 cut.shapes.clear()
-            shape = cut.shapes[alike] = self._pack(obj)[0]
-        return shape, cut.own(flat)
+            shape = cut.shapes[alike, types] = _shape(obj, cut.where)
+        return shape, self._kin(cut.akin(flat)), *cut.own(flat)
 
-    def _pack(self, obj: Obj) -> tuple[Shape, tuple[Any, ...]]:
-        values: list[Any] = []
-        parts = tuple([_part(field, value, values) for field, value in obj.items()])
-        shape = self._known.get(parts)
-        if shape is None:
-            if len(self._known) >= SHAPES_MAX:
-                self._known.clear()
-            shape = self._known[parts] = Shape(parts)
-        return shape, tuple(values)
+    def _kin(self, akin: Values) -> Values:
+        """The same values as one tuple for all objects that have them."""
+        key = tuple(map(id, akin))
+        known = self._akin.get(key)
+        if known is None:
+            if len(self._akin) >= SHAPES_MAX:
+                self._akin.clear()
+            known = self._akin[key] = akin
+        return known
 
 
-class Cut:
-    """What of objects with the same names and types in the same order goes into the shape, and what is their own.
+def _split(part: Any, tree: Tree, layout: list[Any], flat: list[Any]) -> bool:
+    """Collect the values of a map, and of what is taken apart of it, in order; `layout` is the same for the same structure.
 
-    alike, own: pick from the values of the object, its metadata and its reference, one after the other
+    False: a list that is to be taken apart holds something else than maps.
     """
-
-    __slots__ = ("alike", "own", "shapes")
-
-    def __init__(self, alike: list[int], own: list[int]) -> None:
-        self.alike, self.own = _picker(alike), _picker(own)
-        self.shapes: dict[tuple[Any, ...], Shape] = {}
-
-
-def _picker(places: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    if len(places) > 1:
-        return itemgetter(*places)
-    return lambda flat: tuple([flat[place] for place in places])
-
-
-def _cut(obj: Obj, metadata: Obj) -> Cut:
-    """As `_part` and `_inner` tell the values apart."""
-    alike: list[int] = []
-    own: list[int] = []
-    inner = {"metadata": len(obj), "involvedObject": len(obj) + len(metadata)}
-    for at, (field, value) in enumerate(obj.items()):
-        if field in SPLIT:
-            mine = field == "metadata"
-            for place, (name, below) in enumerate(value.items(), inner[field]):
-                if not (mine and name in ("name", "resourceVersion")):
-                    _tell(name, below, place, alike, own)
-        else:
-            _tell(field, value, at, alike, own)
-    return Cut(alike, own)
+    layout.append(len(part))
+    layout += part
+    flat += part.values()
+    for name in tree:
+        inner = part.get(name)
+        kind = type(inner)
+        if kind is dict:
+            layout.append(name)
+            if not _split(inner, tree[name], layout, flat):
+                return False
+        elif kind is list:
+            layout.append(name)
+            layout.append(-len(inner))
+            for each in inner:
+                if type(each) is not dict:
+                    return False
+                _split(each, tree[name], layout, flat)
+    return True
 
 
-def _tell(field: str, value: Any, place: int, alike: list[int], own: list[int]) -> None:
-    if type(value) is str and field in ALIKE:
-        alike.append(place)
-    elif value is not None:
-        own.append(place)
+def _number(part: Any, tree: Tree, number: int, where: dict[tuple[int, Any], int]) -> None:
+    """Number what `_split` takes apart, in its order, by the number of the outer part and the place in it."""
+    for name, below in tree.items():
+        inner = part.get(name)
+        kind = type(inner)
+        if kind is dict:
+            where[number, name] = at = len(where) + 1
+            _number(inner, below, at, where)
+        elif kind is list:
+            where[number, name] = at = len(where) + 1
+            for place, each in enumerate(inner):
+                where[at, place] = one = len(where) + 1
+                _number(each, below, one, where)
 
 
-def _part(field: str, value: Any, values: list[Any]) -> tuple[str, Any]:
-    kind = type(value)
-    if kind is dict and field in SPLIT:
-        own = field == "metadata"
-        return field, tuple([_inner(own, name, inner, values) for name, inner in value.items()])
-    if value is None or (kind is str and field in ALIKE):
-        return field, value
-    values.append(value)
-    return field, _VALUE
+def _parts(obj: Obj, where: Mapping[tuple[int, Any], int]) -> list[Any]:
+    parts: list[Any] = [obj]
+    for outer, place in where:
+        parts.append(parts[outer][place])
+    return parts
 
 
-def _inner(own: bool, field: str, value: Any, values: list[Any]) -> tuple[str, Any]:
-    if own and field == "name":
-        return field, _NAME
-    if own and field == "resourceVersion":
-        return field, _REVISION
-    if value is None or (type(value) is str and field in ALIKE):
-        return field, value
-    values.append(value)
-    return field, _VALUE
+def _places(parts: list[Any], where: Mapping[tuple[int, Any], int]) -> Iterator[tuple[int, Any, int]]:
+    """Of each value: number of its part, place therein, and what becomes of it."""
+    for number, part in enumerate(parts):
+        for place in range(len(part)) if type(part) is list else part:
+            if (number, place) in where:
+                kind = _PART
+            elif place in ("name", "resourceVersion") and number == where[0, "metadata"]:
+                kind = _DERIVED
+            else:
+                kind = _ALIKE if place in ALIKE else _AKIN if place in AKIN else _OWN
+            yield number, place, kind
+
+
+def _shape(obj: Obj, where: Mapping[tuple[int, Any], int]) -> Shape:
+    parts = _parts(obj, where)
+    made = [Part(part.copy()) for part in parts]
+    for (outer, place), number in where.items():
+        made[number].parent, made[number].place = outer, place
+    own = akin = 0
+    for number, place, kind in _places(parts, where):
+        part = made[number]
+        if kind == _OWN:
+            part.own.append((place, OWN_FROM + own))
+            own += 1
+        elif kind == _AKIN:
+            part.akin.append((place, akin))
+            akin += 1
+        if kind != _ALIKE:
+            part.proto[place] = None
+    return Shape(made)
 
 
 class PackedItem(Item):
-    """A revision whose object is built each time that somebody reads it, once it has been packed."""
+    """A revision whose object is built each time that somebody reads it, once it has been packed.
 
-    __slots__ = ("_plain", "_shape", "_values")
+    _state: the object, or what `Packer.pack` made of it
+    """
+
+    __slots__ = ("_state",)
 
     def __init__(self, key: str, obj: Obj, rev: int, created: int, managed: tuple[Managed, ...] = ()) -> None:
         self.key = key
@@ -187,32 +271,31 @@ class PackedItem(Item):
         self.managed = managed
         self.cause = 0
         self.raw = None
-        self._plain: Obj | None = obj
-        self._shape: Shape | None = None
-        self._values: tuple[Any, ...] = ()
+        self._state: Obj | Values = obj
 
     @property
     def obj(self) -> Obj:  # type: ignore[override]
-        plain, shape = self._plain, self._shape
-        if plain is None:
-            assert shape is not None
-            return shape.build(self.key.rpartition("/")[2], self.rev, self._values)
-        return plain
+        state = self._state
+        if type(state) is dict:
+            return state
+        shape: Shape = state[0]  # type: ignore[index]
+        return shape.build(self.key.rpartition("/")[2], self.rev, state)  # type: ignore[arg-type]
+
+    @property
+    def packed(self) -> bool:
+        return type(self._state) is tuple
 
     def pack(self, packer: Packer) -> None:
         """Nobody is likely to read it any more."""
-        plain = self._plain
-        if plain is not None:
-            packed = packer.pack(plain, self.key.rpartition("/")[2], self.rev)
-            if packed is not None:
-                self._shape, self._values = packed
-                self._plain = None
+        state = self._state
+        if type(state) is dict:
+            self._state = packer.pack(state, self.key.rpartition("/")[2], self.rev) or state
 
     def restamped(self, rev: int) -> PackedItem:
         """Its last state, as of its deletion."""
-        plain = self._plain
-        if plain is not None:
-            plain = {**plain, "metadata": {**plain["metadata"], "resourceVersion": str(rev)}}
-        item = PackedItem(self.key, plain or {}, rev, self.created, self.managed)
-        item._plain, item._shape, item._values = plain, self._shape, self._values
+        state = self._state
+        if type(state) is dict:
+            state = {**state, "metadata": {**state["metadata"], "resourceVersion": str(rev)}}
+        item = PackedItem(self.key, {}, rev, self.created, self.managed)
+        item._state = state
         return item
