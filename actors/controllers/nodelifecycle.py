@@ -239,7 +239,7 @@ class NodeLifecycle:
         count = len(everyone)
         # upstream ranges over a map: a fixed arbitrary order from a random start
         first = self._order.randrange(count) if count else 0
-        nodes = dict(self._nodes.objects)  # as at the start of the pass; leases are read live
+        nodes = self._nodes.objects.copy()  # as at the start of the pass; leases are read live
         kernel = self._ctx.kernel
         cause, owed_us = kernel.cause, self._owed_us
         start_us = self._ctx.now_us() + owed_us

@@ -40,6 +40,7 @@ from actors.node.worker import FINISHED, Worker
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.machinery.api import UserInfo
+from sim.machinery.store import Item
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import SECOND
 
@@ -132,7 +133,10 @@ class NodeAgent:
         self.sources_ready = False
         self._pods_started = False
         self._stalled: dict[str, Worker] = {}
-        self._told: tuple[Obj, str, Obj] = ({}, "", {})  # what the last event of a pod was about
+        self._told: tuple[tuple[str, str, str], Obj] = (
+            ("", "", ""),
+            {},
+        )  # what the last event of a pod was about
         self.runtime = RuntimeHealth(self)
         self.shutdown = Shutdown(self)
         self.node_loop = NodeLoop(self, heartbeat)
@@ -249,16 +253,16 @@ class NodeAgent:
         reference = {"kind": "Node", "name": name, "uid": name}
         self._recorder.event(reference, type_, reason, text)
 
-    def _nodes_set(self, nodes: list[Obj]) -> None:
+    def _nodes_set(self, nodes: list[Item]) -> None:
         for node in nodes:
-            self.node_loop.observed(node)
+            self.node_loop.observed(node.obj)
         if not self._pods_started:
             self._pods_started = True
             self._pods.start()  # the API source starts once the node informer has synced
 
-    def _node_event(self, type_: str, node: Obj) -> None:
+    def _node_event(self, type_: str, node: Item) -> None:
         if type_ != "DELETED":
-            self.node_loop.observed(node)
+            self.node_loop.observed(node.obj)
 
     # --- the runtime --------------------------------------------------------------------------------------
 
@@ -300,24 +304,26 @@ class NodeAgent:
     def _is_mirror(self, pod: Obj) -> bool:
         return self.names.annotation_mirror_pod in (pod["metadata"].get("annotations") or {})
 
-    def _pods_set(self, pods: list[Obj]) -> None:
+    def _pods_set(self, items: list[Item]) -> None:
         first = not self.sources_ready
         self.sources_ready = True
-        here = {pod["metadata"]["uid"]: pod for pod in pods}
+        pods = [(item.obj["metadata"], item) for item in items]
+        here = {meta["uid"]: None for meta, _ in pods}
         for uid, worker in list(self.workers.items()):
             if uid not in here and not self.is_static(worker.pod):
                 self._removed(worker)
-        for pod in sorted(pods, key=lambda p: (p["metadata"]["creationTimestamp"], p["metadata"]["name"])):
-            self._observed(pod)
+        for _, item in sorted(pods, key=lambda pod: (pod[0]["creationTimestamp"], pod[0]["name"])):
+            self._observed(item)
         if first:
             self.mirrors.remove_orphans()
             self.mirrors_due()
             self.ctx.call_later_us(HOUSEKEEPING_US, self._kill_orphans)
 
-    def _pod_event(self, type_: str, pod: Obj) -> None:
+    def _pod_event(self, type_: str, item: Item) -> None:
         if type_ != "DELETED":
-            self._observed(pod)
+            self._observed(item)
             return
+        pod = item.obj
         meta = pod["metadata"]
         if self._is_mirror(pod):
             self.mirrors.observed(None, (meta["namespace"], meta["name"]))
@@ -326,30 +332,32 @@ class NodeAgent:
         if worker is not None:
             self._removed(worker)
 
-    def _observed(self, pod: Obj) -> None:
+    def _observed(self, item: Item) -> None:
+        pod = item.obj
         meta = pod["metadata"]
         if self._is_mirror(pod):
             self.mirrors.observed(pod, (meta["namespace"], meta["name"]))
             return
         worker = self.workers.get(meta["uid"])
         if worker is None:
-            self.pod_added(pod)
+            self.pod_added(item)
             return
         before = worker.pod
         if not _only_status_differs(before, pod):
-            worker.update(pod)
+            worker.update(item)
             if worker.state == FINISHED:
                 self.statuses.push(worker.uid)
             return
-        worker.adopt(pod)
-        if pod["spec"].get("readinessGates") and before.get("status") is not pod.get("status"):
+        worker.adopt(item)
+        if pod["spec"].get("readinessGates") and before.get("status") != pod.get("status"):
             worker.wake()
 
-    def pod_added(self, pod: Obj) -> None:
+    def pod_added(self, item: Item) -> None:
         """A pod that is new to this incarnation: admit it and start its worker."""
+        pod = item.obj
         meta = pod["metadata"]
         uid = meta["uid"]
-        worker = self.workers[uid] = Worker(self, uid, pod)
+        worker = self.workers[uid] = Worker(self, uid, item)
         entry = self.statuses.track(uid, meta["namespace"], meta["name"])
         if self.is_static(pod):
             entry.target = ""  # until its mirror exists
@@ -364,7 +372,7 @@ class NodeAgent:
                 return
             worker.requests = requests
             self.used.add(requests)
-        worker.update(pod)
+        worker.update(item)
 
     def _refusal(self, pod: Obj, requests: Requests) -> tuple[str, str] | None:
         static = self.is_static(pod)
@@ -453,10 +461,12 @@ class NodeAgent:
         container: str = "",
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        if self._told[0] is not pod or self._told[1] != container:
-            self._told = pod, container, _reference(pod, container)
+        meta = pod["metadata"]
+        about = meta["uid"], meta.get("resourceVersion", ""), container
+        if self._told[0] != about:
+            self._told = about, _reference(pod, container)
         # Very many events say the same of their pods: one text serves them all.
-        self._recorder.event(self._told[2], type_, reason, intern(message), annotations=annotations)
+        self._recorder.event(self._told[1], type_, reason, intern(message), annotations=annotations)
 
     def log(self, namespace: str, name: str, container: str, *, previous: bool = False) -> tuple[int, str]:
         """What the node's log endpoint answers: HTTP code and text."""

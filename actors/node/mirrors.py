@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.ident import Names
 from sim.machinery.api import Reply
+from sim.machinery.store import Item
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
@@ -85,7 +86,7 @@ class Mirrors:
             pod = static_pod(manifest, agent.spec.name, agent.names)
             meta = pod["metadata"]
             self._static[meta["namespace"], meta["name"]] = meta["uid"]
-            agent.pod_added(pod)
+            agent.pod_added(Item(f"//pods/{meta['namespace']}/{meta['name']}", pod, 0, 0))
 
     def observed(self, pod: Obj | None, key: tuple[str, str]) -> None:
         """The source showed a mirror (None: it is gone): the static pod is synced."""

@@ -14,17 +14,14 @@ Differs  no timeoutSeconds is sent, so a watch lasts as long as the server likes
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from actors.node.api import Api
 from actors.node.dice import Dice
 from sim.client.channel import ChannelWatch
 from sim.kernel.actor import Context
 from sim.machinery.api import Reply, Watch, WatchEvent
-from sim.machinery.store import Beaten
+from sim.machinery.store import Beaten, Item
 from sim.units import MINUTE, MS, SECOND
-
-Obj = dict[str, Any]
 
 BACKOFF_US = 800 * MS
 BACKOFF_MAX_US = 30 * SECOND
@@ -51,7 +48,7 @@ class Source:
         resource: str,
         selector: str,
         dice: Dice,
-        handlers: tuple[Callable[[list[Obj]], None], Callable[[str, Obj], None], Callable[[], None]],
+        handlers: tuple[Callable[[list[Item]], None], Callable[[str, Item], None], Callable[[], None]],
     ) -> None:
         self._ctx = ctx
         self._api = api
@@ -83,7 +80,7 @@ class Source:
             self._again()
             return
         self._revision = str(reply.revision)
-        self._on_set([item.obj for item in reply.items or ()])
+        self._on_set([*(reply.items or ())])
         self._open()
 
     def _open(self, _: object = None) -> None:
@@ -136,7 +133,7 @@ class Source:
             self._revision = str(event.revision)
             if event.item is not None and type(event.item) is not Beaten:
                 kernel.cause = event.cause or cause
-                on_event(event.type, event.item.obj)
+                on_event(event.type, event.item)
         kernel.cause = cause
 
     def _close(self) -> None:

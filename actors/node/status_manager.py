@@ -32,20 +32,32 @@ TYPE = itemgetter("type")
 
 
 class Entry:
-    """One pod's status.  `running`: containers may run; `reclaimed`: nothing of it is left on the node."""
+    """One pod's status.  `running`: containers may run; `reclaimed`: nothing of it is left on the node.
 
-    __slots__ = ("dirty", "failed", "name", "namespace", "reclaimed", "running", "status", "target", "uid")
+    held: the status, or the API's copy of the pod, which says the same
+    """
+
+    __slots__ = ("dirty", "failed", "held", "name", "namespace", "reclaimed", "running", "target", "uid")
 
     def __init__(self, uid: str, namespace: str, name: str) -> None:
         self.uid = uid
         self.target = uid  # the API object's uid: differs for static pods, whose mirror is written
         self.namespace = namespace
         self.name = name
-        self.status: Obj = {}
+        self.held: Obj | Item = {}
         self.running = True
         self.reclaimed = False
         self.dirty = False
         self.failed = False
+
+    @property
+    def status(self) -> Obj:
+        return status_in(self.held)
+
+
+def status_in(held: Obj | Item) -> Obj:
+    """A status that is held as it is, or as that of an item, which takes less memory while nobody reads it."""
+    return held if isinstance(held, dict) else held.obj.get("status") or {}
 
 
 def outgoing(status: Obj, held: Obj, running: bool) -> Obj:
@@ -174,22 +186,23 @@ class StatusManager:
         entry = self.entries.get(uid)
         if entry is None or (not force and entry.status == status):
             return
-        entry.status = status
+        entry.held = status
         self.push(uid)
 
-    def reconcile(self, uid: str, held: Obj) -> bool:
-        """The API shows this status.  True if it says what ours says: then it is held in place of ours, so that
+    def reconcile(self, uid: str, item: Item) -> bool:
+        """The API shows the pod so.  True if its status says what ours says: then it is held in place of ours, so that
         memory is shared.  What others changed of ours is put right by the next batch."""
         entry = self.entries.get(uid)
-        if entry is None or not entry.status or entry.dirty or entry.failed:
+        if entry is None or not entry.held or entry.dirty or entry.failed:
             return False
-        if held != entry.status:
-            if status_patch(held, outgoing(entry.status, held, entry.running)):
+        held, status = status_in(item), entry.status
+        if held != status:
+            if status_patch(held, outgoing(status, held, entry.running)):
                 self._fail(entry)
                 return False
-            if held.get("phase") != entry.status["phase"]:
+            if held.get("phase") != status["phase"]:
                 return False  # a terminal phase that is still withheld
-        entry.status = held
+        entry.held = item
         return True
 
     def push(self, uid: str) -> None:
@@ -206,7 +219,7 @@ class StatusManager:
         while self._queue:
             uid = next(iter(self._queue))
             entry = self._queue.pop(uid)
-            if entry.dirty and entry.status:
+            if entry.dirty and entry.held:
                 self._sent = entry
                 if not self._calls.send(self._look, self._read_request, self._read):
                     self._api.call(self._read_request(), self._read)

@@ -32,11 +32,13 @@ from actors.node.pod_status import (
     past_deadline,
 )
 from actors.node.prober import KINDS, Probe, probe_specs
+from actors.node.status_manager import status_in
 from sim.units import MS, SECOND, format_duration, parse_time, quantity_value
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
     from sim.kernel.kernel import Timer
+    from sim.machinery.store import Item
 
 Obj = dict[str, Any]
 Work = Generator[int, None, str]
@@ -51,19 +53,22 @@ NO_NETWORK = "network is not ready: "
 
 
 class Worker:
-    """A pod's worker.  `pod` is the newest object from its source."""
+    """A pod's worker.  `item` is the newest from its source.
+
+    _held: the status as it was last worked out, or the item that says the same
+    """
 
     __slots__ = (
-        "_again", "_due_us", "_settled_us", "_timer", "_work", "agent", "grace_s", "override", "pod",
-        "probes", "reasons", "removed", "requests", "runtime", "state", "status", "uid",
+        "_again", "_due_us", "_held", "_settled_us", "_timer", "_work", "agent", "grace_s", "item", "override",
+        "probes", "reasons", "removed", "requests", "runtime", "state", "uid",
     )  # fmt: skip
 
-    def __init__(self, agent: NodeAgent, uid: str, pod: Obj) -> None:
+    def __init__(self, agent: NodeAgent, uid: str, item: Item) -> None:
         self.agent = agent
         self.uid = uid
-        self.pod = pod
+        self.item = item
         self.state = SYNC
-        self.status: Obj = pod.get("status") or {}
+        self._held: Obj | Item = item
         self.runtime: PodRuntime | None = agent.machine.pods.get(uid)
         self.reasons: Mapping[str, Reason] = NOTHING
         self.probes: tuple[Probe, ...] = ()
@@ -77,12 +82,24 @@ class Worker:
         self._due_us = 0
         self._settled_us = -1  # end of the last piece of work
 
+    @property
+    def pod(self) -> Obj:
+        return self.item.obj
+
+    @property
+    def status(self) -> Obj:
+        return status_in(self._held)
+
+    @status.setter
+    def status(self, status: Obj) -> None:
+        self._held = status
+
     # --- what makes it work -------------------------------------------------------------------------------
 
-    def update(self, pod: Obj) -> None:
+    def update(self, item: Item) -> None:
         """A new state of the object, other than its status."""
-        self.pod = pod
-        if pod["metadata"].get("deletionTimestamp") and self.state == SYNC:
+        self.item = item
+        if item.obj["metadata"].get("deletionTimestamp") and self.state == SYNC:
             self._begin_termination()
         else:
             self.wake()
@@ -243,15 +260,16 @@ class Worker:
     def refresh(self, *, finished: bool = False) -> None:
         """Compute the status and hand it to the status manager."""
         old = self.status
-        self.status = generate(self.pod, old, self.view(finished=finished))
-        self.agent.statuses.set(self.uid, self.status)
+        status = generate(self.pod, old, self.view(finished=finished))
+        if status != old:
+            self._held = status
+        self.agent.statuses.set(self.uid, status)
 
-    def adopt(self, pod: Obj) -> None:
+    def adopt(self, item: Item) -> None:
         """The API's copy came back: share its status in place of our equal one; put right what others changed."""
-        self.pod = pod
-        held = pod.get("status") or {}
-        if held is not self.status and self.agent.statuses.reconcile(self.uid, held):
-            self.status = held
+        self.item = item
+        if status_in(item) is self.status or self.agent.statuses.reconcile(self.uid, item):
+            self._held = item
 
     # --- sync ---------------------------------------------------------------------------------------------
 

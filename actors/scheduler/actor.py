@@ -248,10 +248,10 @@ class Scheduler:
         fresh = known is None or key in cluster.assumed
         if known is not None and not fresh and known.asks_as(pod) and known.dying == is_dying(pod):
             info = known
-            info.obj = pod
         else:
             info = cluster.templates.info(pod, known)
             cluster.set_pod(info)
+        info.held = self._pods.item(key) or pod
         if fresh:
             self._leave_queue(key)
         event = "AssignedPodAdd" if fresh else "AssignedPodUpdate"

@@ -32,6 +32,7 @@ from actors.scheduler.match import (
 )
 from sim.machinery.api import Obj
 from sim.machinery.identity import IdentityMemo
+from sim.machinery.store import Item
 from sim.units import quantity_milli, quantity_value
 
 # Counted for scoring where a container asks for nothing (pkg/scheduler/util/pod_resources.go).
@@ -296,17 +297,22 @@ def is_dying(pod: Obj) -> bool:
 
 
 class PodInfo:
-    """One pod as the scheduler knows it; `obj` is its latest state."""
+    """One pod as the scheduler knows it; `held` is its latest state, or the item that holds it."""
 
-    __slots__ = ("dying", "key", "node_name", "obj", "template")
+    __slots__ = ("dying", "held", "key", "node_name", "template")
 
     def __init__(self, obj: Obj, template: Template, node_name: str = "") -> None:
         meta = obj["metadata"]
-        self.obj = obj
+        self.held: Obj | Item = obj
         self.template = template
         self.key: str = intern(f"{meta['namespace']}/{meta['name']}")  # the informer's own
         self.node_name: str = node_name or obj["spec"].get("nodeName") or ""
         self.dying = is_dying(obj)
+
+    @property
+    def obj(self) -> Obj:
+        held = self.held
+        return held if isinstance(held, dict) else held.obj
 
     def asks_as(self, pod: Obj) -> bool:
         """Whether this later state of the pod asks for nothing else: its spec and labels are the same objects."""

@@ -56,6 +56,9 @@ class CompactionRecord:
         return True
 
 
+PODS = "//pods/"  # the objects that there are most of
+
+
 class Storage:
     """The storage of one cluster.  `main` is its actor; the object outlives every incarnation."""
 
@@ -75,6 +78,7 @@ class Storage:
         self._put = kernel.trace.put
         self.store.note = self._note
         self._expiries: dict[str, Expiry] = {}
+        self.store.pack(PODS)
 
     def main(self, ctx: Context) -> None:
         self._ctx = ctx

@@ -34,7 +34,7 @@ SPLIT: Tree = {
 }
 # Below these names the same few values stand in very many objects: they are part of the shape.
 ALIKE = frozenset((
-    "action", "apiVersion", "dnsPolicy", "enableServiceLinks", "eventTime", "fieldPath", "kind", "lastProbeTime", "phase",
+    "action", "apiVersion", "dnsPolicy", "enableServiceLinks", "fieldPath", "kind", "lastProbeTime", "phase",
     "preemptionPolicy", "priority", "qosClass", "ready", "reason", "reportingComponent", "reportingInstance",
     "restartCount", "restartPolicy", "schedulerName", "started", "status", "terminationGracePeriodSeconds", "type",
 ))  # fmt: skip
@@ -72,7 +72,8 @@ class Shape:
 
     def build(self, name: str, rev: int, values: Values) -> Obj:
         """`values`: the shape, what is akin, and what is the object's own."""
-        akin, made = values[1], []
+        akin: Values = values[1]
+        made: list[Any] = []
         for part in self.parts:
             new = part.proto.copy()
             for place, at in part.own:
@@ -99,9 +100,12 @@ class Cut:
     def __init__(self, obj: Obj) -> None:
         self.where: dict[tuple[int, Any], int] = {}
         _number(obj, SPLIT, 0, self.where)
-        kinds = [kind for _, place, kind in _places(_parts(obj, self.where), self.where) if type(place) is str]
+        kinds = [
+            kind for _, place, kind in _places(_parts(obj, self.where), self.where) if type(place) is str
+        ]
         self.alike, self.akin, self.own = [
-            _picker([at for at, kind in enumerate(kinds) if kind == wanted]) for wanted in (_ALIKE, _AKIN, _OWN)
+            _picker([at for at, kind in enumerate(kinds) if kind == wanted])
+            for wanted in (_ALIKE, _AKIN, _OWN)
         ]
         self.shapes: dict[tuple[Values, Values], Shape] = {}
 

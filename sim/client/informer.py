@@ -2,10 +2,11 @@
 
 Turns what a reflector learns into objects by key and calls of `add`, `update`, `delete`.
 
-Holds: an object that did not change keeps its identity, through relists too; handlers are called in the order
-of events, after the store and its indexes have changed; `managedFields` are never kept; an informer without
-handlers costs no event until somebody reads it, and then shows the same; a handler that says what it is about is
-spared the objects that `route` tells to be about something else.
+Holds: an object that did not change keeps its identity, through relists too (if the store keeps it in a compact form:
+those parts do that it shares with others); handlers are called in the order of events, after the store and its
+indexes have changed; `managedFields` are never kept; an informer without handlers costs no event until somebody
+reads it, and then shows the same; a handler that says what it is about is spared the objects that `route` tells to be
+about something else.
 
 Mirrors  client-go v1.25 tools/cache/{shared_informer,delta_fifo,thread_safe_store}.go, informers/factory.go.
 Differs  handlers run at the instant the event arrives, none has a queue of its own; the end of the first
@@ -45,6 +46,12 @@ def stripped(obj: Obj) -> Obj:
     if "managedFields" not in meta:
         return obj
     return {**obj, "metadata": {k: v for k, v in meta.items() if k != "managedFields"}}
+
+
+def _without_managed(item: Item) -> Item:
+    bare = Item(item.key, stripped(item.obj), item.rev, item.created, item.managed)
+    bare.cause = item.cause
+    return bare
 
 
 def unmoved(old: Obj, new: Obj) -> None:
@@ -88,6 +95,31 @@ class Index:
                 del self.keys[value]
 
 
+class View(Mapping[str, Obj]):
+    """Key to object, of items whose objects may be in a compact form: what is read is built."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: dict[str, Item]) -> None:
+        self._items = items
+
+    def __getitem__(self, key: str) -> Obj:
+        return self._items[key].obj
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def copy(self) -> dict[str, Obj]:
+        """As it is now."""
+        return {key: item.obj for key, item in self._items.items()}
+
+
 class Handlers(Generic[Handler]):
     """Handlers in the order in which they came, all or those that an object of some value concerns."""
 
@@ -124,7 +156,7 @@ class Informer:
         self.resource = resource
         self.synced = False
         self._ctx = ctx
-        self._objects: dict[str, Obj] = {}
+        self._items: dict[str, Item] = {}
         self._late: dict[str, Item] = {}  # taken in while nobody handled events, and not read yet
         self._news: dict[str, Item] | None = None
         self.shifts = 0  # counts what came, while nobody handled events, that was more than a renewal
@@ -148,12 +180,19 @@ class Informer:
     # --- reading --------------------------------------------------------------------------------------------
 
     @property
-    def objects(self) -> Mapping[str, Obj]:
+    def objects(self) -> View:
         """Key to object, as of now; not to be changed and not to be iterated over while waiting."""
+        return View(self._settled())
+
+    def _settled(self) -> dict[str, Item]:
         self.pull()
         if self._late:
             self._settle()
-        return self._objects
+        return self._items
+
+    def item(self, key: str) -> Item | None:
+        """What holds an object, for who keeps it: an item's object takes less memory when nobody reads it."""
+        return self._settled().get(key)
 
     def get(self, key: str) -> Obj | None:
         self.pull()
@@ -167,21 +206,21 @@ class Informer:
     def at_hand(self, key: str) -> Obj | None:
         """As `get`, of what was taken before."""
         if key in self._late:
-            if key in self._objects:
-                self._put(key, stripped(self._late.pop(key).obj))
+            if key in self._items:
+                self._put(key, self._late.pop(key))
             else:
                 self._settle()
-        return self._objects.get(key)
+        item = self._items.get(key)
+        return None if item is None else item.obj
 
     def peek(self, section: str, field: str) -> Iterator[tuple[str, Any]]:
         """Key and one field of each object, without building objects that nobody has read."""
         self.pull()
         late = self._late
-        for key, obj in self._objects.items():
-            item = late.get(key)
-            yield key, (obj.get(section) or {}).get(field) if item is None else item.peek(section, field)
+        for key, item in self._items.items():
+            yield key, late.get(key, item).peek(section, field)
         for key, item in late.items():
-            if key not in self._objects:
+            if key not in self._items:
                 yield key, item.peek(section, field)
 
     def news(self) -> Mapping[str, Item]:
@@ -194,10 +233,10 @@ class Informer:
 
     def list(self) -> Objects:
         """All objects, in the order of their keys."""
-        objects = self.objects
+        items = self._settled()
         if self._order is None:
-            self._order = sorted(objects)
-        return [objects[key] for key in self._order]
+            self._order = sorted(items)
+        return [items[key].obj for key in self._order]
 
     def add_index(self, name: str, fn: IndexFn, part: tuple[str, ...] = ()) -> None:
         """Index by the values of `fn`, which reads only `part`; a second one of the same name is the same by rule."""
@@ -205,13 +244,13 @@ class Informer:
             index = self._indexes[name] = Index(fn, part)
             if part != NAMESPACE:  # which an object has for ever
                 self._by_part.setdefault((index.top, index.sub), []).append(index)
-            for key, obj in self.objects.items():
-                index.add(key, obj)
+            for key, item in self._settled().items():
+                index.add(key, item.obj)
 
     def by_index(self, name: str, value: str) -> Objects:
         """The objects with this value, in order of arrival."""
-        objects = self.objects
-        return [objects[key] for key in self._indexes[name].keys.get(value, ())]
+        items = self._settled()
+        return [items[key].obj for key in self._indexes[name].keys.get(value, ())]
 
     # --- handlers -------------------------------------------------------------------------------------------
 
@@ -286,17 +325,17 @@ class Informer:
         self._settle()
         new = {key_of(item.obj): item for item in items}
         for key, item in new.items():
-            old, obj = self._objects.get(key), item.obj
-            if old is None or old["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
+            old = self._items.get(key)
+            if old is None or old.rev != item.rev:
                 kernel.cause = item.cause or cause
                 if self._news is not None:
                     self._news[key] = item
-                self._put(key, stripped(obj))
+                self._put(key, item)
         kernel.cause = cause
-        for key in [key for key in self._objects if key not in new]:
+        for key in [key for key in self._items if key not in new]:
             if self._news is not None:
                 self._news.pop(key, None)
-            self._remove(key, self._objects[key])
+            self._remove(key, self._items[key].obj)
         if not self.synced:
             self.synced = True
             waiting, self._on_synced = self._on_synced, []
@@ -306,20 +345,17 @@ class Informer:
     def apply(self, event: WatchEvent) -> None:
         item = event.item
         assert item is not None
-        obj, news = item.obj, self._news
-        meta = obj["metadata"]
-        if "managedFields" in meta:
-            obj = stripped(obj)
+        news, meta = self._news, item.obj["metadata"]
         namespace = meta.get("namespace")
         key = intern(f"{namespace}/{meta['name']}") if namespace else meta["name"]  # as `key_of`
         if event.type == "DELETED":
             if news is not None:
                 news.pop(key, None)
-            self._remove(key, obj)
+            self._remove(key, stripped(item.obj))
         else:
             if news is not None:
                 news[key] = item
-            self._put(key, obj, type(item) is Beaten)
+            self._put(key, item, type(item) is Beaten)
 
     def absorb(self, events: Sequence[WatchEvent]) -> None:
         """What nobody handles: an object is looked at when it is read."""
@@ -357,14 +393,20 @@ class Informer:
     def _settle(self) -> None:
         late, self._late = self._late, {}
         for key, item in late.items():
-            self._put(key, stripped(item.obj))
+            self._put(key, item)
 
-    def _put(self, key: str, obj: Obj, beaten: bool = False) -> None:
+    def _put(self, key: str, item: Item, beaten: bool = False) -> None:
         """beaten: nothing but times of hearing is new."""
-        objects = self._objects
-        old = objects.get(key)
-        objects[key] = obj
-        if old is not None:
+        items, obj = self._items, item.obj
+        if "managedFields" in obj["metadata"]:
+            item = _without_managed(item)
+            obj = item.obj
+        known = items.get(key)
+        items[key] = item
+        if known is not None:
+            if self.lazy and not self._indexes:
+                return  # nobody to tell
+            old = known.obj
             for (top, sub), indexes in self._by_part.items():
                 was, now = old.get(top), obj.get(top)
                 if was is now and top:
@@ -386,9 +428,10 @@ class Informer:
             add(obj)
 
     def _remove(self, key: str, last: Obj) -> None:
-        old = self._objects.pop(key, None)
-        if old is None:
+        known = self._items.pop(key, None)
+        if known is None:
             return
+        old = known.obj
         self._order = None
         for index in self._indexes.values():
             index.remove(key, old)
