@@ -63,6 +63,8 @@ class Recorder(Protocol):
         annotations: Mapping[str, str] | None = None,
     ) -> None: ...
 
+    def tidy(self) -> None: ...
+
 
 class Clients(Protocol):
     """What the composition root gives agents: API clients and event recorder, made per incarnation."""
@@ -467,6 +469,9 @@ class NodeAgent:
             self._told = about, _reference(pod, container)
         # Very many events say the same of their pods: one text serves them all.
         self._recorder.event(self._told[1], type_, reason, intern(message), annotations=annotations)
+
+    def tidy(self) -> None:
+        self._recorder.tidy()
 
     def log(self, namespace: str, name: str, container: str, *, previous: bool = False) -> tuple[int, str]:
         """What the node's log endpoint answers: HTTP code and text."""

@@ -39,6 +39,9 @@ class NoNormal:
         if event_type != "Normal":
             self._recorder.event(obj, event_type, reason, message, annotations=annotations)
 
+    def tidy(self) -> None:
+        self._recorder.tidy()
+
 
 class NodeClients:
     """`Clients` of the agent on real clients.  transports: of a process on the host that `ctx` is named after."""

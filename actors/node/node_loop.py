@@ -320,6 +320,7 @@ class NodeLoop:
         """The pass is over; the next one that can write is planned.  Sliding: its period starts now."""
         self._running = False
         agent, now_us = self._agent, self._agent.now_us
+        agent.tidy()
         self._pass_us = now_us
         next_us = self._next_pass_us(now_us + 1)
         troubled = self._tries >= TRIES or not agent.informed() or agent.runtime.moves() or self._differs()

@@ -3,8 +3,9 @@
 Turns an event into (event, None) to create, (event, patch) to count on, or None to drop.  Pure: time comes in.
 
 Holds: each memory keeps CACHE_MAX keys and forgets the one not used for longest.  Of those, what time alone has
-made equal to forgotten (a group of similar events that has lapsed, a full bucket) is dropped at once: a cluster of
-many nodes remembers many events, and of most of them once.
+made equal to forgotten (a group of similar events that has lapsed, a full bucket) is dropped at once, and what
+happened once, a while ago, is kept in a compact form: a cluster of many nodes remembers many events, and of most of
+them once.
 
 Mirrors  client-go v1.25 tools/record/events_cache.go (aggregator, logger, spam filter).
 Differs  with ten similar messages upstream drops an arbitrary one from its memory, here the oldest; the events of
@@ -25,9 +26,12 @@ SIMILAR_US = 600_000_000  # defaultAggregateIntervalInSeconds
 SPAM_BURST = 25  # defaultSpamBurst, then one each
 SPAM_TOKEN_US = 300_000_000  # 1 / defaultSpamQPS
 SPAM_BURST_US = SPAM_BURST * SPAM_TOKEN_US
+NUMBER_BYTES = 8  # of a nanosecond since 1970
 
 Key = tuple[Any, ...]
-State = tuple[int, str, str]  # count, name, first timestamp of an event in the API
+State = tuple[
+    int, str, str, int
+]  # count, name, first timestamp of an event in the API; number of the event used last
 
 
 @lru_cache(maxsize=4096)
@@ -39,13 +43,17 @@ def _shape(*parts: str | None) -> Key:
 class Correlator:
     """The memory of one recorder.  In each table the key used last stands last."""
 
-    __slots__ = ("_counted", "_key", "_similar", "_spam", "_sweep_us")
+    __slots__ = ("_counted", "_key", "_last", "_past", "_past_count", "_similar", "_spam", "_sweep_us")
 
     def __init__(self) -> None:
         self._similar: dict[Key, list[Any]] = {}  # when last used, then messages
         # The state in the API of what was counted.  Of most events it is a number, the nanosecond of the only time that
         # it happened: name and first timestamp follow from it.
         self._counted: dict[Key, State | int] = {}
+        # What was counted once, long ago, by the object's name: its uid, the rest of the keys, and the numbers.
+        self._past: dict[str, tuple[str | None, Key, bytes]] = {}
+        self._past_count = 0
+        self._last = 0  # number of the newest event
         self._spam: dict[Key, int] = {}  # when the object's bucket would be full again
         self._sweep_us = 0
         self._key: Key = ()  # of the event that was correlated last
@@ -54,6 +62,7 @@ class Correlator:
         """`number`: the nanosecond that the event is named after, in the second of its first timestamp; 0: in another."""
         if now_us >= self._sweep_us:
             self._sweep(now_us)
+        self._last = number or self._last
         ref, message, reason, type_ = (
             event["involvedObject"],
             event["message"],
@@ -76,21 +85,23 @@ class Correlator:
         alike[key] = similar
         if len(alike) > CACHE_MAX:
             del alike[next(iter(alike))]
-        state: State | int = number or (1, event["metadata"]["name"], event["firstTimestamp"])
+        state: State | int = number or (1, event["metadata"]["name"], event["firstTimestamp"], self._last)
         if len(similar) > SIMILAR_MAX:
             del similar[1]
             event = _combined(event, now_us)
-            state = 1, event["metadata"]["name"], event["firstTimestamp"]
+            state = 1, event["metadata"]["name"], event["firstTimestamp"], self._last
         else:
             shape = _shape(kind, namespace, version, ref.get("fieldPath"), type_, reason, message)
             key = (name, uid, shape)
         # observe
         patch: Obj | None = None
-        counted = self._counted
-        known = counted.pop(key, None)
+        known = self._recall(key) if name in self._past else self._counted.pop(key, None)
         if known is not None:
-            state = _counted_on(known, name)
+            state = _counted_on(known, name, self._last)
             event, patch = _recounted(event, state)
+        if self._past and len(self._counted) + self._past_count >= CACHE_MAX:
+            self._unpack()
+        counted = self._counted
         counted[key] = state
         if len(counted) > CACHE_MAX:
             del counted[next(iter(counted))]
@@ -105,24 +116,77 @@ class Correlator:
             del spam[next(iter(spam))]
         return (event, patch) if passes else None
 
+    def tidy(self, now_us: int) -> None:
+        """To be called now and then, for the sake of memory: it changes nothing else."""
+        if now_us >= self._sweep_us and (self._similar or self._spam):
+            self._sweep(now_us)
+
     def _sweep(self, now_us: int) -> None:
         """Drop what time has made equal to forgotten, from the least recently used on."""
         self._sweep_us = now_us + SIMILAR_US
+        self._pack((now_us - SIMILAR_US) * 1000)
         similar, spam = self._similar, self._spam
         while similar and now_us - similar[oldest := next(iter(similar))][0] > SIMILAR_US:
             del similar[oldest]
         while spam and spam[oldest := next(iter(spam))] <= now_us:
             del spam[oldest]  # full: as good as new
 
+    def _pack(self, until: int) -> None:
+        """Keep what was counted once, before that nanosecond, in the compact form."""
+        packed: dict[str, list[tuple[Key, int]]] = {}
+        for key, state in self._counted.items():
+            if isinstance(state, int):
+                if state >= until:
+                    break
+                packed.setdefault(key[0], []).append((key, state))
+        for name, entries in packed.items():
+            uid, shapes, numbers = self._past.get(name, (entries[0][0][1], (), b""))
+            mine = [(key, state) for key, state in entries if key[1] == uid]
+            for key, _ in mine:
+                del self._counted[key]
+            states = b"".join([state.to_bytes(NUMBER_BYTES) for _, state in mine])
+            self._past[name] = uid, _shape(*shapes, *[key[2] for key, _ in mine]), numbers + states
+            self._past_count += len(mine)
+
+    def _recall(self, key: Key) -> State | int | None:
+        """Take out what is known of an event about an object of which something is in the compact form."""
+        uid, shapes, numbers = self._past[key[0]]
+        if key[1] != uid or key[2] not in shapes:
+            return self._counted.pop(key, None)
+        at = shapes.index(key[2])
+        start, end = at * NUMBER_BYTES, (at + 1) * NUMBER_BYTES
+        self._past_count -= 1
+        if len(shapes) == 1:
+            del self._past[key[0]]
+        else:
+            rest = _shape(*shapes[:at], *shapes[at + 1 :])
+            self._past[key[0]] = uid, rest, numbers[:start] + numbers[end:]
+        return int.from_bytes(numbers[start:end])
+
+    def _unpack(self) -> None:
+        """The table is full: keep all in the order of use again, which numbers tell."""
+        entries: list[tuple[Key, State | int]] = []
+        for name, (uid, shapes, numbers) in self._past.items():
+            for at, shape in enumerate(shapes):
+                number = int.from_bytes(numbers[at * NUMBER_BYTES : (at + 1) * NUMBER_BYTES])
+                entries.append(((name, uid, shape), number))
+        self._past, self._past_count = {}, 0
+        entries += self._counted.items()
+        entries.sort(key=lambda entry: entry[1] if isinstance(entry[1], int) else entry[1][3])
+        self._counted = dict(entries)
+
     def update(self, event: Obj, stored: Obj) -> None:
         """The API took the event that `correlate` gave last: names and counts go on from what is stored."""
         count, first, name = stored.get("count"), stored.get("firstTimestamp"), stored["metadata"]["name"]
         if count == event["count"] and first == event["firstTimestamp"] and name == event["metadata"]["name"]:
             return  # as it was counted when it was sent
+        if self._key[0] in self._past:
+            self._recall(self._key)
         self._counted[self._key] = (
             int(count or event["count"]),
             str(name),
             str(first or event["firstTimestamp"]),
+            self._last,
         )
 
 
@@ -139,17 +203,17 @@ def _combined(event: Obj, now_us: int) -> Obj:
 
 def _recounted(event: Obj, state: State) -> tuple[Obj, Obj]:
     """The event under the name that it has in the API, and the patch that counts it there."""
-    count, name, first = state
+    count, name, first, _ = state
     metadata = {**event["metadata"], "name": name}
     patch = {"count": count, "lastTimestamp": event["lastTimestamp"], "message": event["message"]}
     return {**event, "metadata": metadata, "count": count, "firstTimestamp": first}, patch
 
 
-def _counted_on(known: State | int, name: str) -> State:
+def _counted_on(known: State | int, name: str, number: int) -> State:
     """The state of an event that has happened once more.  `name`: of its object."""
     if isinstance(known, int):
-        return 2, event_name(name, known), format_time(known // 1000)
-    return known[0] + 1, *known[1:]
+        return 2, event_name(name, known), format_time(known // 1000), number
+    return known[0] + 1, known[1], known[2], number
 
 
 def event_name(name: str, number: int) -> str:

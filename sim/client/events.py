@@ -122,6 +122,10 @@ class EventRecorder:
         else:
             self._offer(event, number, shape, wall_us)
 
+    def tidy(self) -> None:
+        """To be called now and then by who lives long and tells little: it forgets what may be forgotten."""
+        self._correlator.tidy(self._ctx.wall_us())
+
     def _offer(self, event: Obj, number: int, shape: Shape, wall_us: int) -> None:
         """Send the event if the correlator lets it through."""
         result = self._correlator.correlate(event, number, wall_us)

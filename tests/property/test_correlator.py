@@ -123,6 +123,7 @@ def test_what_is_dropped_early_is_never_missed(steps: list[tuple[int, int, int, 
         ours, model, now_us = Correlator(), Model(), 0
         for obj, message, passed_us, outcome, times in steps:
             now_us += passed_us
+            ours.tidy(now_us)
             for number in range(times):
                 event = _event(obj, message, now_us, number)
                 sent = ours.correlate(event, now_us * 1000 + number, now_us)
@@ -145,10 +146,11 @@ def test_an_event_whose_name_does_not_tell_its_time_is_counted_on_all_the_same()
     )
 
 
-def test_an_event_that_happened_once_is_held_as_a_number_once_its_group_has_lapsed() -> None:
+def test_an_event_that_happened_once_is_eight_bytes_once_its_group_has_lapsed() -> None:
     ours = Correlator()
     for obj in range(3):
         now_us = obj * 1000 * SECOND
         ours.correlate(_event(obj, 0, now_us, 7), now_us * 1000 + 7, now_us)
     assert len(ours._similar) == len(ours._spam) == 1
-    assert [type(state) for state in ours._counted.values()] == [int, int, int]
+    assert [*ours._counted.values()] == [2000 * SECOND * 1000 + 7]
+    assert {name: len(held[2]) for name, held in ours._past.items()} == {"p0": 8, "p1": 8}

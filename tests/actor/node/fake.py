@@ -144,6 +144,9 @@ class FakeApi:
     def event(self, obj: Obj, event_type: str, reason: str, message: str, *, annotations: Any = None) -> None:
         self.log.append((self.kernel.now_us, "event", obj["name"], (reason, message)))
 
+    def tidy(self) -> None:
+        pass
+
     def _answer(self, request: Request) -> Reply:
         if self.down:
             return Reply(0, lost=self.down)
