@@ -262,7 +262,7 @@ class MemoryStore:
     def pack(self, prefix: str, young_max: int = YOUNG_MAX) -> None:
         """Keep a resource's objects, but the youngest, in a compact form from now on: they are many and hardly read."""
         bucket = self.bucket(prefix)
-        bucket.packer = bucket.packer or Packer(young_max)
+        bucket.packer = bucket.packer or Packer(bucket.items, young_max)
 
     def range(self, op: Range) -> Page | Compacted | FutureRevision:
         rev = op.rev or self._rev

@@ -120,11 +120,15 @@ def _picker(places: list[int]) -> Callable[[list[Any]], Values]:
 
 
 class Packer:
-    """Makes and packs the items of one resource: a new one stays as it is while somebody is likely to look at it."""
+    """Makes and packs the items of one resource: a new one stays as it is while somebody is likely to look at it.
 
-    __slots__ = ("_akin", "_cuts", "_older", "_young", "_young_max")
+    current: the resource's items; what is not among them any more is soon forgotten, and not packed
+    """
 
-    def __init__(self, young_max: int = YOUNG_MAX) -> None:
+    __slots__ = ("_akin", "_current", "_cuts", "_older", "_young", "_young_max")
+
+    def __init__(self, current: Mapping[str, Item], young_max: int = YOUNG_MAX) -> None:
+        self._current = current
         self._cuts: dict[Values, Cut] = {}
         self._akin: dict[tuple[int, ...], Values] = {}
         self._young: list[PackedItem] = []
@@ -136,8 +140,10 @@ class Packer:
     ) -> PackedItem:
         young = self._young
         if len(young) >= self._young_max:
+            current = self._current
             for older in self._older:
-                older.pack(self)
+                if current.get(older.key) is older:
+                    older.pack(self)
             self._older, self._young = young, []
             young = self._young
         item = PackedItem(key, obj, rev, created, managed)
@@ -200,9 +206,8 @@ def _split(part: Any, tree: Tree, layout: list[Any], flat: list[Any]) -> bool:
             layout.append(name)
             layout.append(-len(inner))
             for each in inner:
-                if type(each) is not dict:
+                if type(each) is not dict or not _split(each, tree[name], layout, flat):
                     return False
-                _split(each, tree[name], layout, flat)
     return True
 
 
@@ -263,43 +268,45 @@ def _shape(obj: Obj, where: Mapping[tuple[int, Any], int]) -> Shape:
 class PackedItem(Item):
     """A revision whose object is built each time that somebody reads it, once it has been packed.
 
-    _state: the object, or what `Packer.pack` made of it
+    _state: what `Packer.pack` made of the object, which is then no attribute any more (empty: nothing yet)
     """
 
     __slots__ = ("_state",)
 
     def __init__(self, key: str, obj: Obj, rev: int, created: int, managed: tuple[Managed, ...] = ()) -> None:
         self.key = key
+        self.obj = obj
         self.rev = rev
         self.created = created
         self.managed = managed
         self.cause = 0
         self.raw = None
-        self._state: Obj | Values = obj
+        self._state: Values = ()
 
-    @property
-    def obj(self) -> Obj:  # type: ignore[override]
-        state = self._state
-        if type(state) is dict:
-            return state
-        shape: Shape = state[0]  # type: ignore[index]
-        return shape.build(self.key.rpartition("/")[2], self.rev, state)  # type: ignore[arg-type]
+    def __getattr__(self, name: str) -> Any:
+        """Only of what is no attribute: reading an object that is not packed costs nothing more."""
+        if name != "obj":
+            raise AttributeError(name)
+        shape: Shape = self._state[0]
+        return shape.build(self.key.rpartition("/")[2], self.rev, self._state)
 
     @property
     def packed(self) -> bool:
-        return type(self._state) is tuple
+        return bool(self._state)
 
     def pack(self, packer: Packer) -> None:
         """Nobody is likely to read it any more."""
-        state = self._state
-        if type(state) is dict:
-            self._state = packer.pack(state, self.key.rpartition("/")[2], self.rev) or state
+        state = None if self.packed else packer.pack(self.obj, self.key.rpartition("/")[2], self.rev)
+        if state is not None:
+            self._state = state
+            del self.obj
 
     def restamped(self, rev: int) -> PackedItem:
         """Its last state, as of its deletion."""
-        state = self._state
-        if type(state) is dict:
-            state = {**state, "metadata": {**state["metadata"], "resourceVersion": str(rev)}}
+        if not self.packed:
+            obj = {**self.obj, "metadata": {**self.obj["metadata"], "resourceVersion": str(rev)}}
+            return PackedItem(self.key, obj, rev, self.created, self.managed)
         item = PackedItem(self.key, {}, rev, self.created, self.managed)
-        item._state = state
+        item._state = self._state
+        del item.obj
         return item

@@ -157,6 +157,7 @@ class Informer:
         self.synced = False
         self._ctx = ctx
         self._items: dict[str, Item] = {}
+        self._view = View(self._items)
         self._late: dict[str, Item] = {}  # taken in while nobody handled events, and not read yet
         self._news: dict[str, Item] | None = None
         self.shifts = 0  # counts what came, while nobody handled events, that was more than a renewal
@@ -182,7 +183,10 @@ class Informer:
     @property
     def objects(self) -> View:
         """Key to object, as of now; not to be changed and not to be iterated over while waiting."""
-        return View(self._settled())
+        self.pull()
+        if self._late:
+            self._settle()
+        return self._view
 
     def _settled(self) -> dict[str, Item]:
         self.pull()

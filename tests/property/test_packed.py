@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.storage.memory import MemoryStore
-from actors.storage.packed import Packer
+from actors.storage.packed import PackedItem, Packer
 from sim.machinery.store import Item
 
 KEY = "//events/default/web.1"
@@ -23,12 +23,20 @@ members = st.dictionaries(
 )
 references = st.dictionaries(st.sampled_from(["kind", "name", "uid", "resourceVersion", "fieldPath"]), trees)
 
+states = st.dictionaries(st.sampled_from(["state", "lastState", "ready", "containerID"]), trees | members)
+statuses = st.dictionaries(
+    st.sampled_from(["phase", "conditions", "podIPs", "containerStatuses", "podIP"]),
+    trees | st.lists(members, max_size=3) | st.lists(states, max_size=2),
+)
+
 
 @st.composite
 def events(draw: st.DrawFn) -> dict[str, Any]:
     event = dict(draw(members))
     if draw(st.booleans()):
         event["involvedObject"] = draw(references)
+    if draw(st.booleans()):
+        event["status"] = draw(statuses)
     more = draw(st.dictionaries(st.sampled_from(["uid", "labels", "namespace"]), trees))
     event["metadata"] = {"name": draw(st.sampled_from(["web.1", "web.1", "other"])), **more}
     return event
@@ -41,14 +49,11 @@ def exact(value: Any) -> Any:
 
 @given(st.lists(events(), min_size=1, max_size=6))
 def test_what_is_built_is_what_was_packed(objects: list[dict[str, Any]]) -> None:
-    packer = Packer(young_max=0)
-    items = []
+    packer = Packer({})
     for rev, obj in enumerate(objects, 1):
         obj["metadata"]["resourceVersion"] = str(rev)
-        items.append(packer.item(KEY, obj, rev, rev))
-    for rev in (98, 99):  # the two last written wait
-        packer.item(KEY, {"metadata": {}}, rev, rev)
-    for item, obj in zip(items, objects, strict=True):
+        item = PackedItem(KEY, obj, rev, rev)
+        item.pack(packer)
         assert not item.packed or obj["metadata"]["name"] == "web.1"
         assert exact(item.obj) == exact(obj)
         last = item.restamped(77)
