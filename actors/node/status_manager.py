@@ -52,7 +52,8 @@ class Entry:
 
     @property
     def status(self) -> Obj:
-        return status_in(self.held)
+        held = self.held
+        return held if type(held) is dict else status_in(held)
 
 
 def status_in(held: Obj | Item) -> Obj:
@@ -178,16 +179,19 @@ class StatusManager:
             entry.dirty = False
             self._queue.pop(uid, None)
 
-    def set(self, uid: str, status: Obj, *, force: bool = False) -> None:
-        """The pod's status is now this; written if it differs from the last one (or `force`).
+    def set(self, uid: str, status: Obj, *, force: bool = False) -> bool:
+        """The pod's status is now this; written if it differs from the last one (or `force`), which is answered.
 
         A pod whose object is gone already (deleted by force while it ran) has nobody to tell.
         """
         entry = self.entries.get(uid)
-        if entry is None or (not force and entry.status == status):
-            return
+        if entry is None:
+            return True
+        if not force and entry.status == status:
+            return False
         entry.held = status
         self.push(uid)
+        return True
 
     def reconcile(self, uid: str, item: Item) -> bool:
         """The API shows the pod so.  True if its status says what ours says: then it is held in place of ours, so that

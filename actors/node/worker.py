@@ -88,7 +88,8 @@ class Worker:
 
     @property
     def status(self) -> Obj:
-        return status_in(self._held)
+        held = self._held
+        return held if type(held) is dict else status_in(held)
 
     @status.setter
     def status(self, status: Obj) -> None:
@@ -261,9 +262,8 @@ class Worker:
         """Compute the status and hand it to the status manager."""
         old = self.status
         status = generate(self.pod, old, self.view(finished=finished))
-        if status != old:
+        if self.agent.statuses.set(self.uid, status) or type(self._held) is dict:
             self._held = status
-        self.agent.statuses.set(self.uid, status)
 
     def adopt(self, item: Item) -> None:
         """The API's copy came back: share its status in place of our equal one; put right what others changed."""

@@ -131,13 +131,13 @@ class Packer:
         self._current = current
         self._cuts: dict[Values, Cut] = {}
         self._akin: dict[tuple[int, ...], Values] = {}
-        self._young: list[PackedItem] = []
-        self._older: list[PackedItem] = []
+        self._young: list[YoungItem] = []
+        self._older: list[YoungItem] = []
         self._young_max = young_max
 
     def item(
         self, key: str, obj: Obj, rev: int, created: int, managed: tuple[Managed, ...] = ()
-    ) -> PackedItem:
+    ) -> YoungItem:
         young = self._young
         if len(young) >= self._young_max:
             current = self._current
@@ -146,7 +146,7 @@ class Packer:
                     older.pack(self)
             self._older, self._young = young, []
             young = self._young
-        item = PackedItem(key, obj, rev, created, managed)
+        item = YoungItem(key, obj, rev, created, managed)
         young.append(item)
         return item
 
@@ -155,7 +155,7 @@ class Packer:
         metadata = obj["metadata"]
         if metadata.get("name") != name or metadata.get("resourceVersion") != str(rev):
             return None
-        layout: list[Any] = []
+        layout: list[Any] = [*obj]
         flat: list[Any] = []
         if not _split(obj, SPLIT, layout, flat):
             return None
@@ -188,25 +188,30 @@ class Packer:
 
 
 def _split(part: Any, tree: Tree, layout: list[Any], flat: list[Any]) -> bool:
-    """Collect the values of a map, and of what is taken apart of it, in order; `layout` is the same for the same structure.
+    """Collect the values of a map, and of what is taken apart of it, in order.
 
+    `layout`, with the names of the map, is the same for the same structure.
     False: a list that is to be taken apart holds something else than maps.
     """
-    layout.append(len(part))
-    layout += part
     flat += part.values()
-    for name in tree:
+    for name, below in tree.items():
         inner = part.get(name)
         kind = type(inner)
         if kind is dict:
-            layout.append(name)
-            if not _split(inner, tree[name], layout, flat):
+            layout += (name, len(inner), *inner)
+            if not below:
+                flat += inner.values()
+            elif not _split(inner, below, layout, flat):
                 return False
         elif kind is list:
-            layout.append(name)
-            layout.append(-len(inner))
+            layout += (name, -len(inner))
             for each in inner:
-                if type(each) is not dict or not _split(each, tree[name], layout, flat):
+                if type(each) is not dict:
+                    return False
+                layout += (len(each), *each)
+                if not below:
+                    flat += each.values()
+                elif not _split(each, below, layout, flat):
                     return False
     return True
 
@@ -265,48 +270,37 @@ def _shape(obj: Obj, where: Mapping[tuple[int, Any], int]) -> Shape:
     return Shape(made)
 
 
-class PackedItem(Item):
-    """A revision whose object is built each time that somebody reads it, once it has been packed.
+class YoungItem(Item):
+    """A revision that is packed when nobody is likely to read it any more: then it becomes a `PackedItem`.
 
-    _state: what `Packer.pack` made of the object, which is then no attribute any more (empty: nothing yet)
+    _state: what `Packer.pack` made of the object
     """
 
     __slots__ = ("_state",)
 
-    def __init__(self, key: str, obj: Obj, rev: int, created: int, managed: tuple[Managed, ...] = ()) -> None:
-        self.key = key
-        self.obj = obj
-        self.rev = rev
-        self.created = created
-        self.managed = managed
-        self.cause = 0
-        self.raw = None
-        self._state: Values = ()
-
-    def __getattr__(self, name: str) -> Any:
-        """Only of what is no attribute: reading an object that is not packed costs nothing more."""
-        if name != "obj":
-            raise AttributeError(name)
-        shape: Shape = self._state[0]
-        return shape.build(self.key.rpartition("/")[2], self.rev, self._state)
-
-    @property
-    def packed(self) -> bool:
-        return bool(self._state)
+    _state: Values
 
     def pack(self, packer: Packer) -> None:
-        """Nobody is likely to read it any more."""
-        state = None if self.packed else packer.pack(self.obj, self.key.rpartition("/")[2], self.rev)
+        state = packer.pack(self.obj, self.key.rpartition("/")[2], self.rev)
         if state is not None:
             self._state = state
             del self.obj
+            self.__class__ = PackedItem
+
+
+class PackedItem(YoungItem):
+    """A revision whose object is built each time that somebody reads it.  (Of young items no reading costs more.)"""
+
+    __slots__ = ()
+
+    @property
+    def obj(self) -> Obj:  # type: ignore[override]
+        shape: Shape = self._state[0]
+        return shape.build(self.key.rpartition("/")[2], self.rev, self._state)
 
     def restamped(self, rev: int) -> PackedItem:
-        """Its last state, as of its deletion."""
-        if not self.packed:
-            obj = {**self.obj, "metadata": {**self.obj["metadata"], "resourceVersion": str(rev)}}
-            return PackedItem(self.key, obj, rev, self.created, self.managed)
-        item = PackedItem(self.key, {}, rev, self.created, self.managed)
+        item = PackedItem.__new__(PackedItem)
+        item.key, item.rev, item.created = self.key, rev, self.created
+        item.managed, item.cause, item.raw = self.managed, 0, None
         item._state = self._state
-        del item.obj
         return item
