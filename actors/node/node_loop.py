@@ -12,6 +12,7 @@ Differs  a pass that would only read (GET, compare, write nothing) is not run.
 
 from __future__ import annotations
 
+from array import array
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ class NodeLoop:
         self.node: Obj = {}
         # The last status of which a pass would change no more than the heartbeat times, and the health of that time.
         self._same: tuple[Obj, Health] | None = None
-        self._ahead_us: list[int] = []  # waits between passes to come that are drawn already
+        self._ahead_us: array[int] = array("q")  # waits between passes to come that are drawn already
         self._ahead_sum_us = 0
         self.registered = False
         self._register_us = REGISTER_US

@@ -147,6 +147,7 @@ class Worker:
 
     def _start(self, _: object) -> None:
         self._timer = None
+        self._due_us = 0
         agent = self.agent
         if agent.stalled():
             agent.resume_later(self)

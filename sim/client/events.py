@@ -66,7 +66,7 @@ class EventRecorder:
         self._patch: Obj | None = None
         self._shape: Shape = ()
         self._tries = 0
-        self._random = ctx.stream(f"events/{component}")
+        self._random = ctx.sparing_stream(f"events/{component}")
         self._last_number = 0
         self.dropped = 0
 

@@ -28,6 +28,7 @@ import trio
 
 from sim.kernel.kernel import Kernel, KernelTask, Timer
 from sim.kernel.standing import Standing
+from sim.kernel.streams import Sparing
 from sim.kernel.sync import Future, Mailbox
 from sim.kernel.trace import Kind, Values
 
@@ -217,6 +218,10 @@ class Context:
     def stream(self, label: str) -> Random:
         """A random stream of this incarnation's own; call once per label and keep it."""
         return self.kernel.stream(f"{self.name}#{self.incarnation}/{label}")
+
+    def sparing_stream(self, label: str) -> Sparing:
+        """As `stream`, for who is one of thousands and draws rarely."""
+        return Sparing(self.kernel.seed, f"{self.name}#{self.incarnation}/{label}")
 
     def record(self, kind: Kind, values: Values) -> int:
         return self.kernel.record(kind, values)

@@ -1,0 +1,12 @@
+"""Streams of random draws."""
+
+from __future__ import annotations
+
+from sim.kernel.streams import Sparing, stream
+
+
+def test_a_sparing_stream_draws_the_same_and_holds_few_draws() -> None:
+    whole, sparing = stream(7, "n#1/x"), Sparing(7, "n#1/x")
+    for _ in range(1000):
+        assert sparing.random() == whole.random()
+        assert len(sparing._ahead) < 300
