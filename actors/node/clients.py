@@ -58,17 +58,18 @@ class NodeClients:
         self._names = names
         self._transports = transports
         self._normal_events = normal_events
-        self._connections: tuple[Context, Sequence[Transport]] | None = None
+        self._groups = (names.group_nodes, names.group_authenticated)
+        self._connections: tuple[Context, Sequence[Transport], UserInfo] | None = None
 
     def _client(self, ctx: Context, node: str, qps: float, burst: int, timeout_us: int = 0) -> Client:
         # One connection to each server for all clients of an incarnation, as HTTP/2 shares them.
         if self._connections is None or self._connections[0] is not ctx:
-            self._connections = ctx, self._transports(ctx)
-        names = self._names
-        user = UserInfo(names.node_user(node), (names.group_nodes, names.group_authenticated))
+            user = UserInfo(self._names.node_user(node), self._groups)
+            self._connections = ctx, self._transports(ctx), user
+        _, transports, user = self._connections
         return Client(
-            ctx, self._scheme, self._connections[1], user,
-            qps=qps, burst=burst, agent=names.node_agent, timeout_us=timeout_us,
+            ctx, self._scheme, transports, user,
+            qps=qps, burst=burst, agent=self._names.node_agent, timeout_us=timeout_us,
         )  # fmt: skip
 
     def main(self, ctx: Context, node: str, qps: int, burst: int) -> Client:

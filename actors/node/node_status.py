@@ -10,6 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from sys import intern
 from typing import Any
 
 from actors.node.machine import RUNTIME, RUNTIME_VERSION, Machine
@@ -29,6 +31,7 @@ Obj = dict[str, Any]
 
 VERSION = "v1.25.16"  # the last patch of the line
 PORT = 10250
+ENDPOINTS: Obj = {"kubeletEndpoint": {"Port": PORT}}
 PRESSURES = (
     ("MemoryPressure", "InsufficientMemory", "SufficientMemory", "insufficient memory available", "sufficient memory available"),
     ("DiskPressure", "DiskPressure", "NoDiskPressure", "disk pressure", "no disk pressure"),
@@ -163,8 +166,8 @@ def _condition(type_: str, status: str, reason: str, message: str, before: Obj |
         "status": status,
         "lastHeartbeatTime": now,
         "lastTransitionTime": since,
-        "reason": reason,
-        "message": message,
+        "reason": intern(reason),
+        "message": intern(message),
     }
 
 
@@ -190,11 +193,17 @@ def fixed_status(machine: Machine, options: NodeAgentOptions, address: str) -> O
             {"type": "InternalIP", "address": address},
             {"type": "Hostname", "address": machine.spec.name},
         ],
-        "capacity": capacity,
-        "allocatable": allocatable_of(capacity, options),
+        "capacity": _one(*capacity.items()),
+        "allocatable": _one(*allocatable_of(capacity, options).items()),
         "nodeInfo": node_info(machine),
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": PORT}},
+        "daemonEndpoints": ENDPOINTS,
     }
+
+
+@lru_cache(maxsize=64)
+def _one(*items: tuple[str, str]) -> dict[str, str]:
+    """The same map for all nodes alike."""
+    return dict(items)
 
 
 def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: Obj) -> Obj:

@@ -24,13 +24,16 @@ Obj = dict[str, Any]
 EMPTY: Mapping[str, str] = {}
 
 
+NO_EXTRA: Mapping[str, tuple[str, ...]] = {}
+
+
 class UserInfo(msgspec.Struct, frozen=True):
     """Who asks.  `groups` holds e.g. system:authenticated already."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
-    extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=lambda: NO_EXTRA)
 
 
 class Request(msgspec.Struct, kw_only=True):
