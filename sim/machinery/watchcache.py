@@ -52,6 +52,7 @@ class Feed(Protocol):
     def events(self, after: int, prefix: str, limit: int = 0) -> list[Change] | Compacted: ...
     def changed_since(self, after: int, prefix: str) -> bool: ...
     def range(self, op: Range) -> Any: ...
+    def get(self, key: str) -> Item | None: ...
     def get_at(self, key: str, rev: int) -> Item | None: ...
     def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]: ...
 
@@ -153,7 +154,7 @@ class WatchCache:
         return Page(page.items, rev)
 
     def get(self, key: str) -> Item | None:
-        item = self.feed.get_at(key, self.feed.revision)
+        item = self.feed.get(key)
         if item is not None and item.rev <= self._shown:
             return item
         return self.feed.get_at(key, self._readable(self.revision()))
@@ -193,7 +194,7 @@ class WatchCache:
 
     def _wanted_after(self, rev: int, watch: CacheWatch) -> list[Change]:
         if watch.key:
-            item = self.feed.get_at(watch.key, self.feed.revision)
+            item = self.feed.get(watch.key)
             if item is not None and item.rev <= rev:
                 return []  # thousands of node agents watch one node each
         return [change for change in self._after(rev) if change.item.key.startswith(watch.prefix)]

@@ -10,7 +10,7 @@ import pytest
 
 from actors.apiserver import ApiServerOptions
 from actors.apiserver.caches import FailedWatch
-from sim.client import Client, Informer, Informers
+from sim.client import Client, Informer, Informers, unmoved
 from sim.client.channel import BACKLOG_MAX, LAZY_MAX, ChannelWatch
 from sim.client.reflector import BACKOFF_MAX_US, BACKOFF_US, Backoff
 from sim.kernel import Context
@@ -85,6 +85,49 @@ async def test_the_first_list_is_from_the_cache_and_the_watch_goes_on_from_it() 
         await r.run(1)
         assert [entry[:2] for entry in reader.log] == [("add", "a"), ("add", "b")]
         assert reader.view() == stored(r)
+
+
+@pytest.mark.parametrize("cares", [True, False])
+async def test_heartbeat_times_alone_wake_only_who_cares_for_them_and_come_before_what_is_more(
+    cares: bool,
+) -> None:
+    async with rig() as r:
+        await make(r, "a")
+        store, log = r.plane.storage.store, list[tuple[str, str]]()
+        informers: list[Informer] = []
+
+        def beat(_: Any, new: Any) -> None:
+            log.append(("beat", new["metadata"]["resourceVersion"]))
+
+        def main(ctx: Context) -> None:
+            informer = Informers(ctx, r.client(ctx))["leases"]
+            informers.append(informer)
+            informer.on(
+                update=lambda old, new: log.append(("update", new["metadata"]["resourceVersion"])),
+                beat=beat if cares else unmoved,
+            )
+            informer.start()
+
+        r.actor("reader", main)
+        await r.run(5)
+        key, steps = SCHEME.key("leases", "default", "a"), r.kernel.steps
+        beaten = []
+        for _ in range(3):
+            held = store.get(key)
+            assert held is not None
+            item = store.beat(held, {**held.obj, "metadata": {**held.obj["metadata"]}}, held.managed)
+            assert item is not None and item.base == int(stored(r)["default/a"]) - 1 - len(beaten)
+            beaten.append(("beat", str(item.rev)))
+        await r.run(1)
+        assert log == (beaten if cares else [])
+        assert r.kernel.steps - steps == (2 if cares else 1)  # to the server's watch, and from there
+        body = {"metadata": {"labels": {"x": "y"}}}
+        kind = "application/merge-patch+json"
+        assert (await r.plane.ask("patch", "leases", name="a", body=body, content_type=kind)).ok
+        await r.run(1)
+        changed = [("update", stored(r)["default/a"])]
+        assert log == ([*beaten, *changed] if cares else changed)
+        assert informers[0].objects["default/a"]["metadata"]["labels"] == {"x": "y"}
 
 
 async def test_a_watch_that_ends_in_time_goes_on_at_once_from_what_was_seen_last() -> None:

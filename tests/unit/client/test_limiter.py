@@ -9,6 +9,14 @@ def test_a_bucket_serves_its_burst_at_once_and_then_one_token_after_another():
     assert bucket.reserve(10_000_000) == 0
 
 
+def test_a_token_that_would_have_to_be_waited_for_is_not_taken():
+    bucket, other = TokenBucket(qps=20, burst=3), TokenBucket(qps=20, burst=3)
+    assert [bucket.take(0) for _ in range(4)] == [True, True, True, False]
+    assert [other.reserve(0) for _ in range(3)] == [0, 0, 0]
+    assert bucket.reserve(0) == other.reserve(0) == 50_000
+    assert bucket.limits and not TokenBucket(qps=0, burst=0).limits
+
+
 def test_a_failing_key_waits_twice_as_long_each_time_up_to_the_limit():
     limiter = ItemExponential()
     waits = [limiter.when_us("a", 0) for _ in range(30)]
