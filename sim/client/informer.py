@@ -183,7 +183,8 @@ class Informer:
     @property
     def objects(self) -> View:
         """Key to object, as of now; not to be changed and not to be iterated over while waiting."""
-        self.pull()
+        if self.lazy:
+            self._reflector.pull()
         if self._late:
             self._settle()
         return self._view
