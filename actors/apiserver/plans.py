@@ -117,6 +117,7 @@ class Plans:
         self._leases: Resource = registry.scheme.resource("leases")
         self._lanes = server.lanes
         self._created: dict[Key, Created] = {}
+        self._told: dict[Key, Created] = {}  # of events, by what their recorders say of them
         self._patched: dict[Key, Patched] = {}
         self._shapes: dict[Key, shapes.Shape] = {}
         # By signature: what was read, and the record that keeps the signature's sets of fields alive.
@@ -211,10 +212,17 @@ class Plans:
         item = self.put_event(request, request.body, plan)
         return None if item is None else Reply(201, item=item)
 
-    def event_plan(self, manager: str, body: Obj) -> Created | None:
-        """How such an event comes out, if that is known."""
-        key = self._event_key(manager, body["metadata"]["namespace"], body)
-        return None if key is None else self._created.get(key)
+    def event_plan(self, manager: str, body: Obj, shape: tuple[str, ...]) -> Created | None:
+        """How such an event comes out, if that is known.  `shape`: those of one and a namespace differ in words only."""
+        namespace = body["metadata"]["namespace"]
+        known = (manager, namespace, len(body["source"]), shape)
+        plan = self._told.get(known)
+        if plan is None:
+            key = self._event_key(manager, namespace, body)
+            plan = None if key is None else self._created.get(key)
+            if plan is not None and len(self._told) < PLANS_MAX:
+                self._told[known] = plan
+        return plan
 
     def put_event(self, like: Request, body: Obj, plan: Created) -> Item | None:
         """Commit an event by its plan; None if there is one of its name.  `like`: the request, or one of its client."""

@@ -15,10 +15,7 @@ from sim.machinery.api import Obj, Request
 from sim.machinery.store import Item
 
 if TYPE_CHECKING:
-    from actors.apiserver.plans import Created
     from actors.apiserver.server import ApiServer
-
-Shape = tuple[str, ...]
 
 
 class PodWay(Way):
@@ -53,25 +50,19 @@ class PodWay(Way):
 
 
 class EventWay(Way):
-    """The events of one recorder.  _plans: how those of a namespace and a shape come out."""
+    """The events of one recorder."""
 
-    __slots__ = ("_plans",)
+    __slots__ = ()
 
-    def __init__(self, server: ApiServer, asked: Request) -> None:
-        super().__init__(server, asked)
-        self._plans: dict[tuple[str, Shape], Created] = {}
-
-    def tell(self, event: Obj, shape: Shape) -> tuple[Item, int] | None:
+    def tell(self, event: Obj, shape: tuple[str, ...]) -> tuple[Item, int] | None:
         """Create an event.  `shape`: the names of its reference's members; those of one shape differ in words only."""
-        server, known = self.server, (event["metadata"]["namespace"], shape)
-        plans, plan = server.plans, self._plans.get(known)
+        server = self.server
+        plans = server.plans
         if plans is None or not self._open():
             return None
+        plan = plans.event_plan(self._asked.manager, event, shape)
         if plan is None:
-            plan = plans.event_plan(self._asked.manager, event)
-            if plan is None:
-                return None
-            self._plans[known] = plan
+            return None
         item = plans.put_event(self._asked, event, plan) if plans.holds(plan.reads) else None
         if item is None:
             return None
