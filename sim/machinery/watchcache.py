@@ -218,6 +218,9 @@ class WatchCache:
             watch.first_us = watch.last_us = watch.waiting_us
             self._dirty[watch] = None
             self._plan(watch.waiting_us)
+            if watch.queue and watch.queue[-1].at_us > watch.last_us:  # visible later, perhaps
+                watch.last_us = watch.queue[-1].at_us
+                self._plan(watch.last_us)
 
     def relax(self, watch: CacheWatch) -> None:
         """Its events are not scheduled for any more: its owner asks when it wants to know."""

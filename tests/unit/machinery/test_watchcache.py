@@ -1,0 +1,58 @@
+"""What a watch on a cache is told of, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+from actors.storage import MemoryStore
+from sim.machinery.horizon import Horizon
+from sim.machinery.watchcache import CacheWatch, WatchCache
+
+LAG_US = 500
+PREFIX = "//pods/"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.us = 0
+        self._calls: list[tuple[int, int, Callable[[Any], None], Any]] = []
+        self._count = 0
+
+    def now_us(self) -> int:
+        return self.us
+
+    def call_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+        self._count += 1
+        heappush(self._calls, (max(at_us, self.us), self._count, fn, arg))
+
+    def uniform_us(self, low_us: int, high_us: int) -> int:
+        return low_us
+
+    def run_until(self, at_us: int) -> None:
+        while self._calls and self._calls[0][0] <= at_us:
+            self.us, _, fn, arg = heappop(self._calls)
+            fn(arg)
+        self.us = at_us
+
+
+def test_a_watch_attached_late_is_told_of_what_was_not_visible_yet() -> None:
+    clock = Clock()
+    store = MemoryStore(clock.now_us)
+    store.put(f"{PREFIX}a/0", {"metadata": {}}, 0)
+    watch = CacheWatch(cache := WatchCache(store, PREFIX, Horizon(clock, LAG_US, 0)), PREFIX)
+    assert cache.open(watch, store.revision) is None
+    for number, at_us in enumerate((1_000, 1_600)):
+        clock.run_until(at_us)
+        store.put(f"{PREFIX}a/{number + 1}", {"metadata": {}}, 0)
+    clock.run_until(1_700)
+    taken: list[tuple[int, int]] = []
+
+    def take() -> None:
+        taken.extend((clock.us, event.revision) for event in watch.take())
+
+    watch.attach(take)
+    take()
+    clock.run_until(10_000)
+    assert taken == [(1_700, 2), (2_100, 3)]
