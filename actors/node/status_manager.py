@@ -34,7 +34,7 @@ TYPE = itemgetter("type")
 class Entry:
     """One pod's status.  `running`: containers may run; `reclaimed`: nothing of it is left on the node.
 
-    held: the status, or the API's copy of the pod, which says the same
+    held: the status, or the API's copy of the pod, which says the same and takes less memory while nobody reads it
     """
 
     __slots__ = ("dirty", "failed", "held", "name", "namespace", "reclaimed", "running", "target", "uid")
@@ -53,12 +53,11 @@ class Entry:
     @property
     def status(self) -> Obj:
         held = self.held
-        return held if type(held) is dict else status_in(held)
+        return held if isinstance(held, dict) else held.obj.get("status") or {}
 
 
-def status_in(held: Obj | Item) -> Obj:
-    """A status that is held as it is, or as that of an item, which takes less memory while nobody reads it."""
-    return held if isinstance(held, dict) else held.obj.get("status") or {}
+def status_in(item: Item) -> Obj:
+    return item.obj.get("status") or {}
 
 
 def outgoing(status: Obj, held: Obj, running: bool) -> Obj:

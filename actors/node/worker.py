@@ -89,7 +89,7 @@ class Worker:
     @property
     def status(self) -> Obj:
         held = self._held
-        return held if type(held) is dict else status_in(held)
+        return held if isinstance(held, dict) else held.obj.get("status") or {}
 
     @status.setter
     def status(self, status: Obj) -> None:

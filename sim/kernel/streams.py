@@ -11,7 +11,7 @@ import hashlib
 import random
 from array import array
 
-AHEAD_MIN = 16  # draws held by who draws rarely; a quarter of those drawn so far, if that is more
+AHEAD_MIN = 32  # draws held by who draws rarely; a quarter of those drawn so far, if that is more
 
 
 def stream(seed: int, name: str) -> random.Random:
@@ -21,7 +21,7 @@ def stream(seed: int, name: str) -> random.Random:
 
 
 class Sparing:
-    """The same draws for who draws rarely: a generator takes 2.5 KiB, the next few draws of it 0.3."""
+    """The same draws for who draws rarely: a generator takes 2.5 KiB, the next few draws of it 0.4."""
 
     __slots__ = ("_ahead", "_drawn", "_name", "_seed")
 
