@@ -115,8 +115,6 @@ class Lane:
         self._ahead_us = None if ctx.clock.drift_ppm else ctx.wall_us() - self._kernel.now_us
         done = self.renew(value)
         if done is not None:
-            # drawn, though nobody waits: other requests' latencies stay what they were
-            self._storage.draw()
             server.flown += 1
         return done
 
@@ -137,7 +135,6 @@ class Lane:
         new = storage.store.renew(line, item, value, time_s, at_us, self._kernel.cause)
         if new is not None:
             self.last = new
-            storage.draw()
             server.flown += 1
         return new
 

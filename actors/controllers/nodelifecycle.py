@@ -17,6 +17,7 @@ Differs  a pod is queued for marking only when its node is known not to be ready
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from heapq import heappop, heappush, heapreplace
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ from actors.controllers.taint_manager import TaintManager
 from actors.controllers.zones import TaintQueue, Zone, decide_disruption, zone_key
 from sim.kernel import TIMED_OUT
 from sim.machinery.api import Obj
+from sim.machinery.renewal import Renewal
 from sim.machinery.store import NO_TIME
 from sim.units import MS, format_time, parse_time
 
@@ -86,7 +88,7 @@ class NodeLifecycle:
         self._zone_kind = self._ctx.kernel.kind("zone", "zone", "state")
 
         self._health: dict[str, Health] = {}
-        self._holders: dict[str, Health] = {}  # by the key of their lease
+        self._holders: dict[str, Health] = {}  # by the key of their lease in the store
         self._list: list[Health] = []
         self._restless: dict[str, None] = {}  # nodes to look at in the next pass
         self._unsettled: dict[str, None] = {}  # nodes that lacked something when they were last considered
@@ -244,12 +246,12 @@ class NodeLifecycle:
         cause, owed_us = kernel.cause, self._owed_us
         start_us = self._ctx.now_us() + owed_us
         self._leases.pull()
-        news = dict(self._leases.news())
+        news = self._leases.news()
         done = count  # turns until something had to be waited for
         for turn, health in self._worth_a_look(first, start_us + cost_us * count):
             self._owed_us = owed_us + cost_us * (turn + 1)
             before = self._ctx.now_us(), self._owed_us
-            news.pop(health.lease_key, None)
+            news.pop(health.lease_in_store, None)
             await self._examine(health, nodes.get(health.name))
             kernel.cause = cause
             if (self._ctx.now_us(), self._owed_us) != before:
@@ -268,7 +270,8 @@ class NodeLifecycle:
             known = holders.get(key)
             if known is not None and (turn := (known.index - first) % count) < done:
                 # As `_hear`: nothing else happens so often.
-                renewed, heard = item.peek_us("spec", "renewTime"), known.renewed
+                renewed = item.value if type(item) is Renewal else item.peek_us("spec", "renewTime")
+                heard = known.renewed
                 if heard is None or renewed > heard:
                     known.renewed, known.probe_us = renewed, start_us + cost_us * (turn + 1)
         for turn in range(done, count):
@@ -277,7 +280,7 @@ class NodeLifecycle:
             await self._examine(health, nodes.get(health.name))
             kernel.cause = cause
         await self._pay()
-        await self._handle_disruption(list(nodes.values()))
+        await self._handle_disruption(nodes)
 
     def _worth_a_look(self, first: int, last_us: int) -> list[tuple[int, Health]]:
         """By turn: nodes that are not well or changed, and those that may have been silent for too long by `last_us`."""
@@ -338,13 +341,13 @@ class NodeLifecycle:
             self._node_event(
                 node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller"
             )
-            self._health[name] = health = Health(name, f"{self._names.lease_namespace}/{name}")
-            self._holders[health.lease_key] = health
+            self._health[name] = health = self._unheard(name)
+            self._holders[health.lease_in_store] = health
             health.node = node
             self._restless[name] = None
             await self._mark_reachable(node)
         for health in gone:
-            del self._health[health.name], self._holders[health.lease_key]
+            del self._health[health.name], self._holders[health.lease_in_store]
             self._count(health, "", None)
             zone = self._zones.get(health.zone)
             if zone is not None:
@@ -357,6 +360,10 @@ class NodeLifecycle:
             self._order.shuffle(self._list)
             for index, health in enumerate(self._list):
                 health.index = index
+
+    def _unheard(self, name: str) -> Health:
+        namespace = self._names.lease_namespace
+        return Health(name, f"{namespace}/{name}", self._client.scheme.key("leases", namespace, name))
 
     def _zone(self, key: str) -> Zone:
         zone = self._zones.get(key)
@@ -494,14 +501,14 @@ class NodeLifecycle:
         if zone is not None:
             zone.queue.remove(node["metadata"]["name"])
 
-    async def _handle_disruption(self, nodes: list[Obj]) -> None:
+    async def _handle_disruption(self, nodes: Mapping[str, Obj]) -> None:
         """Set the zones' states and rates by the counts of this pass."""
         counted = {key: zone for key, zone in self._zones.items() if zone.size}
         decision = decide_disruption(counted, self._options)
         for key in [key for key in self._zones if key not in counted]:
             del self._zones[key]
         if decision.absolve:
-            for node in nodes:
+            for node in nodes.values():
                 await self._mark_reachable(node)
         now_us = self._ctx.now_us()
         if decision.fresh:

@@ -66,6 +66,7 @@ class Health:
         "counted",
         "index",
         "known",
+        "lease_in_store",
         "lease_key",
         "lease_revision",
         "name",
@@ -79,9 +80,10 @@ class Health:
         "zone",
     )
 
-    def __init__(self, name: str, lease_key: str) -> None:
+    def __init__(self, name: str, lease_key: str, lease_in_store: str = "") -> None:
         self.name = name
         self.lease_key = lease_key
+        self.lease_in_store = lease_in_store
         self.lease_revision = ""
         self.verdict = 0
         self.known = False

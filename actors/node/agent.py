@@ -21,7 +21,6 @@ from typing import Any, Protocol
 from actors.node.admit import Requests, Used, refuse, refuse_under_pressure, requests_of
 from actors.node.api import Api, Caller, HeartbeatCaller
 from actors.node.backoff import Backoff
-from actors.node.dice import Dice
 from actors.node.eviction import Evictor
 from actors.node.image_gc import ImageGC
 from actors.node.images import Images
@@ -39,6 +38,7 @@ from actors.node.status_manager import StatusManager
 from actors.node.worker import FINISHED, Worker
 from sim.ident import Names
 from sim.kernel.actor import Context
+from sim.kernel.dice import Dice
 from sim.machinery.api import UserInfo
 from sim.machinery.store import Item
 from sim.options.node_agent import NodeAgentOptions

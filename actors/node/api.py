@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from sim.client.heartbeat import Rhythm
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.machinery.api import EMPTY, Reply, Request, UserInfo
@@ -28,7 +29,7 @@ class Caller(Protocol):
 class Beat(Protocol):
     """A periodic rewrite of one field, one kernel event each (see sim.client.client.Heartbeat)."""
 
-    def schedule(self, delay_us: int) -> None: ...
+    def schedule(self) -> None: ...
     def taken(self) -> Item | None: ...
 
 
@@ -52,7 +53,7 @@ class HeartbeatCaller(Caller, Protocol):
         namespace: str,
         name: str,
         path: tuple[str, ...],
-        pause_us: Callable[[int], int],
+        rhythm: Rhythm,
         missed: Callable[[], None],
     ) -> Beat: ...
 

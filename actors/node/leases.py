@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from actors.node.api import Api, HeartbeatCaller
-from actors.node.dice import Rhythm
+from sim.client.heartbeat import ALIGNED, Rhythm
 from sim.kernel.actor import Context
 from sim.machinery.api import Reply
 from sim.options.node_agent import NodeAgentOptions
@@ -43,7 +43,7 @@ class Leases:
     """One agent's lease.  `healthy`: the last renewal succeeded."""
 
     __slots__ = (
-        "_api", "_backoff_us", "_beat", "_ctx", "_duration_s", "_interval_us", "_lease", "_name", "_owner", "_period_us", "_tries",
+        "_api", "_backoff_us", "_beat", "_ctx", "_duration_s", "_lease", "_name", "_owner", "_period_us", "_tries",
         "_version", "healthy",
     )  # fmt: skip
 
@@ -62,25 +62,19 @@ class Leases:
         self._duration_s = options.node_lease_duration_s
         self._period_us = self._duration_s * SECOND // RENEW_SHARE
         self._owner = owner
-        rhythm = Rhythm(ctx.stream("lease").getrandbits(64), self._period_us, JITTER_PERCENT)
-        # From now to the next renewal, counted from the end of this one, in so long.
-        self._interval_us = rhythm.next_us if jitter else self._aligned_us
+        jitter_us = self._period_us * JITTER_PERCENT // 100 if jitter else ALIGNED
+        rhythm = Rhythm(self._period_us, jitter_us, ctx.stream("lease").getrandbits(64))
         self._lease: Obj | None = None
         self._backoff_us = BACKOFF_US
         self._tries = 0
         self._version = self._api.coordination + "/v1"
         self._beat = client.heartbeat(
-            "leases", self._api.lease_namespace, name, ("spec", "renewTime"), self._interval_us, self._sync
+            "leases", self._api.lease_namespace, name, ("spec", "renewTime"), rhythm, self._sync
         )
         self.healthy = False
 
     def start(self) -> None:
         self._sync()
-
-    def _aligned_us(self, reply_us: int) -> int:
-        """From now to the next renewal, which is at a whole multiple of the interval."""
-        period_us = self._period_us
-        return reply_us + period_us - (self._ctx.kernel.now_us + reply_us) % period_us
 
     def _sync(self) -> None:
         self._tries = 0
@@ -171,4 +165,4 @@ class Leases:
 
     def _done(self, healthy: bool) -> None:
         self.healthy = healthy
-        self._beat.schedule(self._interval_us(0))
+        self._beat.schedule()

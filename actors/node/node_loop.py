@@ -17,7 +17,6 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from actors.node.api import HeartbeatCaller
-from actors.node.dice import Dice
 from actors.node.node_status import (
     Health,
     beat_patch,
@@ -29,6 +28,7 @@ from actors.node.node_status import (
     status_of,
     status_patch,
 )
+from sim.kernel.dice import Dice
 from sim.machinery.api import Reply, Request
 from sim.machinery.store import Item
 from sim.units import MS, SECOND, format_time

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.node.api import Api
-from actors.node.dice import Dice
 from sim.client.channel import ChannelWatch
 from sim.kernel.actor import Context
+from sim.kernel.dice import Dice
 from sim.machinery.api import Reply, Watch, WatchEvent
 from sim.machinery.store import Beaten, Item
 from sim.units import MINUTE, MS, SECOND

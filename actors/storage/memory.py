@@ -340,7 +340,12 @@ class MemoryStore:
             hook(rev)
         del self._log[: rev - self._floor]
         for bucket in self._buckets.values():
-            del bucket.log[: bucket.since(rev)]
+            count = bucket.since(rev)
+            gone: list[Any] = bucket.log[:count]
+            for change in gone:
+                if type(change) is Renewal:
+                    change.forget()
+            del bucket.log[:count]
         self._floor = rev
 
     def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]:

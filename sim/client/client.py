@@ -20,7 +20,7 @@ import msgspec
 
 from sim.client.channel import REFUSED, RESET, TIMEOUT, Channel
 from sim.client.folded import FoldedCalls
-from sim.client.heartbeat import Heartbeat
+from sim.client.heartbeat import Heartbeat, Rhythm
 from sim.client.limiter import TokenBucket
 from sim.kernel import Context, Future
 from sim.machinery.api import EMPTY, Json, Obj, Reply, Request, Transport, UserInfo
@@ -229,12 +229,12 @@ class Client:
         namespace: str,
         name: str,
         path: tuple[str, ...],
-        pause_us: Callable[[int], int],
+        rhythm: Rhythm,
         missed: Callable[[], None],
     ) -> Heartbeat:
         """A time in one object moved on again and again, not rate limited (see `Heartbeat`)."""
         request = self.request("update", resource, namespace, name)
-        return Heartbeat(self.ctx, self, request, path, (pause_us, missed))
+        return Heartbeat(self.ctx, self, request, path, rhythm, missed)
 
     def folded(self, resource: str, name: str = "", namespace: str = "", verb: str = "get") -> FoldedCalls:
         """Calls about one object, or about any one after the other, that a server may have a short way for."""

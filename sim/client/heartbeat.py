@@ -3,8 +3,10 @@
 Turns instants into writes by a server's hot lane, each folded into its arrival at the server, and what meets any
 trouble into a call that has the beat sent as an ordinary request.
 
-Holds: link delays are drawn as for a request and its reply; nothing is sent after the client's death; while no
-process, link, clock or connection changes its state (`Standing.moves`) none of them is looked at.
+Holds: link delays are distributed as for a request and its reply, though drawn by the beat itself while nothing is in
+the way; nothing is sent after the client's death; while no process, link, clock or connection changes its state
+(`Standing.moves`) none of them is looked at; numbers that are the same for all beats are one object (thousands of beats
+are more than a processor's cache holds: each object that one touches costs as much as several steps).
 
 Mirrors  nothing upstream: component-helpers apimachinery/lease sends ordinary updates.
 Differs  a missed beat goes out one link delay late.
@@ -13,15 +15,30 @@ Differs  a missed beat goes out one link delay late.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
 
-from sim.client.channel import ChannelLane
+from sim.client.channel import ChannelLane, HotLane
 from sim.kernel import Context, State
+from sim.kernel.dice import GAMMA, MASK, mix
 from sim.machinery.api import Request, Transport
 from sim.machinery.store import Item
 
-Delay = tuple[int, int, Callable[[], float]]
-NO_LINK: Delay = (0, 0, float)
+ALIGNED = -1  # in the place of a jitter: beats at whole multiples of the period
+
+
+class Rhythm(NamedTuple):
+    """From the end of a beat to the next: the period, stretched by up to the jitter, drawn from the seed."""
+
+    period_us: int
+    jitter_us: int
+    seed: int
+
+
+@lru_cache(maxsize=4096)
+def shared(number: int) -> int:
+    """One object for equal numbers: what thousands hold stays at hand for the processor."""
+    return number
 
 
 class Sender(Protocol):
@@ -32,20 +49,19 @@ class Sender(Protocol):
 
 
 class Heartbeat:
-    """`schedule(delay_us)` plans the next beat to be sent after this delay.
+    """`schedule()` plans the next beat, to be sent a pause of the rhythm from now.
 
-    At its arrival the server's hot lane commits the time at which it was sent, and `pause_us(reply_us)`, told how long
-    its reply still takes, says how long from now the next beat is sent.  When the lane is not open (link cut, server
-    down, object changed by others, process paused) `missed()` is called instead: the beat is due now and has to go as
-    an ordinary request.
+    At its arrival the server's hot lane commits the time at which it was sent, and the next one is planned for a pause
+    after the end of its reply.  When the lane is not open (link cut, server down, object changed by others, process
+    paused) `missed()` is called instead: the beat is due now and has to go as an ordinary request.
 
-    _sure: of the server's lane, while `_moves` is what the kernel's count was when it last wrote; `_out`, `_back`: what
-    delays are drawn by until then (lowest, span, draw)
+    _sure: the server's lane, while `_moves` is what the kernel's count was when it last wrote; `_out_low_us` to
+    `_back_span_us`: what the links' delays were then
     """
 
     __slots__ = (
-        "_back", "_client", "_ctx", "_item", "_kernel", "_lane", "_lane_of", "_missed", "_moves", "_offset_us", "_out", "_path", "_pause_us", "_request", "_sent_us",
-        "_standing", "_sure", "cause",
+        "_back_low_us", "_back_span_us", "_bound", "_client", "_ctx", "_item", "_kernel", "_lane", "_lane_of", "_missed", "_moves", "_offset_us",
+        "_out_low_us", "_out_span_us", "_path", "_period_us", "_request", "_sent_us", "_standing", "_state", "_sure", "cause",
     )  # fmt: skip
 
     def __init__(
@@ -54,7 +70,8 @@ class Heartbeat:
         client: Sender,
         request: Request,
         path: tuple[str, ...],
-        calls: tuple[Callable[[int], int], Callable[[], None]],
+        rhythm: Rhythm,
+        missed: Callable[[], None],
     ) -> None:
         self._client = client
         self._ctx = ctx
@@ -62,13 +79,16 @@ class Heartbeat:
         self._standing = ctx.kernel.standing
         self._request = request
         self._path = path
-        self._pause_us, self._missed = calls
+        self._missed = missed
+        self._period_us = shared(rhythm.period_us)
+        self._bound = shared(rhythm.jitter_us + 1)
+        self._state = rhythm.seed
         self._lane: ChannelLane | None = None
         self._lane_of: Transport | None = None
         self._sent_us = self._offset_us = 0
         self._moves = -1
-        self._sure: Callable[[int, int], Item | None] | None = None
-        self._out = self._back = NO_LINK
+        self._sure: HotLane | None = None
+        self._out_low_us = self._out_span_us = self._back_low_us = self._back_span_us = 0
         self._item: Item | None = None
         self.cause = 0
 
@@ -77,7 +97,16 @@ class Heartbeat:
         item, self._item = self._item, None
         return item
 
-    def schedule(self, delay_us: int) -> None:
+    def schedule(self) -> None:
+        self._state = state = (self._state + GAMMA) & MASK
+        self._plan(self._pause_us(self._kernel.now_us, mix(state)))
+
+    def _pause_us(self, end_us: int, bits: int) -> int:
+        """From the end of a beat to the next, by the upper 32 of 64 random bits."""
+        period_us, bound = self._period_us, self._bound
+        return period_us + ((bits >> 32) * bound >> 32) if bound else period_us - end_us % period_us
+
+    def _plan(self, delay_us: int) -> None:
         client, kernel = self._client, self._kernel
         transport = client.transport
         if transport is not self._lane_of:
@@ -97,24 +126,33 @@ class Heartbeat:
         sure = self._sure
         if sure is None or self._moves != self._standing.moves:
             return self._arrive(at_us)
-        item = sure(self._sent_us + self._offset_us, at_us)
+        item = sure.beat(self._sent_us + self._offset_us, at_us)
         if item is None:
             return self._arrive(at_us)
         self._item = item
-        low_us, span_us, draw = self._back
-        self._sent_us = sent_us = at_us + self._pause_us(low_us + int(span_us * draw()))
-        low_us, span_us, draw = self._out
-        return sent_us + low_us + int(span_us * draw())
+        # One draw for three: 16 bits for the delay of the reply, 16 for that of the next beat, 32 for the pause between.
+        self._state = state = (self._state + GAMMA) & MASK
+        bits = mix(state)
+        end_us = at_us + self._back_low_us + ((bits & 0xFFFF) * self._back_span_us >> 16)
+        period_us, bound = (
+            self._period_us,
+            self._bound,
+        )  # `_pause_us` written out: this happens by the million
+        end_us += period_us + ((bits >> 32) * bound >> 32) if bound else period_us - end_us % period_us
+        self._sent_us = end_us
+        return end_us + self._out_low_us + ((bits >> 16 & 0xFFFF) * self._out_span_us >> 16)
 
     def _arrive(self, at_us: int) -> int:
         """As `beat`, looking at everything."""
         ctx, lane = self._ctx, self._lane
         if ctx.state is State.RUNNING and lane is not None:
-            self._offset_us = ctx.wall_us() - at_us
+            self._offset_us = shared(ctx.wall_us() - at_us)
             item = lane.write(self._sent_us + self._offset_us)
             if item is not None:
                 self._item = item
-                self.schedule(self._pause_us(lane.back.delay_us()))
+                self._state = state = (self._state + GAMMA) & MASK
+                reply_us = lane.back.delay_us()
+                self._plan(reply_us + self._pause_us(at_us + reply_us, mix(state)))
                 self._sure = None
                 if not ctx.clock.drift_ppm and self._client.transport is self._lane_of:
                     self._trust(lane)
@@ -126,9 +164,9 @@ class Heartbeat:
         """Beat by this lane, without a look at anything, until something changes its state."""
         out, back, inner = lane.out, lane.back, lane.inner
         if inner is not None and not (out.loss or back.loss):
-            self._sure, self._moves = inner.beat, self._standing.moves
-            self._out = out.low_us, out.high_us - out.low_us, out.draw
-            self._back = back.low_us, back.high_us - back.low_us, back.draw
+            self._sure, self._moves = inner, self._standing.moves
+            self._out_low_us, self._out_span_us = shared(out.low_us), shared(out.high_us - out.low_us)
+            self._back_low_us, self._back_span_us = shared(back.low_us), shared(back.high_us - back.low_us)
 
     def _late(self, _: Any) -> None:
         self._ctx.run(self._miss)

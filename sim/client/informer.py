@@ -30,6 +30,7 @@ from sim.machinery.store import Beaten, Item
 IndexFn = Callable[[Obj], Sequence[str]]
 Objects = list[Obj]  # `Informer.list` hides the name inside the class
 Handler = TypeVar("Handler", bound=Callable[..., None])
+RENEWALS_MAX = 50_000  # that wait to be sorted in
 EVERYBODY = ""  # of a route: no handler is spared
 NAMESPACE = ("metadata", "namespace")
 
@@ -115,9 +116,9 @@ class View(Mapping[str, Obj]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def copy(self) -> dict[str, Obj]:
+    def copy(self) -> View:
         """As it is now."""
-        return {key: item.obj for key, item in self._items.items()}
+        return View(self._items.copy())
 
 
 class Handlers(Generic[Handler]):
@@ -158,10 +159,16 @@ class Informer:
         self._ctx = ctx
         self._items: dict[str, Item] = {}
         self._view = View(self._items)
-        self._late: dict[str, Item] = {}  # taken in while nobody handled events, and not read yet
-        self._news: dict[str, Item] | None = None
+        kind = client.scheme.resource(resource)
+        self._prefix = (
+            kind.prefix if kind.namespaced else f"{kind.prefix}/"
+        )  # and a key: the key in the store
+        self._late: dict[
+            str, Item
+        ] = {}  # by key in the store: taken in while nobody handled events, and not read yet
+        self._renewals: list[Item] = []  # newer than these, in the order in which they came
+        self._news: list[Item] | None = None
         self.shifts = 0  # counts what came, while nobody handled events, that was more than a renewal
-        self._short: dict[str, str] = {}  # from keys in the store, of what came while nobody handled events
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
         self._by_part: dict[tuple[str, str], list[Index]] = {}  # by the part that they read
@@ -185,13 +192,13 @@ class Informer:
         """Key to object, as of now; not to be changed and not to be iterated over while waiting."""
         if self.lazy:
             self._reflector.pull()
-        if self._late:
+        if self._late or self._renewals:
             self._settle()
         return self._view
 
     def _settled(self) -> dict[str, Item]:
         self.pull()
-        if self._late:
+        if self._late or self._renewals:
             self._settle()
         return self._items
 
@@ -210,31 +217,38 @@ class Informer:
 
     def at_hand(self, key: str) -> Obj | None:
         """As `get`, of what was taken before."""
-        if key in self._late:
-            if key in self._items:
-                self._put(key, self._late.pop(key))
-            else:
+        self._sort_in()
+        known, late = self._items.get(key), self._late
+        if late and (long := self._prefix + key) in late:
+            if known is None:
                 self._settle()
-        item = self._items.get(key)
-        return None if item is None else item.obj
+            else:
+                self._put(key, late.pop(long))
+            known = self._items.get(key)
+        return None if known is None else known.obj
 
     def peek(self, section: str, field: str) -> Iterator[tuple[str, Any]]:
         """Key and one field of each object, without building objects that nobody has read."""
         self.pull()
-        late = self._late
+        self._sort_in()
+        late, prefix = self._late, self._prefix
         for key, item in self._items.items():
-            yield key, late.get(key, item).peek(section, field)
-        for key, item in late.items():
-            if key not in self._items:
+            yield key, late.get(prefix + key, item).peek(section, field)
+        for long, item in late.items():
+            if (key := long.removeprefix(prefix)) not in self._items:
                 yield key, item.peek(section, field)
 
-    def news(self) -> Mapping[str, Item]:
-        """What was taken since the last call (at first: nothing), by key, of what is still there.
+    def news(self) -> dict[str, Item]:
+        """What was taken since the last call (at first: nothing), by key in the store, of what is still there.
 
         For one reader: what it has been given is not given again.
         """
-        news, self._news = self._news or {}, {}
-        return news
+        news, self._news = self._news, []
+        return {item.key: item for item in news} if news else {}
+
+    def _no_news(self, long: str) -> None:
+        if self._news:
+            self._news = [item for item in self._news if item.key != long]
 
     def list(self) -> Objects:
         """All objects, in the order of their keys."""
@@ -282,7 +296,6 @@ class Informer:
             self._on_delete.add(delete, about)
         if self.lazy or self.deaf != self._on_beat.none:
             self.lazy, self.deaf = False, self._on_beat.none
-            self._short = {}
             self._reflector.tune()
         if add is not None:
             self._on_add.add(add, about)
@@ -334,12 +347,11 @@ class Informer:
             if old is None or old.rev != item.rev:
                 kernel.cause = item.cause or cause
                 if self._news is not None:
-                    self._news[key] = item
+                    self._news.append(item)
                 self._put(key, item)
         kernel.cause = cause
         for key in [key for key in self._items if key not in new]:
-            if self._news is not None:
-                self._news.pop(key, None)
+            self._no_news(self._items[key].key)
             self._remove(key, self._items[key].obj)
         if not self.synced:
             self.synced = True
@@ -354,51 +366,54 @@ class Informer:
         namespace = meta.get("namespace")
         key = intern(f"{namespace}/{meta['name']}") if namespace else meta["name"]  # as `key_of`
         if event.type == "DELETED":
-            if news is not None:
-                news.pop(key, None)
+            self._no_news(item.key)
             self._remove(key, stripped(item.obj))
         else:
             if news is not None:
-                news[key] = item
+                news.append(item)
             self._put(key, item, type(item) is Beaten)
 
     def absorb(self, events: Sequence[WatchEvent]) -> None:
         """What nobody handles: an object is looked at when it is read."""
-        late, news, short = self._late, self._news, self._short
+        news = self._news
         if all_renewals(events):
             renewals = cast(Sequence[Item], events)
-            keys = [short.get(item.key) or self._shorten(item.key) for item in renewals]
-            newest = dict(zip(keys, renewals, strict=True))
-            late.update(newest)
+            if len(self._renewals) > RENEWALS_MAX:
+                self._sort_in()
+            self._renewals += renewals
             if news is not None:
-                news.update(newest)
+                news += renewals
             return
+        self._sort_in()
+        late = self._late
         for event in events:
             item = event.item
             if item is None:
                 continue  # a bookmark
             self.shifts += type(item) is not Renewal
             long = item.key
-            key = short.get(long) or self._shorten(long)
             if event.type != "DELETED":
-                late[key] = item
+                late[long] = item
                 if news is not None:
-                    news[key] = item
+                    news.append(item)
                 continue
-            del short[long]
-            late.pop(key, None)
-            if news is not None:
-                news.pop(key, None)
-            self._remove(key, item.obj)
+            late.pop(long, None)
+            self._no_news(long)
+            news = self._news
+            self._remove(long.removeprefix(self._prefix), item.obj)
 
-    def _shorten(self, long: str) -> str:
-        key = self._short[long] = intern(long.split("/", 3)[3].removeprefix("/"))
-        return key
+    def _sort_in(self) -> None:
+        """Renewals too are found by their keys."""
+        if self._renewals:
+            self._late.update({item.key: item for item in self._renewals})
+            self._renewals = []
 
     def _settle(self) -> None:
+        self._sort_in()
         late, self._late = self._late, {}
-        for key, item in late.items():
-            self._put(key, item)
+        prefix = self._prefix
+        for long, item in late.items():
+            self._put(intern(long.removeprefix(prefix)), item)
 
     def _put(self, key: str, item: Item, beaten: bool = False) -> None:
         """beaten: nothing but times of hearing is new."""

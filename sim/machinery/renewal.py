@@ -4,8 +4,8 @@ Turns the object before and a time into the revision after, of which the object 
 text are made when somebody reads them.
 
 Holds: what is read of it is what an ordinary revision would hold; it is its own change (`store.Change`) and its own
-event (`api.WatchEvent`), so that a renewal is one thing to make, keep, tell of and forget; it holds no chain of those
-before it.
+event (`api.WatchEvent`), so that a renewal is one thing to make, keep, tell of and forget; it holds on to one before it
+that is not in the history any more, and to none before that.
 """
 
 from __future__ import annotations
@@ -38,14 +38,11 @@ class Line:
 class Renewal(Item):
     """value: the time, microseconds since 1970; time_s: of its ownership; at_us: of the commit.
 
+    prev: the revision before; None once that has gone from the history (`forget`), so that no chain grows
     The object is kept, once built, only while it is the current one.
-    _before: the revision before, if that was not a renewal; else `_was_…` tell what it was.  (Of a past one nobody
-    asks further.)
     """
 
-    __slots__ = (
-        "_before", "_built", "_line", "_was_cause", "_was_rev", "_was_time_s", "_was_value", "at_us", "time_s", "value",
-    )  # fmt: skip
+    __slots__ = ("_built", "_line", "at_us", "prev", "time_s", "value")
 
     _built: dict[str, Any] | None
     deleted = False
@@ -53,44 +50,35 @@ class Renewal(Item):
     status = None
 
     def __init__(
-        self, line: Line, before: Item | None, rev: int, value: int, time_s: int, cause: int, at_us: int
+        self, line: Line, before: Item, rev: int, value: int, time_s: int, cause: int, at_us: int
     ) -> None:
         self.key = line.key
         self.rev = rev
-        self.created = line.created
         self.cause = cause
         self.raw = self._built = None
         self.value = value
         self.time_s = time_s
         self.at_us = at_us
         self._line = line
+        self.prev: Item | None = before
         if type(before) is Renewal:
-            self._before = None
-            self._was_rev = before.rev
-            self._was_value = before.value
-            self._was_time_s = before.time_s
-            self._was_cause = before.cause
             before._built = None  # superseded: whoever needs the object holds it, or has it built again
-        else:
-            self._before = before
-            self._was_rev = 0
+
+    def forget(self) -> None:
+        """It is not in the history any more."""
+        self.prev = None
 
     @property
     def item(self) -> Renewal:
         return self
 
     @property
-    def revision(self) -> int:
-        return self.rev
+    def created(self) -> int:  # type: ignore[override]
+        return self._line.created
 
     @property
-    def prev(self) -> Item | None:
-        before = self._before
-        if before is None and self._was_rev:
-            return Renewal(
-                self._line, None, self._was_rev, self._was_value, self._was_time_s, self._was_cause, 0
-            )
-        return before
+    def revision(self) -> int:
+        return self.rev
 
     @property
     def managed(self) -> tuple[Managed, ...]:  # type: ignore[override]

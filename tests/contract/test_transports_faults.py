@@ -15,6 +15,7 @@ import trio_websocket
 
 from actors.apiserver import ApiServerOptions
 from sim.client import Client, Informers
+from sim.client.heartbeat import Rhythm
 from sim.kernel import NEVER_US, Context, Kernel, Operation, Supervisor
 from sim.machinery.api import Reply, Request, UserInfo, WatchEvent
 from sim.machinery.store import Item
@@ -313,11 +314,9 @@ async def test_without_a_lane_every_heartbeat_is_an_ordinary_request() -> None:
         missed: list[int] = []
 
         async def job(client: Client) -> None:
-            def never(*_: Any) -> Any:
-                raise AssertionError("there is no lane")
-
-            beat = client.heartbeat("leases", "default", "a", ("spec", "renewTime"), never, missed_one)
-            beat.schedule(100_000)
+            rhythm = Rhythm(100_000, 0, 1)
+            beat = client.heartbeat("leases", "default", "a", ("spec", "renewTime"), rhythm, missed_one)
+            beat.schedule()
             await client.ctx.sleep_us(200_000)
 
         def missed_one() -> None:

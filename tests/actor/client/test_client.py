@@ -47,7 +47,7 @@ class FakeServer:
         self.rev += 1
         kind = "MODIFIED" if name in self.items else "ADDED"
         meta = {"name": name, "resourceVersion": str(self.rev)}
-        item = self.items[name] = Item(f"/x//{name}", {"metadata": meta, **more}, self.rev, self.rev)
+        item = self.items[name] = Item(f"//nodes//{name}", {"metadata": meta, **more}, self.rev, self.rev)
         self.tell(WatchEvent(kind, item, self.rev))
         return item
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sim.client import Heartbeat
+from sim.client.heartbeat import Rhythm
 from sim.kernel import Context
 from sim.machinery.api import Reply, UserInfo
 from sim.units import SECOND, format_micro_time, parse_time
@@ -16,6 +17,20 @@ from tests.actor.client.rig import Rig, rig
 
 NODE = UserInfo("system:node:n", ("system:nodes",))
 PERIOD_US = 10 * SECOND
+
+
+class Watched(Heartbeat):
+    """Tells of each beat by the lane."""
+
+    beater: Beater
+
+    def beat(self, at_us: int) -> int:
+        again_us = super().beat(at_us)
+        item = self.taken()
+        if item is not None:
+            self.beater.fast.append(at_us)
+            self.beater.obj = item.obj
+        return again_us
 
 
 class Beater:
@@ -31,28 +46,23 @@ class Beater:
     def main(self, ctx: Context) -> None:
         self.ctx = ctx
         self.client = self.rig.client(ctx, user=NODE, agent="agent", timeout_us=10 * SECOND)
-        self.beat = Heartbeat(
+        self.beat = Watched(
             ctx,
             self.client,
             self.client.request("update", "leases", "default", "n"),
             ("spec", "renewTime"),
-            (self._beaten, self._missed),
+            Rhythm(PERIOD_US, 0, 1),
+            self._missed,
         )
+        self.beat.beater = self
         request = self.client.request("create", "leases", "default", body=lease("n", renewTime=self._now()))
         self.client.call(request, self._answered)
 
     def _now(self) -> str:
         return format_micro_time(self.ctx.wall_us())
 
-    def _beaten(self, reply_us: int) -> int:
-        self.fast.append(self.ctx.kernel.now_us)
-        return reply_us + PERIOD_US
-
     def _missed(self) -> None:
         self.missed.append(self.ctx.kernel.now_us)
-        item = self.beat.taken()
-        if item is not None:
-            self.obj = item.obj
         self._put()
 
     def _put(self) -> None:
@@ -62,7 +72,7 @@ class Beater:
     def _answered(self, reply: Reply) -> None:
         if reply.ok:
             self.obj = reply.obj
-            self.beat.schedule(PERIOD_US)
+            self.beat.schedule()
         elif reply.reason == "AlreadyExists" or reply.reason == "Conflict":
             self.client.call(self.client.request("get", "leases", "default", "n"), self._got)
         else:

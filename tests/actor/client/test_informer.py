@@ -602,9 +602,10 @@ async def test_news_are_what_came_and_is_still_there_and_a_peek_shows_what_readi
         await r.run(1)
         informer.pull()
         news = informer.news()
+        resource = SCHEME.resource("leases")
         assert {key: item.peek("spec", "holderIdentity") for key, item in news.items()} == {
-            "default/b": "of b",
-            "default/d": "of d",
+            SCHEME.key(resource, "default", "b"): "of b",
+            SCHEME.key(resource, "default", "d"): "of d",
         }
         peeked = dict(informer.peek("spec", "holderIdentity"))
         assert list(peeked) == ["default/a", "default/b", "default/d"]

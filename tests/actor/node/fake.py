@@ -10,8 +10,10 @@ from actors.node.agent import node_agent_main
 from actors.node.machine import Machine
 from actors.node.node import Node
 from actors.node.profile import NodeSpec
+from sim.client.heartbeat import Rhythm
 from sim.ident import NAMES
 from sim.kernel.actor import Context, Supervisor
+from sim.kernel.dice import Dice
 from sim.kernel.kernel import Kernel
 from sim.machinery.api import Reply, Request, WatchEvent
 from sim.machinery.store import Item
@@ -48,15 +50,18 @@ class FakeWatch:
 class FakeBeat:
     """A heartbeat whose lane is never open: each beat goes as an ordinary request."""
 
-    def __init__(self, ctx: Context, missed: Callable[[], None]) -> None:
+    def __init__(self, ctx: Context, rhythm: Rhythm, missed: Callable[[], None]) -> None:
         self.ctx = ctx
         self.missed = missed
+        self.rhythm = rhythm
+        self.dice = Dice(rhythm.seed)
 
     def taken(self) -> None:
         """No lane has written anything."""
 
-    def schedule(self, delay_us: int) -> None:
-        self.ctx.call_later_us(delay_us, lambda _: self.missed())
+    def schedule(self) -> None:
+        pause_us = self.rhythm.period_us + self.dice.below(self.rhythm.jitter_us + 1)
+        self.ctx.call_later_us(pause_us, lambda _: self.missed())
 
 
 class FakeFolded:
@@ -238,7 +243,7 @@ class FakeClient:
         self.api.call(request, lambda reply: self.ctx.run(on_reply, reply))
 
     def heartbeat(self, *what: Any) -> FakeBeat:
-        return FakeBeat(self.ctx, what[-1])
+        return FakeBeat(self.ctx, *what[-2:])
 
     def folded(self, *what: Any) -> FakeFolded:
         return FakeFolded()

@@ -7,7 +7,6 @@ import pytest
 from actors.node.actions import compute_actions, effective_grace_us, pre_stop_us
 from actors.node.admit import Used, refuse, requests_of
 from actors.node.backoff import Backoff
-from actors.node.dice import Dice
 from actors.node.machine import Machine
 from actors.node.node_status import (
     Health,
@@ -25,6 +24,7 @@ from actors.node.node_status import (
 from actors.node.profile import ContainerBehaviour, NodeSpec
 from sim.errors import InputError
 from sim.ident import NAMES
+from sim.kernel.dice import Dice
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.unit.node.test_pod_status import ENDED, FAILED, RUNS, Obj, pod, runtime
