@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
-from typing import Any
+from typing import Any, ClassVar
 
 from sim.machinery.api import Obj
 from sim.machinery.store import Item, Managed
@@ -44,6 +44,10 @@ AKIN = frozenset((
     "securityContext", "serviceAccount", "serviceAccountName", "source", "tolerations", "volumes",
 ))  # fmt: skip
 PLAIN = frozenset((str, int, float, bool, type(None)))
+Field = tuple[
+    int, Any
+]  # from where: by place in the object's own values or its kin's; itself; or only by building
+OWN, KIN, CONSTANT, BUILT = range(4)
 OWN_FROM = 2  # in what is packed, after the shape and what is akin
 YOUNG_MAX = 256  # items that wait to be packed; as many again are older than all of them, and wait too
 SHAPES_MAX = 4_096  # shapes and kin kept for those to come; objects hold on to theirs
@@ -65,10 +69,31 @@ class Part:
 class Shape:
     """What alike objects share: the parts they are made of, outer ones first, and the values that are equal."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("_fields", "parts")
 
     def __init__(self, parts: list[Part]) -> None:
         self.parts = parts
+        self._fields: dict[tuple[str, str], Field] = {}
+
+    def field(self, section: str, field: str) -> Field:
+        """Where one field of a section of the object comes from."""
+        known = self._fields.get((section, field))
+        if known is None:
+            known = self._fields[section, field] = self._find(section, field)
+        return known
+
+    def _find(self, section: str, field: str) -> Field:
+        parts = self.parts
+        for number, part in enumerate(parts):
+            if number and not part.parent and part.place == section:
+                for source in (OWN, KIN):
+                    for place, at in part.own if source == OWN else part.akin:
+                        if place == field:
+                            return source, at
+                derived = section == "metadata" and field in ("name", "resourceVersion")
+                inner = any(other.parent == number and other.place == field for other in parts)
+                return (BUILT, None) if derived or inner else (CONSTANT, part.proto.get(field))
+        return BUILT, None
 
     def build(self, name: str, rev: int, values: Values) -> Obj:
         """`values`: the shape, what is akin, and what is the object's own."""
@@ -288,6 +313,13 @@ class YoungItem(Item):
             self.__class__ = PackedItem
 
 
+class Recent:
+    """What was built last: who reads an object mostly reads it several times."""
+
+    item: ClassVar[PackedItem | None] = None
+    obj: ClassVar[Obj] = {}
+
+
 class PackedItem(YoungItem):
     """A revision whose object is built each time that somebody reads it.  (Of young items no reading costs more.)"""
 
@@ -295,8 +327,22 @@ class PackedItem(YoungItem):
 
     @property
     def obj(self) -> Obj:  # type: ignore[override]
-        shape: Shape = self._state[0]
-        return shape.build(self.key.rpartition("/")[2], self.rev, self._state)
+        recent = Recent
+        if recent.item is not self:
+            shape: Shape = self._state[0]
+            recent.obj = shape.build(self.key.rpartition("/")[2], self.rev, self._state)
+            recent.item = self
+        return recent.obj
+
+    def peek(self, section: str, field: str) -> Any:
+        state = self._state
+        shape: Shape = state[0]
+        source, at = shape.field(section, field)
+        if source == OWN:
+            return state[at]
+        if source == KIN:
+            return state[1][at]
+        return at if source == CONSTANT else super().peek(section, field)
 
     def restamped(self, rev: int) -> PackedItem:
         item = PackedItem.__new__(PackedItem)

@@ -174,6 +174,10 @@ class Kernel:
             at_us = self.now_us
         if at_us < self._near_us:
             heappush(self._heap, (at_us, seq, fn, arg, self.cause))
+            return
+        later = self._later.get(at_us >> SPAN_BITS)  # as `_put_off`, mostly
+        if later is not None:
+            later.append((at_us, seq, fn, arg, self.cause))
         else:
             self._put_off((at_us, seq, fn, arg, self.cause))
 

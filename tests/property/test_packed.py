@@ -56,6 +56,11 @@ def test_what_is_built_is_what_was_packed(objects: list[dict[str, Any]]) -> None
         item.pack(packer)
         assert type(item) is YoungItem or obj["metadata"]["name"] == "web.1"
         assert exact(item.obj) == exact(obj)
+        for section in ("metadata", "status", "involvedObject", "source"):
+            part = obj.get(section)
+            if part is None or type(part) is dict:
+                for field in ("name", "resourceVersion", "uid", "phase", "conditions", "kind", "x", "labels"):
+                    assert exact(item.peek(section, field)) == exact((part or {}).get(field))
         last = item.restamped(77)
         assert (last.key, last.rev, last.created) == (KEY, 77, item.created)
         restamped = {**obj, "metadata": {**obj["metadata"], "resourceVersion": "77"}}
