@@ -43,7 +43,6 @@ from actors.controllers.zones import TaintQueue, Zone, decide_disruption, zone_k
 from sim.kernel import TIMED_OUT
 from sim.machinery.api import Obj
 from sim.machinery.renewal import Renewal
-from sim.machinery.store import NO_TIME
 from sim.units import MS, format_time, parse_time
 
 if TYPE_CHECKING:
@@ -305,10 +304,9 @@ class NodeLifecycle:
 
     async def _examine(self, health: Health, node: Obj | None) -> None:
         """One node in its turn; afterwards it is well and has a deadline, or is looked at again in the next pass."""
-        lease = self._leases.at_hand(health.lease_key)
-        stamp = None if lease is None else lease["spec"].get("renewTime")
-        renewed = None if lease is None else parse_time(stamp) if stamp else NO_TIME
-        health.lease_revision = "" if lease is None else lease["metadata"]["resourceVersion"]
+        lease = self._leases.newest(health.lease_key)
+        renewed = None if lease is None else lease.peek_us("spec", "renewTime")
+        health.lease_revision = "" if lease is None else str(lease.rev)
         now_us = self._ctx.now_us() + self._owed_us
         well = health.quiet and node is health.node
         if well and renewed is not None:

@@ -58,7 +58,7 @@ def _rev_of(change: Change) -> int:
 class Bucket:
     """The objects of one resource, their keys in order, and their part of the log."""
 
-    __slots__ = ("_appended", "_dead", "_keys", "items", "log", "packer", "prefix", "subscribers")
+    __slots__ = ("_appended", "_dead", "_keys", "heard", "items", "log", "packer", "prefix", "subscribers")
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
@@ -66,6 +66,7 @@ class Bucket:
         self.log: list[Change] = []
         self.packer: Packer | None = None  # makes the items, if they are kept in a compact form
         self.subscribers: list[tuple[str, Subscriber]] = []
+        self.heard = object()  # another one when subscribers come or go
         self._keys: list[str] = []
         self._appended = False
         self._dead: dict[str, None] = {}  # keys still in `_keys` whose objects are gone
@@ -113,7 +114,6 @@ class MemoryStore:
         self._rev = 0
         self._floor = 0
         self._subscribers: list[tuple[str, Subscriber]] = []
-        self._heard = object()  # another one when anybody subscribes or cancels
         self._before_compact: list[Callable[[int], None]] = []
         # Asked as a write commits, with (key, revision, cause): answers the trace record it is known by.
         self.note: Callable[[str, int, int], int] | None = None
@@ -174,8 +174,8 @@ class MemoryStore:
         bucket.items[key] = item
         self._log.append(item)
         bucket.log.append(item)
-        if line.heard is not self._heard:
-            line.heard, line.listeners = self._heard, self._listeners(bucket, key)
+        if line.heard is not bucket.heard:
+            line.heard, line.listeners = bucket.heard, self._listeners(bucket, key)
         for listener in line.listeners:
             listener(item)
         return item  # type: ignore[no-any-return]
@@ -354,22 +354,26 @@ class MemoryStore:
         return lambda: self._before_compact.remove(hook)
 
     def subscribe(self, prefix: str, on_change: Subscriber) -> Callable[[], None]:
-        entry = (prefix, on_change)
-        if prefix.count("/") < 3:
-            subscribers = self._subscribers
-        else:
+        entry, bucket = (prefix, on_change), None
+        subscribers = self._subscribers
+        if prefix.count("/") >= 3:
             bucket = self.bucket(bucket_of(prefix))
             subscribers = bucket.subscribers
             if prefix == bucket.prefix:
                 entry = ("", on_change)  # every key of it
         subscribers.append(entry)
-        self._heard = object()
+        self._heard_by_others(bucket)
 
         def cancel() -> None:
             subscribers.remove(entry)
-            self._heard = object()
+            self._heard_by_others(bucket)
 
         return cancel
+
+    def _heard_by_others(self, changed: Bucket | None) -> None:
+        """Who is told of changes of a resource (None: of any) is to be found again."""
+        for bucket in self._buckets.values() if changed is None else (changed,):
+            bucket.heard = object()
 
 
 def _end(prefix: str) -> str:

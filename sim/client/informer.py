@@ -227,6 +227,11 @@ class Informer:
             known = self._items.get(key)
         return None if known is None else known.obj
 
+    def newest(self, key: str) -> Item | None:
+        """As `at_hand`, without building an object that nobody has read."""
+        self._sort_in()
+        return self._late.get(self._prefix + key) or self._items.get(key)
+
     def peek(self, section: str, field: str) -> Iterator[tuple[str, Any]]:
         """Key and one field of each object, without building objects that nobody has read."""
         self.pull()

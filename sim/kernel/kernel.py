@@ -207,7 +207,10 @@ class Kernel:
     def beat_at(self, at_us: int, beat: Beat) -> None:
         """As `call_at`, of `beat.beat`."""
         self._seq = seq = self._seq + 1
-        if at_us < self._near_us:
+        later = self._later.get(at_us >> SPAN_BITS)  # as `_put_off`, mostly; no span that has begun is there
+        if later is not None:
+            later.append((at_us, seq, None, beat, 0))
+        elif at_us < self._near_us:
             heappush(self._heap, (max(at_us, self.now_us), seq, None, beat, 0))
         else:
             self._put_off((at_us, seq, None, beat, 0))

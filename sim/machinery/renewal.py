@@ -20,7 +20,7 @@ from sim.units import format_micro_time
 class Line:
     """What the renewals of one object share: `item` but for the time at `path`, owned as `owner` says.
 
-    listeners: who is told of a renewal, the store's, as long as `heard` is what it was
+    listeners: who is told of a renewal, as long as `heard` is what the store's bucket says
     """
 
     __slots__ = ("base", "created", "field", "heard", "key", "listeners", "owner", "section")
