@@ -1,6 +1,6 @@
 """Compare simulated clusters with recordings of real control planes, quantity by quantity.
 
-    python -m tests.bench.measured [--seeds N] [-j M] [--picture FILE]      default: 10 seeds, every core
+    python -m tests.bench.measured [--seeds N] [-j M] [--picture FILE]      default: 50 seeds, every core
 
 Prints Markdown tables: the failover of a killed leader, 70 node deaths one after the other, and the loss of one zone
 of three.  Each quantity gets a two-sample Kolmogorov-Smirnov test of all runs together and of each run; the 70
@@ -193,7 +193,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench.measured", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("-j", "--jobs", type=int, default=cores())
     parser.add_argument("--picture", type=Path, help="write both distributions of each quantity as SVG")
     raise SystemExit(main(parser.parse_args()))
