@@ -1,0 +1,71 @@
+"""Faults put at chosen instants beside what a small cluster does: for tests that compare short ways with long ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from sim.app.cluster import Cluster, plain_nodes
+from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.units import MS, SECOND
+
+NODE = plain_nodes(1)[0]
+PLAN = ClusterPlan(
+    nodes=(replace(NODE, flags={"node-status-report-frequency": "20s"}),),
+    api_server=ComponentPlan(replicas=2),
+)
+Fault = tuple[str, str, Any]
+# Who is struck, in what, with what value.
+FAULTS: list[Fault] = [
+    *((NODE.name, aspect, value) for aspect, value in (
+        ("power", True), ("pause", True), ("down", "agent crashed"), ("cut", True), ("slow", 3 * MS),
+        ("clock", (5 * SECOND, 0)), ("clock", (0, 2_000)), ("runtime", "broken"),
+    )),
+    *((f"apiserver-{n}", aspect, value) for n in range(2) for aspect, value in (
+        ("down", "killed"), ("pause", True), ("slow", 2 * MS), ("overload", (3 * MS, None)), ("overload", (0, 0)),
+        ("lag", 5 * MS), ("frozen", True),
+    )),
+    *((name, aspect, value) for name in ("controller-manager-0", "scheduler-0") for aspect, value in (
+        ("down", "killed"), ("pause", True), ("cut", True), ("slow", 3 * MS), ("clock", (0, 2_000)),
+    )),
+    ("storage", "pause", True), ("storage", "disk", 7 * MS), ("storage", "quorum", True),
+    ("admin", "patch", {"metadata": {"labels": {"a": "b"}}}),
+    ("admin", "patch", {"spec": {"unschedulable": True}}),
+]  # fmt: skip
+# Which of the instants, how long before it or after, by what and for how long.
+Steps = list[tuple[int, int, Fault, int]]
+
+
+def steps(last: int, faults: list[Fault]) -> st.SearchStrategy[Steps]:
+    """Some faults beside the first, second … `last` of what is to be disturbed."""
+    return st.lists(
+        st.tuples(
+            st.integers(0, last),
+            st.integers(-3_000, 5_000),
+            st.sampled_from(faults),
+            st.sampled_from([1 * MS, 3 * MS, 12 * SECOND, 50 * SECOND]),
+        ),
+        min_size=1,
+        max_size=3,
+    )
+
+
+async def disturb(cluster: Cluster, chosen: Steps, times_us: list[int]) -> None:
+    """Run up to each fault's begin and end, and let it begin and end there.  `times_us`: the instants."""
+    plans: list[tuple[int, int, Fault | None]] = []
+    for number, (which, offset_us, fault, length_us) in enumerate(chosen):
+        at_us = times_us[which % len(times_us)] + offset_us
+        plans += [(at_us, number, fault), (at_us + length_us, number, None)]
+    for at_us, number, begins in sorted(plans, key=lambda plan: plan[:2]):
+        await cluster.run_until(max(at_us, cluster.kernel.now_us))
+        if begins is None:
+            cluster.faults.lift(str(number))
+        elif begins[0] == "admin":
+            servers = cluster.api_servers.values()
+            if cluster.storage.prompt and any(server.running for server in servers):
+                kind = "application/merge-patch+json"
+                cluster.request("patch", "nodes", "", NODE.name, body=begins[2], content_type=kind)
+        else:
+            cluster.faults.impose(str(number), *begins)
