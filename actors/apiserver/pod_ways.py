@@ -33,8 +33,7 @@ class PodWay(Way):
         item = server.storage.store.get(f"{self._prefix}{namespace}/{name}") if self._open() else None
         if item is None:
             return None
-        server.flown += 1
-        return item, server.storage.latency_us(0)
+        return self._answer(item, 0)
 
     def patch(self, namespace: str, name: str, body: Obj) -> tuple[Item, int] | None:
         """Patch its status."""
@@ -45,8 +44,7 @@ class PodWay(Way):
         done = plans.patch_pod(self._asked, item, body)
         if done is None:
             return None
-        server.flown += 1
-        return done, server.storage.latency_us(1)
+        return self._answer(done, 1)
 
 
 class EventWay(Way):
@@ -66,5 +64,4 @@ class EventWay(Way):
         item = plans.put_event(self._asked, event, plan) if plans.holds(plan.reads) else None
         if item is None:
             return None
-        server.flown += 1
-        return item, server.storage.latency_us(1)
+        return self._answer(item, 1)

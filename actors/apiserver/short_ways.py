@@ -56,8 +56,7 @@ class LeaseWay(Way):
         item = server.storage.store.get(self._key) if self._open() else None
         if item is None:
             return None
-        server.flown += 1
-        return item, server.storage.latency_us(0)
+        return self._answer(item, 0)
 
     def renew(self, held: Item, spec: Obj, time_us: int) -> tuple[Item, int] | None:
         """Write a spec in which only the time of renewal is another than in `held`: this one."""
@@ -68,8 +67,7 @@ class LeaseWay(Way):
         done = lane.move(held.obj["spec"], spec, time_us)
         if done is None:
             return None
-        server.flown += 1
-        return done, server.storage.latency_us(1)
+        return self._answer(done, 1)
 
 
 class NodeWay(Way):
@@ -100,8 +98,7 @@ class NodeWay(Way):
         item = self._cache.get(f"{self._cache.prefix}/{self._asked.name}")
         if item is None:
             return None
-        server.flown += 1
-        return item, server.storage.latency_us(0)
+        return self._answer(item, 0)
 
     def beat(self, held: Item, sent: Sequence[Obj]) -> tuple[Item, int] | None:
         """Write conditions of `held` that were given other heartbeat times."""
@@ -136,8 +133,7 @@ class NodeWay(Way):
             self._last = None
             return None
         self._last = done
-        server.flown += 1
-        return done, storage.latency_us(1)
+        return self._answer(done, 1)
 
     def _record(self, held: Item, now_s: int) -> tuple[Managed, ...]:
         """Who owns what after the write."""
