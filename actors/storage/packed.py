@@ -44,10 +44,9 @@ AKIN = frozenset((
     "securityContext", "serviceAccount", "serviceAccountName", "source", "tolerations", "volumes",
 ))  # fmt: skip
 PLAIN = frozenset((str, int, float, bool, type(None)))
-Field = tuple[
-    int, Any
-]  # from where: by place in the object's own values or its kin's; itself; or only by building
-OWN, KIN, CONSTANT, BUILT = range(4)
+# What stands in a place of an object: a value that is part of the shape, its kin's, its own; a part; what follows.
+_ALIKE, _AKIN, _OWN, _PART, _DERIVED = range(5)
+Field = tuple[int, Any]  # which of these, and its place among the values, or itself
 OWN_FROM = 2  # in what is packed, after the shape and what is akin
 YOUNG_MAX = 256  # items that wait to be packed; as many again are older than all of them, and wait too
 SHAPES_MAX = 4_096  # shapes and kin kept for those to come; objects hold on to theirs
@@ -86,14 +85,14 @@ class Shape:
         parts = self.parts
         for number, part in enumerate(parts):
             if number and not part.parent and part.place == section:
-                for source in (OWN, KIN):
-                    for place, at in part.own if source == OWN else part.akin:
+                for kind, places in ((_OWN, part.own), (_AKIN, part.akin)):
+                    for place, at in places:
                         if place == field:
-                            return source, at
+                            return kind, at
                 derived = section == "metadata" and field in ("name", "resourceVersion")
                 inner = any(other.parent == number and other.place == field for other in parts)
-                return (BUILT, None) if derived or inner else (CONSTANT, part.proto.get(field))
-        return BUILT, None
+                return (_DERIVED, None) if derived or inner else (_ALIKE, part.proto.get(field))
+        return _DERIVED, None
 
     def build(self, name: str, rev: int, values: Values) -> Obj:
         """`values`: the shape, what is akin, and what is the object's own."""
@@ -133,9 +132,6 @@ class Cut:
             for wanted in (_ALIKE, _AKIN, _OWN)
         ]
         self.shapes: dict[tuple[Values, Values], Shape] = {}
-
-
-_ALIKE, _AKIN, _OWN, _PART, _DERIVED = range(5)
 
 
 def _picker(places: list[int]) -> Callable[[list[Any]], Values]:
@@ -337,12 +333,12 @@ class PackedItem(YoungItem):
     def peek(self, section: str, field: str) -> Any:
         state = self._state
         shape: Shape = state[0]
-        source, at = shape.field(section, field)
-        if source == OWN:
+        kind, at = shape.field(section, field)
+        if kind == _OWN:
             return state[at]
-        if source == KIN:
+        if kind == _AKIN:
             return state[1][at]
-        return at if source == CONSTANT else super().peek(section, field)
+        return at if kind == _ALIKE else super().peek(section, field)
 
     def restamped(self, rev: int) -> PackedItem:
         item = PackedItem.__new__(PackedItem)
