@@ -250,7 +250,7 @@ class NodeLifecycle:
         for turn, health in self._worth_a_look(first, start_us + cost_us * count):
             self._owed_us = owed_us + cost_us * (turn + 1)
             before = self._ctx.now_us(), self._owed_us
-            news.pop(health.lease_in_store, None)
+            news.pop(health.lease_key, None)
             await self._examine(health, nodes.get(health.name))
             kernel.cause = cause
             if (self._ctx.now_us(), self._owed_us) != before:
@@ -340,12 +340,12 @@ class NodeLifecycle:
                 node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller"
             )
             self._health[name] = health = self._unheard(name)
-            self._holders[health.lease_in_store] = health
+            self._holders[health.lease_key] = health
             health.node = node
             self._restless[name] = None
             await self._mark_reachable(node)
         for health in gone:
-            del self._health[health.name], self._holders[health.lease_in_store]
+            del self._health[health.name], self._holders[health.lease_key]
             self._count(health, "", None)
             zone = self._zones.get(health.zone)
             if zone is not None:
@@ -361,7 +361,7 @@ class NodeLifecycle:
 
     def _unheard(self, name: str) -> Health:
         namespace = self._names.lease_namespace
-        return Health(name, f"{namespace}/{name}", self._client.scheme.key("leases", namespace, name))
+        return Health(name, self._client.scheme.key("leases", namespace, name))
 
     def _zone(self, key: str) -> Zone:
         zone = self._zones.get(key)

@@ -52,6 +52,7 @@ class PassCost:
 class Health:
     """What is known of one node.
 
+    lease_key: of its lease, in the store
     ready: its Ready condition when last heard of by status (None: never had one)
     lease_revision: of its lease when it was last looked at ("": it had none)
     renewed: renewTime of the last lease that counted as a heartbeat (None: none, or forgotten)
@@ -66,7 +67,6 @@ class Health:
         "counted",
         "index",
         "known",
-        "lease_in_store",
         "lease_key",
         "lease_revision",
         "name",
@@ -80,10 +80,9 @@ class Health:
         "zone",
     )
 
-    def __init__(self, name: str, lease_key: str, lease_in_store: str = "") -> None:
+    def __init__(self, name: str, lease_key: str) -> None:
         self.name = name
         self.lease_key = lease_key
-        self.lease_in_store = lease_in_store
         self.lease_revision = ""
         self.verdict = 0
         self.known = False

@@ -160,12 +160,10 @@ class Informer:
         self._items: dict[str, Item] = {}
         self._view = View(self._items)
         kind = client.scheme.resource(resource)
-        self._prefix = (
-            kind.prefix if kind.namespaced else f"{kind.prefix}/"
-        )  # and a key: the key in the store
-        self._late: dict[
-            str, Item
-        ] = {}  # by key in the store: taken in while nobody handled events, and not read yet
+        # This and a key are the key in the store.
+        self._prefix = kind.prefix if kind.namespaced else f"{kind.prefix}/"
+        # Taken in while nobody handled events, and not read yet; by key in the store.
+        self._late: dict[str, Item] = {}
         self._renewals: list[Item] = []  # newer than these, in the order in which they came
         self._news: list[Item] | None = None
         self.shifts = 0  # counts what came, while nobody handled events, that was more than a renewal
@@ -190,10 +188,7 @@ class Informer:
     @property
     def objects(self) -> View:
         """Key to object, as of now; not to be changed and not to be iterated over while waiting."""
-        if self.lazy:
-            self._reflector.pull()
-        if self._late or self._renewals:
-            self._settle()
+        self._settled()
         return self._view
 
     def _settled(self) -> dict[str, Item]:
@@ -208,15 +203,6 @@ class Informer:
 
     def get(self, key: str) -> Obj | None:
         self.pull()
-        return self.at_hand(key)
-
-    def pull(self) -> None:
-        """Take what has arrived; where somebody handles events that is done."""
-        if self.lazy:
-            self._reflector.pull()
-
-    def at_hand(self, key: str) -> Obj | None:
-        """As `get`, of what was taken before."""
         self._sort_in()
         known, late = self._items.get(key), self._late
         if late and (long := self._prefix + key) in late:
@@ -227,10 +213,15 @@ class Informer:
             known = self._items.get(key)
         return None if known is None else known.obj
 
-    def newest(self, key: str) -> Item | None:
-        """As `at_hand`, without building an object that nobody has read."""
+    def pull(self) -> None:
+        """Take what has arrived; where somebody handles events that is done."""
+        if self.lazy:
+            self._reflector.pull()
+
+    def newest(self, long: str) -> Item | None:
+        """What was taken before of this key in the store, without building an object that nobody has read."""
         self._sort_in()
-        return self._late.get(self._prefix + key) or self._items.get(key)
+        return self._late.get(long) or self._items.get(long.removeprefix(self._prefix))
 
     def peek(self, section: str, field: str) -> Iterator[tuple[str, Any]]:
         """Key and one field of each object, without building objects that nobody has read."""
