@@ -98,13 +98,13 @@ class Heartbeat:
         return item
 
     def schedule(self) -> None:
-        self._state = state = (self._state + GAMMA) & MASK
-        self._plan(self._pause_us(self._kernel.now_us, mix(state)))
+        self._plan(self._pause_us(self._kernel.now_us))
 
-    def _pause_us(self, end_us: int, bits: int) -> int:
-        """From the end of a beat to the next, by the upper 32 of 64 random bits."""
+    def _pause_us(self, end_us: int) -> int:
+        """Draw how long from the end of a beat to the next: by the upper 32 of 64 random bits."""
+        self._state = state = (self._state + GAMMA) & MASK
         period_us, bound = self._period_us, self._bound
-        return period_us + ((bits >> 32) * bound >> 32) if bound else period_us - end_us % period_us
+        return period_us + ((mix(state) >> 32) * bound >> 32) if bound else period_us - end_us % period_us
 
     def _plan(self, delay_us: int) -> None:
         client, kernel = self._client, self._kernel
@@ -150,9 +150,8 @@ class Heartbeat:
             item = lane.write(self._sent_us + self._offset_us)
             if item is not None:
                 self._item = item
-                self._state = state = (self._state + GAMMA) & MASK
                 reply_us = lane.back.delay_us()
-                self._plan(reply_us + self._pause_us(at_us + reply_us, mix(state)))
+                self._plan(reply_us + self._pause_us(at_us + reply_us))
                 self._sure = None
                 if not ctx.clock.drift_ppm and self._client.transport is self._lane_of:
                     self._trust(lane)
