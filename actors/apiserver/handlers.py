@@ -19,7 +19,7 @@ from actors.apiserver.ports import LocalStore
 from actors.apiserver.selection import select
 from sim.machinery import forms, status, verbs, verbs_apply, verbs_delete, verbs_list, verbs_sub
 from sim.machinery.api import Reply, Request, UserInfo
-from sim.machinery.store import Item, Page
+from sim.machinery.store import Page
 from sim.machinery.verbs_call import (
     Call,
     Refusal,
@@ -54,11 +54,6 @@ class AllowAll:
 
     def refuse(self, user: UserInfo, request: Request) -> str | None:
         return None
-
-
-def _on(pod: Item, node: str) -> bool:
-    at: object = pod.peek("spec", "nodeName")
-    return at == node
 
 
 class Handlers:
@@ -165,8 +160,9 @@ class Handlers:
                 page = cache.page(prefix)
                 if (
                     selection.node and not plan.limit
-                ):  # as each of them lists its pods: no other's are built for that
-                    page = Page([item for item in page.items if _on(item, selection.node)], page.rev)
+                ):  # agents list their pods: nobody else's are built for that
+                    node = selection.node
+                    page = Page([pod for pod in page.items if pod.peek("spec", "nodeName") == node], page.rev)
             return verbs_list.page_reply(page, plan, selection.matches, prefix)
 
         return CachedRead(cache, plan.rev, read)
