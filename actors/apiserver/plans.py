@@ -71,17 +71,25 @@ class Stamp:
         return self.record
 
 
-class Created(NamedTuple):
+class Created:
     """How a new object of one shape comes out.
 
     given: what takes the place of, or comes after, the fields sent (metadata is made anew)
     stamp: its record of ownership (None: nobody owns anything); held: keeps alive what the key names by identity
+    mould: the store's, for those of its shape that it keeps packed
     """
 
-    given: Obj
-    stamp: Stamp | None
-    reads: Reads
-    held: Any
+    __slots__ = ("given", "held", "mould", "reads", "stamp")
+
+    def __init__(self, given: Obj, stamp: Stamp | None, reads: Reads, held: Any) -> None:
+        self.given = given
+        self.stamp = stamp
+        self.reads = reads
+        self.held = held
+        self.mould: Any = None
+
+    def record(self, now_s: int) -> tuple[Managed, ...]:
+        return () if self.stamp is None else self.stamp.at(now_s)
 
 
 class Patched(NamedTuple):
@@ -228,9 +236,23 @@ class Plans:
         """Commit an event by its plan; None if there is one of its name.  `like`: the request, or one of its client."""
         metadata = body["metadata"]
         path = f"{self._events.prefix}{metadata['namespace']}/{metadata['name']}"
-        if self._storage.store.get(path) is not None:
+        store, now_s = self._storage.store, self._registry.wall_us() // SECOND
+        if store.get(path) is not None:
             return None
-        return self._put(like, body, path, plan, {**metadata, "uid": new_uid(self._registry.bits)})
+        made = {
+            **metadata, "uid": new_uid(self._registry.bits), "creationTimestamp": self._text_of(now_s),
+            "resourceVersion": "",
+        }  # fmt: skip
+        if plan.mould is not None:
+            # As an event is split: its values, those of its metadata and of what it is about.
+            flat = [*body.values(), *plan.given.values(), *made.values(), *body["involvedObject"].values()]
+            self._storage.writer = like.user.name, "create"
+            item = store.cast(path, plan.mould, flat, plan.record(now_s), self._server.kernel.cause)
+            if item is not None:
+                return item
+        item = self._put(like, body, path, plan, made)
+        plan.mould = store.mould(item)
+        return item
 
     def _event_key(self, manager: str, namespace: str, body: Obj) -> Key | None:
         metadata = body.get("metadata")
@@ -289,8 +311,7 @@ class Plans:
         made["creationTimestamp"] = self._text_of(now_s)
         obj = {**body, **plan.given, "metadata": made}
         storage.writer = like.user.name, "create"
-        record = () if plan.stamp is None else plan.stamp.at(now_s)
-        item = storage.store.put(path, obj, 0, record, self._server.kernel.cause)
+        item = storage.store.put(path, obj, 0, plan.record(now_s), self._server.kernel.cause)
         assert isinstance(item, Item)
         return item
 

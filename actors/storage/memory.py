@@ -20,7 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from actors.storage.packed import YOUNG_MAX, Packer
+from actors.storage.packed import YOUNG_MAX, Packer, packed
 from sim.machinery.renewal import Line, Renewal
 from sim.machinery.store import (
     Answer,
@@ -155,6 +155,31 @@ class MemoryStore:
         if self.note is not None:
             cause = item.cause = self.note(key, rev, cause)
         self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
+        return item
+
+    def mould(self, item: Item) -> Any:
+        """By which `cast` writes objects with the names and the shape of this one; None: those are not kept packed."""
+        packer = self._of(item.key).packer
+        return None if packer is None else packer.mould(item.obj)
+
+    def cast(
+        self, key: str, mould: Any, flat: list[Any], managed: tuple[Managed, ...] = (), cause: int = 0
+    ) -> Item | None:
+        """As `put` under a key that is free, of an object that is packed already; None: it has to be put.
+
+        flat: its values as `Packer.cast` wants them
+        """
+        bucket = self._heads.get(key[: key.rfind("/")]) or self._of(key)
+        assert bucket.packer is not None
+        state = bucket.packer.cast(mould, flat)
+        if state is None:
+            return None
+        self._rev = rev = self._rev + 1
+        item = bucket.items[key] = packed(key, rev, rev, managed, state)
+        bucket.add_key(key)
+        if self.note is not None:
+            cause = item.cause = self.note(key, rev, cause)
+        self._commit(bucket, Change(rev, item, None, False, self._now_us(), cause))
         return item
 
     def renew(

@@ -5,7 +5,8 @@ and back into an equal object when somebody reads it.
 
 Holds: what is built equals what was packed, with its members in the same order; values are kept by identity, so
 strings and subtrees shared with other objects stay shared; an object that does not fit is kept as it is; what was
-written last is not packed yet, so that those whom a write concerns at once read the object that was written.
+written last is not packed yet, so that those whom a write concerns at once read the object that was written (nobody
+reads an event at once: the API server has it packed without making it, `Packer.cast`).
 """
 
 from __future__ import annotations
@@ -176,8 +177,13 @@ class Packer:
         metadata = obj["metadata"]
         if metadata.get("name") != name or metadata.get("resourceVersion") != str(rev):
             return None
-        layout: list[Any] = [*obj]
         flat: list[Any] = []
+        cut = self._cut(obj, flat)
+        return None if cut is None else self._fill(cut, flat, obj)
+
+    def _cut(self, obj: Obj, flat: list[Any]) -> Cut | None:
+        """How objects with its names are cut; its values are added to `flat`."""
+        layout: list[Any] = [*obj]
         if not _split(obj, SPLIT, layout, flat):
             return None
         key = tuple(layout)
@@ -186,16 +192,35 @@ class Packer:
             if len(self._cuts) >= SHAPES_MAX:
                 self._cuts.clear()
             cut = self._cuts[key] = Cut(obj)
+        return cut
+
+    def _fill(self, cut: Cut, flat: list[Any], obj: Obj | None) -> Values | None:
+        """`obj`: what the values are of; without it nothing comes of a shape that is not known."""
         alike = cut.alike(flat)
         types = tuple(map(type, alike))
         if not PLAIN.issuperset(types):
             return None
         shape = cut.shapes.get((alike, types))
         if shape is None:
+            if obj is None:
+                return None
             if len(cut.shapes) >= SHAPES_MAX:
                 cut.shapes.clear()
             shape = cut.shapes[alike, types] = _shape(obj, cut.where)
         return shape, self._kin(cut.akin(flat)), *cut.own(flat)
+
+    def mould(self, obj: Obj) -> Cut | None:
+        """By which `cast` makes what has the names and the shape of this object."""
+        flat: list[Any] = []
+        cut = self._cut(obj, flat)
+        return None if cut is None or self._fill(cut, flat, obj) is None else cut
+
+    def cast(self, mould: Cut, flat: list[Any]) -> Values | None:
+        """What an object that has not been made is packed to; None: none of its shape has been seen.
+
+        flat: its values, as `_split` collects them; those of name and revision may be anything
+        """
+        return self._fill(mould, flat, None)
 
     def _kin(self, akin: Values) -> Values:
         """The same values as one tuple for all objects that have them."""
@@ -341,8 +366,12 @@ class PackedItem(YoungItem):
         return at if kind == _ALIKE else super().peek(section, field)
 
     def restamped(self, rev: int) -> PackedItem:
-        item = PackedItem.__new__(PackedItem)
-        item.key, item.rev, item.created = self.key, rev, self.created
-        item.managed, item.cause, item.raw = self.managed, 0, None
-        item._state = self._state
-        return item
+        return packed(self.key, rev, self.created, self.managed, self._state)
+
+
+def packed(key: str, rev: int, created: int, managed: tuple[Managed, ...], state: Values) -> PackedItem:
+    """An item that never was young."""
+    item = PackedItem.__new__(PackedItem)
+    item.key, item.rev, item.created, item.managed = key, rev, created, managed
+    item.cause, item.raw, item._state = 0, None, state
+    return item

@@ -173,6 +173,6 @@ class EventRecorder:
             self._tries -= 1
             self._send(None)
         else:
-            if reply.ok:
+            if reply.ok and self._patch is not None:  # what was created is stored as it was sent
                 self._correlator.update(self._event, reply.obj)
             self._next()

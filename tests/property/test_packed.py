@@ -85,3 +85,37 @@ def test_events_alike_share_all_but_their_own_values() -> None:
         {"name": "a", "resourceVersion": "1"},
         {"name": "b", "resourceVersion": "2"},
     ]
+
+
+@st.composite
+def told(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "kind": "Event",
+        "metadata": {"name": "web.1", "namespace": "default", "uid": draw(scalars), "resourceVersion": ""},
+        "involvedObject": {"kind": draw(scalars), "uid": draw(scalars)},
+        "reason": draw(scalars),
+        "message": draw(scalars),
+    }
+
+
+@given(st.data())
+def test_an_event_cast_from_its_values_reads_as_one_that_was_put(data: st.DataObject) -> None:
+    store, other = MemoryStore(lambda: 0), MemoryStore(lambda: 0)
+    for each in (store, other):
+        each.pack("//events/")
+    mould = None
+    for number in range(data.draw(st.integers(1, 6))):
+        key = f"//events/default/web.{number}"
+        event = data.draw(told())
+        event["metadata"]["name"] = key.rpartition("/")[2]
+        flat = [*event.values(), *event["metadata"].values(), *event["involvedObject"].values()]
+        item = None if mould is None else store.cast(key, mould, flat)
+        if item is None:
+            put = store.put(key, {**event, "metadata": {**event["metadata"]}}, 0)
+            assert isinstance(put, Item)
+            item, mould = put, store.mould(put)
+            assert type(item) is YoungItem
+        like = other.put(key, event, 0)
+        assert isinstance(like, Item)
+        assert exact(item.obj) == exact(like.obj) and (item.rev, item.created) == (like.rev, like.created)
+        assert store.get(key) is item and store.revision == other.revision
