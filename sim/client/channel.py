@@ -367,9 +367,12 @@ class ChannelWatch:
                 ctx.run(self._tell)
             elif self._notify is not None:
                 self._notify()
-        flow = self._flow
-        if flow and self._eager:
-            self._schedule(flow[0][0])
+        self._expect()
+
+    def _expect(self) -> None:
+        """What is still on its way is told of too: each thing to who wants it so, else the end, or that there is much."""
+        if self._flow and (self._eager or self._over or self._waiting >= LAZY_MAX):
+            self._schedule(self._flow[0][0] if self._eager else self._flow[-1][0])
 
     def _tell(self, _: Any) -> None:
         if self._notify is not None:
@@ -403,8 +406,7 @@ class ChannelWatch:
         again_us = self._channel.ctx.kernel.now_us + self._channel.back.delay_us()
         self._last_us = max(self._last_us, again_us)
         self._flow = [(max(at_us, again_us), batch) for at_us, batch in self._flow]
-        if self._flow and (self._eager or self._over or self._waiting >= LAZY_MAX):
-            self._schedule(self._flow[0][0] if self._eager else self._flow[-1][0])
+        self._expect()
 
     def break_off(self) -> None:
         """The connection is found dead: what was on its way is gone, the reader gets an error and the end."""

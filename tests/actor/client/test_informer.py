@@ -165,6 +165,26 @@ async def _writes(r: Rig, until_s: int) -> dict[int, int]:
     return revisions
 
 
+async def test_a_watch_that_ends_with_much_unread_goes_on_too() -> None:
+    async with rig() as r:
+        await make(r, "a")
+        reader = Reader(r, eager=False)
+        await r.run(5)
+        store, key = r.plane.storage.store, SCHEME.key("leases", "default", "a")
+        for _ in range(3):
+            await r.run(295)  # no watch ends before 300 s, and none lasts longer than 600 s
+            for _ in range(310):
+                for _ in range(LAZY_MAX // 50):
+                    item = store.get(key)
+                    assert item is not None
+                    store.put(key, {**item.obj, "metadata": {**item.obj["metadata"]}}, item.rev, item.managed)
+                await r.run(1)
+        await make(r, "b")
+        await r.run(1)
+        assert reader.view() == stored(r)
+        assert sum(request.verb == "list" for _, request in r.tap.asked) == 1
+
+
 async def test_a_reader_that_is_told_of_no_bookmark_goes_on_from_the_last_one_all_the_same() -> None:
     async with rig() as r:
         await make(r, "a")
