@@ -106,7 +106,7 @@ class Storage:
     @extra_us.setter
     def extra_us(self, extra_us: int) -> None:
         self._extra_us = extra_us
-        self.kernel.standing.moves += 1
+        self.kernel.standing.moved()
 
     @property
     def quorum(self) -> bool:
@@ -116,7 +116,7 @@ class Storage:
     @quorum.setter
     def quorum(self, quorum: bool) -> None:
         self._quorum = quorum
-        self.kernel.standing.moves += 1
+        self.kernel.standing.moved()
 
     @property
     def prompt(self) -> bool:

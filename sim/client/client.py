@@ -262,7 +262,7 @@ class Client:
         """Connections to this server fail: use the next from now on."""
         if self._transports[self._at] is transport:
             self._at = (self._at + 1) % len(self._transports)
-            self.ctx.kernel.standing.moves += 1
+            self.ctx.kernel.standing.moved()
 
 
 class _Attempt(msgspec.Struct, eq=False):

@@ -117,6 +117,8 @@ class EventRecorder:
         shape: Shape = ()
         if annotations is None and reason and message and event_type and all(ref.values()):
             shape = tuple(ref)
+        if self._busy and self._calls.claim():
+            self._next()
         if self._busy:
             self._queue.append((event, number, shape, self._ctx.kernel.cause))
         else:
@@ -124,6 +126,8 @@ class EventRecorder:
 
     def tidy(self) -> None:
         """To be called now and then by who lives long and tells little: it forgets what may be forgotten."""
+        if self._busy and self._calls.claim():
+            self._next()
         self._correlator.tidy(self._ctx.wall_us())
 
     def _offer(self, event: Obj, number: int, shape: Shape, wall_us: int) -> None:
@@ -145,7 +149,8 @@ class EventRecorder:
         client, event, patch = self._client, self._event, self._patch
         self._tries += 1
         if patch is None:
-            if not self._shape or not self._calls.send(self._tell, self._creation, self._answered):
+            calls, quiet = self._calls, not self._queue
+            if not self._shape or not calls.send(self._tell, self._creation, self._answered, quiet=quiet):
                 client.call(self._creation(), self._answered)
             return
         namespace, name = event["metadata"]["namespace"], event["metadata"]["name"]

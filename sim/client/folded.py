@@ -4,7 +4,8 @@ Turns "do that" into the server's short way for it at the instant of arrival, an
 reply one link delay and the storage's latency later.
 
 Holds: delays are drawn, and the reply comes, as for an ordinary call; one whose way has been disturbed since it was
-sent (`Standing.moves`) or is not open goes on, from where it is, as the ordinary call that it stands for.
+sent (`Standing.moves`) or is not open goes on, from where it is, as the ordinary call that it stands for.  A reply that
+makes no difference unless its caller has more to send (`quiet`) is no event before the caller asks or something moves.
 
 Mirrors  nothing upstream: the ordinary calls are its meaning.
 """
@@ -40,12 +41,13 @@ class Caller(Protocol):
 class FoldedCalls:
     """Calls about one object, one at a time.  `asked`: one such request, by which a server offers its `short_way`.
 
-    _moves: the kernel's count when nothing was in the way; _limit_us: after which the call under way is given up.
+    _moves: the kernel's count when nothing was in the way; _limit_us: after which the call under way is given up
+    _quiet: nobody waits for the reply; _due: what is in it, if it is put off, until `_due_us`
     """
 
     __slots__ = (
-        "_asked", "_bucket", "_cause", "_channel", "_client", "_ctx", "_kernel", "_limit_us", "_moves", "_on_reply",
-        "_request", "_sent_us", "_serve", "_served_us", "_standing", "_timeout_us", "_way",
+        "_asked", "_bucket", "_cause", "_channel", "_client", "_ctx", "_due", "_due_us", "_kernel", "_limit_us", "_moves",
+        "_on_reply", "_quiet", "_request", "_sent_us", "_serve", "_served_us", "_standing", "_timeout_us", "_way",
     )  # fmt: skip
 
     def __init__(self, ctx: Context, client: Caller, asked: Request, timeout_us: int) -> None:
@@ -60,6 +62,9 @@ class FoldedCalls:
         self._timeout_us = timeout_us
         self._cause = self._sent_us = self._limit_us = 0
         self._served_us = (0, 0)
+        self._quiet = False
+        self._due: Item | None = None
+        self._due_us = 0
 
     def send(
         self,
@@ -67,11 +72,13 @@ class FoldedCalls:
         request: Callable[[], Request],
         on_reply: OnReply,
         timeout_us: int = 0,
+        quiet: bool = False,
     ) -> bool:
         """At its arrival let the server's short way `serve`; False: nothing was sent, it has to be an ordinary call.
 
         serve: answers None, having done nothing, where the ordinary `request` has to be carried out after all
         timeout_us: if other than the client's
+        quiet: nobody waits for the reply, until `claim`
         """
         if self._moves != self._standing.moves and not self._is_open():
             return False
@@ -79,7 +86,7 @@ class FoldedCalls:
             return False
         channel, kernel = self._channel, self._kernel
         assert channel is not None
-        self._serve, self._request, self._on_reply = serve, request, on_reply
+        self._serve, self._request, self._on_reply, self._quiet = serve, request, on_reply, quiet
         self._cause, self._sent_us = kernel.cause, kernel.now_us
         self._limit_us = limit_us = timeout_us or self._timeout_us or NEVER_US
         delay_us = channel.out.delay_us()
@@ -112,9 +119,32 @@ class FoldedCalls:
         self._served_us = now_us, now_us + latency_us
         at_us = now_us + latency_us + channel.back.delay_us()
         if at_us - self._sent_us < self._limit_us:
-            kernel.call_at(at_us, self._deliver, item)
+            if self._quiet:
+                self._due, self._due_us = item, at_us
+                self._standing.put_off[self] = None
+            else:
+                kernel.call_at(at_us, self._deliver, item)
         else:
             kernel.call_at(at_us, self._served(channel).deliver, Reply(200, item=item))
+
+    def claim(self) -> bool:
+        """The reply of a quiet call is wanted after all.  True: it has come, and is not told; else it will be."""
+        self._quiet = False
+        if self._due is None:
+            return False
+        self._standing.put_off.pop(self, None)
+        if self._due_us < self._kernel.now_us:
+            self._due = None
+            return True
+        self.plan()
+        return False
+
+    def plan(self) -> None:
+        """Something moves: the reply comes as any other, unless it has come already."""
+        item, kernel = self._due, self._kernel
+        if item is not None and self._due_us >= kernel.now_us:
+            self._due = None
+            kernel.call_at(self._due_us, self._deliver, item)
 
     def _deliver(self, item: Item) -> None:
         reply = Reply(200, item=item)

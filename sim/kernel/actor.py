@@ -65,7 +65,7 @@ class Clock:
         return self.local_us + elapsed + elapsed * self.drift_ppm // 1_000_000
 
     def set(self, now_us: int, *, offset_us: int | None = None, drift_ppm: int | None = None) -> None:
-        self._standing.moves += 1
+        self._standing.moved()
         self.local_us, self.base_us = self.read_us(now_us), now_us
         if offset_us is not None:
             self.offset_us = offset_us

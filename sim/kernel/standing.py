@@ -12,6 +12,7 @@ remembered, the latest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 import msgspec
 
@@ -27,11 +28,18 @@ class Fault(msgspec.Struct):
     ended_us: int | None = None
 
 
+class PutOff(Protocol):
+    """Something due that makes no difference while nothing moves."""
+
+    def plan(self) -> None: ...
+
+
 class Standing:
     """The faults of a run, by host.  `now_us` and `cause` read the kernel's.
 
     moves: counts each change of state of a process, a link, a clock, a connection or the storage; while it stays the same
     none has happened.
+    put_off: who is to be told when something moves
     """
 
     def __init__(self, now_us: Callable[[], int], cause: Callable[[], int]) -> None:
@@ -39,13 +47,21 @@ class Standing:
         self._cause = cause
         self._faults: dict[str, list[Fault]] = {}
         self.moves = 0
+        self.put_off: dict[PutOff, None] = {}
         # Hosts that stand between everybody (storage, API servers): a cut from one of them is the other side's fault,
         # a fault of their own silences all.
         self.shared: dict[str, None] = {}
 
+    def moved(self) -> None:
+        """Something changes its state: what was put off because nothing did is to be planned after all."""
+        self.moves += 1
+        put_off, self.put_off = self.put_off, {}
+        for each in put_off:
+            each.plan()
+
     def begin(self, what: str, hosts: Iterable[str]) -> None:
         """A fault of these hosts begins, by the record that is the cause now.  `hosts` in a fixed order."""
-        self.moves += 1
+        self.moved()
         named = list(hosts)
         apart = [host for host in named if host not in self.shared]
         for host in apart or named:
@@ -54,7 +70,7 @@ class Standing:
             del faults[:-KEPT]
 
     def end(self, what: str, hosts: Iterable[str]) -> None:
-        self.moves += 1
+        self.moved()
         for host in hosts:
             for fault in self._faults.get(host, ()):
                 if fault.what == what and fault.ended_us is None:
