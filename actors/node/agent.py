@@ -472,6 +472,7 @@ class NodeAgent:
 
     def tidy(self) -> None:
         self._recorder.tidy()
+        self.statuses.tidy()
 
     def log(self, namespace: str, name: str, container: str, *, previous: bool = False) -> tuple[int, str]:
         """What the node's log endpoint answers: HTTP code and text."""

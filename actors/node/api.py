@@ -41,7 +41,10 @@ class Folded(Protocol):
         serve: Callable[[Any], tuple[Item, int] | None],
         request: Callable[[], Request],
         on_reply: OnReply,
+        timeout_us: int = 0,
+        quiet: bool = False,
     ) -> bool: ...
+    def claim(self) -> bool: ...
 
 
 class HeartbeatCaller(Caller, Protocol):

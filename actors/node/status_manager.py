@@ -215,8 +215,18 @@ class StatusManager:
             return
         entry.dirty = True
         self._queue[uid] = entry
-        if self._sent is None:
+        if self._idle():
             self._next()
+
+    def _idle(self) -> bool:
+        """Whether no request is under way.  The reply to a write that nobody waits for is not told."""
+        if self._sent is not None and self._calls.claim():
+            self._sent, self._patch = None, {}
+        return self._sent is None
+
+    def tidy(self) -> None:
+        """To be called now and then, for the sake of memory."""
+        self._idle()
 
     def _next(self) -> None:
         while self._queue:
@@ -256,7 +266,9 @@ class StatusManager:
         patch = status_patch(held, outgoing(entry.status, held, entry.running))
         if patch:
             self._patch = {"metadata": {"uid": entry.target}, "status": patch}
-            if not self._calls.send(self._write, self._write_request, self._written):
+            # By a short way, the reply says nothing new of an entry in order.
+            quiet = not self._queue and not entry.failed
+            if not self._calls.send(self._write, self._write_request, self._written, quiet=quiet):
                 self._api.call(self._write_request(), self._written)
         else:
             self._settle(entry, pod)
@@ -303,6 +315,8 @@ class StatusManager:
 
     def _fail(self, entry: Entry) -> None:
         """Leave it to the next batch."""
+        if entry is self._sent:
+            self._idle()
         entry.failed = True
         if not self._retrying:
             self._retrying = True

@@ -67,7 +67,10 @@ class FakeBeat:
 class FakeFolded:
     """A server without short ways."""
 
-    def send(self, *what: Any) -> bool:
+    def send(self, *what: Any, **how: Any) -> bool:
+        return False
+
+    def claim(self) -> bool:
         return False
 
 
