@@ -220,8 +220,8 @@ class Plans:
         item = self.put_event(request, request.body, plan)
         return None if item is None else Reply(201, item=item)
 
-    def event_plan(self, manager: str, body: Obj, shape: tuple[str, ...]) -> Created | None:
-        """How such an event comes out, if that is known.  `shape`: those of one and a namespace differ in words only."""
+    def event_plan(self, manager: str, body: Obj, shape: tuple[str | int, ...]) -> Created | None:
+        """How such an event comes out, if that is known.  `shape`: those of one differ only in words that nobody looks at."""
         namespace = body["metadata"]["namespace"]
         known = (manager, namespace, len(body["source"]), shape)
         plan = self._told.get(known)

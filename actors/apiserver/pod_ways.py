@@ -52,8 +52,8 @@ class EventWay(Way):
 
     __slots__ = ()
 
-    def tell(self, event: Obj, shape: tuple[str, ...]) -> tuple[Item, int] | None:
-        """Create an event.  `shape`: the names of its reference's members; those of one shape differ in words only."""
+    def tell(self, event: Obj, shape: tuple[str | int, ...]) -> tuple[Item, int] | None:
+        """Create an event.  `shape`: those of one differ only in words that nobody looks at."""
         server = self.server
         plans = server.plans
         if plans is None or not self._open():

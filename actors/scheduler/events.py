@@ -9,13 +9,16 @@ Differs  they are written as core/v1, the form in which both groups' events are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from actors.scheduler.messages import note as cut
-from sim.client import Client
+from sim.client import Client, FoldedCalls
 from sim.client.client import PATCH_TYPES
+from sim.client.folded import Served
 from sim.kernel import Context
-from sim.machinery.api import Obj, Reply
+from sim.machinery.api import Obj, Reply, Request
 from sim.units import MINUTE, format_micro_time
 
 FINISH_US = 6 * MINUTE  # finishTime
@@ -24,8 +27,41 @@ _NO_SOURCE: Obj = {}
 SERIES_MAX = 4_096  # events remembered; the oldest is forgotten first, its repeat then makes a new object
 
 
+class Telling:
+    """One new event on its way, by a server's short way if it has one."""
+
+    __slots__ = ("_body", "_client", "_shape", "calls")
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.calls: FoldedCalls = client.folded("events", verb="create")
+        self._body: Obj = {}
+        self._shape: tuple[str | int, ...] = ()
+
+    def send(self, body: Obj, on_reply: Callable[[Telling, Reply], None]) -> None:
+        """`on_reply`: called unless nothing but that it was written is to be said (see `FoldedCalls.over`)."""
+        reference = body["involvedObject"]
+        told = partial(on_reply, self)
+        self._body = body
+        # Those with an instant are looked at: by these words, and by how long the message is.
+        self._shape = (
+            body["type"], body["reason"], body["action"], body["reportingComponent"], body["reportingInstance"],
+            len(body["message"]),
+        )  # fmt: skip
+        short = body["message"] and "related" not in body and all(reference.values())
+        if not short or not self.calls.send(self._tell, self._creation, told, quiet=True):
+            self._client.call(self._creation(), told)
+
+    def _tell(self, way: Any) -> Served | None:
+        served: Served | None = way.tell(self._body, self._shape)
+        return served
+
+    def _creation(self) -> Request:
+        return self._client.request("create", "events", self._body["metadata"]["namespace"], body=self._body)
+
+
 class EventSeries:
-    """The recorder of one scheduler."""
+    """The recorder of one scheduler.  _under_way: new events; _patches: how many series"""
 
     def __init__(self, ctx: Context, client: Client, component: str) -> None:
         self._ctx = ctx
@@ -34,7 +70,9 @@ class EventSeries:
         self._instance = f"{component}-{ctx.name}"
         self._recent: dict[tuple[str, ...], tuple[int, str, int]] = {}  # last seen, name, count
         self._made = 0
-        self._waiting = 0
+        self._under_way: dict[Telling, None] = {}
+        self._idle: list[Telling] = []
+        self._patches = 0
         self.dropped = 0
 
     def event(
@@ -48,8 +86,9 @@ class EventSeries:
         if name and now_us - last_us < FINISH_US:
             self._recent[key] = (now_us, name, count + 1)
             if count == 1:
-                series = {"count": 2, "lastObservedTime": format_micro_time(now_us)}
-                self._send("patch", meta["namespace"], name, {"series": series})
+                self._patch(
+                    meta["namespace"], name, {"count": 2, "lastObservedTime": format_micro_time(now_us)}
+                )
             return
         self._made += 1
         name = f"{meta['name']}.{now_us * 1000 + self._made % 1000:x}"
@@ -74,20 +113,42 @@ class EventSeries:
         }
         if related is not None:
             body["related"] = _reference(related)
-        self._send("create", meta["namespace"], "", body)
+        self._create(body)
 
-    def _send(self, verb: str, namespace: str, name: str, body: Obj) -> None:
-        if self._waiting >= WAITING_MAX:
-            self.dropped += 1
-            return
-        self._waiting += 1
-        kind = PATCH_TYPES["strategic"] if verb == "patch" else "application/json"
-        request = self._client.request(verb, "events", namespace, name, body=body, content_type=kind)
-        self._client.call(request, self._written)
+    def _full(self) -> bool:
+        """Whether no more can be sent now: then what comes is dropped."""
+        for telling in [telling for telling in self._under_way if telling.calls.over()]:
+            self._end(telling)
+        full = len(self._under_way) + self._patches >= WAITING_MAX
+        self.dropped += full
+        return full
 
-    def _written(self, _: Reply) -> None:
+    def _create(self, body: Obj) -> None:
+        if not self._full():
+            telling = self._idle.pop() if self._idle else Telling(self._client)
+            self._under_way[telling] = None
+            telling.send(body, self._written)
+
+    def _written(self, telling: Telling, _: Reply) -> None:
         """An event that could not be written is given up."""
-        self._waiting -= 1
+        self._end(telling)
+
+    def _end(self, telling: Telling) -> None:
+        del self._under_way[telling]
+        self._idle.append(telling)
+
+    def _patch(self, namespace: str, name: str, series: Obj) -> None:
+        if self._full():
+            return
+        self._patches += 1
+        kind = PATCH_TYPES["strategic"]
+        request = self._client.request(
+            "patch", "events", namespace, name, body={"series": series}, content_type=kind
+        )
+        self._client.call(request, self._patched)
+
+    def _patched(self, _: Reply) -> None:
+        self._patches -= 1
 
 
 def _reference(pod: Obj) -> Obj:

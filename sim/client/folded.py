@@ -139,6 +139,10 @@ class FoldedCalls:
         self.plan()
         return False
 
+    def over(self) -> bool:
+        """Whether the reply of a quiet call has come; then it is not told."""
+        return self._due is not None and self._due_us < self._kernel.now_us and self.claim()
+
     def plan(self) -> None:
         """Something moves: the reply comes as any other, unless it has come already."""
         item, kernel = self._due, self._kernel
