@@ -29,7 +29,16 @@ STEPS = steps(60, [fault for fault in FAULTS if fault[0] != "admin"])
 WAYS = (PodWay, EventWay)
 
 
-async def history(chosen: Steps, times_us: list[int], short: bool) -> tuple[str, list[int], int]:
+class AtOnce(dict[Any, None]):
+    """In the place of what is put off until something moves: nothing is."""
+
+    def __setitem__(self, each: Any, _: None) -> None:
+        each.plan()
+
+
+async def history(
+    chosen: Steps, times_us: list[int], short: bool, put_off: bool = True
+) -> tuple[str, list[int], int, int]:
     async with Cluster(PLAN, seed=3) as cluster:
         seen: list[int] = []
 
@@ -41,12 +50,14 @@ async def history(chosen: Steps, times_us: list[int], short: bool) -> tuple[str,
             for server in cluster.api_servers.values():
                 _close(server)
         await cluster.run_until(APPLY_US)
+        if not put_off:
+            cluster.kernel.standing.put_off = AtOnce()
         cluster.apply(DEPLOYMENT)
         await disturb(cluster, chosen, times_us)
         await cluster.run_until(END_US)
         servers = cluster.api_servers.values()
         followed = sum(server.plans.followed for server in servers if server.plans is not None)
-        return cluster.kernel.trace.sha256(), seen, followed
+        return cluster.kernel.trace.sha256(), seen, followed, cluster.kernel.steps
 
 
 def _close(server: Any) -> None:
@@ -65,6 +76,12 @@ TIMES_US = [at_us for at_us in trio.run(history, [], [], True)[1] if at_us > APP
 def test_an_agent_that_need_not_wait_goes_a_short_way() -> None:
     assert len(TIMES_US) >= 6 * 8
     assert trio.run(history, [], [], False)[2] - trio.run(history, [], [], True)[2] >= 2 * 6
+
+
+def test_a_reply_that_nobody_waits_for_is_no_event_of_the_kernel() -> None:
+    told, put_off = (trio.run(history, [], [], True, each) for each in (False, True))
+    assert told[:3] == put_off[:3]
+    assert told[3] - put_off[3] >= 6
 
 
 @settings(max_examples=25, deadline=None)
