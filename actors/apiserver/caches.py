@@ -22,8 +22,9 @@ from sim.machinery import status
 from sim.machinery.api import Obj, Reply, WatchEvent
 from sim.machinery.horizon import Horizon
 from sim.machinery.scheme import Resource
-from sim.machinery.store import Change
-from sim.machinery.watchcache import CacheWatch, TooOld, WatchCache
+from sim.machinery.store import Change, Compacted
+from sim.machinery.watchcache import TooOld, WatchCache
+from sim.machinery.watchcache_watch import CacheWatch
 from sim.units import SECOND
 
 FRESH_WAIT_US = 3 * SECOND  # watch_cache.go: blockTimeout
@@ -171,7 +172,7 @@ class _Wait:
         self._cancel = cache.feed.subscribe(cache.prefix, self._on_change)
         timers.call_at(timers.now_us() + FRESH_WAIT_US, self._settle)
         newest = cache.feed.events(rev - 1, cache.prefix, 1) if rev <= cache.feed.revision else []
-        if isinstance(newest, list):
+        if not isinstance(newest, Compacted):
             for change in newest:
                 self._on_change(change)
 

@@ -31,7 +31,8 @@ from sim.machinery.verbs_call import (
     method_not_allowed,
     no_such_resource,
 )
-from sim.machinery.watchcache import CacheWatch, WatchCache
+from sim.machinery.watchcache import WatchCache
+from sim.machinery.watchcache_watch import CacheWatch
 
 READS = ("get", "list", "watch")
 PLAIN: dict[str, Callable[[Call], Steps]] = {

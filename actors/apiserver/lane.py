@@ -20,6 +20,7 @@ from sim.kernel import State
 from sim.machinery import managed as ownership
 from sim.machinery.api import Obj, Reply, Request
 from sim.machinery.renewal import Line, Renewal
+from sim.machinery.runs import Beater
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Item
 from sim.units import SECOND, format_micro_time, parse_time
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 RENEWAL = ("spec", "renewTime")
 # Where a time of this field passes every check once another has passed.
 LANES = {("leases", "", *RENEWAL)}
+CROWD = 512  # lanes of one server from which on it pays to go on in columns: numpy takes 0.1 s to load
 
 
 def offer_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> Lane | None:
@@ -43,37 +45,43 @@ def offer_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> La
 class Lane:
     """What `ApiServer.lane` hands out.  `last`: the object as this lane's client wrote it last.
 
-    _line: what its renewals share, once it is known that only their time moves; _ahead_us: of virtual time, the server's
-    clock, None if it drifts
+    line: what its renewals share, once it is known that only their time moves; ahead_us: of virtual time, the server's
+    clock, None if it drifts; _joined: the storage writes for it, and `last` is not the last
     """
 
     __slots__ = (
-        "_ahead_us", "_kernel", "_key", "_line", "_path", "_request", "_resource", "_server", "_storage", "_writer", "last",
+        "_joined", "_kernel", "_key", "_path", "_request", "_resource", "_storage", "_writer", "ahead_us", "last", "line",
+        "server",
     )  # fmt: skip
 
     def __init__(
         self, server: ApiServer, request: Request, resource: Resource, path: tuple[str, ...]
     ) -> None:
-        self._server = server
+        self.server = server
         self._kernel, self._storage = server.kernel, server.storage
         self._request = request
         self._resource = resource
         self._path = (path[0], path[1])
         self._writer = writer_of(request)
         self._key = server.scheme.key(resource, request.namespace, request.name)
-        self._line: Line | None = None
-        self._ahead_us: int | None = None
+        self.line: Line | None = None
+        self.ahead_us: int | None = None
         self.last: Item | None = None
+        self._joined = False
         server.lanes[self._key] = self
+        if len(server.lanes) == CROWD:
+            server.storage.crowd(resource.prefix)
 
     def wrote(self, request: Request, item: Item) -> None:
         """The ordinary way has written the object."""
+        self._leave()
         mine = request.user == self._request.user and request.manager == self._request.manager
         self.last = item if mine and not request.options else None
-        self._line = None
+        self.line = None
 
     def update(self, request: Request) -> Reply | None:
         """An ordinary update by this lane's client that changes the field alone; None if it is not, or not known to be."""
+        self._leave()
         item, body = self.last, request.body
         if item is None or type(body) is not dict or request.options or request.subresource:
             return None
@@ -106,24 +114,25 @@ class Lane:
 
     def write(self, value: int) -> Item | None:
         """Move the time on (microseconds since 1970)."""
-        server = self._server
+        server = self.server
         ctx, request = server.ctx, self._request
         if ctx is None or ctx.state is not State.RUNNING or server.busy or not server.storage.prompt:
             return None
         if server.authorizer.refuse(request.user, request) is not None:
             return None
-        self._ahead_us = None if ctx.clock.drift_ppm else ctx.wall_us() - self._kernel.now_us
-        done = self.renew(value)
+        self._leave()
+        self.ahead_us = None if ctx.clock.drift_ppm else ctx.wall_us() - self._kernel.now_us
+        done = self.renew(value, serial=True)
         if done is not None:
             server.flown += 1
         return done
 
     def beat(self, value: int, at_us: int) -> Item | None:
         """As `write`, for who has written and knows that no process, link or clock has changed its state since."""
-        server, item, line, ahead_us = self._server, self.last, self._line, self._ahead_us
+        server, item, line, ahead_us = self.server, self.last, self.line, self.ahead_us
         if (
             server.bounded
-            or type(item) is not Renewal
+            or not isinstance(item, Renewal)
             or line is None
             or ahead_us is None
             or item.value == value
@@ -132,18 +141,40 @@ class Lane:
         storage = self._storage
         storage.writer = self._writer
         time_s = (at_us + ahead_us) // SECOND
-        new = storage.store.renew(line, item, value, time_s, at_us, self._kernel.cause)
+        new = storage.store.renew(line, item, value, time_s, at_us, self._kernel.cause, serial=True)
         if new is not None:
             self.last = new
             server.flown += 1
         return new
 
-    def renew(self, value: int) -> Item | None:
-        """Nothing but the time, the revision and the time of its ownership can change."""
-        item, line, ctx = self.last, self._line, self._server.ctx
+    def join(self, beater: Beater, next_us: int) -> bool:
+        """Leave what comes next to the storage, if it takes over."""
+        beats = self._storage.beats
+        self._joined = beats is not None and beats.join(beater, self, next_us)
+        return self._joined
+
+    @property
+    def bounded(self) -> bool:
+        return self.server.bounded
+
+    def carried(self, count: int) -> None:
+        self.server.flown += count
+
+    def left(self, item: Item) -> None:
+        self._joined, self.last = False, item
+
+    def _leave(self) -> None:
+        """Somebody wants to write here, or to know what was written."""
+        if self._joined and self._storage.beats is not None:
+            self._storage.beats.leave(self._key)
+
+    def renew(self, value: int, serial: bool = False) -> Item | None:
+        """Nothing but the time, the revision and the time of its ownership can change.  serial: as of the store's."""
+        self._leave()
+        item, line, ctx = self.last, self.line, self.server.ctx
         if item is None or ctx is None:
             return None
-        if line is None or type(item) is not Renewal:
+        if line is None or not isinstance(item, Renewal):
             line = self._line_of(item)
             old = item.peek(*self._path)
             if line is None or old is None or old == format_micro_time(value):
@@ -152,7 +183,8 @@ class Lane:
             return None
         kernel, storage = self._kernel, self._storage
         cause, storage.writer = kernel.cause, self._writer
-        new = storage.store.renew(line, item, value, ctx.wall_us() // SECOND, kernel.now_us, cause)
+        time_s = ctx.wall_us() // SECOND
+        new = storage.store.renew(line, item, value, time_s, kernel.now_us, cause, serial=serial)
         if new is not None:
             kernel.cause = cause
             self.last = new
@@ -172,5 +204,5 @@ class Lane:
             or f"f:{field}" not in (owner.fields.get(f"f:{section}") or {})
         ):
             return None
-        self._line = Line(item, self._path, owner)
-        return self._line
+        self.line = Line(item, self._path, owner)
+        return self.line

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from sim.machinery.api import Request
 from sim.machinery.renewal import Line, Renewal
+from sim.machinery.runs import Crowd
 from sim.machinery.store import (
     Answer,
     Change,
@@ -35,7 +36,7 @@ class LocalStore(Protocol):
     def get(self, key: str) -> Item | None: ...
     def get_at(self, key: str, rev: int) -> Item | None: ...
     def range(self, op: Range) -> Page | Compacted | FutureRevision: ...
-    def events(self, after: int, prefix: str, limit: int = 0) -> list[Change] | Compacted: ...
+    def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted: ...
     def changed_since(self, after: int, prefix: str) -> bool: ...
     def put(
         self,
@@ -53,7 +54,15 @@ class LocalStore(Protocol):
         self, prev: Item, obj: dict[str, Any], managed: tuple[Managed, ...], cause: int = 0
     ) -> Item | None: ...
     def renew(
-        self, line: Line, prev: Item, value: int, time_s: int, at_us: int, cause: int = 0
+        self,
+        line: Line,
+        prev: Item,
+        value: int,
+        time_s: int,
+        at_us: int,
+        cause: int = 0,
+        *,
+        serial: bool = False,
     ) -> Renewal | None: ...
     def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]: ...
     def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]: ...
@@ -80,6 +89,9 @@ class StorageProcess(Protocol):
 
     @property
     def store(self) -> LocalStore: ...
+    @property
+    def beats(self) -> Crowd | None: ...
+    def crowd(self, prefix: str) -> None: ...
     @property
     def compaction(self) -> Compaction: ...
     @property

@@ -36,13 +36,13 @@ from actors.controllers.nodelifecycle_decide import (
     silent_status,
     taint_for,
 )
+from actors.controllers.nodelifecycle_renewals import Renewals
 from actors.controllers.nodelifecycle_taints import TaintWriter
 from actors.controllers.shell import NODE_INDEX, Env, index_by_node, run_workers
 from actors.controllers.taint_manager import TaintManager
 from actors.controllers.zones import TaintQueue, Zone, decide_disruption, zone_key
 from sim.kernel import TIMED_OUT
 from sim.machinery.api import Obj
-from sim.machinery.renewal import Renewal
 from sim.units import MS, format_time, parse_time
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class NodeLifecycle:
         self._zone_kind = self._ctx.kernel.kind("zone", "zone", "state")
 
         self._health: dict[str, Health] = {}
-        self._holders: dict[str, Health] = {}  # by the key of their lease in the store
+        self._renewals = Renewals(self._leases)
         self._list: list[Health] = []
         self._restless: dict[str, None] = {}  # nodes to look at in the next pass
         self._unsettled: dict[str, None] = {}  # nodes that lacked something when they were last considered
@@ -245,33 +245,32 @@ class NodeLifecycle:
         cause, owed_us = kernel.cause, self._owed_us
         start_us = self._ctx.now_us() + owed_us
         self._leases.pull()
-        news = self._leases.news()
+        heard, looked = self._renewals.heard(), dict[str, None]()
         done = count  # turns until something had to be waited for
         for turn, health in self._worth_a_look(first, start_us + cost_us * count):
             self._owed_us = owed_us + cost_us * (turn + 1)
             before = self._ctx.now_us(), self._owed_us
-            news.pop(health.lease_key, None)
+            looked[health.name] = None
             await self._examine(health, nodes.get(health.name))
             kernel.cause = cause
             if (self._ctx.now_us(), self._owed_us) != before:
                 done = turn + 1
                 break
-            for key, item in self._leases.news().items():
-                known = self._holders.get(key)
+            for known, renewed in self._renewals.heard():
                 if known is not None and (known.index - first) % count > turn:
-                    news[key] = item
+                    heard.append((known, renewed))
                 elif known is not None:  # its turn is over
                     self._restless[known.name] = None
         else:
             self._owed_us = owed_us + cost_us * count
-        holders = self._holders
-        for key, item in news.items():
-            known = holders.get(key)
-            if known is not None and (turn := (known.index - first) % count) < done:
-                # As `_hear`: nothing else happens so often.
-                renewed = item.value if type(item) is Renewal else item.peek_us("spec", "renewTime")
-                heard = known.renewed
-                if heard is None or renewed > heard:
+        for known, renewed in heard:
+            if (
+                known is not None
+                and (turn := (known.index - first) % count) < done
+                and known.name not in looked
+            ):
+                before_us = known.renewed  # as `_hear`: nothing else happens so often
+                if before_us is None or renewed > before_us:
                     known.renewed, known.probe_us = renewed, start_us + cost_us * (turn + 1)
         for turn in range(done, count):
             health = everyone[(first + turn) % count]
@@ -340,12 +339,12 @@ class NodeLifecycle:
                 node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller"
             )
             self._health[name] = health = self._unheard(name)
-            self._holders[health.lease_key] = health
+            self._renewals.holders[health.lease_key] = health
             health.node = node
             self._restless[name] = None
             await self._mark_reachable(node)
         for health in gone:
-            del self._health[health.name], self._holders[health.lease_key]
+            del self._health[health.name], self._renewals.holders[health.lease_key]
             self._count(health, "", None)
             zone = self._zones.get(health.zone)
             if zone is not None:
@@ -354,6 +353,7 @@ class NodeLifecycle:
                 text = f"Node {health.name} event: Removing Node {health.name} from Controller"
                 self._node_event(health.node, "RemovingNode", text)
         if added or gone:
+            self._renewals.changed()
             self._list = list(self._health.values())
             self._order.shuffle(self._list)
             for index, health in enumerate(self._list):

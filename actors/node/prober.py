@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from actors.node.machine import Container, PodRuntime
 from sim.kernel.actor import Context
-from sim.kernel.kernel import Timer
+from sim.kernel.timer import Timer
 from sim.machinery.identity import IdentityMemo
 from sim.units import SECOND
 

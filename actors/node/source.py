@@ -13,7 +13,7 @@ Differs  no timeoutSeconds is sent, so a watch lasts as long as the server likes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from actors.node.api import Api
 from sim.client.channel import ChannelWatch
@@ -119,7 +119,7 @@ class Source:
             else:
                 self._again()
 
-    def _take_in(self, events: list[WatchEvent]) -> None:
+    def _take_in(self, events: Sequence[WatchEvent]) -> None:
         """What the watch has; an error comes last."""
         kernel, on_event = self._ctx.kernel, self._on_event
         cause = kernel.cause

@@ -37,7 +37,7 @@ from sim.units import MS, SECOND, format_duration, parse_time, quantity_value
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
-    from sim.kernel.kernel import Timer
+    from sim.kernel.timer import Timer
     from sim.machinery.store import Item
 
 Obj = dict[str, Any]

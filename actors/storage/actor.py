@@ -20,13 +20,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from actors.storage.expiry import Expiry
 from actors.storage.memory import MemoryStore
 from sim.kernel.actor import Context, State
 from sim.kernel.kernel import Kernel
+from sim.kernel.trace import IN_SERIES
+from sim.machinery.renewal import Line
 from sim.machinery.store import Answer, Op, Unavailable
 from sim.units import MS, SECOND
+
+if TYPE_CHECKING:
+    from actors.storage.beats import Beats
 
 # Commit latency of etcd on SSDs: published medians 1 to 2 ms for writes (fsync) and below 1 ms for reads.
 WRITE_LOW_US, WRITE_HIGH_US = 1 * MS, 2 * MS
@@ -76,8 +82,11 @@ class Storage:
         self.draw: Callable[[], float] = kernel.stream(f"{name}/latency").random
         self._kind = kernel.kind("write", "user", "verb", "key", "rev")
         self._put = kernel.trace.put
+        self._trace = kernel.trace
         self.store.note = self._note
+        self.store.note_renewal = self._note_renewal
         self._expiries: dict[str, Expiry] = {}
+        self.beats: Beats | None = None
         self.store.pack(PODS)
 
     def main(self, ctx: Context) -> None:
@@ -91,6 +100,28 @@ class Storage:
             kind, (kind.ident, kernel.now_us, cause, writer[0], writer[1], key, rev)
         )
         return ident
+
+    def _note_renewal(self, line: Line, rev: int, at_us: int, cause: int) -> int:
+        """As `_note`, of one of very many."""
+        trace = self._trace
+        if self._kind.listeners:
+            return self._note(line.key, rev, cause)
+        if not line.series or line.cause != cause:
+            line.series, line.cause = trace.series(self._kind, cause, (*self.writer, line.key)), cause
+        self.kernel.cause = ident = trace.run(rev, IN_SERIES.pack(line.series, at_us))
+        return ident
+
+    @property
+    def noticed(self) -> bool:
+        """Whether somebody is told of each record of a write."""
+        return bool(self._kind.listeners)
+
+    def crowd(self, prefix: str) -> None:
+        """Very many beats come to objects of a resource: they may go on in columns."""
+        if self.beats is None:
+            from actors.storage.beats import Beats  # numpy takes long to load, and few need it
+
+            self.beats = Beats(self.kernel, self.store, prefix, lambda: self.noticed)
 
     def expire(self, prefix: str, ttl_us: int) -> None:
         """Let objects of a resource live so long after their last write; the first call for a prefix counts."""

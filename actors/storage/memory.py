@@ -16,12 +16,14 @@ Differs  a deleted key is forgotten at once (its last state lives in the log); n
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from actors.storage.bucket import Bucket, Log, Subscriber, bucket_of
 from actors.storage.packed import YOUNG_MAX, Packer, packed
 from sim.machinery.renewal import Line, Renewal
+from sim.machinery.runs import Course, Run, Runs, in_runs, spread
 from sim.machinery.store import (
     Answer,
     Beaten,
@@ -38,69 +40,6 @@ from sim.machinery.store import (
     Range,
 )
 
-Subscriber = Callable[[Change], None]
-DEAD_MAX = 1_000  # deleted keys that wait to be taken out, beyond as many as there are living ones
-
-
-def bucket_of(key: str) -> str:
-    """The resource part of a key or prefix: "/apps/replicasets/default/web" -> "/apps/replicasets/"."""
-    return key[: key.index("/", key.index("/", 1) + 1) + 1]
-
-
-def _time_of(change: Change) -> int:
-    return change.at_us
-
-
-def _rev_of(change: Change) -> int:
-    return change.rev
-
-
-class Bucket:
-    """The objects of one resource, their keys in order, and their part of the log."""
-
-    __slots__ = ("_appended", "_dead", "_keys", "heard", "items", "log", "packer", "prefix", "subscribers")
-
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
-        self.items: dict[str, Item] = {}
-        self.log: list[Change] = []
-        self.packer: Packer | None = None  # makes the items, if they are kept in a compact form
-        self.subscribers: list[tuple[str, Subscriber]] = []
-        self.heard = object()  # another one when subscribers come or go
-        self._keys: list[str] = []
-        self._appended = False
-        self._dead: dict[str, None] = {}  # keys still in `_keys` whose objects are gone
-
-    def add_key(self, key: str) -> None:
-        if key in self._dead:
-            del self._dead[key]
-            return
-        self._appended = self._appended or bool(self._keys and self._keys[-1] > key)
-        self._keys.append(key)
-
-    def drop_key(self, key: str) -> None:
-        self._dead[key] = None
-        if len(self._dead) > len(self.items) + DEAD_MAX:
-            self.keys()
-
-    def keys(self) -> list[str]:
-        """All keys in order; the caller must not change the list."""
-        if self._dead:
-            dead = self._dead
-            self._keys = [key for key in self._keys if key not in dead]
-            self._dead = {}
-        if self._appended:
-            self._keys.sort()  # nearly sorted: linear
-            self._appended = False
-        return self._keys
-
-    def since(self, rev: int) -> int:
-        """Index in the log of the first change after `rev`."""
-        log = self.log
-        if not log or log[-1].rev <= rev:
-            return len(log)
-        return bisect_right(log, rev, key=_rev_of)
-
 
 class MemoryStore:
     """A store in memory.  `now_us` reads virtual time for the log."""
@@ -110,13 +49,16 @@ class MemoryStore:
         self._buckets: dict[str, Bucket] = {}
         self._heads: dict[str, Bucket] = {}  # by all of a key but the name
         self._renewed = Bucket("")  # where the last renewal was: nearly all are of leases
-        self._log: list[Change] = []
+        self._log = Log()
         self._rev = 0
         self._floor = 0
         self._subscribers: list[tuple[str, Subscriber]] = []
         self._before_compact: list[Callable[[int], None]] = []
         # Asked as a write commits, with (key, revision, cause): answers the trace record it is known by.
         self.note: Callable[[str, int, int], int] | None = None
+        self.note_renewal: Callable[[Line, int, int, int], int] | None = (
+            None  # the same of (line, revision, time, cause)
+        )
 
     @property
     def revision(self) -> int:
@@ -146,6 +88,8 @@ class MemoryStore:
         # The object was given away: stamping it in place saves a copy of it and of its metadata.
         obj["metadata"]["resourceVersion"] = str(rev)
         make = Item if bucket.packer is None else bucket.packer.item
+        if bucket.leave is not None:
+            bucket.leave(key)
         if prev is None:
             item = make(key, obj, rev, rev, managed)
             bucket.add_key(key)
@@ -183,9 +127,20 @@ class MemoryStore:
         return item
 
     def renew(
-        self, line: Line, prev: Item, value: int, time_s: int, at_us: int, cause: int = 0
+        self,
+        line: Line,
+        prev: Item,
+        value: int,
+        time_s: int,
+        at_us: int,
+        cause: int = 0,
+        *,
+        serial: bool = False,
     ) -> Renewal | None:
-        """Put the next renewal in the place of `prev`, now.  None: `prev` is not current."""
+        """Put the next renewal in the place of `prev`, now.  None: `prev` is not current.
+
+        serial: one of very many, to be recorded in the trace as that
+        """
         key = line.key
         bucket = self._renewed
         if bucket.items.get(key) is not prev:
@@ -193,7 +148,9 @@ class MemoryStore:
             if bucket.items.get(key) is not prev:
                 return None
         self._rev = rev = self._rev + 1
-        if self.note is not None:
+        if serial and self.note_renewal is not None:
+            cause = self.note_renewal(line, rev, at_us, cause)
+        elif self.note is not None:
             cause = self.note(key, rev, cause)
         item: Any = Renewal(line, prev, rev, value, time_s, cause, at_us)
         bucket.items[key] = item
@@ -206,8 +163,30 @@ class MemoryStore:
         return item  # type: ignore[no-any-return]
 
     def _listeners(self, bucket: Bucket, key: str) -> list[Subscriber]:
-        subscribers = [*bucket.subscribers, *self._subscribers]
-        return [on_change for prefix, on_change in subscribers if not prefix or key.startswith(prefix)]
+        return [
+            on_change
+            for prefix, on_change in [*bucket.subscribers, *self._subscribers]
+            if on_change not in bucket.uninterested and (not prefix or key.startswith(prefix))
+        ]
+
+    def run(self, run: Run) -> None:
+        """Renewals that have happened, one after the other, of a course that `follow` has named."""
+        self._rev = run.rev
+        self._log.append(run)
+        self._renewed.log.append(run)
+
+    def follow(self, prefix: str, course: Course, leave: Callable[[str], None]) -> Bucket:
+        """From now on renewals of a resource come as runs too; `leave` hears of keys that others write."""
+        bucket = self._renewed = self._bucket(prefix)
+        bucket.course, bucket.leave = course, leave
+        for head in [head for head, known in self._heads.items() if known is bucket]:
+            del self._heads[head]  # so that each look at a key passes `_of`
+        return bucket
+
+    def unheard(self, prefix: str) -> bool:
+        """Whether nobody is told of renewals of a resource as they come."""
+        bucket = self._bucket(prefix)
+        return not self._subscribers and all(entry[1] in bucket.uninterested for entry in bucket.subscribers)
 
     def beat(
         self, prev: Item, obj: dict[str, Any], managed: tuple[Managed, ...], cause: int = 0
@@ -236,7 +215,7 @@ class MemoryStore:
 
     def expire(self, prefix: str, due: Iterable[Item]) -> None:
         """Remove those of a resource's objects whose state is still this one, one after the other."""
-        bucket = self.bucket(prefix)
+        bucket = self._bucket(prefix)
         current = bucket.items.get
         for item in due:
             if current(item.key) is item:
@@ -245,6 +224,8 @@ class MemoryStore:
     def _drop(self, bucket: Bucket, prev: Item, cause: int) -> Item:
         self._rev = rev = self._rev + 1
         key = prev.key
+        if bucket.leave is not None:
+            bucket.leave(key)
         del bucket.items[key]
         bucket.drop_key(key)
         item = prev.restamped(rev)
@@ -266,19 +247,29 @@ class MemoryStore:
     # --- reads --------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> Item | None:
-        bucket = self._heads.get(key[: key.rfind("/")])
-        return None if bucket is None else bucket.items.get(key)
+        bucket = self._heads.get(key[: key.rfind("/")]) or self._of(key)
+        return bucket.items.get(key)
 
     def _of(self, key: str) -> Bucket:
         """The bucket of a key, by its resource and namespace: a table of all keys would grow with the store."""
         head = key[: key.rfind("/")]
         bucket = self._heads.get(head)
         if bucket is None:
-            bucket = self._heads[head] = self.bucket(bucket_of(key))
+            bucket = self._bucket(bucket_of(key))
+            if bucket.course is None:
+                self._heads[head] = bucket
+            else:
+                bucket.bring(key)
         return bucket
 
     def bucket(self, prefix: str) -> Bucket:
-        """The bucket of a resource ("/apps/replicasets/"), made on first use."""
+        """The bucket of a resource ("/apps/replicasets/"), made on first use, as it is now."""
+        bucket = self._bucket(prefix)
+        bucket.bring_all()
+        return bucket
+
+    def _bucket(self, prefix: str) -> Bucket:
+        """As `bucket`, for who does not look at its objects."""
         known = self._buckets.get(prefix)
         if known is None:
             known = self._buckets[prefix] = Bucket(prefix)
@@ -286,7 +277,7 @@ class MemoryStore:
 
     def pack(self, prefix: str, young_max: int = YOUNG_MAX) -> None:
         """Keep a resource's objects, but the youngest, in a compact form from now on: they are many and hardly read."""
-        bucket = self.bucket(prefix)
+        bucket = self._bucket(prefix)
         bucket.packer = bucket.packer or Packer(bucket.items, young_max)
 
     def range(self, op: Range) -> Page | Compacted | FutureRevision:
@@ -297,7 +288,7 @@ class MemoryStore:
             return Compacted(self._floor)
         bucket = self.bucket(bucket_of(op.prefix))
         keys, items = bucket.keys(), bucket.items
-        past = _items_before(bucket.log, bucket.since(rev), items)
+        past = bucket.before(rev)
         if past is not None:
             items = past
             keys = sorted(past)
@@ -317,10 +308,9 @@ class MemoryStore:
         item = bucket.items.get(key)
         if item is not None and item.rev <= rev:
             return item
-        log = bucket.log
-        for index in range(bucket.since(rev), len(log)):
-            if log[index].item.key == key:
-                return log[index].prev
+        for change in spread(bucket.log.since(rev)):
+            if change.item.key == key:
+                return change.prev  # type: ignore[no-any-return]
         return item
 
     def apply(self, op: Op) -> Answer:
@@ -334,27 +324,33 @@ class MemoryStore:
 
     # --- history ------------------------------------------------------------------------------------------
 
-    def events(self, after: int, prefix: str, limit: int = 0) -> list[Change] | Compacted:
+    def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted:
+        """Changes after a revision; `Runs` if there are only runs of renewals, and all are asked for."""
         if after < self._floor:
             return Compacted(self._floor)
         if prefix.count("/") < 3:
-            start = after - self._floor
-            found = [change for change in self._log[start:] if change.item.key.startswith(prefix)]
+            found = spread(self._log.since(after))
+            if len(prefix) > 1:
+                found = [change for change in found if change.item.key.startswith(prefix)]
         else:
-            bucket = self.bucket(bucket_of(prefix))
-            found = bucket.log[bucket.since(after) :]
+            bucket = self._bucket(bucket_of(prefix))
+            found = bucket.log.since(after)
+            if bucket.course is not None and found:
+                if prefix == bucket.prefix and not limit and in_runs(found):
+                    return Runs(found)
+                found = spread(found)
             if prefix != bucket.prefix:
                 found = [change for change in found if change.item.key.startswith(prefix)]
         return found[:limit] if limit else found
 
     def changed_since(self, after: int, prefix: str) -> bool:
         """True if the resource of a key or prefix has changes after a revision."""
-        log = self.bucket(bucket_of(prefix)).log
+        log = self._bucket(bucket_of(prefix)).log
         return bool(log) and log[-1].rev > after
 
     def revision_at(self, at_us: int) -> int:
         """The newest revision committed by then, as far back as history is kept."""
-        return self._floor + bisect_right(self._log, at_us, key=_time_of)
+        return self._log.reached(at_us) or self._floor
 
     def compact(self, rev: int) -> None:
         """Forget history up to `rev`, which becomes the oldest revision that can be read."""
@@ -363,14 +359,11 @@ class MemoryStore:
             return
         for hook in self._before_compact:
             hook(rev)
-        del self._log[: rev - self._floor]
+        self._log.forget(rev)
         for bucket in self._buckets.values():
-            count = bucket.since(rev)
-            gone: list[Any] = bucket.log[:count]
-            for change in gone:
-                if type(change) is Renewal:
-                    change.forget()
-            del bucket.log[:count]
+            bucket.log.forget(rev)
+            if bucket.course is not None:
+                bucket.course.trim(rev)
         self._floor = rev
 
     def before_compact(self, hook: Callable[[int], None]) -> Callable[[], None]:
@@ -378,19 +371,24 @@ class MemoryStore:
         self._before_compact.append(hook)
         return lambda: self._before_compact.remove(hook)
 
-    def subscribe(self, prefix: str, on_change: Subscriber) -> Callable[[], None]:
+    def subscribe(self, prefix: str, on_change: Subscriber, renewals: bool = True) -> Callable[[], None]:
+        """Call `on_change` as a change commits; renewals: of a resource's renewals too."""
         entry, bucket = (prefix, on_change), None
         subscribers = self._subscribers
         if prefix.count("/") >= 3:
-            bucket = self.bucket(bucket_of(prefix))
+            bucket = self._bucket(bucket_of(prefix))
             subscribers = bucket.subscribers
             if prefix == bucket.prefix:
                 entry = ("", on_change)  # every key of it
+            if not renewals:
+                bucket.uninterested.append(on_change)
         subscribers.append(entry)
         self._heard_by_others(bucket)
 
         def cancel() -> None:
             subscribers.remove(entry)
+            if bucket is not None and on_change in bucket.uninterested:
+                bucket.uninterested.remove(on_change)
             self._heard_by_others(bucket)
 
         return cancel
@@ -404,16 +402,3 @@ class MemoryStore:
 def _end(prefix: str) -> str:
     """The first string after all strings that start with `prefix`."""
     return prefix[:-1] + chr(ord(prefix[-1]) + 1)
-
-
-def _items_before(log: list[Change], start: int, items: dict[str, Item]) -> dict[str, Item] | None:
-    """The items as they were before log[start:]; None if that is the present."""
-    if start == len(log):
-        return None
-    past = dict(items)
-    for change in reversed(log[start:]):
-        if change.prev is None:
-            past.pop(change.item.key, None)
-        else:
-            past[change.item.key] = change.prev
-    return past

@@ -20,13 +20,14 @@ Differs  a request or reply that meets a cut link is lost (TCP would send it aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from sim.kernel import Context, State
 from sim.machinery.api import Endpoint, Json, Reply, Request, Watch, WatchEvent
+from sim.machinery.runs import Beater, Runs
 from sim.machinery.store import Beaten, Item
 
 DEAD_CONNECTION_US = 45_000_000  # apimachinery net/http.go: ReadIdleTimeout 30 s + PingTimeout 15 s
@@ -63,10 +64,12 @@ class HotLane(Protocol):
     `write` commits the time if everything the ordinary way would check is known to pass (object unchanged
     since this client's last write, nothing queued, no hooks); None asks for the ordinary way.
     `beat` does so too, at the instant that it is, for who knows that nothing has changed its state since.
+    `join`: whether it takes over what comes next, until something does (`Heartbeat.resume`).
     """
 
     def write(self, value: int) -> Item | None: ...
     def beat(self, value: int, at_us: int) -> Item | None: ...
+    def join(self, beater: Beater, next_us: int) -> bool: ...
 
 
 class Channel:
@@ -279,11 +282,13 @@ class ChannelWatch:
         self._ident = ident
         self._source: Any = source
         self._last_us = from_us
-        self._flow: list[tuple[int, list[WatchEvent]]] = []  # (arrival, batch), few; an empty batch: the end
-        self._arrived: list[WatchEvent] = []
+        self._flow: list[
+            tuple[int, Sequence[WatchEvent]]
+        ] = []  # (arrival, batch), few; an empty batch: the end
+        self._arrived: Sequence[WatchEvent] = []
         self._waiting = 0
         self._notify: Callable[[], None] | None = None
-        self._give: Callable[[list[WatchEvent]], None] | None = None
+        self._give: Callable[[Sequence[WatchEvent]], None] | None = None
         self._eager = self._deaf = False
         self._due_us = 0
         self._held = not channel.up
@@ -312,12 +317,12 @@ class ChannelWatch:
             self._push([])
 
     def _ask_to_give(self) -> None:
-        give_to: Callable[[Callable[[list[WatchEvent]], bool]], None] | None
+        give_to: Callable[[Callable[[Sequence[WatchEvent]], bool]], None] | None
         give_to = getattr(self._source, "give_to", None)
         if give_to is not None and not self._over and self._waiting < BACKLOG_MAX:
             give_to(self._push)
 
-    def _push(self, batch: list[WatchEvent]) -> bool:
+    def _push(self, batch: Sequence[WatchEvent]) -> bool:
         """Send a batch on its way; whether there is room for more."""
         self._waiting = waiting = self._waiting + len(batch)
         channel = self._channel
@@ -385,10 +390,17 @@ class ChannelWatch:
             batch = flow.pop(0)[1]
             if not batch:
                 self._end()
-            elif self._arrived:
-                self._arrived.extend(batch)
             else:
-                self._arrived = batch
+                self._arrive(batch)
+
+    def _arrive(self, batch: Sequence[WatchEvent]) -> None:
+        arrived = self._arrived
+        if not arrived:
+            self._arrived = batch
+        elif isinstance(arrived, Runs) and isinstance(batch, Runs):
+            self._arrived = arrived.plus(batch)
+        else:
+            self._arrived = [*arrived, *batch]
 
     def hold(self) -> None:
         """The link is cut: what has arrived stays, what was on its way waits to be sent again."""
@@ -414,7 +426,7 @@ class ChannelWatch:
             self._collect()
         self._flow.clear()
         self._shut()
-        self._arrived.append(WatchEvent("ERROR", None, 0, dict(CONNECTION_LOST)))
+        self._arrive([WatchEvent("ERROR", None, 0, dict(CONNECTION_LOST))])
         self._end()
         self._channel.ctx.run(self._tell)
 
@@ -433,7 +445,7 @@ class ChannelWatch:
         self,
         notify: Callable[[], None],
         bookmarks: bool = True,
-        give: Callable[[list[WatchEvent]], None] | None = None,
+        give: Callable[[Sequence[WatchEvent]], None] | None = None,
         beats: bool = True,
     ) -> None:
         self._notify, self._give, self._eager, self._deaf = notify, give, True, not beats
@@ -467,10 +479,10 @@ class ChannelWatch:
         while full and self._waiting < BACKLOG_MAX:
             batch = source.take(LAZY_MAX, delay_us)
             self._waiting += len(batch)
-            self._arrived.extend(batch)
+            self._arrive(batch)
             full = len(batch) == LAZY_MAX
 
-    def take(self, limit: int = 1000) -> list[WatchEvent]:
+    def take(self, limit: int = 1000) -> Sequence[WatchEvent]:
         if not self._held:
             if self._flow:
                 self._collect()
@@ -479,10 +491,11 @@ class ChannelWatch:
         arrived, stalled = self._arrived, self._waiting >= BACKLOG_MAX
         if not arrived:
             return []
+        taken = arrived
         if len(arrived) > limit:
             taken, self._arrived = arrived[:limit], arrived[limit:]
         else:
-            taken, self._arrived = arrived, []
+            self._arrived = []
         self._waiting -= len(taken)
         if stalled:
             self._on_source()
@@ -502,7 +515,7 @@ class ChannelWatch:
         self._end()
 
 
-def _only_beats(batch: list[WatchEvent]) -> bool:
+def _only_beats(batch: Sequence[WatchEvent]) -> bool:
     return all(type(event.item) is Beaten for event in batch)
 
 

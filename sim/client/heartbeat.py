@@ -61,7 +61,7 @@ class Heartbeat:
 
     __slots__ = (
         "_back_low_us", "_back_span_us", "_bound", "_client", "_ctx", "_item", "_kernel", "_lane", "_lane_of", "_missed", "_moves", "_offset_us",
-        "_out_low_us", "_out_span_us", "_path", "_period_us", "_request", "_sent_us", "_standing", "_state", "_sure", "cause",
+        "_out_low_us", "_out_span_us", "_path", "_period_us", "_request", "_sent_us", "_standing", "_state", "_sure", "cause", "order",
     )  # fmt: skip
 
     def __init__(
@@ -91,6 +91,7 @@ class Heartbeat:
         self._out_low_us = self._out_span_us = self._back_low_us = self._back_span_us = 0
         self._item: Item | None = None
         self.cause = 0
+        self.order = ctx.kernel.beat_order()
 
     def taken(self) -> Item | None:
         """The object as the last beat left it, once; None if no lane has written it since."""
@@ -140,7 +141,28 @@ class Heartbeat:
         )  # `_pause_us` written out: this happens by the million
         end_us += period_us + ((bits >> 32) * bound >> 32) if bound else period_us - end_us % period_us
         self._sent_us = end_us
-        return end_us + self._out_low_us + ((bits >> 16 & 0xFFFF) * self._out_span_us >> 16)
+        next_us = end_us + self._out_low_us + ((bits >> 16 & 0xFFFF) * self._out_span_us >> 16)
+        return 0 if sure.join(self, next_us) else next_us
+
+    def state(self) -> dict[str, int]:
+        """What the coming beats depend on, while nothing changes its state: by the names of `Beats.columns`."""
+        return {
+            "state": self._state,
+            "sent": self._sent_us,
+            "offset": self._offset_us,
+            "period": self._period_us,
+            "bound": self._bound,
+            "out_low": self._out_low_us,
+            "out_span": self._out_span_us,
+            "back_low": self._back_low_us,
+            "back_span": self._back_span_us,
+            "order": self.order,
+        }
+
+    def resume(self, next_us: int, sent_us: int, state: int, item: Item) -> None:
+        """Beat by itself again, from this state on."""
+        self._sent_us, self._state, self._item = sent_us, state, item
+        self._kernel.beat_at(next_us, self)
 
     def _arrive(self, at_us: int) -> int:
         """As `beat`, looking at everything."""

@@ -25,6 +25,7 @@ from sim.client.reflector import Reflector, Selection
 from sim.kernel import Context
 from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.renewal import Renewal, all_renewals
+from sim.machinery.runs import Run, Runs
 from sim.machinery.store import Beaten, Item
 
 IndexFn = Callable[[Obj], Sequence[str]]
@@ -165,7 +166,11 @@ class Informer:
         # Taken in while nobody handled events, and not read yet; by key in the store.
         self._late: dict[str, Item] = {}
         self._renewals: list[Item] = []  # newer than these, in the order in which they came
-        self._news: list[Item] | None = None
+        self._run: Run | None = (
+            None  # renewals were taken in up to this one; they are looked up when they are wanted
+        )
+        self._sorted = True  # everything that was looked up is found
+        self._news: list[Item | Runs] | None = None
         self.shifts = 0  # counts what came, while nobody handled events, that was more than a renewal
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
@@ -193,7 +198,7 @@ class Informer:
 
     def _settled(self) -> dict[str, Item]:
         self.pull()
-        if self._late or self._renewals:
+        if self._late or self._renewals or not self._sorted:
             self._settle()
         return self._items
 
@@ -205,11 +210,12 @@ class Informer:
         self.pull()
         self._sort_in()
         known, late = self._items.get(key), self._late
-        if late and (long := self._prefix + key) in late:
+        if (late and self._prefix + key in late) or not self._sorted:
             if known is None:
                 self._settle()
-            else:
-                self._put(key, late.pop(long))
+            elif (newest := self.newest(self._prefix + key)) is not None and newest is not known:
+                late.pop(newest.key, None)
+                self._put(key, newest)
             known = self._items.get(key)
         return None if known is None else known.obj
 
@@ -221,12 +227,19 @@ class Informer:
     def newest(self, long: str) -> Item | None:
         """What was taken before of this key in the store, without building an object that nobody has read."""
         self._sort_in()
-        return self._late.get(long) or self._items.get(long.removeprefix(self._prefix))
+        known = self._late.get(long) or self._items.get(long.removeprefix(self._prefix))
+        run = self._run
+        if run is not None and known is not None and known.rev < run.rev:
+            found = run.course.newest(long, run.rev)
+            if found is not None and found.rev > known.rev:
+                return found
+        return known
 
     def peek(self, section: str, field: str) -> Iterator[tuple[str, Any]]:
         """Key and one field of each object, without building objects that nobody has read."""
         self.pull()
         self._sort_in()
+        self._look_up()
         late, prefix = self._late, self._prefix
         for key, item in self._items.items():
             yield key, late.get(prefix + key, item).peek(section, field)
@@ -234,17 +247,17 @@ class Informer:
             if (key := long.removeprefix(prefix)) not in self._items:
                 yield key, item.peek(section, field)
 
-    def news(self) -> dict[str, Item]:
-        """What was taken since the last call (at first: nothing), by key in the store, of what is still there.
+    def news(self) -> Sequence[Item | Runs]:
+        """What was taken since the last call (at first: nothing) and not deleted since, in the order in which it came.
 
         For one reader: what it has been given is not given again.
         """
         news, self._news = self._news, []
-        return {item.key: item for item in news} if news else {}
+        return news or ()
 
     def _no_news(self, long: str) -> None:
         if self._news:
-            self._news = [item for item in self._news if item.key != long]
+            self._news = [item for item in self._news if isinstance(item, Runs) or item.key != long]
 
     def list(self) -> Objects:
         """All objects, in the order of their keys."""
@@ -372,6 +385,12 @@ class Informer:
     def absorb(self, events: Sequence[WatchEvent]) -> None:
         """What nobody handles: an object is looked at when it is read."""
         news = self._news
+        if type(events) is Runs:
+            self._run, self._sorted = events.last or self._run, False
+            self._renewals += [piece for piece in events.pieces if isinstance(piece, Renewal)]
+            if news is not None:
+                news.append(events)
+            return
         if all_renewals(events):
             renewals = cast(Sequence[Item], events)
             if len(self._renewals) > RENEWALS_MAX:
@@ -386,7 +405,7 @@ class Informer:
             item = event.item
             if item is None:
                 continue  # a bookmark
-            self.shifts += type(item) is not Renewal
+            self.shifts += not isinstance(item, Renewal)
             long = item.key
             if event.type != "DELETED":
                 late[long] = item
@@ -404,8 +423,18 @@ class Informer:
             self._late.update({item.key: item for item in self._renewals})
             self._renewals = []
 
+    def _look_up(self) -> None:
+        """Renewals in runs are found among what came late."""
+        if not self._sorted and self._run is not None:
+            self._sorted = True
+            for long in self._run.course.rows:
+                newest = self.newest(long)
+                if newest is not None and newest is not self._items.get(long.removeprefix(self._prefix)):
+                    self._late[long] = newest
+
     def _settle(self) -> None:
         self._sort_in()
+        self._look_up()
         late, self._late = self._late, {}
         prefix = self._prefix
         for long, item in late.items():

@@ -193,7 +193,7 @@ class Reflector:
             full = len(events) == BATCH
             self._take_in(events)
 
-    def _take_in(self, events: list[WatchEvent]) -> None:
+    def _take_in(self, events: Sequence[WatchEvent]) -> None:
         """What the watch has; an error comes last."""
         self._seen += len(events)
         sink = self._sink

@@ -2,11 +2,12 @@
 
 from sim.kernel.actor import Actor, ActorExit, Clock, Context, State, Supervisor
 from sim.kernel.gate import Gate, Operation, load_journal, save_journal
-from sim.kernel.kernel import DEFAULT_EPOCH_US, NEVER_US, Kernel, KernelTask, Timer
+from sim.kernel.kernel import DEFAULT_EPOCH_US, NEVER_US, Kernel, KernelTask
 from sim.kernel.network import Link, Network, Rule
 from sim.kernel.report import DeadlockError, LivelockError
 from sim.kernel.streams import stream
 from sim.kernel.sync import TIMED_OUT, Future, Mailbox
+from sim.kernel.timer import Timer
 from sim.kernel.trace import Kind, Trace
 from sim.kernel.tracefile import Decoder, Record, TraceError, read, read_header
 

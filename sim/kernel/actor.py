@@ -26,10 +26,11 @@ from typing import Any
 
 import trio
 
-from sim.kernel.kernel import Kernel, KernelTask, Timer
+from sim.kernel.kernel import Kernel, KernelTask
 from sim.kernel.standing import Standing
 from sim.kernel.streams import Sparing
 from sim.kernel.sync import Future, Mailbox
+from sim.kernel.timer import Timer
 from sim.kernel.trace import Kind, Values
 
 Main = Callable[["Context"], Awaitable[None] | None]

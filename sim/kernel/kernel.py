@@ -33,6 +33,7 @@ from sim.kernel.network import Network
 from sim.kernel.report import DeadlockError, Livelock, LivelockError, describe_waits
 from sim.kernel.standing import Standing
 from sim.kernel.streams import stream
+from sim.kernel.timer import Timer, fire
 from sim.kernel.trace import Kind, Trace, Values
 
 NEVER_US = 1 << 62
@@ -42,30 +43,8 @@ LOOK = 15  # after each unit of work whose number has these bits the clock is lo
 DEFAULT_EPOCH_US = 1_767_225_600_000_000
 
 
-class Timer:
-    """A callback that can be taken back."""
-
-    __slots__ = ("arg", "at_us", "fn")
-
-    def __init__(self, at_us: int, fn: Callable[[Any], None], arg: Any) -> None:
-        self.at_us = at_us
-        self.fn: Callable[[Any], None] | None = fn
-        self.arg = arg
-
-    def cancel(self) -> None:
-        self.fn = None
-        self.arg = None
-
-    @property
-    def active(self) -> bool:
-        return self.fn is not None
-
-
-def _fire(timer: Timer) -> None:
-    fn, arg = timer.fn, timer.arg
-    if fn is not None:
-        timer.fn = timer.arg = None
-        fn(arg)
+def _nothing(_: int) -> None:
+    """No work in bulk is there."""
 
 
 class KernelTask:
@@ -85,9 +64,13 @@ class KernelTask:
 
 
 class Beat(Protocol):
-    """Something that happens again and again, by the thousand (`Kernel.beat_at`).  `cause`: what each is caused by."""
+    """Something that happens again and again, by the thousand (`Kernel.beat_at`).
+
+    cause: what each is caused by; order: negative, its own, its place among beats of one instant, which come before calls
+    """
 
     cause: int
+    order: int
 
     def beat(self, at_us: int) -> int:
         """It happens now: when the next time, 0 for not again."""
@@ -149,6 +132,11 @@ class Kernel:
         self._carrier: KernelTask | None = None  # the parked task that does the driver's work
         self._carrier_gen = 0
         self._seq = 0
+        self._beats = -NEVER_US  # the last number given to a beat
+        # Work that is done in one piece with all that comes before the next call: when the first of it is due, and what
+        # does all of it up to a time (it counts `steps`, and sets the next time).
+        self.bulk_us = NEVER_US
+        self.bulk: Callable[[int], None] = _nothing
         self._instant_step = 0  # units of work done when time came to now
         self._slice_limit_us = self._slice_quota = self._slice_done = 0
         self._slice_ends, self._slice_over = 0.0, True
@@ -204,9 +192,14 @@ class Kernel:
     def call_later(self, delay_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
         self.call_at(self.now_us + delay_us, fn, arg)
 
+    def beat_order(self) -> int:
+        """The place of a new beat among those of one instant."""
+        self._beats += 1
+        return self._beats
+
     def beat_at(self, at_us: int, beat: Beat) -> None:
-        """As `call_at`, of `beat.beat`."""
-        self._seq = seq = self._seq + 1
+        """As `call_at`, of `beat.beat`, but before calls of that instant."""
+        seq = beat.order
         later = self._later.get(at_us >> SPAN_BITS)  # as `_put_off`, mostly; no span that has begun is there
         if later is not None:
             later.append((at_us, seq, None, beat, 0))
@@ -217,12 +210,12 @@ class Kernel:
 
     def _due_us(self) -> int:
         """When the next callback or beat is due."""
-        return self._heap[0][0] if self._heap else NEVER_US
+        return min(self._heap[0][0], self.bulk_us) if self._heap else self.bulk_us
 
     def timer_at(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> Timer:
         """As `call_at`, with a handle to take it back."""
         timer = Timer(at_us, fn, arg)
-        self.call_at(at_us, _fire, timer)
+        self.call_at(at_us, fire, timer)
         return timer
 
     def stream(self, name: str) -> Random:
@@ -524,7 +517,14 @@ class Kernel:
                     continue
                 self.steps += 1
             else:
-                if not heap or heap[0][0] > limit_us:
+                due_us = heap[0][0] if heap else NEVER_US
+                if self.bulk_us <= due_us and self.bulk_us <= limit_us:
+                    # It may hand back beats that are due before.
+                    self.bulk(min(due_us, limit_us, self.bulk_us + (1 << SPAN_BITS)))
+                    done += 1
+                    self._slice_over = perf_counter() > self._slice_ends
+                    continue
+                if due_us > limit_us or not heap:
                     break
                 at_us, _, fn, arg, cause = heappop(heap)
                 if not heap:

@@ -5,6 +5,10 @@ Kinds are declared once with the names of their values; a kind's declaration is 
 that a file explains itself.  Records are packed in batches: one record costs well under a microsecond plus
 its share of a batch, which is what lets every lease renewal be one.
 
+Records that come by the million and differ only in their time and a number that counts up (renewals: the revision) are
+of a series, declared with what they share.  Records of series that follow one another make one row of the stream,
+(RUN, the first one's number, a series and a time each), however they were handed in.
+
 Holds: the hash covers kinds, times, causes and values, nothing of the machine; two runs are equal if and
 only if their hashes are; a file read back gives the records that were added.
 """
@@ -12,6 +16,7 @@ only if their hashes are; a file read back gives the records that were added.
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -22,8 +27,10 @@ import msgspec
 _ENCODER = msgspec.msgpack.Encoder()
 _HEAD_BYTES = 3  # of a msgpack array of 16 to 65,535 elements; 1 below
 BATCH = 4096  # records packed at once; bounds what a crash of the process can lose
-FORMAT = "orrery-trace/1"
-END = -1  # in the place of a kind: the last row of a file that was closed
+FORMAT = "orrery-trace/2"
+# In the place of a kind: the last row of a file that was closed; records of series; a series.
+END, RUN, SERIES = -1, -2, -3
+IN_SERIES = struct.Struct("<qq")  # the number of a record's series, its time
 
 Values = tuple[Any, ...]
 
@@ -46,7 +53,11 @@ class Trace:
     def __init__(self, path: Path | None = None, header: Mapping[str, Any] | None = None) -> None:
         self.count = 0
         self._kinds: dict[str, Kind] = {}
-        self._batch: list[Values] = []
+        self._batch: list[Any] = []
+        self._series = 0
+        self._run: list[bytes] | None = None  # of the row that is the last of the batch, if it is a run
+        self._runs: list[list[Any]] = []  # the rows of the batch that are runs, in pieces yet
+        self._next = 0  # the number that goes on with the run
         self._hash = hashlib.sha256()
         self._file: IO[bytes] | None = None
         if path is not None:
@@ -61,6 +72,7 @@ class Trace:
                 raise ValueError(f"trace kind {name!r} is declared with {known.fields} and {fields}")
             return known
         made = self._kinds[name] = Kind(len(self._kinds) + 1, name, fields)
+        self._run = None
         self._batch.append((0, made.ident, name, fields))
         return made
 
@@ -75,6 +87,7 @@ class Trace:
         """As `add`, of a row of the kind's number, time, cause and values: what is written by the million saves a tuple."""
         self.count = ident = self.count + 1
         batch = self._batch
+        self._run = None
         batch.append(row)
         if len(batch) >= BATCH:
             self._flush()
@@ -84,21 +97,60 @@ class Trace:
                 listener(ident, row[1], row[2], values)
         return ident
 
-    def _flush(self) -> None:
+    def series(self, kind: Kind, cause: int, values: Values) -> int:
+        """Declare a series: records of this kind, cause and values but the last, which is a number.  Answers its own."""
+        self._series += 1
+        self._run = None
+        self._batch.append((SERIES, self._series, kind.ident, cause, values))
+        return self._series
+
+    def run(self, first: int, records: bytes) -> int:
+        """Append records of series (each as IN_SERIES packs it) whose last values count up from `first`.
+
+        Answers the id of the first of them.  Listeners of their kinds are not called.
+        """
+        ident = self.count + 1
+        number = len(records) // IN_SERIES.size
+        self.count += number
+        run = self._run
+        if run is None or first != self._next:
+            if len(self._batch) >= BATCH:
+                self._flush()
+            run = self._run = []
+            row = [RUN, first, run]
+            self._batch.append(row)
+            self._runs.append(row)
+        run.append(records)
+        self._next = first + number
+        return ident
+
+    def _packed(self) -> bytes:
+        """What waits to be written, the rows one after the other: an array, without its head."""
         batch = self._batch
-        if not batch:
-            return
-        # One array, and then without its head: the rows one after the other.
+        pieces = [row[2] for row in self._runs]
+        for row in self._runs:
+            row[2] = b"".join(row[2])
         data = _ENCODER.encode(batch)[_HEAD_BYTES if len(batch) > 15 else 1 :]
-        batch.clear()
+        for row, run in zip(self._runs, pieces, strict=True):
+            row[2] = run
+        return data
+
+    def _flush(self) -> None:
+        if not self._batch:
+            return
+        data = self._packed()
+        self._batch.clear()
+        self._runs.clear()
+        self._run = None
         self._hash.update(data)
         if self._file is not None:
             self._file.write(data)
 
     def sha256(self) -> str:
         """Hash of everything added so far."""
-        self._flush()
-        return self._hash.hexdigest()
+        so_far = self._hash.copy()
+        so_far.update(self._packed())
+        return so_far.hexdigest()
 
     def close(self) -> None:
         self._flush()

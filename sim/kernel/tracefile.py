@@ -9,6 +9,7 @@ end mark, whose hash is compared; one without an end mark is a run that was kill
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import msgpack
 import msgspec
 
-from sim.kernel.trace import END, FORMAT
+from sim.kernel.trace import END, FORMAT, IN_SERIES, RUN, SERIES
 
 CHUNK = 1 << 20
 
@@ -45,6 +46,7 @@ class Decoder:
         self._name = name
         self._unpacker = msgpack.Unpacker(use_list=False, strict_map_key=False)
         self._kinds: dict[int, tuple[str, tuple[str, ...]]] = {}
+        self._series: dict[int, tuple[int, str, dict[str, Any], str]] = {}
         self._hash = hashlib.sha256()
         self._unhashed = bytearray()
         self._hashed = 0
@@ -64,13 +66,17 @@ class Decoder:
                     self._end(row)
                 elif row[0] == 0:
                     self._kinds[row[1]] = (row[2], row[3])
+                elif row[0] == RUN:
+                    yield from self._records(*row[1:])
+                elif row[0] == SERIES:
+                    self._declare(*row[1:])
                 else:
                     self.count += 1
                     name, fields = self._kinds[row[0]]
                     values = dict(zip(fields, row[3:], strict=True))
                     yield Record(self.count, row[1], row[2], name, values)
                 self._row_at = unpacker.tell()  # within a row that is not all there it would tell more
-        except (KeyError, IndexError, TypeError) as error:
+        except (KeyError, IndexError, TypeError, struct.error) as error:
             raise self._damaged("a row is of no known kind") from error
         except TraceError:
             raise
@@ -89,6 +95,17 @@ class Decoder:
             raise self._foreign()
         if self._unhashed:
             raise self._damaged("it ends within a row: cut off")
+
+    def _declare(self, number: int, kind: int, cause: int, values: tuple[Any, ...]) -> None:
+        name, fields = self._kinds[kind]
+        self._series[number] = cause, name, dict(zip(fields[:-1], values, strict=True)), fields[-1]
+
+    def _records(self, first: int, packed: bytes) -> Iterator[Record]:
+        """The records of a run."""
+        for last, (series, at_us) in enumerate(IN_SERIES.iter_unpack(packed), first):
+            self.count += 1
+            cause, name, values, counted = self._series[series]
+            yield Record(self.count, at_us, cause, name, {**values, counted: last})
 
     def _take(self, up_to: int) -> None:
         """Hash what lies before this offset."""

@@ -12,7 +12,7 @@ as upstream.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -137,7 +137,7 @@ class Watch(Protocol):
     """
 
     def attach(self, notify: Callable[[], None]) -> None: ...
-    def take(self, limit: int = 1000) -> list[WatchEvent]: ...
+    def take(self, limit: int = 1000) -> Sequence[WatchEvent]: ...
     @property
     def ended(self) -> bool: ...
     def stop(self) -> None: ...

@@ -11,7 +11,7 @@ Mirrors  apimachinery v1.25 pkg/runtime/serializer/versioning (decode to the sto
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -87,7 +87,7 @@ class FormWatch:
     def attach(self, notify: Callable[[], None]) -> None:
         self._watch.attach(notify)
 
-    def take(self, limit: int = 1000) -> list[WatchEvent]:
+    def take(self, limit: int = 1000) -> Sequence[WatchEvent]:
         return [self._converted(event) for event in self._watch.take(limit)]
 
     def _converted(self, event: WatchEvent) -> WatchEvent:

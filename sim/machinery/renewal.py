@@ -21,9 +21,12 @@ class Line:
     """What the renewals of one object share: `item` but for the time at `path`, owned as `owner` says.
 
     listeners: who is told of a renewal, as long as `heard` is what the store's bucket says
+    series: of the trace records of renewals that `cause` causes (`Trace.series`), 0 for none yet
     """
 
-    __slots__ = ("base", "created", "field", "heard", "key", "listeners", "owner", "section")
+    __slots__ = (
+        "base", "cause", "created", "field", "heard", "key", "listeners", "owner", "section", "series",
+    )  # fmt: skip
 
     def __init__(self, item: Item, path: tuple[str, str], owner: Managed) -> None:
         self.key = item.key
@@ -33,6 +36,7 @@ class Line:
         self.owner = owner
         self.heard: object = None
         self.listeners: Sequence[Callable[[Any], None]] = ()
+        self.series = self.cause = 0
 
 
 class Renewal(Item):
@@ -61,7 +65,7 @@ class Renewal(Item):
         self.at_us = at_us
         self._line = line
         self.prev: Item | None = before
-        if type(before) is Renewal:
+        if isinstance(before, Renewal):
             before._built = None  # superseded: whoever needs the object holds it, or has it built again
 
     def forget(self) -> None:
@@ -123,4 +127,4 @@ class Renewal(Item):
 
 def all_renewals(found: Sequence[object]) -> bool:
     """Whether there is nothing else."""
-    return {*map(type, found)} == {Renewal}
+    return all(isinstance(change, Renewal) for change in found)

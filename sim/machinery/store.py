@@ -15,7 +15,7 @@ memory and step by step over one that is slow, failing or elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -186,7 +186,7 @@ class Store(Protocol):
         ...
 
     def apply(self, op: Op) -> Answer: ...
-    def events(self, after: int, prefix: str, limit: int = 0) -> list[Change] | Compacted: ...
+    def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted: ...
     def compact(self, rev: int) -> None: ...
     def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]:
         """Call `on_change` for every later change below `prefix`, in revision order; returns the cancel."""

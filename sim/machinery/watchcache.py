@@ -22,24 +22,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
-from sim.machinery.api import Obj, WatchEvent
+from sim.machinery.api import Obj
 from sim.machinery.horizon import NEVER_US, Horizon
-from sim.machinery.renewal import all_renewals
 from sim.machinery.store import Change, Compacted, Item, Page, Range
-from sim.machinery.watchcache_events import event_of
+from sim.machinery.watchcache_watch import UNREAD_MAX, CacheWatch
 from sim.machinery.watchcache_window import Window
-from sim.units import MS, SECOND
-
-# cacher.go: a watch that has this many events unread when its 0.1 s budget ends is closed.
-UNREAD_MAX = 1_000
-UNREAD_BUDGET_US = 100 * MS
-GIVEN_MAX = 1_000  # events given at once
-# Bookmarks come 59 to 62.3 s apart, and about 2 s before the deadline (cacher.go, bookmarkFrequency and its jitter).
-BOOKMARK_LOW_US, BOOKMARK_HIGH_US = 59 * SECOND, 62_300 * MS
-LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US = 800 * MS, 2_800 * MS
 
 
 class Feed(Protocol):
@@ -49,7 +39,7 @@ class Feed(Protocol):
     def revision(self) -> int: ...
     @property
     def floor(self) -> int: ...
-    def events(self, after: int, prefix: str, limit: int = 0) -> list[Change] | Compacted: ...
+    def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted: ...
     def changed_since(self, after: int, prefix: str) -> bool: ...
     def range(self, op: Range) -> Any: ...
     def get(self, key: str) -> Item | None: ...
@@ -106,7 +96,7 @@ class WatchCache:
     def drain(self) -> None:
         """Take what the store has committed into the window, and into watches that nobody has read."""
         found = self.feed.events(self._cursor, self.prefix)
-        if isinstance(found, list):
+        if not isinstance(found, Compacted):
             if found:
                 self._window.add(found)
         elif self._cursor < self.feed.floor:
@@ -192,18 +182,20 @@ class WatchCache:
             self._follow()
         return None
 
-    def _wanted_after(self, rev: int, watch: CacheWatch) -> list[Change]:
+    def _wanted_after(self, rev: int, watch: CacheWatch) -> Sequence[Change]:
         if watch.key:
             item = self.feed.get(watch.key)
             if item is not None and item.rev <= rev:
                 return []  # thousands of node agents watch one node each
+        if watch.prefix == self.prefix:
+            return self._after(rev)
         return [change for change in self._after(rev) if change.item.key.startswith(watch.prefix)]
 
-    def _after(self, rev: int) -> list[Change]:
+    def _after(self, rev: int) -> Sequence[Change]:
         """Events after a revision: from the store, or from the window where the store has forgotten them."""
         self.drain()
         found = self.feed.events(rev, self.prefix)
-        if isinstance(found, list):
+        if not isinstance(found, Compacted):
             return found
         return [change for change in self._window.changes if change.rev > rev]
 
@@ -211,6 +203,7 @@ class WatchCache:
         """Somebody wants to be told: from now on its events are scheduled for."""
         if not watch.indexed and not watch.relaxed:
             self._scanning[watch] = None
+            watch._listed()
             watch.fed = True
             self._follow()
         if watch.waiting_us is not None:
@@ -285,7 +278,7 @@ class WatchCache:
             self._plan(change.at_us)
 
     def _push(self, watch: CacheWatch, change: Change) -> bool:
-        watch.queue.append(change)
+        watch.queue.append(change)  # type: ignore[attr-defined]
         if watch.notify is None:
             return False
         watch.unread += 1
@@ -337,254 +330,3 @@ class WatchCache:
                     watch.tell(now_us)
         if times:
             self._schedule()
-
-
-class CacheWatch:
-    """A watch on a cache (`sim.machinery.api.Watch`).
-
-    prefix: of the keys it wants; key, value: the one object or index value it wants, when it can be indexed
-    matches: label and field selector in one predicate (None: everything)
-    """
-
-    def __init__(
-        self,
-        cache: WatchCache,
-        prefix: str,
-        matches: Callable[[Obj], bool] | None = None,
-        *,
-        key: str = "",
-        value: str = "",
-        deadline_us: int = NEVER_US,
-        bookmarks: bool = False,
-    ) -> None:
-        self.cache = cache
-        self.prefix = prefix
-        self.matches = matches
-        self.key = key
-        self.value = value
-        self.indexed = bool(key or value)
-        self.fed = self.indexed  # given each change as it is committed; else it reads the log
-        self.client = ""  # the user who holds it, told by the server
-        self.queue: list[Change] = []  # mostly empty, by the thousand: a deque takes 600 bytes even then
-        self.notify: Callable[[], None] | None = None
-        self._give: Callable[[list[WatchEvent]], bool] | None = None
-        self.relaxed = False  # the owner is told of the end, and else asks
-        self.hushed = False  # the owner is not told of bookmarks
-        self.unread = 0
-        self.first_us = self.last_us = 0
-        self._cursor = 0
-        self._started: list[WatchEvent] = []
-        self._ended = False
-        self._told_us = 0
-        self._deadline_us = deadline_us
-        self._bookmark_us = NEVER_US
-        if bookmarks:
-            self._plan_bookmark(cache.horizon.timers.now_us())
-
-    # --- for the cache ------------------------------------------------------------------------------------
-
-    def start(self, rev: int, changes: list[Change]) -> None:
-        self.queue.extend(changes)
-        self._cursor = max(rev, self.cache.feed.revision)
-
-    def start_with(self, page: Page, later: list[Change]) -> None:
-        matches = self.matches
-        self._started = [
-            WatchEvent("ADDED", item, item.rev) for item in page.items if matches is None or matches(item.obj)
-        ]
-        self.start(page.rev, [change for change in later if change.item.key.startswith(self.prefix)])
-
-    def pull(self) -> None:
-        """Take new changes from the store's log, unless they are given to it."""
-        if not self.fed and not self._ended:
-            feed = self.cache.feed
-            if feed.revision > self._cursor:
-                found = feed.events(self._cursor, self.prefix)
-                if isinstance(found, Compacted):
-                    self.end()
-                    return
-                self.queue.extend(found)
-                self._cursor = feed.revision
-
-    def gave(self, now_us: int, reached_us: int) -> bool:
-        """Give the one change that waits and is visible, as nearly always; False: there is more to it, or nobody to give to."""
-        give, queue = self._give, self.queue
-        if give is None or len(queue) != 1 or self._started or now_us >= self._bookmark_us or not self.fed:
-            return False
-        if queue[0].at_us > reached_us:
-            return False
-        self.unread = self._told_us = 0
-        event = event_of(queue.pop(), self.matches)
-        if event is not None and not give([event]):
-            self._give = None
-        return True
-
-    def tell(self, now_us: int) -> None:
-        """Notify the owner, or give; one that has not read for too long, with too much to read, is cut."""
-        give = self._give
-        if give is not None:
-            batch = self.take(GIVEN_MAX)
-            if batch and not give(batch):
-                self._give = None
-            if len(batch) < GIVEN_MAX and not self._ended:
-                return
-        if self.unread > UNREAD_MAX and self._told_us and now_us - self._told_us > UNREAD_BUDGET_US:
-            self.end()
-            return
-        self._told_us = self._told_us or now_us
-        if self.notify is not None:
-            self.notify()
-
-    @property
-    def waiting_us(self) -> int | None:
-        """Commit time of the first thing to tell at the start; None if there is nothing."""
-        if self._started:
-            return 0
-        return self.queue[0].at_us if self.queue else None
-
-    # --- for the owner ------------------------------------------------------------------------------------
-
-    def attach(self, notify: Callable[[], None]) -> None:
-        self.pull()
-        timers = self.cache.horizon.timers
-        if self._deadline_us < NEVER_US and self.notify is None:
-            timers.call_at(self._deadline_us, self._timeout)
-        self.notify = notify
-        self.relaxed = False
-        self._expect_bookmark()
-        self.cache.attached(self)
-
-    def give_to(self, give: Callable[[list[WatchEvent]], bool]) -> None:
-        """Give what there is without being asked, until the owner answers that it has no room: then notify."""
-        self._give = give
-
-    def hush(self, hushed: bool = True) -> None:
-        """Bookmarks come with what else there is to take, or at the end: nobody is told of one alone."""
-        self.hushed = hushed
-        self._expect_bookmark()
-
-    def relax(self) -> bool:
-        """The owner will ask for events (`attach` takes that back); False for an indexed watch, which stays as it is."""
-        if self.indexed or self._ended:
-            return False
-        self.pull()
-        self.relaxed, self.fed, self._cursor = True, False, self.cache.feed.revision
-        self.cache.relax(self)
-        return True
-
-    @property
-    def quiet(self) -> bool:
-        """True if `take` has surely nothing to give."""
-        if self.queue or self._started or self.cache.horizon.timers.now_us() >= self._bookmark_us:
-            return False
-        return not self.cache.feed.changed_since(self._cursor, self.cache.prefix)
-
-    def take(self, limit: int = 1000, before_us: int = 0) -> list[WatchEvent]:
-        """Events visible by now (or so long before), at most `limit`; fewer means that there are no more for now."""
-        horizon = self.cache.horizon
-        now_us = horizon.timers.now_us()
-        if self._ended or now_us >= self._deadline_us:
-            self._close()
-            left, self._started = self._started, []
-            return left
-        self.unread = self._told_us = 0
-        if not self.fed:
-            self.pull()
-            if self.ended:  # what it has not read is gone: no bookmark may pass it
-                return []
-        events: list[WatchEvent] = []
-        if self._started:
-            events, self._started = self._started[:limit], self._started[limit:]
-        if self.queue:
-            self._take_queued(events, limit, horizon.reached_us() - before_us)
-        if self._bookmark_us <= now_us - before_us and len(events) < limit:
-            self._add_bookmark(events, before_us)
-        return events
-
-    def _take_queued(self, events: list[WatchEvent], limit: int, reached_us: int) -> None:
-        queue, taken, matches = self.queue, 0, self.matches
-        if (
-            matches is None and len(queue) > 1 and all_renewals(queue)
-        ):  # hundreds that nobody has asked for until now
-            taken = bisect_right(queue, reached_us, 0, min(len(queue), limit - len(events)), key=_time_of)
-            events += cast(list[WatchEvent], queue[:taken])
-            del queue[:taken]
-            return
-        for change in queue:
-            if change.at_us > reached_us or len(events) >= limit:
-                break
-            taken += 1
-            event = event_of(change, matches)
-            if event is not None:
-                events.append(event)
-        if taken == len(queue):
-            queue.clear()
-        else:
-            del queue[:taken]
-
-    @property
-    def ended(self) -> bool:
-        if not self._ended and self.cache.horizon.timers.now_us() >= self._deadline_us:
-            self._close()
-        return self._ended
-
-    def stop(self) -> None:
-        """The client has gone."""
-        self.notify = self._give = None
-        self._close()
-
-    def end(self) -> None:
-        """The server ends it: the stream closes without an error event."""
-        if not self._ended:
-            self._close()
-            notify = self.notify
-            self.notify = self._give = None  # its owner holds it: no cycle is left behind
-            if notify is not None:
-                notify()
-
-    def _close(self) -> None:
-        if not self._ended:
-            self._started = []
-            if self.hushed and not self.relaxed and not self.queue and self.notify is not None:
-                self._add_bookmark(self._started, 0)  # its owner has everything else
-            self.queue.clear()
-            self._ended = True
-            self.cache.close(self)
-
-    def _timeout(self, _: Any) -> None:
-        if self.relaxed and self.notify is not None and not self._ended:
-            self._deadline_us = NEVER_US  # the owner takes what is left, then the stream ends
-            self.notify()
-        self.end()
-
-    # --- bookmarks ----------------------------------------------------------------------------------------
-
-    def _plan_bookmark(self, now_us: int) -> None:
-        uniform_us = self.cache.horizon.timers.uniform_us
-        next_us = now_us + uniform_us(BOOKMARK_LOW_US, BOOKMARK_HIGH_US)
-        if next_us > self._deadline_us - LAST_BOOKMARK_HIGH_US:
-            last_us = self._deadline_us - uniform_us(LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US)
-            next_us = last_us if last_us > now_us + LAST_BOOKMARK_HIGH_US else NEVER_US
-        self._bookmark_us = next_us
-
-    def _expect_bookmark(self) -> None:
-        if self._bookmark_us < NEVER_US and self.notify is not None and not self.relaxed and not self.hushed:
-            self.cache.horizon.timers.call_at(self._bookmark_us, self._bookmark_due)
-
-    def _bookmark_due(self, _: Any) -> None:
-        if not self._ended and not self.relaxed and not self.hushed and self.notify is not None:
-            self.tell(self.cache.horizon.timers.now_us())
-
-    def _add_bookmark(self, events: list[WatchEvent], before_us: int) -> None:
-        """Add the newest bookmark that is due, unless the events say more."""
-        now_us = self.cache.horizon.timers.now_us()
-        due_us = -1
-        while self._bookmark_us <= now_us - before_us:
-            due_us = self._bookmark_us
-            self._plan_bookmark(due_us)
-        if due_us < 0:
-            return
-        self._expect_bookmark()
-        rev = self.cache.revision(now_us - due_us)
-        if self.cache.saw_events and (not events or events[-1].revision <= rev):
-            events.append(WatchEvent("BOOKMARK", None, rev))

@@ -9,7 +9,9 @@ Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/watch_cache.go (resizeCac
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 
 from sim.machinery.store import Change
 from sim.units import SECOND
@@ -20,6 +22,51 @@ FRESH_US = 75 * SECOND
 RUN = 64  # events taken in at once, below WINDOW_MIN
 
 
+class Ring:
+    """Changes in order, first in, first out; kept in the pieces in which they came, which may be `Runs`."""
+
+    __slots__ = ("_ends", "_gone", "_pieces")
+
+    def __init__(self) -> None:
+        self._pieces: list[Sequence[Change]] = []
+        self._ends: list[int] = []  # of the pieces, counted from the first change there ever was
+        self._gone = 0
+
+    def __len__(self) -> int:
+        return self._ends[-1] - self._gone if self._ends else 0
+
+    def __getitem__(self, index: int) -> Change:
+        place = index + (self._gone if index >= 0 else self._ends[-1])
+        at = bisect_right(self._ends, place)
+        return self._pieces[at][place - self._ends[at]]
+
+    def __iter__(self) -> Iterator[Change]:
+        return islice(chain.from_iterable(self._pieces), self._gone - self._begin(), None)
+
+    def _begin(self) -> int:
+        return self._ends[0] - len(self._pieces[0]) if self._ends else self._gone
+
+    def extend(self, piece: Sequence[Change]) -> None:
+        last = self._pieces[-1] if self._pieces else None
+        if type(last) is list and type(piece) is list and len(last) < RUN:
+            last += piece
+            self._ends[-1] += len(piece)
+        else:
+            self._pieces.append(piece[:])
+            self._ends.append((self._ends[-1] if self._ends else self._gone) + len(piece))
+
+    def drop(self, count: int) -> int:
+        """Let the oldest go; answers the revision of the last of them."""
+        rev = self[count - 1].rev
+        self._gone += count
+        whole = bisect_right(self._ends, self._gone)
+        del self._pieces[:whole], self._ends[:whole]
+        return rev
+
+    def clear(self) -> None:
+        self._pieces, self._ends = [], []
+
+
 class Window:
     """The recent events of a resource, in a ring that grows and shrinks as upstream's does."""
 
@@ -27,10 +74,10 @@ class Window:
 
     def __init__(self, start_rev: int) -> None:
         self.capacity = WINDOW_MIN
-        self.changes: deque[Change] = deque()
+        self.changes = Ring()
         self.dropped_rev = start_rev  # events up to this revision are not in the window
 
-    def add(self, found: list[Change]) -> None:
+    def add(self, found: Sequence[Change]) -> None:
         if len(self.changes) + len(found) <= self.capacity:
             self.changes.extend(found)
             return
@@ -39,7 +86,7 @@ class Window:
             if not self._shift(run):
                 self._add(run)
 
-    def _shift(self, run: list[Change]) -> bool:
+    def _shift(self, run: Sequence[Change]) -> bool:
         """As `_add`, at once where that surely leaves the capacity as it is: the usual case."""
         changes, capacity = self.changes, self.capacity
         count = len(changes) + len(run) - capacity
@@ -49,24 +96,19 @@ class Window:
                 return False
             if run[-1].at_us - changes[-min(capacity // 4, len(changes))].at_us > FRESH_US:
                 return False
-            for _ in range(count):
-                gone = changes.popleft()
-            self.dropped_rev = gone.rev
+            self.dropped_rev = changes.drop(count)
         changes.extend(run)
         return True
 
-    def _add(self, found: list[Change]) -> None:
+    def _add(self, found: Sequence[Change]) -> None:
         changes, capacity = self.changes, self.capacity
-        count = len(changes)
         for change in found:
-            if count >= capacity:
+            if (count := len(changes)) >= capacity:
                 if change.at_us - changes[0].at_us < FRESH_US:
                     capacity = min(capacity * 2, WINDOW_MAX)
                 elif change.at_us - changes[-(capacity // 4)].at_us > FRESH_US:
                     capacity = max(capacity // 2, WINDOW_MIN)
-                while count >= capacity:
-                    self.dropped_rev = changes.popleft().rev
-                    count -= 1
-            changes.append(change)
-            count += 1
+                if count >= capacity:
+                    self.dropped_rev = changes.drop(count - capacity + 1)
+            changes.extend([change])
         self.capacity = capacity

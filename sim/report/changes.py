@@ -14,17 +14,17 @@ from typing import Any
 
 from sim.kernel import Kernel
 from sim.machinery.objects import condition_status
-from sim.machinery.renewal import Renewal
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Beaten, Change
 
 Obj = dict[str, Any]
 Facts = tuple[Any, ...]  # by the names beside it; None: not there
-Store = Callable[[str, Callable[[Change], None]], Callable[[], None]]
+Store = Callable[
+    [str, Callable[[Change], None], bool], Callable[[], None]
+]  # (prefix, listener, renewals too)
 
 WORKLOADS = ("deployments", "replicasets", "statefulsets", "replicationcontrollers")
 NOTHING: Obj = {}
-HEARTBEATS = (Beaten, Renewal)
 
 POD = ("node", "phase", "ready", "reason", "waiting", "restarts", "deleting")
 NODE = ("ready", "taints", "pressures", "unschedulable", "deleting")
@@ -100,7 +100,7 @@ class Chronicle:
         nothing = (None,) * len(names)
 
         def see(change: Change) -> None:
-            if type(change.item) in HEARTBEATS and not change.deleted:
+            if type(change.item) is Beaten and not change.deleted:
                 return
             key = change.item.key
             if change.deleted:
@@ -115,4 +115,4 @@ class Chronicle:
                 if was != now:
                     trace.add(kind, kernel.now_us, change.cause, (key, what, was, now))
 
-        subscribe(prefix, see)
+        subscribe(prefix, see, False)

@@ -14,7 +14,7 @@ Differs  the delay is the real network's; there is no hot lane, heartbeats go as
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import trio
@@ -274,7 +274,7 @@ class SocketWatch:
         if self._arrived or self._ended:
             self.ctx.kernel.call_later(0, lambda _: self._plan())
 
-    def take(self, limit: int = 1000) -> list[WatchEvent]:
+    def take(self, limit: int = 1000) -> Sequence[WatchEvent]:
         taken, self._arrived = self._arrived[:limit], self._arrived[limit:]
         return taken
 

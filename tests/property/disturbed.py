@@ -34,6 +34,7 @@ FAULTS: list[Fault] = [
     ("admin", "patch", {"metadata": {"labels": {"a": "b"}}}),
     ("admin", "patch", {"spec": {"unschedulable": True}}),
 ]  # fmt: skip
+LEASES: list[Fault] = [("lease", "patch", {"metadata": {"labels": {"a": "b"}}}), ("lease", "delete", None)]
 # Which of the instants, how long before it or after, by what and for how long.
 Steps = list[tuple[int, int, Fault, int]]
 
@@ -62,10 +63,11 @@ async def disturb(cluster: Cluster, chosen: Steps, times_us: list[int]) -> None:
         await cluster.run_until(max(at_us, cluster.kernel.now_us))
         if begins is None:
             cluster.faults.lift(str(number))
-        elif begins[0] == "admin":
+        elif begins[0] in ("admin", "lease"):
+            where = ("nodes", "") if begins[0] == "admin" else ("leases", cluster.names.lease_namespace)
             servers = cluster.api_servers.values()
             if cluster.storage.prompt and any(server.running for server in servers):
                 kind = "application/merge-patch+json"
-                cluster.request("patch", "nodes", "", NODE.name, body=begins[2], content_type=kind)
+                cluster.request(begins[1], *where, NODE.name, body=begins[2], content_type=kind)
         else:
             cluster.faults.impose(str(number), *begins)

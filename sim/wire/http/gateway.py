@@ -13,7 +13,7 @@ Mirrors  nothing upstream; a client that does not read is cut off as by upstream
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import trio
@@ -97,7 +97,7 @@ class OutsideWatch:
 
     # --- outside ------------------------------------------------------------------------------------------
 
-    async def take(self) -> list[WatchEvent]:
+    async def take(self) -> Sequence[WatchEvent]:
         """What has piled up, once there is something; empty when the watch has ended."""
         while not self._events and not self._watch.ended and not self._stopped:
             self._more = trio.Event()

@@ -12,7 +12,7 @@ Differs  fields come in the stored order, not in the order of upstream's structs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -239,7 +239,7 @@ class EventWriter:
         self._view = view
         self._first = True
 
-    def write(self, events: list[WatchEvent], now_us: int) -> bytes:
+    def write(self, events: Sequence[WatchEvent], now_us: int) -> bytes:
         if self._view.form.kind == PARTIAL_LIST:
             return b""  # Quirk: upstream cannot convert an event to a list and drops it
         if not self._view.form.kind:

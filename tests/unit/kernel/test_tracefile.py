@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sim.kernel import Decoder, Trace, TraceError, read, read_header
+from sim.kernel.trace import IN_SERIES
 
 
 def written(path: Path, number: int = 3) -> bytes:
@@ -89,3 +90,30 @@ def _file(folder: Path, data: bytes) -> Path:
     path = folder / "cut"
     path.write_bytes(data)
     return path
+
+
+def test_records_of_series_read_as_single_ones_however_they_were_handed_in(tmp_path: Path) -> None:
+    digests = []
+    for name, sizes in (("a", (1, 1, 1, 1)), ("b", (3, 1)), ("c", (4,))):
+        trace = Trace(tmp_path / name)
+        kind = trace.kind("write", "key", "rev")
+        series = [trace.series(kind, 7, ("x",)), trace.series(kind, 8, ("y",))]
+        assert trace.add(kind, 1, 0, ("z", 4)) == 1
+        first = 5
+        for size in sizes:
+            packed = [IN_SERIES.pack(series[rev % 2], rev * 10) for rev in range(first, first + size)]
+            assert trace.run(first, b"".join(packed)) == first - 3
+            first += size
+        trace.sha256()  # asked for in between, it changes nothing
+        trace.run(first, IN_SERIES.pack(series[0], 99))
+        assert trace.add(kind, 100, 0, ("z", 10)) == 7
+        digests.append(trace.sha256())
+        trace.close()
+        records = [(r.ident, r.at_us, r.cause, dict(r.values)) for r in read(tmp_path / name)]
+        assert records == [
+            (1, 1, 0, {"key": "z", "rev": 4}),
+            *((rev - 3, rev * 10, 7 + rev % 2, {"key": "xy"[rev % 2], "rev": rev}) for rev in range(5, 9)),
+            (6, 99, 7, {"key": "x", "rev": 9}),
+            (7, 100, 0, {"key": "z", "rev": 10}),
+        ]
+    assert len({*digests}) == 1

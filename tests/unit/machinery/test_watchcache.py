@@ -8,7 +8,8 @@ from typing import Any
 
 from actors.storage import MemoryStore
 from sim.machinery.horizon import Horizon
-from sim.machinery.watchcache import CacheWatch, WatchCache
+from sim.machinery.watchcache import WatchCache
+from sim.machinery.watchcache_watch import CacheWatch
 
 LAG_US = 500
 PREFIX = "//pods/"

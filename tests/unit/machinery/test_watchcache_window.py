@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sim.machinery.horizon import Horizon
 from sim.machinery.store import Change, Item
-from sim.machinery.watchcache_window import WINDOW_MIN, Window
+from sim.machinery.watchcache_window import WINDOW_MIN, Ring, Window
 
 S = 1_000_000
 
@@ -37,6 +37,21 @@ def test_a_window_that_grew_shrinks_when_its_newest_quarter_spans_too_long() -> 
         window.add([change(n + 1, n * 10 * S)])
     assert window.capacity < 400
     assert len(window.changes) <= window.capacity
+
+
+@given(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 70))))
+def test_a_ring_shows_what_a_list_would(moves: list[tuple[int, int]]) -> None:
+    ring, known, rev = Ring(), list[Change](), 0
+    for more, gone in moves:
+        piece = [change(rev + n, rev + n) for n in range(more)]
+        rev += more
+        known += piece
+        ring.extend(piece)
+        if gone and gone <= len(known):
+            assert ring.drop(gone) == known[gone - 1].rev
+            del known[:gone]
+        assert (list(ring), len(ring)) == (known, len(known))
+        assert [ring[n] for n in range(-len(known), len(known))] == known + known
 
 
 class Clock:

@@ -1,0 +1,141 @@
+"""The objects of one resource, and their history.
+
+Turns keys and changes into what is read of them: keys in order, changes after a revision.
+
+Holds: a log is sorted by revision; what it holds as a `Run` of renewals is given change by change to who does not know
+runs; the objects of a bucket with a `course` are up to date for the keys that were brought up to date since.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+from actors.storage.packed import Packer
+from sim.machinery.renewal import Renewal
+from sim.machinery.runs import Course, Run, spread
+from sim.machinery.store import Change, Item
+
+Subscriber = Callable[[Change], None]
+DEAD_MAX = 1_000  # deleted keys that wait to be taken out, beyond as many as there are living ones
+EVER = 1 << 62  # as a revision: the present
+_REV, _TIME = attrgetter("rev"), attrgetter("at_us")
+
+
+class Log(list[Any]):
+    """Changes, renewals and runs of renewals in the order of revisions."""
+
+    __slots__ = ()
+
+    def since(self, rev: int) -> list[Any]:
+        """What lies after a revision, in runs as far as it was kept so."""
+        if not self or self[-1].rev <= rev:
+            return []
+        found = self[bisect_right(self, rev, key=_REV) :]
+        if type(found[0]) is Run and found[0].first <= rev:
+            found[0] = found[0].after(rev)
+        return found
+
+    def forget(self, rev: int) -> None:
+        """Let go of what lies up to a revision."""
+        count = bisect_right(self, rev, key=_REV)
+        for change in self[:count]:
+            if type(change) is Renewal:
+                change.forget()
+        del self[:count]
+        if self and type(self[0]) is Run and self[0].first <= rev:
+            self[0] = self[0].after(rev)
+
+    def reached(self, at_us: int) -> int:
+        """The newest revision that was committed by then; 0 if none of these was."""
+        count = bisect_right(self, at_us, key=_TIME)
+        if not count:
+            return 0
+        last = self[count - 1]
+        if type(last) is Run:
+            return last.first + last.visible(at_us) - last.lo - 1
+        rev: int = last.rev
+        return rev
+
+
+class Bucket:
+    """The objects of one resource, their keys in order, and their part of the log.
+
+    packer: makes the items, if they are kept in a compact form; course: what is known of those that are renewed by the
+    thousand; leave: called with a key that is written or deleted by others than who renews it; heard: another object when
+    subscribers come or go
+    """
+
+    __slots__ = (
+        "_appended", "_dead", "_keys", "course", "heard", "items", "leave", "log", "packer", "prefix", "subscribers",
+        "uninterested",
+    )  # fmt: skip
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.items: dict[str, Item] = {}
+        self.log = Log()
+        self.packer: Packer | None = None
+        self.course: Course | None = None
+        self.leave: Callable[[str], None] | None = None
+        self.subscribers: list[tuple[str, Subscriber]] = []
+        self.uninterested: list[Subscriber] = []  # those of them who need not be told of renewals
+        self.heard = object()
+        self._keys: list[str] = []
+        self._appended = False
+        self._dead: dict[str, None] = {}  # keys still in `_keys` whose objects are gone
+
+    def add_key(self, key: str) -> None:
+        if key in self._dead:
+            del self._dead[key]
+            return
+        self._appended = self._appended or bool(self._keys and self._keys[-1] > key)
+        self._keys.append(key)
+
+    def drop_key(self, key: str) -> None:
+        self._dead[key] = None
+        if len(self._dead) > len(self.items) + DEAD_MAX:
+            self.keys()
+
+    def keys(self) -> list[str]:
+        """All keys in order; the caller must not change the list."""
+        if self._dead:
+            dead = self._dead
+            self._keys = [key for key in self._keys if key not in dead]
+            self._dead = {}
+        if self._appended:
+            self._keys.sort()  # nearly sorted: linear
+            self._appended = False
+        return self._keys
+
+    def bring(self, key: str) -> None:
+        """Bring one object up to date."""
+        known = self.items.get(key)
+        if self.course is not None and known is not None:
+            newest = self.course.newest(key, EVER)
+            if newest is not None and newest.rev > known.rev:
+                self.items[key] = newest
+
+    def bring_all(self) -> None:
+        for key in () if self.course is None else self.course.rows:
+            self.bring(key)
+
+    def before(self, rev: int) -> dict[str, Item] | None:
+        """The items as they were at a revision; None if that is the present."""
+        later = self.log.since(rev)
+        if not later:
+            return None
+        past = dict(self.items)
+        for change in reversed(spread(later)):
+            if change.prev is None:
+                past.pop(change.item.key, None)
+            else:
+                past[change.item.key] = change.prev
+        return past
+
+
+def bucket_of(key: str) -> str:
+    """The resource part of a key or prefix: "/apps/replicasets/default/web" -> "/apps/replicasets/"."""
+    return key[: key.index("/", key.index("/", 1) + 1) + 1]

@@ -1,0 +1,88 @@
+"""A cluster whose leases are renewed in columns, and one where each node renews alone, are the same to everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import trio
+from hypothesis import given, settings
+
+from actors.apiserver import lane
+from actors.storage.beats import Beats
+from sim.app.cluster import Cluster, plain_nodes
+from sim.machinery.runs import Run
+from sim.machinery.store import Compacted
+from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.units import SECOND
+from tests.property.disturbed import FAULTS, LEASES, Steps, disturb, steps
+
+PLAN = ClusterPlan(nodes=plain_nodes(6), api_server=ComponentPlan(replicas=2))
+END_US = 170 * SECOND
+TIMES_US = [at * SECOND for at in (30, 45, 52, 60, 75, 90)]
+STEPS = steps(len(TIMES_US) - 1, [*FAULTS, *LEASES, *LEASES, *LEASES])
+
+
+@contextmanager
+def crowd(size: int) -> Iterator[None]:
+    """Let so many leases of one server be renewed in columns."""
+    with patch.object(lane, "CROWD", size):
+        yield
+
+
+def told(change: Any) -> tuple[Any, ...]:
+    item, prev = change.item, change.prev
+    before = None if prev is None else prev.obj
+    return change.rev, item.key, change.deleted, item.obj, item.managed, before, change.at_us, change.cause
+
+
+async def history(chosen: Steps, size: int) -> list[Any]:
+    """What anybody can see: the trace, the store at some instants and as of a revision, its whole history."""
+    seen: list[Any] = []
+    async with Cluster(PLAN, seed=3) as cluster:
+        with crowd(size):
+            store, namespace = cluster.storage.store, cluster.names.lease_namespace
+
+            def look(_: Any) -> None:
+                server = cluster.api_servers["apiserver-0"]
+                for revision in ("", str(store.revision - 9)):
+                    exact = {"resourceVersion": revision, "resourceVersionMatch": "Exact"} if revision else {}
+                    if cluster.storage.prompt and server.running:
+                        reply = cluster.request("list", "leases", namespace, options=exact)
+                        seen.append((reply.code, reply.revision, [item.obj for item in reply.items or ()]))
+                seen.append((cluster.kernel.steps, store.revision, server.flown))
+                store.compact(store.revision - 20)
+
+            for at_us in (55 * SECOND, 100 * SECOND, 140 * SECOND):
+                cluster.kernel.call_at(at_us, look)
+            await disturb(cluster, chosen, TIMES_US)
+            await cluster.run_until(END_US)
+            changes = store.events(store.floor, "")
+            assert not isinstance(changes, Compacted)
+            seen += [cluster.kernel.trace.sha256(), cluster.kernel.steps, *map(told, changes)]
+    return seen
+
+
+def test_undisturbed_nodes_all_renew_in_columns() -> None:
+    async def main() -> tuple[int, int]:
+        async with Cluster(PLAN, seed=3) as cluster:
+            with crowd(4):
+                await cluster.run_until(END_US)
+                beats, log = (
+                    cluster.storage.beats,
+                    cluster.storage.store.bucket(cluster.scheme.prefix("leases")).log,
+                )
+                assert isinstance(beats, Beats)
+                return beats.members, sum(run.hi - run.lo for run in log if isinstance(run, Run))
+
+    members, renewed = trio.run(main)
+    assert members == 6
+    assert renewed > 6 * 12
+
+
+@settings(max_examples=25, deadline=None)
+@given(STEPS)
+def test_columns_change_nothing_that_anybody_can_see(chosen: Steps) -> None:
+    assert trio.run(history, chosen, 4) == trio.run(history, chosen, 1 << 30)
