@@ -153,6 +153,9 @@ class ServicePods:
     def _updated(self, old: Obj, new: Obj) -> None:
         if not self._services.objects:
             return
+        labels = new["metadata"].get("labels")
+        if labels is old["metadata"].get("labels") and not self.services_of(new):
+            return
         changed, relabelled = endpoint_changed(old, new)
         if not changed and not relabelled:
             return

@@ -331,12 +331,18 @@ class ChannelWatch:
         if at_us < self._last_us:
             at_us = self._last_us
         self._last_us = at_us
-        flow = self._flow
-        flow.append((at_us, batch))
+        self._flow.append((at_us, batch))
         if self._eager:
-            if self._deaf and batch and waiting < LAZY_MAX and _only_beats(batch):
+            due_us = self._due_us
+            if (
+                self._deaf
+                and batch
+                and type(batch[0].item) is Beaten
+                and waiting < LAZY_MAX
+                and _only_beats(batch)
+            ):
                 return True
-            if not 0 < self._due_us <= at_us and not self._held and self._notify is not None:
+            if (not due_us or due_us > at_us) and not self._held and self._notify is not None:
                 self._due_us = at_us
                 kernel.call_at(at_us, self._due, at_us)
         elif not batch or waiting >= LAZY_MAX:
@@ -357,16 +363,17 @@ class ChannelWatch:
         if self._held:
             return
         flow = self._flow
-        ctx = self._channel.ctx
-        if len(flow) == 1 and flow[0][0] <= at_us and flow[0][1] and not self._arrived:  # nearly always
-            batch, give = flow.pop()[1], self._give
-            if give is not None and self._waiting < BACKLOG_MAX and ctx.state is State.RUNNING:
+        ctx, give = self._channel.ctx, self._give
+        if (
+            give is not None and len(flow) == 1 and not self._arrived and ctx.state is State.RUNNING
+        ):  # nearly always
+            due_us, batch = flow[0]
+            if batch and due_us <= at_us and self._waiting < BACKLOG_MAX:
+                flow.clear()
                 self._waiting -= len(batch)
                 give(batch)
                 return
-            self._arrived = batch
-        else:
-            self._collect()
+        self._collect()
         if self._arrived or self._ended:
             if ctx.state is not State.RUNNING:
                 ctx.run(self._tell)

@@ -16,7 +16,7 @@ Differs  handlers run at the instant the event arrives, none has a queue of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from sys import intern
 from typing import Any, Generic, TypeVar, cast
 
@@ -34,6 +34,7 @@ Handler = TypeVar("Handler", bound=Callable[..., None])
 RENEWALS_MAX = 50_000  # that wait to be sorted in
 EVERYBODY = ""  # of a route: no handler is spared
 NAMESPACE = ("metadata", "namespace")
+LASTING = (NAMESPACE, ("metadata", "labels"), ("metadata", "ownerReferences"))  # mostly, or for ever
 
 
 def key_of(obj: Obj) -> str:
@@ -65,14 +66,22 @@ class Index:
 
     part: the path, one or two names deep, of all that `fn` reads; while that is the same object the values are
     taken to be so.  Empty: it reads here and there.
+    made: not before somebody reads it, or a value changes, if it is of a part that hardly ever does; then the order in
+    which the objects came is that in which they got their values
     """
 
-    __slots__ = ("_fn", "keys", "sub", "top")
+    __slots__ = ("_fn", "keys", "made", "sub", "top")
 
     def __init__(self, fn: IndexFn, part: tuple[str, ...] = ()) -> None:
         self._fn = fn
         self.top, self.sub = (*part, "", "")[:2]
         self.keys: dict[str, dict[str, None]] = {}
+        self.made = part not in LASTING
+
+    def make(self, objects: Iterable[tuple[str, Obj]]) -> None:
+        self.made = True
+        for key, obj in objects:
+            self.add(key, obj)
 
     def add(self, key: str, obj: Obj) -> None:
         for value in self._fn(obj):
@@ -174,7 +183,8 @@ class Informer:
         self.shifts = 0  # counts what came, while nobody handled events, that was more than a renewal
         self._order: list[str] | None = None
         self._indexes: dict[str, Index] = {}
-        self._by_part: dict[tuple[str, str], list[Index]] = {}  # by the part that they read
+        # By the part that they read: its outer name, its inner one.
+        self._by_part: dict[str, dict[str, list[Index]]] = {}
         self._on_add: Handlers[Callable[[Obj], None]] = Handlers()
         self._on_update: Handlers[Callable[[Obj, Obj], None]] = Handlers()
         self._on_beat: Handlers[Callable[[Obj, Obj], None]] = Handlers()
@@ -271,14 +281,19 @@ class Informer:
         if name not in self._indexes:
             index = self._indexes[name] = Index(fn, part)
             if part != NAMESPACE:  # which an object has for ever
-                self._by_part.setdefault((index.top, index.sub), []).append(index)
-            for key, item in self._settled().items():
-                index.add(key, item.obj)
+                self._by_part.setdefault(index.top, {}).setdefault(index.sub, []).append(index)
+            if index.made:
+                index.make(self._everything())
 
     def by_index(self, name: str, value: str) -> Objects:
         """The objects with this value, in order of arrival."""
-        items = self._settled()
-        return [items[key].obj for key in self._indexes[name].keys.get(value, ())]
+        items, index = self._settled(), self._indexes[name]
+        if not index.made:
+            index.make(self._everything())
+        return [items[key].obj for key in index.keys.get(value, ())]
+
+    def _everything(self) -> Iterator[tuple[str, Obj]]:
+        return ((key, item.obj) for key, item in self._settled().items())
 
     # --- handlers -------------------------------------------------------------------------------------------
 
@@ -452,13 +467,13 @@ class Informer:
             if self.lazy and not self._indexes:
                 return  # nobody to tell
             old = known.obj
-            for (top, sub), indexes in self._by_part.items():
+            for top, parts in self._by_part.items():
                 was, now = old.get(top), obj.get(top)
                 if was is now and top:
                     continue
-                if not (was and now and sub) or was.get(sub) is not now.get(sub):
-                    for index in indexes:
-                        index.update(key, old, obj)
+                for sub, indexes in parts.items():
+                    if not (sub and was and now) or was.get(sub) is not now.get(sub):
+                        self._reindex(indexes, key, old, obj)
             route, part, value = self._route, self._route_part, EVERYBODY
             if route is not None and old["metadata"].get(part) is obj["metadata"].get(part):
                 value = route(obj)
@@ -468,9 +483,17 @@ class Informer:
             return
         self._order = None
         for index in self._indexes.values():
-            index.add(key, obj)
+            if index.made:
+                index.add(key, obj)
         for add in self._on_add.of(self._concerns(obj)):
             add(obj)
+
+    def _reindex(self, indexes: Sequence[Index], key: str, old: Obj, obj: Obj) -> None:
+        for index in indexes:
+            if not index.made:
+                before = {**self._items, key: Item(key, old, 0, 0)}
+                index.make((each, item.obj) for each, item in before.items())
+            index.update(key, old, obj)
 
     def _remove(self, key: str, last: Obj) -> None:
         known = self._items.pop(key, None)
@@ -479,7 +502,8 @@ class Informer:
         old = known.obj
         self._order = None
         for index in self._indexes.values():
-            index.remove(key, old)
+            if index.made:
+                index.remove(key, old)
         for delete in self._on_delete.of(self._concerns(last)):
             delete(last)
 

@@ -10,6 +10,8 @@ the objects only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import compress
+from operator import ne
 from typing import Any
 
 from sim.kernel import Kernel
@@ -95,7 +97,7 @@ class Chronicle:
         self._watch(subscribe, leases, LEASE, lease_facts)
 
     def _watch(self, subscribe: Store, prefix: str, names: Facts, facts: Callable[[Obj], Facts]) -> None:
-        trace, kernel, kind = self._kernel.trace, self._kernel, self._kind
+        put, kernel, kind = self._kernel.trace.put, self._kernel, self._kind
         last: dict[str, Facts] = {}  # of the objects that there are
         nothing = (None,) * len(names)
 
@@ -105,14 +107,14 @@ class Chronicle:
             key = change.item.key
             if change.deleted:
                 last.pop(key, None)
-                trace.add(kind, kernel.now_us, change.cause, (key, "removed", None, True))
+                put(kind, (kind.ident, kernel.now_us, change.cause, key, "removed", None, True))
                 return
             before, after = last.get(key, nothing), facts(change.item.obj)
             if before == after:
                 return
             last[key] = after
-            for what, was, now in zip(names, before, after, strict=True):
-                if was != now:
-                    trace.add(kind, kernel.now_us, change.cause, (key, what, was, now))
+            now_us, cause, ident = kernel.now_us, change.cause, kind.ident
+            for what, was, now in compress(zip(names, before, after, strict=True), map(ne, before, after)):
+                put(kind, (ident, now_us, cause, key, what, was, now))
 
         subscribe(prefix, see, False)

@@ -431,6 +431,37 @@ async def test_an_index_shows_what_a_search_would(eager: bool) -> None:
         assert reader.names() == sorted(reader.names())
 
 
+@pytest.mark.parametrize("changes", [False, True])
+async def test_an_index_that_is_made_when_it_is_read_shows_what_one_kept_from_the_start_does(
+    changes: bool,
+) -> None:
+    async with rig() as r:
+        reader, draw = Reader(r), Random(3)
+        for name in ("kept", "made"):
+            reader.informer.add_index(name, _colours, ("metadata", "labels"))
+        assert reader.informer.by_index("kept", "red") == []
+        for _ in range(40):
+            name, colour = f"l{draw.randrange(8)}", draw.choice(["red", "blue"])
+            got = await r.plane.ask("get", "leases", name=name)
+            if not got.ok:
+                new = lease(name)
+                new["metadata"]["labels"] = {"colour": colour}
+                await r.plane.ask("create", "leases", body=new)
+            elif draw.random() < 0.3:
+                await r.plane.ask("delete", "leases", name=name)
+            elif changes:
+                new = {**got.obj, "metadata": {**got.obj["metadata"], "labels": {"colour": colour}}}
+                await r.plane.ask("update", "leases", name=name, body=new)
+            await r.run(1)
+        for colour in ("red", "blue"):
+            kept, made = (reader.informer.by_index(name, colour) for name in ("kept", "made"))
+            assert kept == made and len(kept) > 1
+
+
+def _colours(obj: Any) -> list[str]:
+    return [obj["metadata"].get("labels", {}).get("colour", "")]
+
+
 async def test_a_route_spares_handlers_what_is_about_something_else_and_tells_all_of_a_change_of_it() -> None:
     async with rig() as r:
         told: dict[str, list[str]] = {"red": [], "blue": [], "": []}
