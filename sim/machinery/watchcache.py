@@ -25,9 +25,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from sim.machinery.api import Obj
+from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.horizon import NEVER_US, Horizon
 from sim.machinery.store import Change, Compacted, Item, Page, Range
+from sim.machinery.watchcache_events import event_of
 from sim.machinery.watchcache_watch import UNREAD_MAX, CacheWatch
 from sim.machinery.watchcache_window import Window
 
@@ -258,9 +259,9 @@ class WatchCache:
 
     def _on_change(self, change: Change) -> None:
         """A commit: find whom it concerns.  Runs within the write, so it only marks."""
-        wanted, prefix = False, self.prefix
+        wanted = False
         for watch in self._scanning:
-            if watch.prefix == prefix or change.item.key.startswith(watch.prefix):
+            if watch.whole or change.item.key.startswith(watch.prefix):
                 wanted = self._push(watch, change) or wanted
         if self._by_key:
             for watch in self._by_key.get(change.item.key, ()):
@@ -268,8 +269,9 @@ class WatchCache:
         if self._by_value and self._index_value is not None:
             prev, spec = change.prev, change.item.obj.get("spec")
             value = self._index_value(spec)
-            for watch in self._by_value.get(value, ()):
-                wanted = self._push(watch, change) or wanted
+            if value:
+                for watch in self._by_value.get(value, ()):
+                    wanted = self._push(watch, change) or wanted
             was = spec if prev is None else prev.obj.get("spec")
             if was is not spec and (before := self._index_value(was)) != value:
                 for watch in self._by_value.get(before, ()):
@@ -318,15 +320,24 @@ class WatchCache:
         while times and times[0] <= reached_us:
             times.popleft()
         dirty, self._dirty = self._dirty, {}
+        last: Change | None = None  # and the event that it is for those who want everything
+        event: WatchEvent | None = None
         for watch in dirty:
-            if watch.first_us > reached_us:
+            queue = watch.queue
+            if len(queue) == 1 and queue[0].at_us <= reached_us and watch.gives(now_us):  # nearly always
+                change = watch.pop()
+                if watch.matches is not None:
+                    watch.give(event_of(change, watch.matches))
+                    continue
+                if change is not last:
+                    last, event = change, event_of(change, None)
+                watch.give(event)
+            elif watch.first_us > reached_us:
                 self._dirty[watch] = None
             elif watch.notify is not None and not watch.ended:
                 if watch.last_us > reached_us:
                     self._dirty[watch] = None
                     watch.first_us = reached_us + 1
-                    watch.tell(now_us)
-                elif not watch.gave(now_us, reached_us):
-                    watch.tell(now_us)
+                watch.tell(now_us)
         if times:
             self._schedule()

@@ -59,6 +59,7 @@ class CacheWatch:
     ) -> None:
         self.cache = cache
         self.prefix = prefix
+        self.whole = prefix == cache.prefix
         self.matches = matches
         self.key = key
         self.value = value
@@ -124,18 +125,21 @@ class CacheWatch:
             queue = self.queue = list(queue)
         return queue
 
-    def gave(self, now_us: int, reached_us: int) -> bool:
-        """Give the one change that waits and is visible, as nearly always; False: there is more to it, or nobody to give to."""
-        give, queue = self._give, self.queue
-        if give is None or len(queue) != 1 or self._started or now_us >= self._bookmark_us or not self.fed:
+    def gives(self, now_us: int) -> bool:
+        """Whether the one change that has become visible is all there is to say, and there is somebody to give it to."""
+        if self._give is None or now_us >= self._bookmark_us or now_us >= self._deadline_us:
             return False
-        if queue[0].at_us > reached_us:
-            return False
+        return self.fed and not self._started
+
+    def pop(self) -> Change:
+        """The last that waits."""
+        return self._listed().pop()
+
+    def give(self, event: WatchEvent | None) -> None:
+        """What `gives` asked about.  None: nothing of it is seen here."""
         self.unread = self._told_us = 0
-        event = event_of(self._listed().pop(), self.matches)
-        if event is not None and not give([event]):
+        if event is not None and self._give is not None and not self._give([event]):
             self._give = None
-        return True
 
     def tell(self, now_us: int) -> None:
         """Notify the owner, or give; one that has not read for too long, with too much to read, is cut."""
