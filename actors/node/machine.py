@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import lru_cache
+from sys import intern
 from typing import Any
 
 from actors.node.pressure import Ramp, oom_us, pressed, shared
@@ -32,6 +34,12 @@ SIGKILL_CODE = 137
 LOST_CODE = 255
 
 
+@lru_cache(maxsize=1024)
+def _ident(uid: str, sandbox: int, name: str, attempt: int) -> str:
+    """Worked out when it is asked for: kept, it would be a third of what a running container takes."""
+    return f"{RUNTIME}://{hashlib.sha256(f'{uid}/{sandbox}/{name}/{attempt}'.encode()).hexdigest()}"
+
+
 class Container:
     """One instance of a container.  `exit_us` may lie in the future: then it is running until then."""
 
@@ -40,19 +48,21 @@ class Container:
         "behaviour",
         "exit_code",
         "exit_us",
-        "ident",
         "image",
         "message",
         "name",
         "reason",
+        "sandbox",
         "started_us",
+        "uid",
         "unhealthy",
     )  # fmt: skip
 
     def __init__(
-        self, ident: str, name: str, attempt: int, image: str, behaviour: ContainerBehaviour
+        self, pod: PodRuntime, name: str, attempt: int, image: str, behaviour: ContainerBehaviour
     ) -> None:
-        self.ident = ident
+        self.uid = pod.uid
+        self.sandbox = pod.attempt
         self.name = name
         self.attempt = attempt
         self.image = image
@@ -63,6 +73,10 @@ class Container:
         self.reason = ""
         self.message = ""
         self.unhealthy: bool | None = None  # set by a fault; None: as the behaviour says
+
+    @property
+    def ident(self) -> str:
+        return _ident(self.uid, self.sandbox, self.name, self.attempt)
 
     def running(self, now_us: int) -> bool:
         return self.started_us >= 0 and (self.exit_us is None or self.exit_us > now_us)
@@ -103,19 +117,27 @@ class PodRuntime:
     """A pod's sandbox and containers.  `attempt` counts sandboxes; `ready` is the newest one's state.
 
     `containers`: the instances that are kept, by name in the order of their first starts, then by age.
+    `key`: "namespace/name", the string that informers have.
     """
 
-    __slots__ = ("attempt", "containers", "host", "ip", "name", "namespace", "ready", "uid")
+    __slots__ = ("_address", "attempt", "containers", "host", "key", "ready", "uid")
 
     def __init__(self, uid: str, namespace: str, name: str) -> None:
         self.uid = uid
-        self.namespace = namespace
-        self.name = name
+        self.key = intern(f"{namespace}/{name}")
         self.attempt = -1
         self.ready = False
-        self.ip = ""
+        self._address = ""
         self.host = 0  # number within the node's range; 0: none of its own
         self.containers: tuple[Container, ...] = ()
+
+    @property
+    def ip(self) -> str:
+        return _address(self._address, self.host) if self.host else self._address
+
+    def settle(self, address: str, host: int = 0) -> None:
+        """It has this address; with `host`, that of so many behind it."""
+        self._address, self.host = address, host
 
     def instances(self, name: str) -> list[Container]:
         return [container for container in self.containers if container.name == name]
@@ -171,7 +193,7 @@ class Machine:
         self.agent: Any = None  # the living NodeAgent, for the log endpoint and for faults
         self.changed: Callable[[PodRuntime | None], None] = _no_listener
         self._last_ip = 1
-        self._used_ips: dict[int, None] = {}
+        self._used_ips = 0  # a bit for each host number
 
     @property
     def boot_id(self) -> str:
@@ -200,7 +222,10 @@ class Machine:
         self._free_ip(pod)
         pod.attempt += 1
         pod.ready = True
-        pod.ip = host_ip or self._take_ip(pod, cidr)
+        if host_ip:
+            pod.settle(host_ip)
+        else:
+            self._take_ip(pod, cidr)
         return pod
 
     def start(
@@ -209,9 +234,7 @@ class Machine:
         """A new instance, running from now on (or failed at once, if its behaviour says so)."""
         old = pod.newest(name)
         attempt = old.attempt + 1 if old is not None else 0
-        digest = hashlib.sha256(f"{pod.uid}/{pod.attempt}/{name}/{attempt}".encode()).hexdigest()
-        ident = f"{RUNTIME}://{digest}"
-        container = Container(ident, name, attempt, image, behaviour)
+        container = Container(pod, name, attempt, image, behaviour)
         container.started_us = now_us
         if behaviour.start_error:
             container.end(now_us, 128, "StartError", behaviour.start_error)
@@ -287,24 +310,27 @@ class Machine:
 
     # --- pod addresses ------------------------------------------------------------------------------------
 
-    def _take_ip(self, pod: PodRuntime, cidr: str) -> str:
+    def _take_ip(self, pod: PodRuntime, cidr: str) -> None:
         """The next free address after the last one given, as the host-local plug-in does."""
         base, _, bits = cidr.partition("/")
         size = 1 << (32 - int(bits or 24))
         host = self._last_ip
         for _ in range(size):
             host = host + 1 if host < size - 2 else 2  # 0 network, 1 gateway, last broadcast
-            if host not in self._used_ips:
-                self._used_ips[host] = None
-                self._last_ip = pod.host = host
-                return _address(base, host)
-        return ""
+            if not self._used_ips >> host & 1:
+                self._used_ips |= 1 << host
+                self._last_ip = host
+                pod.settle(base, host)
+                return
+        pod.settle("")
 
     def _free_ip(self, pod: PodRuntime) -> None:
-        self._used_ips.pop(pod.host, None)
-        pod.host = 0
+        if pod.host:
+            self._used_ips ^= 1 << pod.host
+            pod.settle(pod.ip)
 
 
+@lru_cache(maxsize=1024)
 def _address(base: str, offset: int) -> str:
     a, b, c, d = (int(part) for part in base.split("."))
     value = (a << 24) + (b << 16) + (c << 8) + d + offset

@@ -150,7 +150,7 @@ class Node:
         """Wedge or cure a running container ("" for all of the pod's); None: as its behaviour says."""
         found = False
         for runtime in self.machine.pods.values():
-            if runtime.namespace == namespace and runtime.name == pod:
+            if runtime.key == f"{namespace}/{pod}":
                 for running in runtime.running(self._kernel.now_us):
                     if not container or running.name == container:
                         self.machine.set_health(running, healthy)
@@ -160,7 +160,7 @@ class Node:
     def end_container(self, namespace: str, pod: str, container: str, code: int, reason: str = "") -> bool:
         """A container's program ends now."""
         for runtime in self.machine.pods.values():
-            if runtime.namespace == namespace and runtime.name == pod:
+            if runtime.key == f"{namespace}/{pod}":
                 newest = runtime.newest(container)
                 if newest is not None and newest.running(self._kernel.now_us):
                     self.machine.end_container(newest, self._kernel.now_us, code, reason)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import itemgetter
+from sys import intern
 from typing import Any
 
 from actors.node.api import Api
@@ -37,18 +38,25 @@ class Entry:
     held: the status, or the API's copy of the pod, which says the same and takes less memory while nobody reads it
     """
 
-    __slots__ = ("dirty", "failed", "held", "name", "namespace", "reclaimed", "running", "target", "uid")
+    __slots__ = ("_key", "dirty", "failed", "held", "reclaimed", "running", "target", "uid")
 
     def __init__(self, uid: str, namespace: str, name: str) -> None:
         self.uid = uid
         self.target = uid  # the API object's uid: differs for static pods, whose mirror is written
-        self.namespace = namespace
-        self.name = name
+        self._key = intern(f"{namespace}/{name}")  # the string that informers have
         self.held: Obj | Item = {}
         self.running = True
         self.reclaimed = False
         self.dirty = False
         self.failed = False
+
+    @property
+    def namespace(self) -> str:
+        return self._key.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self._key.partition("/")[2]
 
     @property
     def status(self) -> Obj:

@@ -19,7 +19,7 @@ from sim.machinery.runs import Course, Run, spread
 from sim.machinery.store import Change, Item
 
 Subscriber = Callable[[Change], None]
-DEAD_MAX = 1_000  # deleted keys that wait to be taken out, beyond as many as there are living ones
+DEAD_MAX = 1_000  # deleted keys that wait to be taken out, beyond a quarter of those living
 EVER = 1 << 62  # as a revision: the present
 _REV, _TIME = attrgetter("rev"), attrgetter("at_us")
 
@@ -83,32 +83,37 @@ class Bucket:
         self.subscribers: list[tuple[str, Subscriber]] = []
         self.uninterested: list[Subscriber] = []  # those of them who need not be told of renewals
         self.heard = object()
-        self._keys: list[str] = []
+        self._keys: list[str] | None = None  # None: to be sorted by the next to ask
         self._appended = False
         self._dead: dict[str, None] = {}  # keys still in `_keys` whose objects are gone
 
     def add_key(self, key: str) -> None:
         if key in self._dead:
             del self._dead[key]
-            return
-        self._appended = self._appended or bool(self._keys and self._keys[-1] > key)
-        self._keys.append(key)
+        elif (keys := self._keys) is not None:
+            self._appended = self._appended or bool(keys and keys[-1] > key)
+            keys.append(key)
 
     def drop_key(self, key: str) -> None:
+        if self._keys is None:
+            return
         self._dead[key] = None
-        if len(self._dead) > len(self.items) + DEAD_MAX:
-            self.keys()
+        if len(self._dead) > DEAD_MAX + len(self.items) // 4:
+            self._keys, self._dead = None, {}
 
     def keys(self) -> list[str]:
         """All keys in order; the caller must not change the list."""
-        if self._dead:
-            dead = self._dead
-            self._keys = [key for key in self._keys if key not in dead]
-            self._dead = {}
+        keys = self._keys
+        if keys is None:
+            keys, self._appended = sorted(self.items), False
+        elif self._dead:
+            dead, self._dead = self._dead, {}
+            keys = [key for key in keys if key not in dead]
         if self._appended:
-            self._keys.sort()  # nearly sorted: linear
+            keys.sort()  # nearly sorted: linear
             self._appended = False
-        return self._keys
+        self._keys = keys
+        return keys
 
     def bring(self, key: str) -> None:
         """Bring one object up to date."""

@@ -1,8 +1,8 @@
 """The default store: everything in this process's memory, answers at once.
 
 Turns operations (`sim.machinery.store.Op`) into answers, and commits into one log.  Objects live in buckets,
-one per resource; a bucket keeps its keys sorted lazily (a create appends, a range sorts what was appended)
-and its own part of the log, so that a write costs the same in a cluster of any size and a read of one
+one per resource; a bucket keeps its keys sorted lazily (a create appends, a range sorts what was appended; where
+much was deleted since, the next range sorts anew) and its own part of the log, so that a write costs the same in a cluster of any size and a read of one
 resource never walks another's history.
 
 Holds: what `sim.machinery.store` promises (tests/contract holds every store to it); the log is contiguous
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from actors.storage.bucket import Bucket, Log, Subscriber, bucket_of
-from actors.storage.packed import YOUNG_MAX, Packer, packed
+from actors.storage.packed import YOUNG_MAX, Packer
 from sim.machinery.renewal import Line, Renewal
 from sim.machinery.runs import Course, Run, Runs, in_runs, spread
 from sim.machinery.store import (
@@ -109,17 +109,18 @@ class MemoryStore:
     def cast(
         self, key: str, mould: Any, flat: list[Any], managed: tuple[Managed, ...] = (), cause: int = 0
     ) -> Item | None:
-        """As `put` under a key that is free, of an object that is packed already; None: it has to be put.
+        """As `put` under a key that is free, of an object that is not made; None: it has to be put.
 
-        flat: its values as `Packer.cast` wants them
+        flat: its values as `Packer.shape` wants them
         """
         bucket = self._heads.get(key[: key.rfind("/")]) or self._of(key)
-        assert bucket.packer is not None
-        state = bucket.packer.cast(mould, flat)
-        if state is None:
+        packer = bucket.packer
+        assert packer is not None
+        shape = packer.shape(mould, flat)
+        if shape is None:
             return None
         self._rev = rev = self._rev + 1
-        item = bucket.items[key] = packed(key, rev, rev, managed, state)
+        item = bucket.items[key] = packer.cast(key, (shape, mould, flat), rev, managed)
         bucket.add_key(key)
         if self.note is not None:
             cause = item.cause = self.note(key, rev, cause)

@@ -1,144 +1,72 @@
 """The compact form of stored objects that are many, alike and hardly read once they are at rest: pods and events.
 
 Turns an object into a shape, shared by all objects that differ only in the values of some fields, and those values;
-and back into an equal object when somebody reads it.
+and back into an equal object when somebody reads it.  Of an object's own values those of a fixed form (times,
+addresses, uids, ids of containers: `terse`) become bytes; the rest, in which the object's name stands for itself, is
+mostly what others have too.
 
-Holds: what is built equals what was packed, with its members in the same order; values are kept by identity, so
-strings and subtrees shared with other objects stay shared; an object that does not fit is kept as it is; what was
-written last is not packed yet, so that those whom a write concerns at once read the object that was written (nobody
-reads an event at once: the API server has it packed without making it, `Packer.cast`).
+Holds: what is built equals what was packed, with its members in the same order; subtrees shared with other objects
+stay shared; an object that does not fit is kept as it is; what was written last is not packed yet, so that those whom
+a write concerns at once read the object that was written (nobody reads an event at once: the API server gives its
+values, and no object is made, `Packer.cast`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from operator import itemgetter
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any, ClassVar
 
+from actors.storage.cut import (
+    IS_AKIN,
+    IS_ALIKE,
+    IS_OWN,
+    PLAIN,
+    SELF,
+    SPLIT,
+    Column,
+    Cut,
+    Shape,
+    Table,
+    Values,
+    shape_of,
+    split,
+    stem_of,
+)  # fmt: skip
 from sim.machinery.api import Obj
 from sim.machinery.store import Item, Managed
 
-Tree = Mapping[str, "Tree"]
-Values = tuple[Any, ...]
-
-# What is taken apart: maps, and lists of nothing but maps.
-LEAF: Tree = {}
-SPLIT: Tree = {
-    "metadata": LEAF,
-    "involvedObject": LEAF,
-    "spec": LEAF,
-    "status": {
-        "conditions": LEAF,
-        "podIPs": LEAF,
-        "containerStatuses": {"state": {"running": LEAF}, "lastState": LEAF},
-    },
-}
-# Below these names the same few values stand in very many objects: they are part of the shape.
-ALIKE = frozenset((
-    "action", "apiVersion", "dnsPolicy", "enableServiceLinks", "fieldPath", "kind", "lastProbeTime", "phase",
-    "preemptionPolicy", "priority", "qosClass", "ready", "reason", "reportingComponent", "reportingInstance",
-    "restartCount", "restartPolicy", "schedulerName", "started", "status", "terminationGracePeriodSeconds", "type",
-))  # fmt: skip
-# These are the same objects in all that has one origin.
-AKIN = frozenset((
-    "containers", "generateName", "image", "imageID", "initContainers", "labels", "namespace", "ownerReferences",
-    "securityContext", "serviceAccount", "serviceAccountName", "source", "tolerations", "volumes",
-))  # fmt: skip
-PLAIN = frozenset((str, int, float, bool, type(None)))
-# What stands in a place of an object: a value that is part of the shape, its kin's, its own; a part; what follows.
-_ALIKE, _AKIN, _OWN, _PART, _DERIVED = range(5)
-Field = tuple[int, Any]  # which of these, and its place among the values, or itself
-OWN_FROM = 2  # in what is packed, after the shape and what is akin
 YOUNG_MAX = 256  # items that wait to be packed; as many again are older than all of them, and wait too
 SHAPES_MAX = 4_096  # shapes and kin kept for those to come; objects hold on to theirs
+TABLES_MAX = 64  # of shapes and rests, by the types of their values
+RESTS_MAX = 16_384  # of what differs from node to node
 
 
-class Part:
-    """One map or list of a shape: where it belongs, what is in it, and which of it comes from where."""
-
-    __slots__ = ("akin", "own", "parent", "place", "proto")
-
-    def __init__(self, proto: Any) -> None:
-        self.parent = 0
-        self.place: Any = None
-        self.proto = proto
-        self.own: list[tuple[Any, int]] = []
-        self.akin: list[tuple[Any, int]] = []
+def _rows(columns: Sequence[Iterable[Any]], count: int) -> list[Values]:
+    """Of each of so many objects its values."""
+    return [*zip(*columns, strict=True)] if columns else [()] * count
 
 
-class Shape:
-    """What alike objects share: the parts they are made of, outer ones first, and the values that are equal."""
-
-    __slots__ = ("_fields", "parts")
-
-    def __init__(self, parts: list[Part]) -> None:
-        self.parts = parts
-        self._fields: dict[tuple[str, str], Field] = {}
-
-    def field(self, section: str, field: str) -> Field:
-        """Where one field of a section of the object comes from."""
-        known = self._fields.get((section, field))
-        if known is None:
-            known = self._fields[section, field] = self._find(section, field)
-        return known
-
-    def _find(self, section: str, field: str) -> Field:
-        parts = self.parts
-        for number, part in enumerate(parts):
-            if number and not part.parent and part.place == section:
-                for kind, places in ((_OWN, part.own), (_AKIN, part.akin)):
-                    for place, at in places:
-                        if place == field:
-                            return kind, at
-                derived = section == "metadata" and field in ("name", "resourceVersion")
-                inner = any(other.parent == number and other.place == field for other in parts)
-                return (_DERIVED, None) if derived or inner else (_ALIKE, part.proto.get(field))
-        return _DERIVED, None
-
-    def build(self, name: str, rev: int, values: Values) -> Obj:
-        """`values`: the shape, what is akin, and what is the object's own."""
-        akin: Values = values[1]
-        made: list[Any] = []
-        for part in self.parts:
-            new = part.proto.copy()
-            for place, at in part.own:
-                new[place] = values[at]
-            for place, at in part.akin:
-                new[place] = akin[at]
-            if made:
-                made[part.parent][part.place] = new
-            made.append(new)
-        obj: Obj = made[0]
-        metadata = obj["metadata"]
-        metadata["name"], metadata["resourceVersion"] = name, str(rev)
-        return obj
+def _types(columns: Sequence[Column]) -> Values | None:
+    """The type of each column's values; they tell apart what is equal.  None: one has several."""
+    types = [{*map(type, column)} for column in columns]
+    return tuple(chain.from_iterable(types)) if all(len(each) == 1 for each in types) else None
 
 
-class Cut:
-    """What of objects with the same names in the same order goes into the shape, and what does not.
-
-    where: numbers of the parts; alike, akin, own: pick from the values of all maps, one after the other
-    """
-
-    __slots__ = ("akin", "alike", "own", "shapes", "where")
-
-    def __init__(self, obj: Obj) -> None:
-        self.where: dict[tuple[int, Any], int] = {}
-        _number(obj, SPLIT, 0, self.where)
-        kinds = [
-            kind for _, place, kind in _places(_parts(obj, self.where), self.where) if type(place) is str
-        ]
-        self.alike, self.akin, self.own = [
-            _picker([at for at, kind in enumerate(kinds) if kind == wanted])
-            for wanted in (_ALIKE, _AKIN, _OWN)
-        ]
-        self.shapes: dict[tuple[Values, Values], Shape] = {}
+Mould = tuple[Cut, Cut]  # with forms, and without for what has not the form
+Cast = tuple[Shape, Mould, list[Any]]
+NO_SHAPES: dict[Values, Any] = {}
 
 
-def _picker(places: list[int]) -> Callable[[list[Any]], Values]:
-    if len(places) > 1:
-        return itemgetter(*places)
-    return lambda flat: tuple([flat[place] for place in places])
+def _table(tables: Table, types: Values, more: int, size_max: int) -> dict[Values, Any]:
+    """The one for these types, with room for so many more."""
+    if types not in tables and len(tables) >= TABLES_MAX:
+        tables.clear()
+    table = tables.setdefault(types, {})
+    if len(table) + more > size_max:
+        table.clear()
+    return table
 
 
 class Packer:
@@ -147,12 +75,13 @@ class Packer:
     current: the resource's items; what is not among them any more is soon forgotten, and not packed
     """
 
-    __slots__ = ("_akin", "_current", "_cuts", "_older", "_young", "_young_max")
+    __slots__ = ("_akin", "_current", "_moulds", "_older", "_rests", "_young", "_young_max")
 
     def __init__(self, current: Mapping[str, Item], young_max: int = YOUNG_MAX) -> None:
         self._current = current
-        self._cuts: dict[Values, Cut] = {}
+        self._moulds: dict[Values, Mould] = {}  # by names in their order
         self._akin: dict[tuple[int, ...], Values] = {}
+        self._rests: Table = {}
         self._young: list[YoungItem] = []
         self._older: list[YoungItem] = []
         self._young_max = young_max
@@ -160,178 +89,171 @@ class Packer:
     def item(
         self, key: str, obj: Obj, rev: int, created: int, managed: tuple[Managed, ...] = ()
     ) -> YoungItem:
-        young = self._young
-        if len(young) >= self._young_max:
-            current = self._current
-            for older in self._older:
-                if current.get(older.key) is older:
-                    older.pack(self)
-            self._older, self._young = young, []
-            young = self._young
         item = YoungItem(key, obj, rev, created, managed)
-        young.append(item)
+        self._add(item)
         return item
 
-    def pack(self, obj: Obj, name: str, rev: int) -> Values | None:
-        """None for an object that carries another name or revision than it is stored under."""
-        metadata = obj["metadata"]
-        if metadata.get("name") != name or metadata.get("resourceVersion") != str(rev):
-            return None
+    def mould(self, obj: Obj) -> Mould | None:
+        """By which `cast` makes what has the names and the shape of this object; None: it does not fit."""
         flat: list[Any] = []
-        cut = self._cut(obj, flat)
-        return None if cut is None else self._fill(cut, flat, obj)
-
-    def _cut(self, obj: Obj, flat: list[Any]) -> Cut | None:
-        """How objects with its names are cut; its values are added to `flat`."""
-        layout: list[Any] = [*obj]
-        if not _split(obj, SPLIT, layout, flat):
+        mould = self._mould(obj, flat)
+        if mould is None or self._shapes(mould[0], [obj], [[value] for value in flat]) is None:
             return None
-        key = tuple(layout)
-        cut = self._cuts.get(key)
-        if cut is None:
-            if len(self._cuts) >= SHAPES_MAX:
-                self._cuts.clear()
-            cut = self._cuts[key] = Cut(obj)
-        return cut
+        return mould
 
-    def _fill(self, cut: Cut, flat: list[Any], obj: Obj | None) -> Values | None:
-        """`obj`: what the values are of; without it nothing comes of a shape that is not known."""
-        alike = cut.alike(flat)
-        types = tuple(map(type, alike))
-        if not PLAIN.issuperset(types):
-            return None
-        shape = cut.shapes.get((alike, types))
-        if shape is None:
-            if obj is None:
-                return None
-            if len(cut.shapes) >= SHAPES_MAX:
-                cut.shapes.clear()
-            shape = cut.shapes[alike, types] = _shape(obj, cut.where)
-        return shape, self._kin(cut.akin(flat)), *cut.own(flat)
-
-    def mould(self, obj: Obj) -> Cut | None:
-        """By which `cast` makes what has the names and the shape of this object."""
-        flat: list[Any] = []
-        cut = self._cut(obj, flat)
-        return None if cut is None or self._fill(cut, flat, obj) is None else cut
-
-    def cast(self, mould: Cut, flat: list[Any]) -> Values | None:
-        """What an object that has not been made is packed to; None: none of its shape has been seen.
+    @staticmethod
+    def shape(mould: Mould, flat: list[Any]) -> Shape | None:
+        """Of an object that has not been made.  None: there was none like it.
 
         flat: its values, as `_split` collects them; those of name and revision may be anything
         """
-        return self._fill(mould, flat, None)
-
-    def _kin(self, akin: Values) -> Values:
-        """The same values as one tuple for all objects that have them."""
-        key = tuple(map(id, akin))
-        known = self._akin.get(key)
-        if known is None:
-            if len(self._akin) >= SHAPES_MAX:
-                self._akin.clear()
-            known = self._akin[key] = akin
+        alike = mould[0].pick(flat)
+        known: Shape | None = mould[0].shapes.get(tuple(map(type, alike)), NO_SHAPES).get(alike)
         return known
 
+    def cast(self, key: str, state: Cast, rev: int, managed: tuple[Managed, ...]) -> CastItem:
+        """What has not been made and is not likely to be, as it is created."""
+        item = CastItem.__new__(CastItem)
+        item.key, item.rev, item.created, item.managed = key, rev, rev, managed
+        item.cause, item.raw, item.state = 0, None, state
+        self._add(item)
+        return item
 
-def _split(part: Any, tree: Tree, layout: list[Any], flat: list[Any]) -> bool:
-    """Collect the values of a map, and of what is taken apart of it, in order.
+    def _add(self, item: YoungItem) -> None:
+        young = self._young
+        if len(young) >= self._young_max:
+            current = self._current
+            self.pack([older for older in self._older if current.get(older.key) is older])
+            self._older, self._young = young, []
+            young = self._young
+        young.append(item)
 
-    `layout`, with the names of the map, is the same for the same structure.
-    False: a list that is to be taken apart holds something else than maps.
-    """
-    flat += part.values()
-    for name, below in tree.items():
-        inner = part.get(name)
-        kind = type(inner)
-        if kind is dict:
-            layout += (name, len(inner), *inner)
-            if not below:
-                flat += inner.values()
-            elif not _split(inner, below, layout, flat):
-                return False
-        elif kind is list:
-            layout += (name, -len(inner))
-            for each in inner:
-                if type(each) is not dict:
-                    return False
-                layout += (len(each), *each)
-                if not below:
-                    flat += each.values()
-                elif not _split(each, below, layout, flat):
-                    return False
-    return True
-
-
-def _number(part: Any, tree: Tree, number: int, where: dict[tuple[int, Any], int]) -> None:
-    """Number what `_split` takes apart, in its order, by the number of the outer part and the place in it."""
-    for name, below in tree.items():
-        inner = part.get(name)
-        kind = type(inner)
-        if kind is dict:
-            where[number, name] = at = len(where) + 1
-            _number(inner, below, at, where)
-        elif kind is list:
-            where[number, name] = at = len(where) + 1
-            for place, each in enumerate(inner):
-                where[at, place] = one = len(where) + 1
-                _number(each, below, one, where)
-
-
-def _parts(obj: Obj, where: Mapping[tuple[int, Any], int]) -> list[Any]:
-    parts: list[Any] = [obj]
-    for outer, place in where:
-        parts.append(parts[outer][place])
-    return parts
-
-
-def _places(parts: list[Any], where: Mapping[tuple[int, Any], int]) -> Iterator[tuple[int, Any, int]]:
-    """Of each value: number of its part, place therein, and what becomes of it."""
-    for number, part in enumerate(parts):
-        for place in range(len(part)) if type(part) is list else part:
-            if (number, place) in where:
-                kind = _PART
-            elif place in ("name", "resourceVersion") and number == where[0, "metadata"]:
-                kind = _DERIVED
+    def pack(self, items: Iterable[YoungItem]) -> None:
+        """All but those that carry another name or revision than they are stored under, or hold what fits nowhere."""
+        groups: dict[int, tuple[Mould, list[YoungItem], list[list[Any]]]] = {}
+        for item in items:
+            if type(item) is CastItem:
+                _, mould, flat = item.state
             else:
-                kind = _ALIKE if place in ALIKE else _AKIN if place in AKIN else _OWN
-            yield number, place, kind
+                obj, flat = item.obj, []
+                metadata = obj["metadata"]
+                name = item.key.rpartition("/")[2]
+                if metadata.get("name") != name or metadata.get("resourceVersion") != str(item.rev):
+                    continue
+                found = self._mould(obj, flat)
+                if found is None:
+                    continue
+                mould = found
+            _, alike, flats = groups.setdefault(id(mould), (mould, [], []))
+            alike.append(item)
+            flats.append(flat)
+        for mould, alike, flats in groups.values():
+            if not self._pack(mould[:1], alike, flats):
+                for one, flat in zip(alike, flats, strict=True):
+                    self._pack(mould, [one], [flat])
 
+    def _mould(self, obj: Obj, flat: list[Any]) -> Mould | None:
+        """How objects with its names are cut; its values are added to `flat`."""
+        layout: list[Any] = [*obj]
+        if not split(obj, SPLIT, layout, flat):
+            return None
+        key = tuple(layout)
+        mould = self._moulds.get(key)
+        if mould is None:
+            if len(self._moulds) >= SHAPES_MAX:
+                self._moulds.clear()
+            mould = self._moulds[key] = (Cut(obj, terse=True), Cut(obj, terse=False))
+        return mould
 
-def _shape(obj: Obj, where: Mapping[tuple[int, Any], int]) -> Shape:
-    parts = _parts(obj, where)
-    made = [Part(part.copy()) for part in parts]
-    for (outer, place), number in where.items():
-        made[number].parent, made[number].place = outer, place
-    own = akin = 0
-    for number, place, kind in _places(parts, where):
-        part = made[number]
-        if kind == _OWN:
-            part.own.append((place, OWN_FROM + own))
-            own += 1
-        elif kind == _AKIN:
-            part.akin.append((place, akin))
-            akin += 1
-        if kind != _ALIKE:
-            part.proto[place] = None
-    return Shape(made)
+    def _pack(self, cuts: Sequence[Cut], items: list[YoungItem], flats: list[list[Any]]) -> bool:
+        """Pack items with the same names in the same order, by the first that fits all, or none of them."""
+        columns = [*zip(*flats, strict=True)]
+        for cut in cuts:
+            try:
+                data = cut.data(items, columns)
+            except (ValueError, TypeError, struct.error):
+                continue  # something has another form
+            if cut.terse and {*map(type, items)} == {CastItem}:
+                shapes: list[Shape] | None = [item._data[0] for item in items]
+            else:
+                shapes = self._shapes(cut, items, columns)
+            rests = self._shared(cut, items, columns)
+            if shapes is None or rests is None:
+                return False
+            akin = self._kin([columns[at] for at in cut.layout.akin], len(items))
+            for item, shape, kin, rest, own in zip(items, shapes, akin, rests, data, strict=True):
+                item.become(shape, kin, rest, own)
+            return True
+        return False
+
+    @staticmethod
+    def _shapes(cut: Cut, items: Sequence[Item | Obj], columns: Sequence[Column]) -> list[Shape] | None:
+        alike = [columns[at] for at in cut.alike]
+        types = _types(alike)
+        if types is None or not PLAIN.issuperset(types):
+            return None
+        known, rows = _table(cut.shapes, types, len(items), SHAPES_MAX), _rows(alike, len(items))
+        for row, item in zip(rows, items, strict=True):
+            if row not in known:
+                known[row] = shape_of(item if isinstance(item, dict) else item.obj, cut)
+        return [*map(known.__getitem__, rows)]
+
+    def _kin(self, columns: Sequence[Column], count: int) -> list[Values]:
+        """The same values as one tuple for all objects that have them."""
+        if len(self._akin) + count > SHAPES_MAX:
+            self._akin.clear()
+        ids = _rows([map(id, column) for column in columns], count)
+        return [*map(self._akin.setdefault, ids, _rows(columns, count))]
+
+    def _shared(self, cut: Cut, items: list[YoungItem], columns: Sequence[Column]) -> list[Values] | None:
+        """The same of the rest, by what they are, in which its name stands for itself.  None: they do not go together."""
+        chosen: list[Column] = [columns[at] for at in cut.rest]
+        stems = [stem_of(item.key) for item in items] if cut.layout.naming else ()
+        if not all(stems):
+            return None
+        for at in cut.layout.naming:
+            column = chosen[at]
+            if {*map(type, column)} == {str}:
+                if SELF in "".join(column):
+                    return None
+                chosen[at] = [*map(str.replace, column, stems, repeat(SELF))]
+            elif any(type(text) is str for text in column):
+                return None
+        rows, types = _rows(chosen, len(items)), _types(chosen)
+        if types is None:
+            return None
+        if not PLAIN.issuperset(types):
+            return rows
+        return [*map(_table(self._rests, types, len(items), RESTS_MAX).setdefault, rows, rows)]
 
 
 class YoungItem(Item):
-    """A revision that is packed when nobody is likely to read it any more: then it becomes a `PackedItem`.
+    """A revision that is packed when nobody is likely to read it any more: then it becomes a `PackedItem`."""
 
-    _state: what `Packer.pack` made of the object
-    """
+    __slots__ = ("_data",)
 
-    __slots__ = ("_state",)
+    _data: Any
 
-    _state: Values
+    def become(self, shape: Shape, akin: Values, rest: Values, data: bytes) -> None:
+        """Somebody else: packed."""
+        del self.rev
+        packed: Any = self
+        packed.__class__ = PackedItem
+        packed._shape, packed._akin, packed._rest, packed._data = shape, akin, rest, data
 
-    def pack(self, packer: Packer) -> None:
-        state = packer.pack(self.obj, self.key.rpartition("/")[2], self.rev)
-        if state is not None:
-            self._state = state
-            del self.obj
-            self.__class__ = PackedItem
+
+class CastItem(YoungItem):
+    """A young one whose object was never made: `state` holds its values."""
+
+    __slots__ = ()
+
+    state: Any = vars(YoungItem)["_data"]
+
+    @property
+    def obj(self) -> Obj:  # type: ignore[override]
+        shape, _, flat = self.state
+        obj: Obj = shape.lay_out(self.key.rpartition("/")[2], self.rev, flat)
+        return obj
 
 
 class Recent:
@@ -342,36 +264,53 @@ class Recent:
 
 
 class PackedItem(YoungItem):
-    """A revision whose object is built each time that somebody reads it.  (Of young items no reading costs more.)"""
+    """A revision whose object is built each time that somebody reads it.  (Of young items no reading costs more.)
+
+    It has the members of a young one, for it was one: what its bytes tell makes room for the rest of its state.
+    """
 
     __slots__ = ()
+
+    _shape: Any = vars(Item)["created"]
+    _akin: Any = vars(Item)["cause"]
+    _rest: Any = vars(Item)["obj"]
+
+    @property
+    def rev(self) -> int:  # type: ignore[override]
+        return int.from_bytes(self._data[:4], "little")
+
+    @property
+    def created(self) -> int:  # type: ignore[override]
+        return int.from_bytes(self._data[4:8], "little")
+
+    @property
+    def cause(self) -> int:
+        return int.from_bytes(self._data[8:12], "little")
+
+    @cause.setter
+    def cause(self, cause: int) -> None:
+        self._data = self._data[:8] + cause.to_bytes(4, "little") + self._data[12:]
 
     @property
     def obj(self) -> Obj:  # type: ignore[override]
         recent = Recent
         if recent.item is not self:
-            shape: Shape = self._state[0]
-            recent.obj = shape.build(self.key.rpartition("/")[2], self.rev, self._state)
+            name, rev = self.key.rpartition("/")[2], self.rev
+            recent.obj = self._shape.build(name, rev, self._akin, self._rest, self._data)
             recent.item = self
         return recent.obj
 
     def peek(self, section: str, field: str) -> Any:
-        state = self._state
-        shape: Shape = state[0]
-        kind, at = shape.field(section, field)
-        if kind == _OWN:
-            return state[at]
-        if kind == _AKIN:
-            return state[1][at]
-        return at if kind == _ALIKE else super().peek(section, field)
+        kind, at = self._shape.field(section, field)
+        if kind == IS_OWN:
+            return self._rest[at]
+        if kind == IS_AKIN:
+            return self._akin[at]
+        return at if kind == IS_ALIKE else super().peek(section, field)
 
     def restamped(self, rev: int) -> PackedItem:
-        return packed(self.key, rev, self.created, self.managed, self._state)
-
-
-def packed(key: str, rev: int, created: int, managed: tuple[Managed, ...], state: Values) -> PackedItem:
-    """An item that never was young."""
-    item = PackedItem.__new__(PackedItem)
-    item.key, item.rev, item.created, item.managed = key, rev, created, managed
-    item.cause, item.raw, item._state = 0, None, state
-    return item
+        item = PackedItem.__new__(PackedItem)
+        item.key, item.managed, item.raw = self.key, self.managed, None
+        item._shape, item._akin, item._rest = self._shape, self._akin, self._rest
+        item._data = rev.to_bytes(4, "little") + self._data[4:8] + bytes(4) + self._data[12:]
+        return item

@@ -130,6 +130,8 @@ class Correlator:
             del similar[oldest]
         while spam and spam[oldest := next(iter(spam))] <= now_us:
             del spam[oldest]  # full: as good as new
+        # A table keeps the room that it had; a copy takes what is needed.
+        self._counted, self._similar, self._spam = dict(self._counted), dict(similar), dict(spam)
 
     def _pack(self, until: int) -> None:
         """Keep what was counted once, before that nanosecond, in the compact form."""

@@ -25,6 +25,7 @@ Store = Callable[
     [str, Callable[[Change], None], bool], Callable[[], None]
 ]  # (prefix, listener, renewals too)
 
+FACTS_MAX = 16_384  # sets of them kept for those to come
 WORKLOADS = ("deployments", "replicasets", "statefulsets", "replicationcontrollers")
 NOTHING: Obj = {}
 
@@ -100,6 +101,7 @@ class Chronicle:
         put, kernel, kind = self._kernel.trace.put, self._kernel, self._kind
         last: dict[str, Facts] = {}  # of the objects that there are
         nothing = (None,) * len(names)
+        alike: dict[Facts, Facts] = {}  # the pods of a node that run have the same ones
 
         def see(change: Change) -> None:
             if type(change.item) is Beaten and not change.deleted:
@@ -112,7 +114,9 @@ class Chronicle:
             before, after = last.get(key, nothing), facts(change.item.obj)
             if before == after:
                 return
-            last[key] = after
+            if len(alike) >= FACTS_MAX:
+                alike.clear()
+            last[key] = alike.setdefault(after, after)
             now_us, cause, ident = kernel.now_us, change.cause, kind.ident
             for what, was, now in compress(zip(names, before, after, strict=True), map(ne, before, after)):
                 put(kind, (ident, now_us, cause, key, what, was, now))

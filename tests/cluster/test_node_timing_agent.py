@@ -351,7 +351,9 @@ async def test_39_a_pod_that_ignores_sigterm_is_killed_after_its_grace_period() 
         times = PodTimes(cluster)
         cluster.apply(pod("stubborn"), pod("forced"))
         await cluster.run_until("40s")
-        runtime = next(r for r in cluster.nodes["node-0"].machine.pods.values() if r.name == "stubborn")
+        runtime = next(
+            r for r in cluster.nodes["node-0"].machine.pods.values() if r.key == "default/stubborn"
+        )
         reply = cluster.request("delete", "pods", "default", "stubborn", body={})
         assert at_s(cluster, reply.obj["metadata"]["deletionTimestamp"]) == 40 + 30
         cluster.request("delete", "pods", "default", "forced", body={"gracePeriodSeconds": 0})

@@ -254,7 +254,9 @@ async def test_39_the_grace_period_is_the_pods_or_the_one_asked_for(wanted: int,
         for name in ("stubborn", "mild"):
             cluster.apply(pod(name, terminationGracePeriodSeconds=own))
         await cluster.run_until("40s")
-        runtime = next(r for r in cluster.nodes["node-0"].machine.pods.values() if r.name == "stubborn")
+        runtime = next(
+            r for r in cluster.nodes["node-0"].machine.pods.values() if r.key == "default/stubborn"
+        )
         for name in ("stubborn", "mild"):
             reply = cluster.request("delete", "pods", "default", name, options=options)
             assert at_s(cluster, reply.obj["metadata"]["deletionTimestamp"]) == 40 + wanted

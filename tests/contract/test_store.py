@@ -112,6 +112,23 @@ def test_a_limited_range_tells_what_is_left_and_goes_on_from_a_key(store: Store)
     assert (names(rest), rest.more, rest.remaining) == (["c", "d", "e"], False, 0)
 
 
+def test_a_range_is_whole_and_in_order_however_much_was_deleted_and_written_since_the_last(
+    store: Store,
+) -> None:
+    for n in range(3000, 0, -1):
+        put(store, f"//pods/a/{n:04}")
+    assert len(names(page(store, PODS))) == 3000
+    for n in range(1, 2501):
+        delete(store, f"//pods/a/{n:04}")
+    assert names(page(store, PODS)) == [f"{n:04}" for n in range(2501, 3001)]
+    delete(store, "//pods/a/2600")
+    for n in (2600, 7, 8, 7000):
+        put(store, f"//pods/a/{n:04}")
+    delete(store, "//pods/a/0008")
+    expected = ["0007", *[f"{n:04}" for n in range(2501, 3001)], "7000"]
+    assert names(page(store, PODS)) == expected
+
+
 def test_a_range_at_a_revision_shows_exactly_that_state(store: Store) -> None:
     put(store, "//pods/x/a", n=1)
     put(store, "//pods/x/b")

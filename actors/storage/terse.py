@@ -1,0 +1,140 @@
+"""Texts of a fixed form as numbers and bytes: times, addresses, revisions, uids, ids of containers.
+
+Turns a column of texts (one field of many objects; of a time it may be None) into what `struct` takes, and each of
+those back.  Very many objects keep such: a uid is 96 bytes as a text and 16 as bytes, a time 80 and 4.
+
+Holds: a text comes back as it was, or its column is refused (`ValueError`, `TypeError`): something is in another
+spelling, or of another form.  A column is taken as a whole, for a loop over its texts would take most of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from sim.units import SECOND, format_micro_time, format_time, parse_time
+
+MEMO_MAX = 4_096
+WORD = 1 << 32  # numbers are below it
+NO_SECOND = WORD - 1
+NO_INSTANT = (1 << 64) - 1
+SECOND_CHARS = len("2026-01-02T03:04:05")
+UID_CHARS, UID_BYTES = 36, 16
+DASHES = (8, 13, 18, 23)
+CONTAINER = "containerd://"  # the runtime whose ids have the form below
+CONTAINER_CHARS, CONTAINER_BYTES = len(CONTAINER) + 64, 32
+Column = Sequence[Any]
+
+
+class _Seconds(dict[str, int]):
+    """Seconds since 1970 of texts: objects share their times."""
+
+    def __missing__(self, text: Any) -> int:
+        if text is None:
+            return NO_SECOND
+        if type(text) is not str:
+            raise ValueError(text)
+        at_us = parse_time(text)
+        second = at_us // SECOND
+        if not 0 <= second < NO_SECOND or format_time(at_us) != text:
+            raise ValueError(text)
+        if len(self) >= MEMO_MAX:
+            self.clear()
+        self[text] = second
+        return second
+
+
+class _Addresses(dict[str, int]):
+    """IPv4 addresses as numbers: of a pod it stands in two places, of a host in all its pods."""
+
+    def __missing__(self, text: Any) -> int:
+        if type(text) is not str:
+            raise ValueError(text)
+        a, b, c, d = map(int, text.split("."))
+        address = (a << 24) + (b << 16) + (c << 8) + d
+        if not 0 <= address < WORD or address_text(address) != text:
+            raise ValueError(text)
+        if len(self) >= MEMO_MAX:
+            self.clear()
+        self[text] = address
+        return address
+
+
+_seconds, _addresses = _Seconds(), _Addresses()
+
+
+def seconds(texts: Column) -> Sequence[int]:
+    return [*map(_seconds.__getitem__, texts)]
+
+
+@lru_cache(maxsize=MEMO_MAX)
+def time_text(second: int) -> str | None:
+    return None if second == NO_SECOND else format_time(second * SECOND)
+
+
+def instants(texts: Column) -> Sequence[int]:
+    found = [NO_INSTANT if text is None else _instant(text) for text in texts]
+    if [*map(instant_text, found)] != [*texts] or min(found) < 0:
+        raise ValueError(texts)
+    return found
+
+
+def _instant(text: str) -> int:
+    return _seconds[text[:SECOND_CHARS] + "Z"] * SECOND + int(text[SECOND_CHARS + 1 : -1])
+
+
+def instant_text(at_us: int) -> str | None:
+    return None if at_us == NO_INSTANT else format_micro_time(at_us)
+
+
+def addresses(texts: Column) -> Sequence[int]:
+    return [*map(_addresses.__getitem__, texts)]
+
+
+@lru_cache(maxsize=MEMO_MAX)
+def address_text(address: int) -> str:
+    return f"{address >> 24}.{address >> 16 & 255}.{address >> 8 & 255}.{address & 255}"
+
+
+def numbers(texts: Column) -> Sequence[int]:
+    found = [*map(int, texts)]
+    if [*map(str, found)] != [*texts]:
+        raise ValueError(texts)
+    return found
+
+
+def uids(texts: Column) -> Sequence[bytes]:
+    joined = _joined(texts, UID_CHARS)
+    dashes = "-" * len(texts)
+    if any(joined[at::UID_CHARS] != dashes for at in DASHES):
+        raise ValueError(texts)
+    return _bytes(joined.replace("-", ""), UID_BYTES, len(texts))
+
+
+def uid_text(uid: bytes) -> str:
+    digits = uid.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def containers(texts: Column) -> Sequence[bytes]:
+    joined = _joined(texts, CONTAINER_CHARS)
+    return _bytes(joined.replace(CONTAINER, ""), CONTAINER_BYTES, len(texts))
+
+
+def container_text(ident: bytes) -> str:
+    return CONTAINER + ident.hex()
+
+
+def _joined(texts: Column, size: int) -> str:
+    if {*map(len, texts)} != {size}:
+        raise ValueError(texts)
+    return "".join(texts)
+
+
+def _bytes(digits: str, size: int, count: int) -> Sequence[bytes]:
+    """Of so many digits for each, all small."""
+    found = bytes.fromhex(digits)
+    if len(found) != size * count or found.hex() != digits:
+        raise ValueError(digits)
+    return [found[at : at + size] for at in range(0, len(found), size)]
