@@ -34,7 +34,7 @@ from sim.machinery.api import Obj
 from sim.units import quantity_value
 
 Taint = tuple[str, str, str]  # key, value, effect
-LOG_MAX = 8_192  # changes kept; a class that lags further looks at every node
+LOG_MAX = 8_192  # changes kept, at least half as many; a class that lags further looks at every node
 ANTI, SCORE = 0, 1
 
 
@@ -339,8 +339,10 @@ class Cluster:
             if sharing is not None and len(sharing) > 1:
                 log.extend([(other, None) for other in sharing])
         if len(log) > LOG_MAX:
-            self.log_base += len(log)
-            log.clear()
+            # The older half: who keeps up with what comes need not look at every node anew.
+            gone = len(log) // 2
+            self.log_base += gone
+            del log[:gone]
 
     @property
     def log_end(self) -> int:

@@ -1,7 +1,7 @@
 import pytest
 
 from actors.scheduler.attempt import Attempts, Failed, Placed
-from actors.scheduler.cluster import Cluster
+from actors.scheduler.cluster import LOG_MAX, Cluster
 from actors.scheduler.messages import fit_error, note
 from actors.scheduler.pods import image_name
 from actors.scheduler.preempt import Budget
@@ -270,3 +270,19 @@ def test_pods_that_differ_in_a_label_nobody_asks_for_share_a_class_until_somebod
     assert world.attempts.state(one) is not world.attempts.state(two)
     world.cluster.set_service("default", "zero", None)
     assert world.attempts.state(one) is world.attempts.state(two)
+
+
+def test_a_class_that_keeps_up_does_not_look_at_every_node_anew_when_the_log_is_cut():
+    world = World()
+    world.node("n1")
+    template = world.cluster.templates.template(world.pod())
+    state = world.attempts.state(template)
+    made, late = state.position, world.cluster.log_end
+    for _ in range(LOG_MAX // 1000 + 2):
+        for _ in range(1000):
+            world.cluster.touch("n1")
+        assert world.attempts.state(template).position is made
+    assert world.cluster.log_base > late  # it was cut
+    for _ in range(LOG_MAX + 1):
+        world.cluster.touch("n1")
+    assert world.attempts.state(template).position is not made
