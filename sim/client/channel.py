@@ -270,6 +270,7 @@ class ChannelWatch:
         "_hushed",
         "_ident",
         "_last_us",
+        "_looked_us",
         "_notify",
         "_over",
         "_relaxed",
@@ -291,6 +292,7 @@ class ChannelWatch:
         self._give: Callable[[Sequence[WatchEvent]], None] | None = None
         self._eager = self._deaf = False
         self._due_us = 0
+        self._looked_us = -1
         self._held = not channel.up
         self._ended = False
         self._over = False  # nothing more is taken from the server
@@ -479,8 +481,9 @@ class ChannelWatch:
     def _look(self) -> None:
         """What the server's watch showed one link delay ago, and told nobody, has arrived."""
         source, now_us = self._source, self._channel.ctx.kernel.now_us
-        if self._over or self._flow or now_us < self._last_us or source.quiet:
+        if self._over or self._flow or now_us < self._last_us or now_us == self._looked_us or source.quiet:
             return
+        self._looked_us = now_us  # once an instant: nothing new is there
         delay_us = self._channel.back.delay_us()
         full = True
         while full and self._waiting < BACKLOG_MAX:
