@@ -131,9 +131,13 @@ class NodeLifecycle:
         self._taint_manager.node_changed(old, new)
         self._consider(new)
 
-    def _node_beaten(self, _: Obj, node: Obj) -> None:
+    def _node_beaten(self, old: Obj, node: Obj) -> None:
         """It said that it is as it was: what could not be written for it may be tried again."""
-        self._restless[node["metadata"]["name"]] = None
+        name = node["metadata"]["name"]
+        self._restless[name] = None
+        health = self._health.get(name)
+        if health is not None and (old is health.node or old is health.beaten):
+            health.beaten = node
         if node["metadata"]["name"] in self._unsettled:
             self._consider(node)
 
@@ -307,8 +311,11 @@ class NodeLifecycle:
         renewed = None if lease is None else lease.peek_us("spec", "renewTime")
         health.lease_revision = "" if lease is None else str(lease.rev)
         now_us = self._ctx.now_us() + self._owed_us
-        well = health.quiet and node is health.node
-        if well and renewed is not None:
+        well = health.quiet and (node is health.node or node is health.beaten)
+        if well and node is not None and node is not health.node:
+            health.node = node
+            listen(health, condition_of(node, "Ready"), renewed, now_us, now_us)
+        elif well and renewed is not None:
             self._hear(health, renewed, now_us)
         silent = now_us - health.probe_us > self._options.node_monitor_grace_period_us
         if node is not None and (silent or not well):
@@ -413,7 +420,7 @@ class NodeLifecycle:
             if not await self._mark_pods(self._pods_of(health.name)):
                 return
         self._retry.pop(health.name, None)
-        health.node = node
+        health.node, health.beaten = node, None
         health.quiet = observed == ready["status"] == "True" and not self._taint_keys(node)
 
     def _taint_keys(self, node: Obj) -> list[tuple[str, str]]:

@@ -58,12 +58,14 @@ class Health:
     renewed: renewTime of the last lease that counted as a heartbeat (None: none, or forgotten)
     probe_us: when it was last heard of, by the controller's clock
     verdict: the trace record of the decision or write by which it is not ready (0: none known)
-    node, quiet: the object of the last full look, and whether only its lease need be looked at until it changes
+    node, quiet: the object of the last look, and whether only its lease need be looked at until it changes; beaten: the
+    newest that has only other heartbeat times than `node`, None if there is none
     index: its place in the list of all; timed: whether a deadline of its stands in the loop's heap
     zone, counted: the zone in whose counts it stands, as ready (True), not ready (False) or not at all (None)
     """
 
     __slots__ = (
+        "beaten",
         "counted",
         "index",
         "known",
@@ -90,6 +92,7 @@ class Health:
         self.renewed: int | None = None
         self.probe_us = 0
         self.node: Obj | None = None
+        self.beaten: Obj | None = None
         self.quiet = False
         self.index = 0
         self.timed = False

@@ -49,7 +49,9 @@ class Beats:
         self._kernel, self._store, self._prefix = kernel, store, prefix
         self._watched = watched
         self.columns: Columns = {}
-        self._who: list[tuple[Beater, Carrier, Line] | None] = []
+        self._who: list[tuple[Beater, Carrier] | None] = []
+        self._lines: list[Line | None] = []  # by row; a window has it as it was
+        self._lent = False  # to a window
         self.members = 0
         self._course = Course(np.empty(0, np.int64))
         self._bucket = store.follow(prefix, self._course, self.leave)
@@ -91,7 +93,9 @@ class Beats:
         for name, value in {**state, "ahead": ahead_us, "series": line.series, "at": next_us}.items():
             self.columns[name][row] = value
         self._course.stays(row, self._bucket.items[line.key])
-        self._who[row] = beater, carrier, line
+        if self._lent:
+            self._lines, self._lent = self._lines.copy(), False
+        self._who[row], self._lines[row] = (beater, carrier), line
         self.members += 1
         return True
 
@@ -105,6 +109,7 @@ class Beats:
         row = rows.setdefault(key, len(rows))
         if row == len(self._who):
             self._who.append(None)
+            self._lines.append(None)
         if not self.columns or row >= len(self.columns["at"]):
             more = GROWTH + len(self._who) // 2
             for name in COLUMNS:
@@ -130,15 +135,15 @@ class Beats:
         """What was to happen there does not."""
         for name in ("rows", "at", "value", "time_s"):
             setattr(window, name, np.delete(getattr(window, name), place))
-        del window.lines[place], self._times[place]
+        del self._times[place]
         self._pairs = np.delete(self._pairs, place, 0)
         self._next = {name: np.delete(column, place) for name, column in self._next.items()}
 
     def _part(self, row: int) -> None:
         """One beats alone from now on."""
-        known = self._who[row]
-        assert known is not None
-        beater, carrier, line = known
+        known, line = self._who[row], self._lines[row]
+        assert known is not None and line is not None
+        beater, carrier = known
         self._who[row] = None
         self.members -= 1
         columns = self.columns
@@ -228,13 +233,11 @@ class Beats:
         rows = (columns["at"] < end_us).nonzero()[0]
         rows = rows[np.lexsort((columns["order"][rows], columns["at"][rows]))]
         mine = {name: column[rows] for name, column in columns.items()}
-        at, numbers = mine["at"], rows.tolist()
-        known = [self._who[row] for row in numbers]
-        lines = [joined[2] for joined in known if joined is not None]
+        at, value = mine["at"], mine["sent"] + mine["offset"]
         time_s = (at + mine["ahead"]) // SECOND
         self._serial += 1
-        value = mine["sent"] + mine["offset"]
-        self._window = Window(self._serial, (rows.astype(np.int32), at, value, time_s), lines)
+        self._window = Window(self._serial, (rows.astype(np.int32), at, value, time_s), self._lines)
+        self._lent = True
         self._course.windows.append(self._window)
         self._times, self._done, self._kept, self._end_us = at.tolist(), 0, 0, end_us
         self._pairs = np.stack((mine["series"], at), axis=1).astype("<i8")

@@ -14,7 +14,6 @@ from operator import attrgetter
 from typing import Any
 
 from actors.storage.packed import Packer
-from sim.machinery.renewal import Renewal
 from sim.machinery.runs import Course, Run, spread
 from sim.machinery.store import Change, Item
 
@@ -38,15 +37,14 @@ class Log(list[Any]):
             found[0] = found[0].after(rev)
         return found
 
-    def forget(self, rev: int) -> None:
+    def forget(self, rev: int) -> list[Any]:
         """Let go of what lies up to a revision."""
         count = bisect_right(self, rev, key=_REV)
-        for change in self[:count]:
-            if type(change) is Renewal:
-                change.forget()
+        gone = self[:count]
         del self[:count]
         if self and type(self[0]) is Run and self[0].first <= rev:
             self[0] = self[0].after(rev)
+        return gone
 
     def reached(self, at_us: int) -> int:
         """The newest revision that was committed by then; 0 if none of these was."""

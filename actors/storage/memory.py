@@ -362,7 +362,9 @@ class MemoryStore:
             hook(rev)
         self._log.forget(rev)
         for bucket in self._buckets.values():
-            bucket.log.forget(rev)
+            for change in bucket.log.forget(rev):
+                if type(change) is Renewal:
+                    change.forget()
             if bucket.course is not None:
                 bucket.course.trim(rev)
         self._floor = rev

@@ -79,11 +79,12 @@ class Window:
     """What beats within a second.  By place, in order of time:
 
     rows: whose turn it is (`Course.rows`); at: when, virtual us; value: the time that is written; time_s: of ownership
+    lines: by row
     """
 
     __slots__ = ("at", "lines", "rows", "runs", "serial", "time_s", "value")
 
-    def __init__(self, serial: int, columns: tuple[Any, Any, Any, Any], lines: list[Line]) -> None:
+    def __init__(self, serial: int, columns: tuple[Any, Any, Any, Any], lines: list[Line | None]) -> None:
         self.serial = serial
         self.rows, self.at, self.value, self.time_s = columns
         self.lines = lines
@@ -140,7 +141,9 @@ class Found(Renewal):
 
     def __init__(self, run: Run, place: int) -> None:
         window, offset = run.window, place - run.lo
-        line = window.lines[place]
+        self._row = row = int(window.rows[place])
+        line = window.lines[row]
+        assert line is not None
         self.key = line.key
         self.rev = run.first + offset
         self.cause = run.ident + offset
@@ -150,7 +153,6 @@ class Found(Renewal):
         self.at_us = int(window.at[place])
         self._line = line
         self._course = run.course
-        self._row = int(window.rows[place])
 
     @property
     def prev(self) -> Item | None:  # type: ignore[override]
