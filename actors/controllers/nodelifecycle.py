@@ -18,7 +18,7 @@ Differs  a pod is queued for marking only when its node is known not to be ready
 from __future__ import annotations
 
 from collections.abc import Mapping
-from heapq import heappop, heappush, heapreplace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.controllers.nodelifecycle_decide import (
@@ -27,6 +27,7 @@ from actors.controllers.nodelifecycle_decide import (
     ConditionTaints,
     Health,
     PassCost,
+    Turns,
     condition_of,
     has_taint,
     label_fixes,
@@ -36,7 +37,7 @@ from actors.controllers.nodelifecycle_decide import (
     silent_status,
     taint_for,
 )
-from actors.controllers.nodelifecycle_renewals import Renewals
+from actors.controllers.nodelifecycle_renewals import Heard, Renewals
 from actors.controllers.nodelifecycle_taints import TaintWriter
 from actors.controllers.shell import NODE_INDEX, Env, index_by_node, run_workers
 from actors.controllers.taint_manager import TaintManager
@@ -91,10 +92,6 @@ class NodeLifecycle:
         self._list: list[Health] = []
         self._restless: dict[str, None] = {}  # nodes to look at in the next pass
         self._unsettled: dict[str, None] = {}  # nodes that lacked something when they were last considered
-        self._deadlines: list[
-            tuple[int, int, Health]
-        ] = []  # (last heard of, number, node that is well): a heap
-        self._timed = 0
         self._members_changed = True
         self._zones: dict[str, Zone] = {}
         self._retry: dict[str, None] = {}  # nodes whose pods could not all be marked
@@ -249,34 +246,29 @@ class NodeLifecycle:
         cause, owed_us = kernel.cause, self._owed_us
         start_us = self._ctx.now_us() + owed_us
         self._leases.pull()
-        heard, looked = self._renewals.heard(), dict[str, None]()
-        done = count  # turns until something had to be waited for
-        for turn, health in self._worth_a_look(first, start_us + cost_us * count):
+        news, later, looked = self._renewals.news(), list[Heard](), dict[str, Health]()
+        turns = Turns(first, count, start_us, cost_us, count)
+        for turn, health in self._worth_a_look(turns):
             self._owed_us = owed_us + cost_us * (turn + 1)
             before = self._ctx.now_us(), self._owed_us
-            looked[health.name] = None
+            looked[health.name] = health
             await self._examine(health, nodes.get(health.name))
             kernel.cause = cause
             if (self._ctx.now_us(), self._owed_us) != before:
-                done = turn + 1
+                turns = replace(turns, done=turn + 1)
                 break
-            for known, renewed in self._renewals.heard():
-                if known is not None and (known.index - first) % count > turn:
-                    heard.append((known, renewed))
+            for known, renewed in self._renewals.each(self._renewals.news()):
+                if known is not None and turns.of(known.index) > turn:
+                    later.append((known, renewed))
                 elif known is not None:  # its turn is over
                     self._restless[known.name] = None
         else:
             self._owed_us = owed_us + cost_us * count
-        for known, renewed in heard:
-            if (
-                known is not None
-                and (turn := (known.index - first) % count) < done
-                and known.name not in looked
-            ):
-                before_us = known.renewed  # as `_hear`: nothing else happens so often
-                if before_us is None or renewed > before_us:
-                    known.renewed, known.probe_us = renewed, start_us + cost_us * (turn + 1)
-        for turn in range(done, count):
+        if count:
+            self._renewals.hear(news, turns, looked)
+        for known, renewed in later:
+            self._renewals.tell(known, renewed, turns, looked)
+        for turn in range(turns.done, count):
             health = everyone[(first + turn) % count]
             self._owed_us += cost_us
             await self._examine(health, nodes.get(health.name))
@@ -284,29 +276,23 @@ class NodeLifecycle:
         await self._pay()
         await self._handle_disruption(nodes)
 
-    def _worth_a_look(self, first: int, last_us: int) -> list[tuple[int, Health]]:
-        """By turn: nodes that are not well or changed, and those that may have been silent for too long by `last_us`."""
-        count, grace_us = len(self._list), self._options.node_monitor_grace_period_us
+    def _worth_a_look(self, turns: Turns) -> list[tuple[int, Health]]:
+        """By turn: nodes that are not well or changed, and those that may be silent for too long when the last turn is over."""
         names, self._restless = self._restless, {}
         found: dict[int, Health] = {}
         for name in names:
             known = self._health.get(name)
             if known is not None:
-                found[(known.index - first) % count] = known
-        deadlines = self._deadlines
-        while deadlines and last_us - deadlines[0][0] > grace_us:
-            probe_us, number, health = deadlines[0]
-            if health.quiet and health.probe_us > probe_us:
-                heapreplace(deadlines, (health.probe_us, number, health))
-                continue
-            heappop(deadlines)
-            health.timed = False
+                found[turns.of(known.index)] = known
+        last_us = turns.start_us + turns.cost_us * turns.count
+        for health in self._renewals.late(last_us - self._options.node_monitor_grace_period_us):
             if health.quiet and self._health.get(health.name) is health:
-                found[(health.index - first) % count] = health
+                found[turns.of(health.index)] = health
         return sorted(found.items())
 
     async def _examine(self, health: Health, node: Obj | None) -> None:
         """One node in its turn; afterwards it is well and has a deadline, or is looked at again in the next pass."""
+        self._renewals.read(health)
         lease = self._leases.newest(health.lease_key)
         renewed = None if lease is None else lease.peek_us("spec", "renewTime")
         health.lease_revision = "" if lease is None else str(lease.rev)
@@ -321,12 +307,9 @@ class NodeLifecycle:
         if node is not None and (silent or not well):
             await self._look(health, node, renewed)
             self._leases.pull()
+        self._renewals.expect(health)
         if not health.quiet or health.renewed is None:
             self._restless[health.name] = None
-        elif not health.timed:
-            self._timed += 1
-            health.timed = True
-            heappush(self._deadlines, (health.probe_us, self._timed, health))
 
     @staticmethod
     def _hear(health: Health, renewed: int, now_us: int) -> None:
@@ -517,8 +500,7 @@ class NodeLifecycle:
                 await self._mark_reachable(node)
         now_us = self._ctx.now_us()
         if decision.fresh:
-            for health in self._list:
-                health.probe_us = now_us
+            self._renewals.heard_all(now_us)
         for key, state in decision.states.items():
             zone = self._zones[key]
             if zone.queue.swap(decision.rates[key], now_us):

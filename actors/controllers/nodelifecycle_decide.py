@@ -49,6 +49,25 @@ class PassCost:
 # --- health -----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """A pass over `count` nodes, from the one whose index is `first`; `done` of them have had their turn."""
+
+    first: int
+    count: int
+    start_us: int
+    cost_us: int
+    done: int
+
+    def of(self, index: int) -> int:
+        """The turn of a node."""
+        return (index - self.first) % self.count
+
+    def at_us(self, turn: int) -> int:
+        """When a turn is over."""
+        return self.start_us + self.cost_us * (turn + 1)
+
+
 class Health:
     """What is known of one node.
 
@@ -60,7 +79,8 @@ class Health:
     verdict: the trace record of the decision or write by which it is not ready (0: none known)
     node, quiet: the object of the last look, and whether only its lease need be looked at until it changes; beaten: the
     newest that has only other heartbeat times than `node`, None if there is none
-    index: its place in the list of all; timed: whether a deadline of its stands in the loop's heap
+    index: its place in the list of all; timed: whether its silence will be noticed; row: among those whose renewals come by
+    the thousand, -1 if they come one by one
     zone, counted: the zone in whose counts it stands, as ready (True), not ready (False) or not at all (None)
     """
 
@@ -77,6 +97,7 @@ class Health:
         "quiet",
         "ready",
         "renewed",
+        "row",
         "timed",
         "verdict",
         "zone",
@@ -95,6 +116,7 @@ class Health:
         self.beaten: Obj | None = None
         self.quiet = False
         self.index = 0
+        self.row = -1
         self.timed = False
         self.zone = ""
         self.counted: bool | None = None

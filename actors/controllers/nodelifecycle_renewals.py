@@ -1,56 +1,137 @@
-"""Whose lease was renewed since one looked last.
+"""Who of all nodes was heard of by its lease, and who has been silent for too long.
 
-Turns what came to the informer of leases into the nodes that they speak of, and the times in them.
+Turns what came to the informer of leases since one looked last into the time of renewal of each node and the
+controller's time of it (`Health`), and these into the nodes whose silence may have lasted too long.
 
-Holds: each renewal is given once, in the order in which they came, whether they came one by one or in runs.
+Holds: it is the same whether renewals come one by one or in runs; those of nodes that have come in runs are kept in
+columns (`nodelifecycle_columns`), and in a node's `Health` after `read`.
 """
 
 from __future__ import annotations
 
-from actors.controllers.nodelifecycle_decide import Health
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush, heapreplace
+from typing import TYPE_CHECKING
+
+from actors.controllers.nodelifecycle_decide import Health, Turns
 from sim.client import Informer
 from sim.machinery.renewal import Renewal
 from sim.machinery.runs import Runs
 from sim.machinery.store import Item
 
+if TYPE_CHECKING:
+    from actors.controllers.nodelifecycle_columns import Columns
+
 Heard = tuple[Health | None, int]  # a node, None for a lease that is no known node's, and the time of renewal
+News = Sequence[Item | Runs]
 
 
 class Renewals:
-    """holders: by the key of their lease in the store; who changes them says so (`changed`)."""
+    """holders: by the key of their lease in the store; who changes them, or their places, says so (`changed`)."""
 
     def __init__(self, leases: Informer) -> None:
         self._leases = leases
         self.holders: dict[str, Health] = {}
-        self._seats: dict[int, Health] = {}  # by their row in runs
-        self._seated = -1  # so many rows there were then
+        self._columns: Columns | None = None
+        self._seated = -1  # so many rows there were when nodes were seated in them
+        self._deadlines: list[
+            tuple[int, int, Health]
+        ] = []  # (last heard of, number, node that is well): a heap
+        self._timed = 0
 
     def changed(self) -> None:
         self._seated = -1
 
-    def heard(self) -> list[Heard]:
-        found: list[Heard] = []
-        for piece in self._leases.news():
-            if not isinstance(piece, Runs):
-                found.append(self._single(piece))
-                continue
-            seats = self._seats_in(piece)
-            for stretch in piece.stretches():
-                if isinstance(stretch, Renewal):
-                    found.append(self._single(stretch))
-                    continue
-                window, lo, hi = stretch
-                rows, times = window.rows[lo:hi].tolist(), window.value[lo:hi].tolist()
-                found += zip(map(seats.get, rows), times, strict=True)
-        return found
+    def news(self) -> News:
+        return self._leases.news()
 
-    def _single(self, item: Item) -> Heard:
+    def each(self, news: News) -> Iterator[Heard]:
+        """Renewals one by one."""
+        for piece in news:
+            for item in piece if isinstance(piece, Runs) else (piece,):
+                yield self._heard(item)
+
+    def _heard(self, item: Item) -> Heard:
         return self.holders.get(item.key), item.peek_us("spec", "renewTime")
 
-    def _seats_in(self, runs: Runs) -> dict[int, Health]:
+    # --- hearing --------------------------------------------------------------------------------------------
+
+    def hear(self, news: News, turns: Turns, looked: dict[str, Health]) -> None:
+        """Tell those whose turn it was of their renewals; `looked`: who has been told."""
+        for piece in news:
+            if isinstance(piece, Runs):
+                self._hear_runs(piece, turns, looked)
+            else:
+                self.tell(*self._heard(piece), turns, looked)
+
+    def _hear_runs(self, runs: Runs, turns: Turns, looked: dict[str, Health]) -> None:
+        columns = self._seats_in(runs)
+        mask = None if columns is None else columns.of([*looked.values()])
+        for stretch in runs.stretches():
+            if isinstance(stretch, Renewal):
+                self.tell(*self._heard(stretch), turns, looked)
+            elif columns is not None:
+                window, lo, hi = stretch
+                columns.hear(window.rows[lo:hi], window.value[lo:hi], turns, mask)
+
+    def tell(self, node: Health | None, renewed: int, turns: Turns, looked: dict[str, Health]) -> None:
+        """Tell one."""
+        if node is None or node.name in looked or (turn := turns.of(node.index)) >= turns.done:
+            return
+        self.read(node)
+        if node.renewed is None or renewed > node.renewed:
+            node.renewed, node.probe_us = renewed, turns.at_us(turn)
+            if node.row >= 0 and self._columns is not None:
+                self._columns.write(node, node.timed)
+
+    def heard_all(self, now_us: int) -> None:
+        """Everybody counts as heard of now."""
+        for node in self.holders.values():
+            node.probe_us = now_us
+        if self._columns is not None:
+            self._columns.heard_all(now_us)
+
+    def _seats_in(self, runs: Runs) -> Columns | None:
         last = runs.last
-        rows = {} if last is None else last.course.rows
-        if last is not None and self._seated != len(rows):
-            self._seated = len(rows)
-            self._seats = {row: self.holders[key] for key, row in rows.items() if key in self.holders}
-        return self._seats
+        if last is not None and self._seated != len(last.course.rows):
+            from actors.controllers.nodelifecycle_columns import Columns  # numpy: few clusters need it
+
+            self._seated = len(last.course.rows)
+            self._columns = self._columns or Columns()
+            self._columns.seat([self.holders.get(key) for key in last.course.rows])
+        return self._columns
+
+    # --- silence --------------------------------------------------------------------------------------------
+
+    def read(self, node: Health) -> None:
+        """Bring a node up to date."""
+        if node.row >= 0 and self._columns is not None:
+            self._columns.read(node)
+
+    def expect(self, node: Health) -> None:
+        """A node was looked at: if it is well, its silence will be noticed."""
+        well = node.quiet and node.renewed is not None
+        if node.row >= 0 and self._columns is not None:
+            node.timed = well
+            self._columns.write(node, well)
+        elif well and not node.timed:
+            self._timed += 1
+            node.timed = True
+            heappush(self._deadlines, (node.probe_us, self._timed, node))
+
+    def late(self, before_us: int) -> Iterator[Health]:
+        """Those that were well when they were last heard of, before then; each once until it is expected again."""
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][0] < before_us:
+            probe_us, number, node = deadlines[0]
+            if node.row < 0 and node.quiet and node.probe_us > probe_us:
+                heapreplace(deadlines, (node.probe_us, number, node))
+                continue
+            heappop(deadlines)
+            if node.row < 0:
+                node.timed = False
+                yield node
+        if self._columns is not None:
+            for node in self._columns.late(before_us):
+                node.timed = False
+                yield node
