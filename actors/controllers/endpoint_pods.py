@@ -147,12 +147,9 @@ class ServicePods:
                 self._queue.add(key)
 
     def _changed(self, pod: Obj) -> None:
-        if self._services.objects:
-            self._queue_all(self.services_of(pod))
+        self._queue_all(self.services_of(pod))
 
     def _updated(self, old: Obj, new: Obj) -> None:
-        if not self._services.objects:
-            return
         labels = new["metadata"].get("labels")
         if labels is old["metadata"].get("labels") and not self.services_of(new):
             return

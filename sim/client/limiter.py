@@ -20,16 +20,13 @@ ITEM_MAX_US = 1_000 * SECOND_US
 class TokenBucket:
     """`burst` tokens, refilled at `qps` a second.  A rate of zero or less is no limit, as upstream."""
 
-    __slots__ = ("_burst_us", "_full_us", "_token_us")
+    __slots__ = ("_burst_us", "_full_us", "_token_us", "limits")
 
     def __init__(self, qps: float, burst: int) -> None:
         self._token_us = round(SECOND_US / qps) if qps > 0 else 0
         self._burst_us = burst * self._token_us
         self._full_us = 0  # when the bucket would be full again
-
-    @property
-    def limits(self) -> bool:
-        return self._token_us > 0
+        self.limits = self._token_us > 0
 
     def reserve(self, now_us: int) -> int:
         """Take a token, on credit if need be; returns how long to wait before using it."""
