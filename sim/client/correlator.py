@@ -15,6 +15,7 @@ Differs  with ten similar messages upstream drops an arbitrary one from its memo
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from sim.machinery.api import Obj
@@ -125,30 +126,44 @@ class Correlator:
         """Drop what time has made equal to forgotten, from the least recently used on."""
         self._sweep_us = now_us + SIMILAR_US
         self._pack((now_us - SIMILAR_US) * 1000)
-        similar, spam = self._similar, self._spam
-        while similar and now_us - similar[oldest := next(iter(similar))][0] > SIMILAR_US:
-            del similar[oldest]
-        while spam and spam[oldest := next(iter(spam))] <= now_us:
-            del spam[oldest]  # full: as good as new
-        # A table keeps the room that it had; a copy takes what is needed.
-        self._counted, self._similar, self._spam = dict(self._counted), dict(similar), dict(spam)
+        lapsed_us = now_us - SIMILAR_US
+        # A table keeps the room that it had, and is slow to empty from its begin: what stays goes into another.
+        stale = 0
+        for similar in self._similar.values():
+            if similar[0] >= lapsed_us:
+                break
+            stale += 1
+        self._similar = dict(islice(self._similar.items(), stale, None))
+        full = 0
+        for full_us in self._spam.values():
+            if full_us > now_us:
+                break
+            full += 1  # as good as new
+        self._spam = dict(islice(self._spam.items(), full, None))
 
     def _pack(self, until: int) -> None:
         """Keep what was counted once, before that nanosecond, in the compact form."""
-        packed: dict[str, list[tuple[Key, int]]] = {}
-        for key, state in self._counted.items():
-            if isinstance(state, int):
+        past = self._past
+        stays: dict[Key, State | int] = {}
+        entries = iter(self._counted.items())
+        for key, state in entries:
+            if type(state) is int:
                 if state >= until:
+                    stays[key] = state
                     break
-                packed.setdefault(key[0], []).append((key, state))
-        for name, entries in packed.items():
-            uid, shapes, numbers = self._past.get(name, (entries[0][0][1], (), b""))
-            mine = [(key, state) for key, state in entries if key[1] == uid]
-            for key, _ in mine:
-                del self._counted[key]
-            states = b"".join([state.to_bytes(NUMBER_BYTES) for _, state in mine])
-            self._past[name] = uid, _shape(*shapes, *[key[2] for key, _ in mine]), numbers + states
-            self._past_count += len(mine)
+                name, uid, shape = key
+                held = past.get(name)
+                if held is None:
+                    past[name] = uid, _shape(shape), state.to_bytes(NUMBER_BYTES)
+                    self._past_count += 1
+                    continue
+                if held[0] == uid:
+                    past[name] = uid, _shape(*held[1], shape), held[2] + state.to_bytes(NUMBER_BYTES)
+                    self._past_count += 1
+                    continue
+            stays[key] = state
+        stays.update(entries)
+        self._counted = stays
 
     def _recall(self, key: Key) -> State | int | None:
         """Take out what is known of an event about an object of which something is in the compact form."""
