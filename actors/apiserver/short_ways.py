@@ -77,13 +77,14 @@ class NodeWay(Way):
     _whole: all of its conditions were beaten, in their order
     """
 
-    __slots__ = ("_cache", "_last", "_owner", "_reads", "_whole")
+    __slots__ = ("_cache", "_key", "_last", "_owner", "_reads", "_whole")
 
     def __init__(self, server: ApiServer, asked: Request) -> None:
         super().__init__(server, asked)
         caches = server.caches
         assert caches is not None
         self._cache = caches.of(server.scheme.resource("nodes"))
+        self._key = f"{self._cache.prefix}/{asked.name}"
         self._last: Item | None = None
         self._owner: Managed | None = None
         self._reads: Reads = Reads()
@@ -95,7 +96,7 @@ class NodeWay(Way):
         caches = server.caches
         if caches is None or not caches.ready or not self._open():
             return None
-        item = self._cache.get(f"{self._cache.prefix}/{self._asked.name}")
+        item = self._cache.get(self._key)
         if item is None:
             return None
         return self._answer(item, 0)

@@ -228,10 +228,12 @@ class NodeAgent:
         self.node_loop.ask_again()
 
     def health(self) -> Health:
-        errors = self.runtime.errors()
-        if self.shutdown.going:
+        pressures, going, runtime = self.evictor.past.conditions, self.shutdown.going, self.runtime
+        if not pressures and not going and runtime.well:
+            return WELL  # nearly always
+        errors = runtime.errors()
+        if going:
             errors.append(NOT_READY)
-        pressures = self.pressures
         return Health(tuple(errors), pressures) if errors or pressures else WELL
 
     @property

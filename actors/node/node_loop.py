@@ -83,7 +83,7 @@ class NodeLoop:
 
     def _register(self, _: object) -> None:
         agent = self._agent
-        status, events = status_of(agent.machine, agent.options, self._fixed, {}, self._health(), self.now())
+        status, events = status_of(agent.machine, agent.options, self._fixed, {}, agent.health(), self.now())
         if self._register_us == REGISTER_US:
             for reason in events:
                 agent.node_event(reason)
@@ -175,7 +175,8 @@ class NodeLoop:
 
     def _differs(self) -> bool:
         """Whether a pass would change more than the heartbeat times of the status that the API holds."""
-        old, health, agent, same = self.node.get("status") or {}, self._health(), self._agent, self._same
+        agent, same = self._agent, self._same
+        old, health = self.node.get("status") or {}, agent.health()
         if same is not None and (same[1] is health or same[1] == health):
             if same[0] is old:
                 return False
@@ -274,7 +275,7 @@ class NodeLoop:
             if len(self._patch) > 1 or not self._calls.send(self._beat, self._request_beat, self._written):
                 self._write(self._patch)
             return
-        status, events = status_of(agent.machine, agent.options, self._fixed, old, self._health(), self.now())
+        status, events = status_of(agent.machine, agent.options, self._fixed, old, agent.health(), self.now())
         for reason in events:
             agent.node_event(reason)
         if due or changed(old, status):
@@ -329,6 +330,3 @@ class NodeLoop:
 
     def now(self) -> str:
         return format_time(self._agent.now_us + self._agent.wall_us)
-
-    def _health(self) -> Health:
-        return self._agent.health()

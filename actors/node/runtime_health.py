@@ -139,8 +139,8 @@ class RuntimeHealth:
         """The errors of the Ready condition, in upstream's order."""
         now_us = self._agent.now_us
         errors: list[str] = []
-        if self._well and now_us >= self.relists.first_us:
-            return errors  # nearly always
+        if self.well:
+            return errors
         if self._never:
             errors += NEVER_SEEN
         elif self._good_us >= 0 and now_us - self._good_us >= CHECK_LIMIT_US:
@@ -163,10 +163,12 @@ class RuntimeHealth:
         return errors
 
     @property
-    def _well(self) -> bool:
+    def well(self) -> bool:
         """Nothing is wrong, or has been that still shows."""
-        troubled = self._never or self.error or self.network_error
-        return self._good_us < 0 and self.relists.took_us == 0 and not troubled
+        if self._never or self.error or self.network_error or self._good_us >= 0:
+            return False
+        relists = self.relists
+        return relists.took_us == 0 and self._agent.ctx.kernel.now_us >= relists.first_us
 
     def moves(self) -> bool:
         """Whether the texts of the errors change as time goes by."""

@@ -333,7 +333,8 @@ class ChannelWatch:
         if at_us < self._last_us:
             at_us = self._last_us
         self._last_us = at_us
-        self._flow.append((at_us, batch))
+        flow = self._flow
+        flow.append((at_us, batch))
         if self._eager:
             due_us = self._due_us
             if (
@@ -343,6 +344,8 @@ class ChannelWatch:
                 and waiting < LAZY_MAX
                 and _only_beats(batch)
             ):
+                if len(flow) > 2 and flow[-2][0] <= kernel.now_us and not self._held:
+                    self._thin()
                 return True
             if (not due_us or due_us > at_us) and not self._held and self._notify is not None:
                 self._due_us = at_us
@@ -350,6 +353,16 @@ class ChannelWatch:
         elif not batch or waiting >= LAZY_MAX:
             self._schedule(at_us)
         return waiting < BACKLOG_MAX
+
+    def _thin(self) -> None:
+        """What has arrived unread of an object last says more than what arrived before it, if only times are new."""
+        flow = self._flow
+        before, after = flow[-3][1], flow[-2][1]
+        if len(before) == len(after) == 1:
+            older, newer = before[0].item, after[0].item
+            if type(older) is type(newer) is Beaten and older.key == newer.key:
+                del flow[-3]
+                self._waiting -= 1
 
     # --- on the way -----------------------------------------------------------------------------------------
 

@@ -467,6 +467,10 @@ class Informer:
             if self.lazy and not self._indexes:
                 return  # nobody to tell
             old = known.obj
+            if beaten:  # no index reads such times
+                for beat in self._on_beat.known.get(EVERYBODY) or self._on_beat.of(EVERYBODY):
+                    beat(old, obj)
+                return
             for top, parts in self._by_part.items():
                 was, now = old.get(top), obj.get(top)
                 if was is now and top:
@@ -477,7 +481,7 @@ class Informer:
             route, part, value = self._route, self._route_part, EVERYBODY
             if route is not None and old["metadata"].get(part) is obj["metadata"].get(part):
                 value = route(obj)
-            handlers = self._on_beat if beaten else self._on_update
+            handlers = self._on_update
             for update in handlers.known.get(value) or handlers.of(value):
                 update(old, obj)
             return
