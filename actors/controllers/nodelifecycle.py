@@ -101,7 +101,9 @@ class NodeLifecycle:
         self._pod_queue = env.queue("node_lifecycle_controller_pods")
 
     async def run(self) -> None:
-        self._nodes.on(self._node_added, self._node_updated, self._node_deleted, beat=self._node_beaten)
+        self._nodes.on(
+            self._node_added, self._node_updated, self._node_deleted, beat=self._node_beaten, late=True
+        )
         self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
         await self._env.informers.start_and_sync()
         run_workers(self._env, self._node_queue, self._sync_node, NODE_WORKERS)
@@ -142,6 +144,7 @@ class NodeLifecycle:
         self._members_changed = True
         self._taint_manager.node_changed(node, None)
         self._unsettled.pop(node["metadata"]["name"], None)
+        self._nodes.urge("nodelifecycle", bool(self._unsettled))
         self._retry.pop(node["metadata"]["name"], None)
 
     def _consider(self, node: Obj) -> None:
@@ -153,6 +156,7 @@ class NodeLifecycle:
             self._node_queue.add(name)
         else:
             self._unsettled.pop(name, None)
+        self._nodes.urge("nodelifecycle", bool(self._unsettled))
 
     def _pod_added(self, pod: Obj) -> None:
         self._taint_manager.pod_changed(None, pod)

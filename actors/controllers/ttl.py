@@ -60,24 +60,42 @@ class NodeTTL:
         self._annotation = env.names.annotation_node_ttl
         self._count = 0
         self._band = 0
+        self._stale: dict[str, None] = {}  # nodes to be told again as soon as they are heard of
 
     async def run(self) -> None:
-        self._nodes.on(add=self._added, update=lambda _, new: self._check(new), delete=self._deleted)
+        self._nodes.on(self._added, self._updated, self._deleted, beat=self._updated, late=True)
         await self._env.informers.start_and_sync()
         run_workers(self._env, self._queue, self._sync, WORKERS)
 
     def _added(self, node: Obj) -> None:
-        self._count += 1
-        self._band = next_band(self._band, self._count)
+        self._counted(1)
         self._check(node)
 
-    def _deleted(self, _: Obj) -> None:
-        self._count -= 1
-        self._band = next_band(self._band, self._count)
+    def _updated(self, _: Obj, node: Obj) -> None:
+        self._check(node)
+
+    def _deleted(self, node: Obj) -> None:
+        self._stale.pop(node["metadata"]["name"], None)
+        self._counted(-1)
+        self._nodes.urge("ttl", bool(self._stale))
+
+    def _counted(self, more: int) -> None:
+        self._count += more
+        band = next_band(self._band, self._count)
+        if band != self._band:
+            self._band = band
+            self._stale = {
+                node["metadata"]["name"]: None for node in self._nodes.list() if self._differs(node)
+            }
 
     def _check(self, node: Obj) -> None:
+        name = node["metadata"]["name"]
         if self._differs(node):
-            self._queue.add(node["metadata"]["name"])
+            self._stale[name] = None
+            self._queue.add(name)
+        else:
+            self._stale.pop(name, None)
+        self._nodes.urge("ttl", bool(self._stale))
 
     def _differs(self, node: Obj) -> bool:
         annotations = node["metadata"].get("annotations") or {}

@@ -525,6 +525,12 @@ class ChannelWatch:
             self._ask_to_give()
         return taken
 
+    def take_beats(self) -> Sequence[WatchEvent]:
+        """What has arrived of beats alone, without a word; nothing while something else is to be told at this instant."""
+        if not self._flow or 0 < self._due_us <= self._channel.ctx.kernel.now_us:
+            return []
+        return self.take()
+
     @property
     def ended(self) -> bool:
         """The stream is over and everything that came has been taken."""

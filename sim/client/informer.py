@@ -11,7 +11,8 @@ about something else.
 Mirrors  client-go v1.25 tools/cache/{shared_informer,delta_fifo,thread_safe_store}.go, informers/factory.go.
 Differs  handlers run at the instant the event arrives, none has a queue of its own; the end of the first
          sync is seen at once (upstream polls each 100 ms); index results are in order of arrival; where no handler
-         cares for heartbeat times alone (`store.Beaten`) these are seen late, a thousand changes at once.
+         cares for heartbeat times alone (`store.Beaten`) these are seen late, a thousand changes at once; where all who do
+         handle them `late`, when somebody reads, while nothing moves (`Standing`) and nobody urges.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from sim.client.client import Client
 from sim.client.reflector import Reflector, Selection
-from sim.kernel import Context
+from sim.kernel import Context, State
 from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.renewal import Renewal, all_renewals
 from sim.machinery.runs import Run, Runs
@@ -195,7 +196,11 @@ class Informer:
         self._resync_us = resync_us
         self._started = False
         self.lazy = True  # nobody handles events: told of none until somebody reads
-        self.deaf = True  # nobody handles beats: they come with the next event, or a thousand at once
+        self.deaf = True  # nobody handles beats at once: they come with the next event, or a thousand at once
+        self._prompt = False  # somebody does
+        self._patient = False  # somebody handles them, late
+        self._urgent: dict[str, None] = {}  # who of these wants them at once for now
+        self._stirred = False  # something has moved, so that what is handled late might be missed
         self._reflector = Reflector(ctx, client, resource, self, selection)
 
     # --- reading --------------------------------------------------------------------------------------------
@@ -230,9 +235,14 @@ class Informer:
         return None if known is None else known.obj
 
     def pull(self) -> None:
-        """Take what has arrived; where somebody handles events that is done."""
+        """Take what has arrived; where somebody handles events that is done, but for beats that are handled late."""
         if self.lazy:
             self._reflector.pull()
+        elif self._patient and self.deaf:
+            self._reflector.pull_beats()
+        elif self._stirred and self._ctx.state is State.RUNNING:
+            self._stirred = False
+            self._tune()
 
     def newest(self, long: str) -> Item | None:
         """What was taken before of this key in the store, without building an object that nobody has read."""
@@ -304,27 +314,52 @@ class Informer:
         delete: Callable[[Obj], None] | None = None,
         about: str = EVERYBODY,
         beat: Callable[[Obj, Obj], None] | None = None,
+        late: bool = False,
     ) -> None:
         """Call these from now on; what is there already is added first.
 
         about: a value of the informer's route; objects of another value need not be told.
         beat: in the place of `update` where only times are new at which the object was heard of (`store.Beaten`);
         `unmoved` does nothing then
+        late: `beat` makes no difference before somebody reads, unless `urge` says so
         """
         objects = self.list()
         if update is not None:
             self._on_update.add(update, about)
             if beat is not unmoved:
                 self._on_beat.add(beat or update, about)
+                self._prompt, self._patient = self._prompt or not late, self._patient or late
         if delete is not None:
             self._on_delete.add(delete, about)
-        if self.lazy or self.deaf != self._on_beat.none:
-            self.lazy, self.deaf = False, self._on_beat.none
-            self._reflector.tune()
+        self._tune()
         if add is not None:
             self._on_add.add(add, about)
             for obj in objects:
                 add(obj)
+
+    def urge(self, who: str, urgent: bool) -> None:
+        """Whether this handler of beats wants them at once for now."""
+        if urgent != (who in self._urgent):
+            if urgent:
+                self._urgent[who] = None
+            else:
+                del self._urgent[who]
+            self._tune()
+
+    def _tune(self) -> None:
+        deaf = not (self._prompt or self._urgent or self._stirred)
+        if self.lazy or deaf is not self.deaf:
+            self.lazy, self.deaf = False, deaf
+            self._reflector.tune()
+            if deaf and self._patient:
+                self._ctx.kernel.standing.put_off[self] = None
+
+    def plan(self) -> None:
+        """Something moves: from now on beats are handled as they come, until all is well and somebody reads."""
+        if self.deaf and self._patient and self._ctx.state is not State.DEAD:
+            self.pull()
+            self._stirred = True
+            self._tune()
 
     def route(self, fn: Callable[[Obj], str], part: str) -> None:
         """`fn` says, by nothing but this part of the metadata, what an object is about (EVERYBODY: who knows).

@@ -90,6 +90,7 @@ class Reflector:
         self._watch: Watch | None = None
         self._watched_since_us = 0
         self._seen = 0
+        self._taking = False  # what is taken in is read meanwhile
 
     def start(self) -> None:
         self._list("")
@@ -193,6 +194,12 @@ class Reflector:
             full = len(events) == BATCH
             self._take_in(events)
 
+    def pull_beats(self) -> None:
+        """Take what has arrived and nobody was told of."""
+        watch = self._watch
+        if isinstance(watch, ChannelWatch) and not self._taking and (beats := watch.take_beats()):
+            self._take_in(beats)
+
     def _take_in(self, events: Sequence[WatchEvent]) -> None:
         """What the watch has; an error comes last."""
         self._seen += len(events)
@@ -203,10 +210,11 @@ class Reflector:
             return
         kernel = self._ctx.kernel
         cause = kernel.cause
+        self._taking = True
         for event in events:
             kind = event.type
             if kind == "ERROR":
-                kernel.cause = cause
+                kernel.cause, self._taking = cause, False
                 watch, self._watch = self._watch, None
                 assert watch is not None
                 watch.stop()
@@ -216,7 +224,7 @@ class Reflector:
             self._revision = event.revision
             if kind != "BOOKMARK":
                 sink.apply(event)
-        kernel.cause = cause
+        kernel.cause, self._taking = cause, False
 
     def _broken(self, event: WatchEvent) -> None:
         """The watch ended in an error; after an expired one too the list is at least as new as what we have."""

@@ -131,6 +131,72 @@ async def test_heartbeat_times_alone_wake_only_who_cares_for_them_and_come_befor
         assert informers[0].objects["default/a"]["metadata"]["labels"] == {"x": "y"}
 
 
+@pytest.mark.parametrize("how", ["calm", "urged", "moved"])
+async def test_who_handles_beats_late_is_told_before_anybody_reads_or_at_once_if_it_matters(how: str) -> None:
+    log: list[str] = []
+    async with rig() as r:
+        await make(r, "a")
+        informers: list[Informer] = []
+
+        def main(ctx: Context) -> None:
+            informer = Informers(ctx, r.client(ctx))["leases"]
+            informers.append(informer)
+            informer.on(
+                update=lambda old, new: log.append("update"),
+                beat=lambda old, new: log.append(new["metadata"]["resourceVersion"]),
+                late=True,
+            )
+            informer.start()
+
+        r.actor("reader", main)
+        await r.run(5)
+        informer = informers[0]
+        if how == "urged":
+            informer.urge("test", True)
+        for told in range(1, 3):
+            beaten = beat(r, "a")
+            if how == "moved":
+                r.kernel.standing.moved()
+            await r.run(1)
+            assert len(log) == told - (how == "calm")
+            assert informer.objects["default/a"]["metadata"]["resourceVersion"] == log[-1] == beaten
+        informer.urge("test", False)
+        beat(r, "a")
+        await r.run(1)
+        assert len(log) == 2  # it is calm again
+
+
+async def test_of_the_beats_of_one_object_that_nobody_reads_the_last_that_came_is_kept() -> None:
+    async with rig() as r:
+        await make(r, "a")
+        informers: list[Informer] = []
+
+        def main(ctx: Context) -> None:
+            informers.append(Informers(ctx, r.client(ctx))["leases"])
+            informers[0].on(update=lambda old, new: None, beat=unmoved)
+            informers[0].start()
+
+        r.actor("reader", main)
+        await r.run(5)
+        revisions = []
+        for _ in range(6):
+            revisions.append(beat(r, "a"))
+            await r.run(1)
+        watch = informers[0]._reflector._watch
+        assert watch is not None
+        assert [str(event.revision) for event in watch.take()] == revisions[-2:]
+
+
+def beat(r: Rig, name: str) -> str:
+    """A state of which only times are new; answers its revision."""
+    store, key = r.plane.storage.store, SCHEME.key("leases", "default", name)
+    held = store.get(key)
+    assert held is not None
+    item = store.beat(held, {**held.obj, "metadata": {**held.obj["metadata"]}}, held.managed)
+    assert item is not None
+    return str(item.rev)
+
+
 async def test_a_watch_that_ends_in_time_goes_on_at_once_from_what_was_seen_last() -> None:
     async with rig() as r:
         await make(r, "a")
