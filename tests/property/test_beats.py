@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from actors.apiserver import lane
 from actors.storage.beats import Beats
 from sim.app.cluster import Cluster, plain_nodes
+from sim.kernel import Operation
 from sim.machinery.runs import Run
 from sim.machinery.store import Compacted
 from sim.scenario.plan import ClusterPlan, ComponentPlan
@@ -80,6 +81,34 @@ def test_undisturbed_nodes_all_renew_in_columns() -> None:
     members, renewed = trio.run(main)
     assert members == 6
     assert renewed > 6 * 12
+
+
+async def operated(replay: list[Operation] | None) -> tuple[str, int, list[Operation]]:
+    """A run with operations from outside, or their repetition."""
+    async with Cluster(PLAN, seed=3, replay=replay) as cluster:
+        gate = cluster.kernel.gate
+
+        def operate(payload: Any, done: Any) -> None:
+            body = {"metadata": {"labels": {"a": str(payload)}}}
+            kind = "application/merge-patch+json"
+            where = ("leases", cluster.names.lease_namespace, "node-0")
+            done(cluster.request("patch", *where, body=body, content_type=kind).code)
+
+        gate.handle("label", operate)
+        for at_us in (52_345_678, 71_000_001, 90_000_000):
+            await cluster.run_until(at_us)
+            if replay is None:
+                assert gate.apply_now("label", at_us) == 200
+        await cluster.run_until(END_US)
+        return cluster.kernel.trace.sha256(), cluster.kernel.steps, gate.journal
+
+
+def test_a_journal_of_a_run_in_columns_replays_to_the_same_trace() -> None:
+    with crowd(4):
+        live = trio.run(operated, None)
+        assert len(live[2]) == 3
+        assert trio.run(operated, list(live[2])) == live
+    assert trio.run(operated, None)[:2] == live[:2]
 
 
 @settings(max_examples=25, deadline=None)
