@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import islice
+from sys import intern
 from typing import Any
 
 from sim.machinery.api import Obj
@@ -30,6 +31,7 @@ SPAM_BURST_US = SPAM_BURST * SPAM_TOKEN_US
 NUMBER_BYTES = 8  # of a nanosecond since 1970
 
 Key = tuple[Any, ...]
+NOTHING: tuple[None, Key, bytes] = (None, (), b"")
 State = tuple[
     int, str, str, int
 ]  # count, name, first timestamp of an event in the API; number of the event used last
@@ -39,6 +41,12 @@ State = tuple[
 def _shape(*parts: str | None) -> Key:
     """What the events of many objects have in common, as one object for all their keys."""
     return parts
+
+
+def _path(key: Key) -> str:
+    """Of whom an event tells: "namespace/name", as informers know the object."""
+    namespace = key[2][1] if len(key) == 3 else key[3]
+    return f"{namespace}/{key[0]}"
 
 
 class Correlator:
@@ -51,7 +59,7 @@ class Correlator:
         # The state in the API of what was counted.  Of most events it is a number, the nanosecond of the only time that
         # it happened: name and first timestamp follow from it.
         self._counted: dict[Key, State | int] = {}
-        # What was counted once, long ago, by the object's name: its uid, the rest of the keys, and the numbers.
+        # What was counted once, long ago, by the object (`_path`): its uid, the rest of the keys, and the numbers.
         self._past: dict[str, tuple[str | None, Key, bytes]] = {}
         self._past_count = 0
         self._last = 0  # number of the newest event
@@ -96,7 +104,7 @@ class Correlator:
             key = (name, uid, shape)
         # observe
         patch: Obj | None = None
-        known = self._recall(key) if name in self._past else self._counted.pop(key, None)
+        known = self._recall(key) if self._past else self._counted.pop(key, None)
         if known is not None:
             state = _counted_on(known, name, self._last)
             event, patch = _recounted(event, state)
@@ -151,14 +159,15 @@ class Correlator:
                 if state >= until:
                     stays[key] = state
                     break
-                name, uid, shape = key
-                held = past.get(name)
+                _, uid, shape = key
+                path = _path(key)
+                held = past.get(path)
                 if held is None:
-                    past[name] = uid, _shape(shape), state.to_bytes(NUMBER_BYTES)
+                    past[intern(path)] = uid, _shape(shape), state.to_bytes(NUMBER_BYTES)
                     self._past_count += 1
                     continue
                 if held[0] == uid:
-                    past[name] = uid, _shape(*held[1], shape), held[2] + state.to_bytes(NUMBER_BYTES)
+                    past[path] = uid, _shape(*held[1], shape), held[2] + state.to_bytes(NUMBER_BYTES)
                     self._past_count += 1
                     continue
             stays[key] = state
@@ -166,24 +175,26 @@ class Correlator:
         self._counted = stays
 
     def _recall(self, key: Key) -> State | int | None:
-        """Take out what is known of an event about an object of which something is in the compact form."""
-        uid, shapes, numbers = self._past[key[0]]
+        """Take out what is known of an event, in either form."""
+        path = _path(key)
+        uid, shapes, numbers = self._past.get(path, NOTHING)
         if key[1] != uid or key[2] not in shapes:
             return self._counted.pop(key, None)
         at = shapes.index(key[2])
         start, end = at * NUMBER_BYTES, (at + 1) * NUMBER_BYTES
         self._past_count -= 1
         if len(shapes) == 1:
-            del self._past[key[0]]
+            del self._past[path]
         else:
             rest = _shape(*shapes[:at], *shapes[at + 1 :])
-            self._past[key[0]] = uid, rest, numbers[:start] + numbers[end:]
+            self._past[path] = uid, rest, numbers[:start] + numbers[end:]
         return int.from_bytes(numbers[start:end])
 
     def _unpack(self) -> None:
         """The table is full: keep all in the order of use again, which numbers tell."""
         entries: list[tuple[Key, State | int]] = []
-        for name, (uid, shapes, numbers) in self._past.items():
+        for path, (uid, shapes, numbers) in self._past.items():
+            name = path.partition("/")[2]
             for at, shape in enumerate(shapes):
                 number = int.from_bytes(numbers[at * NUMBER_BYTES : (at + 1) * NUMBER_BYTES])
                 entries.append(((name, uid, shape), number))
@@ -197,7 +208,7 @@ class Correlator:
         count, first, name = stored.get("count"), stored.get("firstTimestamp"), stored["metadata"]["name"]
         if count == event["count"] and first == event["firstTimestamp"] and name == event["metadata"]["name"]:
             return  # as it was counted when it was sent
-        if self._key[0] in self._past:
+        if self._past:
             self._recall(self._key)
         self._counted[self._key] = (
             int(count or event["count"]),

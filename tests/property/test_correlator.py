@@ -153,4 +153,4 @@ def test_an_event_that_happened_once_is_eight_bytes_once_its_group_has_lapsed() 
         ours.correlate(_event(obj, 0, now_us, 7), now_us * 1000 + 7, now_us)
     assert len(ours._similar) == len(ours._spam) == 1
     assert [*ours._counted.values()] == [2000 * SECOND * 1000 + 7]
-    assert {name: len(held[2]) for name, held in ours._past.items()} == {"p0": 8, "p1": 8}
+    assert {name: len(held[2]) for name, held in ours._past.items()} == {"None/p0": 8, "None/p1": 8}
