@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from actors.apiserver.server import ApiServer
 
 PLANS_MAX = 8192  # plans of one kind; beyond that all are learned anew
-BOUND_MAX = 65_536  # specs as bound to a node, shared by the pods of a template there
+# Specs as bound to a node, shared by the pods of a template there: more would not be worth their memory.
+BOUND_MAX = 1_024
 MEMBERS = CONTAINER_STATUS.keys()
 CONTAINERS = ("containerStatuses", "initContainerStatuses")
 # Of an Event: values, and structs of values in two of them.
