@@ -291,6 +291,7 @@ class StatusManager:
         return self._api.pod_status_patch(self._sent.namespace, self._sent.name, self._patch)
 
     def _written(self, reply: Reply) -> None:
+        self._patch = {}
         entry = self._sent
         assert entry is not None
         if reply.code == NOT_FOUND:
