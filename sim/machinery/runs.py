@@ -322,6 +322,8 @@ class Course:
                     row = int(window.rows[place])
                     seen[row] = True
                     self.stays(row, run.make(place))
+        for window in windows[:gone]:
+            window.runs = []  # they hold on to it, and in a run nobody looks for cycles
         del windows[:gone]
         for known in self.rest.values():
             del known[: max(0, bisect_right(known, rev, key=attrgetter("rev")) - 1)]
