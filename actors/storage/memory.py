@@ -215,28 +215,12 @@ class MemoryStore:
         return self._drop(bucket, prev, cause)
 
     def expire(self, prefix: str, due: Iterable[Item]) -> None:
-        """Remove those of a resource's objects whose state is still this one, one after the other: `_drop` of very many."""
-        bucket, note, at_us = self._bucket(prefix), self.note, self._now_us()
-        items, drop_key, told = bucket.items, bucket.drop_key, [*bucket.subscribers, *self._subscribers]
-        log, part, current = self._log.append, bucket.log.append, bucket.items.get
-        for prev in due:
-            key = prev.key
-            if current(key) is not prev:
-                continue
-            self._rev = rev = self._rev + 1
-            if bucket.leave is not None:
-                bucket.leave(key)
-            del items[key]
-            drop_key(key)
-            item, cause = prev.restamped(rev), 0
-            if note is not None:
-                cause = item.cause = note(key, rev, 0)
-            change = Change(rev, item, prev, True, at_us, cause)
-            log(change)
-            part(change)
-            for below, on_change in told:
-                if not below or key.startswith(below):
-                    on_change(change)
+        """Remove those of a resource's objects whose state is still this one, one after the other."""
+        bucket = self._bucket(prefix)
+        current = bucket.items.get
+        for item in due:
+            if current(item.key) is item:
+                self._drop(bucket, item, 0)
 
     def _drop(self, bucket: Bucket, prev: Item, cause: int) -> Item:
         self._rev = rev = self._rev + 1
