@@ -120,11 +120,12 @@ def _event(obj: int, message: int, now_us: int, number: int) -> dict[str, Any]:
 def test_what_is_dropped_early_is_never_missed(steps: list[tuple[int, int, int, str, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(correlator, "CACHE_MAX", CACHE_MAX)
-        ours, model, now_us = Correlator(), Model(), 0
+        ours, model, now_us, number = Correlator(), Model(), 0, 0
         for obj, message, passed_us, outcome, times in steps:
             now_us += passed_us
             ours.tidy(now_us)
-            for number in range(times):
+            for _ in range(times):
+                number += 1  # a recorder's only grow
                 event = _event(obj, message, now_us, number)
                 sent = ours.correlate(event, now_us * 1000 + number, now_us)
                 assert sent == model.correlate(event, now_us)
