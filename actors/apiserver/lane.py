@@ -150,7 +150,9 @@ class Lane:
     def join(self, beater: Beater, next_us: int) -> bool:
         """Leave what comes next to the storage, if it takes over."""
         beats = self._storage.beats
-        self._joined = beats is not None and beats.join(beater, self, next_us)
+        if beats is None:
+            return False
+        self._joined = beats.join(beater, self, next_us)
         return self._joined
 
     @property

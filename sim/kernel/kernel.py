@@ -517,15 +517,12 @@ class Kernel:
                     continue
                 self.steps += 1
             else:
-                due_us = heap[0][0] if heap else NEVER_US
-                if self.bulk_us <= due_us and self.bulk_us <= limit_us:
-                    # It may hand back beats that are due before.
-                    self.bulk(min(due_us, limit_us, self.bulk_us + (1 << SPAN_BITS)))
+                if not heap or heap[0][0] > limit_us or heap[0][0] >= self.bulk_us:
+                    if not self._go_on_in_bulk(limit_us):
+                        break
                     done += 1
                     self._slice_over = perf_counter() > self._slice_ends
                     continue
-                if due_us > limit_us or not heap:
-                    break
                 at_us, _, fn, arg, cause = heappop(heap)
                 if not heap:
                     self._open_span()
@@ -549,6 +546,14 @@ class Kernel:
                 break
         self._slice_done = done
         return entry
+
+    def _go_on_in_bulk(self, limit_us: int) -> bool:
+        """Do what is due in bulk before the next call, which it may move forward; False if nothing is."""
+        until_us = min(self._heap[0][0] if self._heap else NEVER_US, limit_us)
+        if self.bulk_us > until_us:
+            return False
+        self.bulk(min(until_us, self.bulk_us + (1 << SPAN_BITS)))
+        return True
 
     def _release(self, entry: Entry) -> None:
         """Let a task go on; it, or whoever follows it, gives way to the driver at the end of the slice."""

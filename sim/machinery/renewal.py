@@ -125,6 +125,9 @@ class Renewal(Item):
         return super().peek_us(section, field)
 
 
+KINDS: set[type] = {Renewal}  # and what is derived from it
+
+
 def all_renewals(found: Sequence[object]) -> bool:
     """Whether there is nothing else."""
-    return all(isinstance(change, Renewal) for change in found)
+    return {*map(type, found)} <= KINDS

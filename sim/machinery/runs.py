@@ -18,7 +18,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Protocol, overload
 
-from sim.machinery.renewal import Line, Renewal
+from sim.machinery.renewal import KINDS, Line, Renewal, all_renewals
 from sim.machinery.store import Item
 
 KEPT = (
@@ -163,6 +163,7 @@ class Found(Renewal):
         """It holds on to nothing."""
 
 
+KINDS.add(Found)
 RENEWALS = {Run, Found, Renewal}
 
 
@@ -339,7 +340,7 @@ def runs_of(found: Sequence[Any]) -> Runs | None:
     """As runs; None if there is more than renewals."""
     if isinstance(found, Runs):
         return found
-    return Runs([*found]) if all(isinstance(change, Renewal) for change in found) else None
+    return Runs([*found]) if all_renewals(found) else None
 
 
 def spread(found: Sequence[Any]) -> list[Any]:
