@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from actors.storage.memory import MemoryStore
-from sim.kernel.dice import GAMMA
+from sim.kernel.dice import GAMMA, mix
 from sim.kernel.kernel import NEVER_US, Kernel
 from sim.machinery.renewal import Line
 from sim.machinery.runs import Beater, Carrier, Course, Run, Window
@@ -208,7 +208,7 @@ class Beats:
         ident = kernel.trace.run(first, self._pairs[lo:hi].tobytes())
         run = Run(self._course, window, lo, hi, first, ident, at_us)
         window.runs.append(run)
-        store.run(run)
+        store.run(self._bucket, run)
         kernel.steps += hi - lo
         self._done = hi
         if len(self._carriers) == 1:
@@ -247,10 +247,8 @@ class Beats:
 def following(mine: Columns) -> Columns:
     """Columns after one more beat: `Heartbeat.beat` for many."""
     state = mine["state"] + np.uint64(GAMMA)
-    mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    high, low = (mixed >> np.uint64(32)).astype(np.int64), (mixed & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    bits = mix(state)
+    high, low = (bits >> np.uint64(32)).astype(np.int64), (bits & np.uint64(0xFFFFFFFF)).astype(np.int64)
     end = mine["at"] + mine["back_low"] + ((low & 0xFFFF) * mine["back_span"] >> 16)
     period, bound = mine["period"], mine["bound"]
     sent = end + np.where(bound > 0, period + (high * bound >> 32), period - end % period)

@@ -170,15 +170,15 @@ class MemoryStore:
             if on_change not in bucket.uninterested and (not prefix or key.startswith(prefix))
         ]
 
-    def run(self, run: Run) -> None:
-        """Renewals that have happened, one after the other, of a course that `follow` has named."""
+    def run(self, bucket: Bucket, run: Run) -> None:
+        """Renewals that have happened, one after the other, of the course of a bucket."""
         self._rev = run.rev
         self._log.append(run)
-        self._renewed.log.append(run)
+        bucket.log.append(run)
 
     def follow(self, prefix: str, course: Course, leave: Callable[[str], None]) -> Bucket:
         """From now on renewals of a resource come as runs too; `leave` hears of keys that others write."""
-        bucket = self._renewed = self._bucket(prefix)
+        bucket = self._bucket(prefix)
         bucket.course, bucket.leave = course, leave
         for head in [head for head, known in self._heads.items() if known is bucket]:
             del self._heads[head]  # so that each look at a key passes `_of`

@@ -7,15 +7,20 @@ Mirrors  splitmix64 (Steele, Lea, Flood 2014), which passes BigCrush.
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 MASK = (1 << 64) - 1
 GAMMA = 0x9E3779B97F4A7C15  # what a state grows by with each draw
 
 
-def mix(state: int) -> int:
-    """The 64 random bits that come of a state."""
+Word = TypeVar("Word", bound=Any)
+
+
+def mix(state: Word) -> Word:
+    """The 64 random bits that come of a state: of an integer, or of each in a column of words of 64 bits."""
     mixed = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & MASK
-    return mixed ^ (mixed >> 31)
+    return mixed ^ (mixed >> 31)  # type: ignore[no-any-return]
 
 
 class Dice:
