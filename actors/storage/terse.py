@@ -9,7 +9,7 @@ spelling, or of another form.  A column is taken as a whole, for a loop over its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,45 +27,45 @@ CONTAINER_CHARS, CONTAINER_BYTES = len(CONTAINER) + 64, 32
 Column = Sequence[Any]
 
 
-class _Seconds(dict[str, int]):
-    """Seconds since 1970 of texts: objects share their times."""
+class _Numbers(dict[str, int]):
+    """Numbers of texts that many objects share: times, and addresses (a pod's stands in two places, a host's in all its pods)."""
 
-    def __missing__(self, text: Any) -> int:
-        if text is None:
-            return NO_SECOND
-        if type(text) is not str:
-            raise ValueError(text)
-        at_us = parse_time(text)
-        second = at_us // SECOND
-        if not 0 <= second < NO_SECOND or format_time(at_us) != text:
-            raise ValueError(text)
-        if len(self) >= MEMO_MAX:
-            self.clear()
-        self[text] = second
-        return second
-
-
-class _Addresses(dict[str, int]):
-    """IPv4 addresses as numbers: of a pod it stands in two places, of a host in all its pods."""
+    def __init__(self, read: Callable[[str], int]) -> None:
+        super().__init__()
+        self._read = read
 
     def __missing__(self, text: Any) -> int:
         if type(text) is not str:
             raise ValueError(text)
-        a, b, c, d = map(int, text.split("."))
-        address = (a << 24) + (b << 16) + (c << 8) + d
-        if not 0 <= address < WORD or address_text(address) != text:
-            raise ValueError(text)
+        number = self._read(text)
         if len(self) >= MEMO_MAX:
             self.clear()
-        self[text] = address
-        return address
+        self[text] = number
+        return number
 
 
-_seconds, _addresses = _Seconds(), _Addresses()
+def _second(text: str) -> int:
+    """Since 1970."""
+    at_us = parse_time(text)
+    second = at_us // SECOND
+    if not 0 <= second < NO_SECOND or format_time(at_us) != text:
+        raise ValueError(text)
+    return second
+
+
+def _address(text: str) -> int:
+    a, b, c, d = map(int, text.split("."))
+    address = (a << 24) + (b << 16) + (c << 8) + d
+    if not 0 <= address < WORD or address_text(address) != text:
+        raise ValueError(text)
+    return address
+
+
+_seconds, _addresses = _Numbers(_second), _Numbers(_address)
 
 
 def seconds(texts: Column) -> Sequence[int]:
-    return [*map(_seconds.__getitem__, texts)]
+    return [NO_SECOND if text is None else _seconds[text] for text in texts]
 
 
 @lru_cache(maxsize=MEMO_MAX)
