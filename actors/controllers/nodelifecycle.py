@@ -306,7 +306,7 @@ class NodeLifecycle:
             health.node = node
             listen(health, condition_of(node, "Ready"), renewed, now_us, now_us)
         elif well and renewed is not None:
-            self._hear(health, renewed, now_us)
+            health.hear(renewed, now_us)
         silent = now_us - health.probe_us > self._options.node_monitor_grace_period_us
         if node is not None and (silent or not well):
             await self._look(health, node, renewed)
@@ -314,12 +314,6 @@ class NodeLifecycle:
         self._renewals.expect(health)
         if not health.quiet or health.renewed is None:
             self._restless[health.name] = None
-
-    @staticmethod
-    def _hear(health: Health, renewed: int, now_us: int) -> None:
-        """A lease of a node that is well."""
-        if health.renewed is None or renewed > health.renewed:
-            health.renewed, health.probe_us = renewed, now_us
 
     async def _settle_members(self) -> None:
         """Meet new nodes and part from those that are gone."""

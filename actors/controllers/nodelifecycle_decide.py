@@ -121,6 +121,11 @@ class Health:
         self.zone = ""
         self.counted: bool | None = None
 
+    def hear(self, renewed: int, at_us: int) -> None:
+        """A lease of it, while it is well."""
+        if self.renewed is None or renewed > self.renewed:
+            self.renewed, self.probe_us = renewed, at_us
+
 
 def listen(health: Health, ready: Obj | None, renewed: int | None, now_us: int, created_us: int) -> None:
     """Fold what a pass sees of a node into its health.

@@ -34,9 +34,8 @@ class Renewals:
         self.holders: dict[str, Health] = {}
         self._columns: Columns | None = None
         self._seated = -1  # so many rows there were when nodes were seated in them
-        self._deadlines: list[
-            tuple[int, int, Health]
-        ] = []  # (last heard of, number, node that is well): a heap
+        # A heap of: last heard of, number, node that is well.
+        self._deadlines: list[tuple[int, int, Health]] = []
         self._timed = 0
 
     def changed(self) -> None:
@@ -79,10 +78,9 @@ class Renewals:
         if node is None or node.name in looked or (turn := turns.of(node.index)) >= turns.done:
             return
         self.read(node)
-        if node.renewed is None or renewed > node.renewed:
-            node.renewed, node.probe_us = renewed, turns.at_us(turn)
-            if node.row >= 0 and self._columns is not None:
-                self._columns.write(node, node.timed)
+        node.hear(renewed, turns.at_us(turn))
+        if node.row >= 0 and self._columns is not None:
+            self._columns.write(node, node.timed)
 
     def heard_all(self, now_us: int) -> None:
         """Everybody counts as heard of now."""
