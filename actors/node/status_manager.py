@@ -60,12 +60,12 @@ class Entry:
 
     @property
     def status(self) -> Obj:
-        held = self.held
-        return held if isinstance(held, dict) else held.obj.get("status") or {}
+        return status_in(self.held)
 
 
-def status_in(item: Item) -> Obj:
-    return item.obj.get("status") or {}
+def status_in(held: Obj | Item) -> Obj:
+    """A status that is held as it is, or as that of an item."""
+    return held if isinstance(held, dict) else held.obj.get("status") or {}
 
 
 def outgoing(status: Obj, held: Obj, running: bool) -> Obj:

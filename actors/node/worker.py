@@ -88,8 +88,7 @@ class Worker:
 
     @property
     def status(self) -> Obj:
-        held = self._held
-        return held if isinstance(held, dict) else held.obj.get("status") or {}
+        return status_in(self._held)
 
     @status.setter
     def status(self, status: Obj) -> None:
