@@ -159,9 +159,8 @@ class Handlers:
                 page = Page([] if item is None else [item], cache.revision())
             else:
                 page = cache.page(prefix)
-                if (
-                    selection.node and not plan.limit
-                ):  # agents list their pods: nobody else's are built for that
+                if selection.node and not plan.limit:
+                    # Agents list their pods: nobody else's are built for that.
                     node = selection.node
                     page = Page([pod for pod in page.items if pod.peek("spec", "nodeName") == node], page.rev)
             return verbs_list.page_reply(page, plan, selection.matches, prefix)

@@ -120,7 +120,6 @@ class Lane:
             return None
         if server.authorizer.refuse(request.user, request) is not None:
             return None
-        self._leave()
         self.ahead_us = None if ctx.clock.drift_ppm else ctx.wall_us() - self._kernel.now_us
         done = self.renew(value, serial=True)
         if done is not None:

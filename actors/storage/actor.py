@@ -111,17 +111,12 @@ class Storage:
         self.kernel.cause = ident = trace.run(rev, IN_SERIES.pack(line.series, at_us))
         return ident
 
-    @property
-    def noticed(self) -> bool:
-        """Whether somebody is told of each record of a write."""
-        return bool(self._kind.listeners)
-
     def crowd(self, prefix: str) -> None:
         """Very many beats come to objects of a resource: they may go on in columns."""
         if self.beats is None:
             from actors.storage.beats import Beats  # numpy takes long to load, and few need it
 
-            self.beats = Beats(self.kernel, self.store, prefix, lambda: self.noticed)
+            self.beats = Beats(self.kernel, self.store, prefix, lambda: bool(self._kind.listeners))
 
     def expire(self, prefix: str, ttl_us: int) -> None:
         """Let objects of a resource live so long after their last write; the first call for a prefix counts."""

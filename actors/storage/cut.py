@@ -68,10 +68,8 @@ FORMS = (
 )  # fmt: skip
 NAMING = frozenset(("message", "name"))  # texts that tell the name of who they are about
 SELF = "\0"  # stands for it
-HEAD, HEAD_LENGTH = (
-    "<3I",
-    3,
-)  # revision, that of the creation, cause: a day of 5,000 nodes makes some 40 million of each
+# Revision, that of the creation, cause: a day of 5,000 nodes makes some 40 million of each.
+HEAD, HEAD_LENGTH = "<3I", 3
 PLAIN = frozenset((str, int, float, bool, type(None)))
 # What stands in a place of an object: a value that is part of the shape, its kin's, its own; a part; what follows; or
 # its own in one of the forms: this and the form's number.

@@ -135,10 +135,8 @@ class Heartbeat:
         self._state = state = (self._state + GAMMA) & MASK
         bits = mix(state)
         end_us = at_us + self._back_low_us + ((bits & 0xFFFF) * self._back_span_us >> 16)
-        period_us, bound = (
-            self._period_us,
-            self._bound,
-        )  # `_pause_us` written out: this happens by the million
+        # `_pause_us` written out: this happens by the million.
+        period_us, bound = self._period_us, self._bound
         end_us += period_us + ((bits >> 32) * bound >> 32) if bound else period_us - end_us % period_us
         self._sent_us = end_us
         next_us = end_us + self._out_low_us + ((bits >> 16 & 0xFFFF) * self._out_span_us >> 16)

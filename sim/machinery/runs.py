@@ -164,7 +164,6 @@ class Found(Renewal):
 
 
 KINDS.add(Found)
-RENEWALS = {Run, Found, Renewal}
 
 
 class Runs(Sequence[Any]):
@@ -333,7 +332,7 @@ class Course:
 def in_runs(found: Sequence[object]) -> bool:
     """Whether there are runs, and beside them nothing but renewals."""
     kinds = {*map(type, found)}
-    return Run in kinds and kinds <= RENEWALS
+    return Run in kinds and kinds - {Run} <= KINDS
 
 
 def runs_of(found: Sequence[Any]) -> Runs | None:

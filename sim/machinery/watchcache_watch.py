@@ -230,9 +230,8 @@ class CacheWatch:
 
     def _take_queued(self, events: list[WatchEvent], limit: int, reached_us: int) -> None:
         queue, taken, matches = self._listed(), 0, self.matches
-        if (
-            matches is None and len(queue) > 1 and all_renewals(queue)
-        ):  # hundreds that nobody has asked for until now
+        # Hundreds that nobody has asked for until now.
+        if matches is None and len(queue) > 1 and all_renewals(queue):
             taken = bisect_right(queue, reached_us, 0, min(len(queue), limit - len(events)), key=_time_of)
             events += cast(list[WatchEvent], queue[:taken])
             del queue[:taken]

@@ -21,9 +21,8 @@ from sim.machinery.store import Beaten, Change
 
 Obj = dict[str, Any]
 Facts = tuple[Any, ...]  # by the names beside it; None: not there
-Store = Callable[
-    [str, Callable[[Change], None], bool], Callable[[], None]
-]  # (prefix, listener, renewals too)
+# Of a prefix, a listener, and whether it is told of renewals too.
+Store = Callable[[str, Callable[[Change], None], bool], Callable[[], None]]
 
 FACTS_MAX = 16_384  # sets of them kept for those to come
 WORKLOADS = ("deployments", "replicasets", "statefulsets", "replicationcontrollers")
