@@ -133,10 +133,33 @@ def effective_grace_us(pod: Obj, override_s: int | None = None) -> int:
     return max(1, grace) * 1_000_000
 
 
-def pre_stop_us(container: Obj) -> int:
-    """How long the preStop hook runs.  Only `sleep N` takes time here: other programs are not modelled."""
-    hook = ((container.get("lifecycle") or {}).get("preStop") or {}).get("exec") or {}
-    command = hook.get("command") or []
+def own_grace_us(pod: Obj, probe: Obj | None = None) -> int:
+    """What a kill gets of the pod's own: as its deletion says, else the probe that failed, else the pod's spec.
+
+    Mirrors kuberuntime_container.go: setTerminationGracePeriod.
+    """
+    for holder, key in (
+        (pod["metadata"], "deletionGracePeriodSeconds"),
+        (probe or {}, "terminationGracePeriodSeconds"),
+        (pod["spec"], "terminationGracePeriodSeconds"),
+    ):
+        if holder.get(key) is not None:
+            return int(holder[key]) * 1_000_000
+    return 30_000_000
+
+
+def failed_probe(container: Obj, message: str) -> Obj | None:
+    """The probe for whose failure a container is killed, by the message of that."""
+    for kind in ("liveness", "startup"):
+        if message.startswith(f"Container {container['name']} failed {kind} probe"):
+            return container.get(f"{kind}Probe")
+    return None
+
+
+def hook_time_us(container: Obj, hook: str) -> int:
+    """How long `postStart` or `preStop` runs.  Only `sleep N` takes time here: other programs are not modelled."""
+    handler = ((container.get("lifecycle") or {}).get(hook) or {}).get("exec") or {}
+    command = handler.get("command") or []
     if command[:2] and command[0] in ("sh", "/bin/sh", "bash") and command[1] == "-c" and len(command) > 2:
         command = command[2].split()
     if len(command) == 2 and command[0].rpartition("/")[2] == "sleep" and command[1].isdigit():

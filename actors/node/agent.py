@@ -321,7 +321,7 @@ class NodeAgent:
         if first:
             self.mirrors.remove_orphans()
             self.mirrors_due()
-            self.ctx.call_later_us(HOUSEKEEPING_US, self._kill_orphans)
+            self._housekeep_later()
 
     def _pod_event(self, type_: str, item: Item) -> None:
         if type_ != "DELETED":
@@ -400,6 +400,8 @@ class NodeAgent:
             "startTime": held.get("startTime") or self.node_loop.now(),
         }
         self._end_at_once(worker, status)
+        if worker.runtime is not None:  # it ran under an agent before
+            self._housekeep_later()
 
     def _end_at_once(self, worker: Worker, status: Obj) -> None:
         """A pod of which nothing runs here: only its status, and its deletion, are left to do."""
@@ -445,14 +447,21 @@ class NodeAgent:
         """Our DELETE was answered; the source will show it."""
 
     def _kill_orphans(self, _: object) -> None:
-        """Housekeeping: containers of pods that no source knows, as after a deletion while we were away."""
+        """Housekeeping: containers of pods that no source knows, as after a deletion while we were away, and of pods
+        that ran and are refused now."""
         machine, now_us = self.machine, self.now_us
-        for uid in [uid for uid in machine.pods if uid not in self.workers]:
-            runtime = machine.pods[uid]
+        for uid, runtime in list(machine.pods.items()):
+            worker = self.workers.get(uid)
+            if worker is not None and worker.state != FINISHED:
+                continue
             for container in runtime.running(now_us):
                 machine.stop(container, ORPHAN_GRACE_US, now_us)
             machine.stop_sandbox(runtime)
-            machine.remove(uid)
+            if worker is None:
+                machine.remove(uid)
+
+    def _housekeep_later(self) -> None:
+        self.ctx.call_later_us(HOUSEKEEPING_US, self._kill_orphans)
 
     # --- for the workers ----------------------------------------------------------------------------------
 

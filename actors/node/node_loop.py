@@ -49,7 +49,7 @@ class NodeLoop:
     """One agent incarnation's view of its Node.  `node`: the newest object seen, {} before."""
 
     __slots__ = (
-        "_agent", "_ahead_sum_us", "_ahead_us", "_calls", "_dice", "_due_us", "_fixed", "_held", "_pass_us", "_patch", "_register_us",
+        "_agent", "_ahead_sum_us", "_ahead_us", "_calls", "_cordoned", "_dice", "_due_us", "_fixed", "_held", "_pass_us", "_patch", "_register_us",
         "_reported_us", "_running", "_same", "_tries", "node", "registered",
     )  # fmt: skip
 
@@ -64,6 +64,7 @@ class NodeLoop:
         self._ahead_us: array[int] = array("q")  # waits between passes to come that are drawn already
         self._ahead_sum_us = 0
         self.registered = False
+        self._cordoned = False  # as events told last
         self._register_us = REGISTER_US
         self._reported_us = -1
         self._pass_us = agent.ctx.kernel.now_us
@@ -87,6 +88,7 @@ class NodeLoop:
         if self._register_us == REGISTER_US:
             for reason in events:
                 agent.node_event(reason)
+            self._tell_cordon(not agent.options.register_schedulable)
         node = new_node(agent.machine, agent.options, agent.names, status)
         agent.heartbeats.create_node(node, self._registered)
 
@@ -161,12 +163,16 @@ class NodeLoop:
         self.node = node
         before, now = held.get("spec") or {}, node.get("spec") or {}
         if held and before is not now and before != now:
-            if bool(before.get("unschedulable")) != bool(now.get("unschedulable")):
-                self._agent.node_event(
-                    "NodeNotSchedulable" if now.get("unschedulable") else "NodeSchedulable"
-                )
+            if bool(now.get("unschedulable")) != self._cordoned:
+                self.ask_again()
             if before.get("podCIDRs") != now.get("podCIDRs"):
                 self.fast()
+
+    def _tell_cordon(self, cordoned: bool) -> None:
+        """Passes tell of it, and the first one of a new incarnation does again."""
+        if cordoned != self._cordoned:
+            self._cordoned = cordoned
+            self._agent.node_event("NodeNotSchedulable" if cordoned else "NodeSchedulable")
 
     def fast(self) -> None:
         """Quirk: the first pod CIDR leads to a pass outside the loop's rhythm."""
@@ -265,6 +271,7 @@ class NodeLoop:
         agent = self._agent
         node = reply.obj
         self._take(node)
+        self._tell_cordon(bool((node.get("spec") or {}).get("unschedulable")))
         old = node.get("status") or {}
         due = self._reported_us < 0 or agent.now_us - self._reported_us >= self._report_us
         if not self._differs():

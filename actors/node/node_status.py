@@ -103,12 +103,10 @@ def threshold_value(threshold: str, capacity: str) -> int:
 
 def capacity_of(spec: NodeSpec, options: NodeAgentOptions) -> dict[str, str]:
     capacity = {resource: _stored(text) for resource, text in spec.capacity.items()}
-    pods = options.max_pods
+    pods = quantity_milli(capacity.get("pods", str(options.max_pods))) // 1000
     if options.pods_per_core:
         pods = min(pods, options.pods_per_core * quantity_milli(capacity.get("cpu", "0")) // 1000)
-    if "pods" not in capacity or options.pods_per_core:
-        capacity["pods"] = format_quantity_milli(pods * 1000)
-    return capacity
+    return {**capacity, "pods": format_quantity_milli(pods * 1000)}
 
 
 def node_info(machine: Machine) -> Obj:

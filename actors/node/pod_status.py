@@ -48,7 +48,6 @@ class View:
     unready: Mapping[str, None] = field(default_factory=lambda: NOTHING)
     unstarted: Mapping[str, None] = field(default_factory=lambda: NOTHING)
     override: tuple[str, str, str] | None = None
-    finished: bool = False  # the worker says that nothing runs or will run
 
 
 def restart_policy(pod: Obj) -> str:
@@ -178,7 +177,7 @@ def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, old: Obj | 
         default = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
         status = _unstarted(name, spec["image"], default, init)
         history = NOTHING if old is None else _history(pod, old)
-        if not history and reason is None and not view.finished:
+        if not history and reason is None:
             return status
         status = {**status, **history}
     else:
@@ -192,13 +191,12 @@ def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, old: Obj | 
             "lastState": _state(instances[-2], view) if len(instances) > 1 else NOTHING,
             "containerID": newest.ident,
         }
-    if reason is not None and not (newest is not None and newest.running(view.now_us)):
+    deleted = pod["metadata"].get("deletionTimestamp")  # nothing of it will start again
+    if reason is not None and not deleted and not (newest is not None and newest.running(view.now_us)):
         if newest is None or should_restart(_policy(pod, init), newest.exit_code):
             if newest is not None:
                 status["lastState"] = status["state"]
             status["state"] = _waiting(*reason)
-    if view.finished and "terminated" not in status["state"]:
-        status["state"] = _unknown_end(status)
     if init:
         status["ready"] = status["state"].get("terminated", NOTHING).get("exitCode") == 0
     else:
@@ -217,14 +215,33 @@ def _history(pod: Obj, old: Obj) -> Obj:
     return {"lastState": last or NOTHING, "restartCount": restarts} if last or restarts else NOTHING
 
 
-def _unknown_end(status: Obj) -> Obj:
-    """The final word on a container that never ended by what the runtime shows (TerminatePod)."""
-    last = status["lastState"]
-    if "terminated" in last:
-        return dict(last)
-    return {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137, "startedAt": None,
-                           "finishedAt": None,
-                           "message": "The container could not be located when the pod was terminated"}}  # fmt: skip
+# The final word on a container that never ended by what the runtime shows.
+UNKNOWN_END: Obj = {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137, "startedAt": None,
+                                   "finishedAt": None,
+                                   "message": "The container could not be located when the pod was terminated"}}  # fmt: skip
+
+
+def ended(status: Obj) -> Obj:
+    """The last status of a pod of which nothing runs any more.  Its phase and conditions stay.
+
+    Containers that nobody has seen end have ended with an error, but for those of a pod whose init containers did not come
+    to their end, and the init containers whose turn never came.  Mirrors status_manager.go: TerminatePod.
+    """
+    init, app = status.get("initContainerStatuses") or [], status["containerStatuses"]
+    tried = max((n for n, held in enumerate(init, 1) if not _waits(held)), default=1)
+    over = {"containerStatuses": app, "initContainerStatuses": [*map(_certain, init[:tried]), *init[tried:]]}
+    if not init or not all(map(_waits, app)) or _ended_code(init[-1]) == 0:
+        over["containerStatuses"] = [*map(_certain, app)]
+    return {**status, **{key: held for key, held in over.items() if held}}
+
+
+def _waits(status: Obj) -> bool:
+    """It has not been seen to start."""
+    return "waiting" in status["state"] and "terminated" not in status["lastState"]
+
+
+def _certain(status: Obj) -> Obj:
+    return status if "terminated" in status["state"] else {**status, "state": UNKNOWN_END}
 
 
 def _policy(pod: Obj, init: bool) -> str:

@@ -115,10 +115,10 @@ class Probe:
         self.check()
 
     def check(self) -> None:
-        """Probe now, then decide when the next probe can matter."""
-        if self.stopped:
-            return
+        """Probe now, then decide when the next probe can matter.  Before its first tick a probe does nothing."""
         now_us = self._ctx.kernel.now_us
+        if self.stopped or now_us < self._first_us:
+            return
         container = self._current()
         if container is not None:
             self._probe(container, now_us)

@@ -160,19 +160,14 @@ class RuntimeProfile:
 
 
 DEFAULT_PROFILE = RuntimeProfile()
-DEFAULT_CAPACITY: Mapping[str, str] = {
-    "cpu": "8",
-    "memory": "32Gi",
-    "ephemeral-storage": "100Gi",
-    "pods": "110",
-}
+DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi"}
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
     """One machine.
 
-    capacity: resource -> quantity text; `pods` is overruled by the agent's --max-pods only if absent
+    capacity: resource -> quantity text; without `pods` the agent's --max-pods says how many
     taints: as in the API (key, value, effect), given at registration
     static_pods: pod objects as in the manifest directory
     pod_cidr: used while the Node object has none (stands for a network plug-in with addresses of its own)

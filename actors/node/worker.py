@@ -19,7 +19,14 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.node.actions import Actions, compute_actions, effective_grace_us, pre_stop_us
+from actors.node.actions import (
+    Actions,
+    compute_actions,
+    effective_grace_us,
+    failed_probe,
+    hook_time_us,
+    own_grace_us,
+)
 from actors.node.machine import Container, PodRuntime
 from actors.node.pod_status import (
     DEADLINE_MESSAGE,
@@ -28,10 +35,11 @@ from actors.node.pod_status import (
     TERMINAL,
     Reason,
     View,
+    ended,
     generate,
     past_deadline,
 )
-from actors.node.prober import KINDS, Probe, probe_specs
+from actors.node.prober import Probe, probe_specs
 from actors.node.status_manager import status_in
 from sim.units import MS, SECOND, format_duration, parse_time, quantity_value
 
@@ -59,7 +67,7 @@ class Worker:
     """
 
     __slots__ = (
-        "_again", "_due_us", "_held", "_settled_us", "_timer", "_work", "agent", "grace_s", "item", "override",
+        "_again", "_due_us", "_held", "_sandbox_us", "_settled_us", "_timer", "_work", "agent", "grace_s", "item", "override",
         "probes", "reasons", "removed", "requests", "runtime", "state", "uid",
     )  # fmt: skip
 
@@ -81,6 +89,7 @@ class Worker:
         self._timer: Timer | None = None
         self._due_us = 0
         self._settled_us = -1  # end of the last piece of work
+        self._sandbox_us = -1  # when a sandbox was made that no relist has shown yet
 
     @property
     def pod(self) -> Obj:
@@ -112,11 +121,7 @@ class Worker:
             self._begin_termination()
 
     def _begin_termination(self) -> None:
-        self.state = TERMINATING
-        if self._work is not None:  # upstream cancels the context of the sync under way
-            self._work.close()
-            self._work = None
-            self._settled_us = self.agent.now_us
+        self.state = TERMINATING  # Quirk: a sync under way is not cut short, not even one that pulls an image
         self.wake()
 
     def wake(self) -> None:
@@ -207,6 +212,9 @@ class Worker:
             base_us = NETWORK_RETRY_US if error.startswith(NO_NETWORK) else RETRY_US
             retry_us = agent.dice.jitter_us(base_us, RESYNC_JITTER_PERCENT)
             self._wake_at(agent.tick_after(now_us + retry_us))
+        if self._sandbox_us >= 0:  # a relist shows it, were it all that there is to see
+            shown_us, self._sandbox_us = agent.relist_after(self._sandbox_us), -1
+            self._wake_at(max(shown_us, self._ready_us()))
         self.observe()
 
     def observe(self) -> None:
@@ -243,7 +251,7 @@ class Worker:
 
     # --- status -------------------------------------------------------------------------------------------
 
-    def view(self, *, finished: bool = False) -> View:
+    def view(self) -> View:
         unready = unstarted = NOTHING
         for probe in self.probes:
             probe.refresh()
@@ -255,13 +263,14 @@ class Worker:
         agent = self.agent
         return View(
             agent.now_us, agent.wall_us, agent.host_ip, self.runtime, self.reasons, unready, unstarted,
-            self.override, finished,
+            self.override,
         )  # fmt: skip
 
     def refresh(self, *, finished: bool = False) -> None:
-        """Compute the status and hand it to the status manager."""
-        old = self.status
-        status = generate(self.pod, old, self.view(finished=finished))
+        """Compute the status and hand it to the status manager.  `finished`: nothing runs or will run."""
+        status = generate(self.pod, self.status, self.view())
+        if finished:
+            status = ended(status)
         if self.agent.statuses.set(self.uid, status) or type(self._held) is dict:
             self._held = status
 
@@ -315,12 +324,13 @@ class Worker:
                 agent.event(
                     pod, "Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created."
                 )
-            yield self._kill_all(grace_us=None)
+            yield self._kill_all()
             agent.machine.stop_sandbox(self.runtime)
         elif actions.kills:
             yield self._kill_failed(actions)
         if actions.create_sandbox:
             yield agent.spec.profile.sandbox_us + (agent.machine.runtime_delay_us or 0)
+            self._sandbox_us = agent.now_us
             meta = pod["metadata"]
             host_ip = agent.host_ip if pod["spec"].get("hostNetwork") else ""
             self.runtime = agent.machine.run_sandbox(
@@ -360,6 +370,9 @@ class Worker:
             self.limit_memory(spec, container)
             agent.consider_pressure()
         agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
+        hook_us = hook_time_us(spec, "postStart")
+        if hook_us:  # the pod is not looked at before it has ended
+            yield hook_us
         return ""
 
     def limit_memory(self, spec: Obj, container: Container) -> None:
@@ -407,43 +420,37 @@ class Worker:
         why = {"containers": [spec["name"] for spec, _, _ in actions.kills], "message": actions.kills[0][2]}
         self.agent.ctx.decided("kill", f"pods/{meta['namespace']}/{meta['name']}", why)
         for spec, container, message in actions.kills:
-            grace_us = effective_grace_us(self.pod)
-            for key, kind in KINDS:
-                own = (spec.get(key) or {}).get("terminationGracePeriodSeconds")
-                if own is not None and kind != "Readiness" and f"failed {kind.lower()}" in message:
-                    grace_us = int(own) * SECOND
-            longest_us = max(longest_us, self._kill(spec, container, message, grace_us, deduct=True))
+            grace_us = own_grace_us(self.pod, failed_probe(spec, message))
+            longest_us = max(longest_us, self._kill(spec, container, message, grace_us))
         return longest_us
 
-    def _kill_all(self, *, grace_us: int | None) -> int:
-        """Stop everything that runs, in parallel.  `grace_us` None: the pod's own, preStop deducted."""
+    def _kill_all(self, stop_us: int | None = None) -> int:
+        """Stop everything that runs, in parallel.  `stop_us`: what each gets from SIGTERM on; None: as `_kill`."""
         runtime, now_us, longest_us = self.runtime, self.agent.now_us, 0
         if runtime is None:
             return 0
-        own_us = effective_grace_us(self.pod)
-        spec = self.pod["spec"]
+        grace_us, spec = own_grace_us(self.pod), self.pod["spec"]
         for container_spec in [*spec.get("initContainers", ()), *spec["containers"]]:
             name = container_spec["name"]
             newest = runtime.newest(name)
             if newest is None or not newest.running(now_us):
                 continue
-            message = f"Stopping container {name}"
-            deduct = grace_us is None
-            took_us = self._kill(
-                container_spec, newest, message, own_us if grace_us is None else grace_us, deduct=deduct
-            )
+            took_us = self._kill(container_spec, newest, f"Stopping container {name}", grace_us, stop_us)
             longest_us = max(longest_us, took_us)
         return longest_us
 
-    def _kill(self, spec: Obj, container: Container, message: str, grace_us: int, *, deduct: bool) -> int:
-        """Stop one container; returns how long it takes.
+    def _kill(
+        self, spec: Obj, container: Container, message: str, grace_us: int, stop_us: int | None = None
+    ) -> int:
+        """Stop one container; returns how long it takes.  preStop gets `grace_us`, SIGTERM what is left of it.
 
-        Quirk: a terminating pod gets its full grace after preStop, other kills only what preStop left.
+        Quirk: a terminating pod gets its full grace (`stop_us`) after preStop.
         """
         agent = self.agent
         agent.event(self.pod, "Normal", "Killing", message, container=spec["name"])
-        hook_us = min(pre_stop_us(spec), effective_grace_us(self.pod))
-        stop_us = max(MIN_GRACE_US, grace_us - hook_us) if deduct else grace_us
+        hook_us = min(hook_time_us(spec, "preStop"), grace_us)
+        if stop_us is None:
+            stop_us = max(MIN_GRACE_US, grace_us - hook_us)
         ended_us = agent.machine.stop(container, hook_us + stop_us, agent.now_us, after_us=hook_us)
         return ended_us - agent.now_us
 
@@ -453,7 +460,7 @@ class Worker:
         self.refresh()
         self._stop_probes("Liveness", "Startup")
         if self.runtime is not None:
-            killed_us = self._kill_all(grace_us=effective_grace_us(self.pod, self.grace_s))
+            killed_us = self._kill_all(effective_grace_us(self.pod, self.grace_s))
             yield killed_us + (agent.machine.runtime_delay_us or 0)
             agent.machine.stop_sandbox(self.runtime)
         self._stop_probes("Readiness")
@@ -500,10 +507,20 @@ class Worker:
                 probe.stop()
 
     def may_probe(self, probe: Probe) -> bool:
+        if self._work is not None and not self._shows(probe.container):
+            return False  # the sync that started it is not over
         started = [p for p in self.probes if p.kind == "Startup" and p.container == probe.container]
         if probe.kind == "Startup":
             return probe.result != "Success"
         return not started or started[0].result == "Success"
+
+    def _shows(self, name: str) -> bool:
+        """Whether the status knows the container's newest instance."""
+        newest = self.runtime.newest(name) if self.runtime is not None else None
+        shown = [
+            s.get("containerID") for s in self.status.get("containerStatuses") or () if s["name"] == name
+        ]
+        return newest is not None and newest.ident in shown
 
     def unhealthy(self, probe: Probe) -> None:
         output = "HTTP probe failed with statuscode: 500" if "httpGet" in probe.spec else "command failed"

@@ -355,7 +355,7 @@ def no_collection() -> Iterator[None]:
 
 def plain_nodes(count: int) -> tuple[NodePlan, ...]:
     """That many equal nodes, node-0 and on."""
-    capacity = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    capacity = {"cpu": "8", "memory": "32Gi"}
     flags: dict[str, Any] = {}
     return tuple(NodePlan(f"node-{n}", "", "", capacity, {}, (), Runtime(), flags) for n in range(count))
 

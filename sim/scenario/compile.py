@@ -181,6 +181,12 @@ class _Compiler:
         for key, text in (("imagePull", group.runtime.image_pull), ("start", group.runtime.start)):
             self.duration(text, (*path, "runtime", key))
         capacity = {key: str(value) for key, value in group.capacity.items()}
+        if "pods" in capacity and "max-pods" in group.flags:
+            raise self.document.error(
+                (*path, "flags", "max-pods"),
+                "the group's capacity says how many pods already",
+                "leave one out",
+            )
         place = self.document.place((*path, "flags"))
         for index in range(group.count):
             zone = group.zones[index % len(group.zones)] if group.zones else ""

@@ -33,9 +33,7 @@ class NodeGroup(Strict):
     prefix: Name = "node"
     zones: list[Name] = []
     region: str = ""
-    capacity: dict[str, str | int] = msgspec.field(
-        default_factory=lambda: {"cpu": 8, "memory": "32Gi", "pods": 110}
-    )
+    capacity: dict[str, str | int] = msgspec.field(default_factory=lambda: {"cpu": 8, "memory": "32Gi"})
     labels: dict[str, str] = {}
     taints: list[dict[str, str]] = []
     runtime: Runtime = msgspec.field(default_factory=Runtime)

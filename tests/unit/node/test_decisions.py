@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.node.actions import compute_actions, effective_grace_us, pre_stop_us
+from actors.node.actions import compute_actions, effective_grace_us, hook_time_us
 from actors.node.admit import Used, refuse, requests_of
 from actors.node.backoff import Backoff
 from actors.node.machine import Machine
@@ -83,8 +83,10 @@ def test_zero_grace_counts_as_not_set() -> None:
 
 def test_a_pre_stop_hook_that_sleeps_takes_that_long() -> None:
     for command in (["sleep", "5"], ["/bin/sh", "-c", "sleep 5"]):
-        assert pre_stop_us({"lifecycle": {"preStop": {"exec": {"command": command}}}}) == 5 * SECOND
-    assert pre_stop_us({"lifecycle": {"preStop": {"exec": {"command": ["true"]}}}}) == 0
+        assert (
+            hook_time_us({"lifecycle": {"preStop": {"exec": {"command": command}}}}, "preStop") == 5 * SECOND
+        )
+    assert hook_time_us({"lifecycle": {"preStop": {"exec": {"command": ["true"]}}}}, "preStop") == 0
 
 
 # --- back-off ---------------------------------------------------------------------------------------------

@@ -1,0 +1,150 @@
+"""How pods begin and end on one node where work takes long: pulls, hooks, init containers, restarted agents."""
+
+from typing import Any
+
+from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.options.node_agent import parse_node_agent
+from sim.units import SECOND
+from tests.actor.node.fake import FakeApi, one_node
+from tests.actor.node.test_agent import behaving
+
+Obj = dict[str, Any]
+
+
+def states(api: FakeApi, name: str) -> Obj:
+    """Container -> its state's word, with reason."""
+    status = api.pod(name)["status"]
+    held = [*(status.get("initContainerStatuses") or ()), *status["containerStatuses"]]
+    return {
+        s["name"]: next((word, state.get("reason", "")) for word, state in s["state"].items()) for s in held
+    }
+
+
+async def test_a_pod_whose_init_container_fails_for_good_leaves_the_others_waiting() -> None:
+    fails = Rule(ContainerBehaviour(exit_after_us=SECOND, exit_code=2), container="i1")
+    init = [{"name": name, "image": "i"} for name in ("i1", "i2")]
+    async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=(fails,)))) as (kernel, api, _):
+        api.bind("web", {"restartPolicy": "Never", "initContainers": init})
+        await kernel.run_until(40 * SECOND)
+        status = api.pod("web")["status"]
+        assert status["phase"] == "Failed"
+        waiting = ("waiting", "PodInitializing")
+        assert states(api, "web") == {"i1": ("terminated", "Error"), "i2": waiting, "c": waiting}
+        (initialized,) = [c for c in status["conditions"] if c["type"] == "Initialized"]
+        assert initialized["status"] == "False"
+        assert initialized["message"] == "containers with incomplete status: [i1 i2]"
+
+
+async def test_a_pod_deleted_while_its_image_is_pulled_ends_when_the_pull_has() -> None:
+    cold = NodeSpec("n1", profile=RuntimeProfile(warm=False, pull_us=60 * SECOND))
+    async with one_node(cold) as (kernel, api, _):
+        api.bind("web")
+        await kernel.run_until(25 * SECOND)
+        api.delete("web", 5)
+        await kernel.run_until(79 * SECOND)
+        assert states(api, "web") == {"c": ("waiting", "ContainerCreating")}
+        await kernel.run_until(84 * SECOND)
+        assert not api.has("web") and len(api.events("Killing")) == 1
+
+
+async def test_a_pull_that_fails_shows_at_the_next_relist_not_at_the_next_try() -> None:
+    broken = RuntimeProfile(warm=False, pull_us=SECOND, broken_images={"img:1": "manifest unknown"})
+    async with one_node(NodeSpec("n1", profile=broken)) as (kernel, api, _):
+        api.bind("web")
+        await kernel.run_until(23 * SECOND)
+        assert states(api, "web") == {"c": ("waiting", "ErrImagePull")}
+        assert len(api.events("Pulling")) == 1 and len(api.events("BackOff")) == 1
+
+
+async def test_a_deleted_pod_in_a_crash_loop_shows_how_it_ended_last() -> None:
+    async with one_node(behaving(exit_after_us=SECOND, exit_code=1)) as (kernel, api, _):
+        api.bind("web")
+        await kernel.run_until(60 * SECOND)
+        assert states(api, "web") == {"c": ("waiting", "CrashLoopBackOff")}
+        api.delete("web", 30)
+        seen = api.pod("web")
+        for _ in range(50):
+            await kernel.run_until(kernel.now_us + SECOND // 10)
+            if not api.has("web"):
+                break
+            seen = api.pod("web")
+        assert list(seen["status"]["containerStatuses"][0]["state"]) == ["terminated"]
+
+
+async def test_the_grace_of_a_failed_probe_limits_the_hook_before_the_kill_too() -> None:
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 1, "initialDelaySeconds": 10}
+    hook = {"preStop": {"exec": {"command": ["sleep", "20"]}}}
+    container = {"name": "c", "image": "i", "lifecycle": hook,
+                 "livenessProbe": {**probe, "terminationGracePeriodSeconds": 5}}  # fmt: skip
+    async with one_node(behaving(unhealthy_after_us=0, stop_us=None)) as (kernel, api, _):
+        api.bind("web", {"containers": [container]})
+        await kernel.run_until(60 * SECOND)
+        killed_us, again_us = api.events("Killing")[0][0], api.events("Started")[1][0]
+        assert 7 <= (again_us - killed_us) / SECOND <= 7.2  # 5 of the hook, at least 2 after SIGTERM
+
+
+async def test_a_container_shows_as_running_when_its_post_start_hook_has_ended() -> None:
+    hook = {"postStart": {"exec": {"command": ["sleep", "10"]}}}
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 1}
+    container = {"name": "c", "image": "i", "lifecycle": hook, "readinessProbe": probe}
+    async with one_node() as (kernel, api, _):
+        api.bind("web", {"containers": [container]})
+        await kernel.run_until(30 * SECOND)
+        assert states(api, "web") == {"c": ("waiting", "ContainerCreating")} and not api.ready("web")
+        await kernel.run_until(32 * SECOND)
+        assert api.ready("web")
+
+
+async def test_a_running_pod_that_a_restarted_agent_refuses_is_stopped_by_its_housekeeping() -> None:
+    async with one_node(NodeSpec("n1", labels={"disk": "ssd"})) as (kernel, api, node):
+        api.bind("web", {"nodeSelector": {"disk": "ssd"}})
+        await kernel.run_until(30 * SECOND)
+        node.crash_agent()
+        held = api.objects["nodes", "", "n1"]
+        api.put("nodes", {**held, "metadata": {**held["metadata"], "labels": {}}})
+        await kernel.run_until(40 * SECOND)
+        (runtime,) = node.machine.pods.values()
+        assert runtime.running(kernel.now_us)
+        node.start_agent()
+        await kernel.run_until(45 * SECOND)
+        status = api.pod("web")["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "NodeAffinity")
+        assert not runtime.running(kernel.now_us)
+
+
+async def test_a_cordon_is_told_by_the_next_status_pass_and_again_by_a_restarted_agent() -> None:
+    async with one_node() as (kernel, api, node):
+        await kernel.run_until(32 * SECOND)
+        held = api.objects["nodes", "", "n1"]
+        api.put("nodes", {**held, "spec": {"unschedulable": True}})
+        await kernel.run_until(33 * SECOND)
+        assert not api.events("NodeNotSchedulable")
+        await kernel.run_until(43 * SECOND)
+        assert len(api.events("NodeNotSchedulable")) == 1
+        node.crash_agent()
+        node.start_agent()
+        await kernel.run_until(45 * SECOND)
+        assert len(api.events("NodeNotSchedulable")) == 2
+
+
+async def test_a_young_agent_waits_before_its_first_probes_whatever_syncs_come() -> None:
+    """A pod is bound right as the agent starts: its probe waits a random part of its period, here of an hour."""
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 3600}
+    async with one_node() as (kernel, api, node):
+        node.crash_agent()
+        api.bind("web", {"containers": [{"name": "c", "image": "i", "readinessProbe": probe}]})
+        node.start_agent()
+        await kernel.run_until(60 * SECOND)
+        assert states(api, "web") == {"c": ("running", "")} and not api.ready("web")
+        await kernel.run_until(3700 * SECOND)
+        assert api.ready("web")
+
+
+async def test_max_pods_is_the_nodes_capacity() -> None:
+    async with one_node(options=parse_node_agent({"max-pods": 1})) as (kernel, api, _):
+        assert api.objects["nodes", "", "n1"]["status"]["capacity"]["pods"] == "1"
+        api.bind("first")
+        await kernel.run_until(21 * SECOND)
+        api.bind("second")
+        await kernel.run_until(25 * SECOND)
+        assert api.pod("second")["status"]["reason"] == "OutOfpods"
