@@ -59,7 +59,7 @@ class NamespaceDeleter:
         await self._env.informers.start_and_sync()
         for index in range(self._env.options.concurrent_namespace_syncs):
             self._env.ctx.spawn(self._work, name=f"namespace-{index}")
-        self._env.ctx.call_later_us(self._env.options.namespace_sync_period_us, self._resync)
+        self._resync_later()
 
     def _consider(self, namespace: Obj) -> None:
         if "deletionTimestamp" in namespace["metadata"]:
@@ -68,7 +68,12 @@ class NamespaceDeleter:
     def _resync(self, _: object) -> None:
         for namespace in self._namespaces.list():
             self._consider(namespace)
-        self._env.ctx.call_later_us(self._env.options.namespace_sync_period_us, self._resync)
+        self._resync_later()
+
+    def _resync_later(self) -> None:
+        period_us = self._env.options.namespace_sync_period_us
+        if period_us:
+            self._env.ctx.call_later_us(period_us, self._resync)
 
     async def _work(self) -> None:
         failed = self._env.ctx.kernel.kind("sync-error", "queue", "key", "error")

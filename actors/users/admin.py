@@ -23,7 +23,7 @@ from sim.kernel import Context, Kernel
 from sim.machinery.api import Reply
 from sim.machinery.objects import controller_of
 from sim.machinery.scheme import Resource, Scheme
-from sim.units import SECOND, format_micro_time
+from sim.units import MS, SECOND, format_duration, format_micro_time
 
 Obj = Mapping[str, Any]
 EVICT_RETRY_US = 5 * SECOND  # kubectl pkg/drain/drain.go: evictPods sleeps 5 s after a 429
@@ -31,6 +31,7 @@ GONE_POLL_US = 1 * SECOND  # kubectl pkg/drain/default.go: waitForDelete polls e
 RETRY_US = 1 * SECOND
 TRIES = 60
 COMMANDS_MAX = 1_000
+REFUSED_MAX = 100
 EVICT_US = 600 * SECOND
 
 
@@ -103,6 +104,7 @@ class Admin:
         self._ctx: Context | None = None
         self._client: Client | None = None
         self._early: list[Command] = []
+        self.refused: list[str] = []  # what came to nothing, for whoever reads the outcome
 
     def main(self, ctx: Context) -> None:
         self._ctx = ctx
@@ -155,6 +157,9 @@ class Admin:
             reply if isinstance(reply, str) else "ok" if reply.ok else f"{reply.reason}: {reply.message}"
         )
         self._ctx.record(self._kind, (what, target, outcome))
+        if outcome != "ok" and what != "evict" and len(self.refused) < REFUSED_MAX:
+            at = format_duration(self._ctx.kernel.now_us // MS * MS)
+            self.refused.append(f"{what} {target} at {at}: {outcome}")
 
     async def _sleep(self, us: int) -> None:
         assert self._ctx is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from sim import __version__
 from sim.app.commands import GROUPS
@@ -35,6 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         return EXIT_OK
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"orrery: {error.filename}: {error.strerror}", file=sys.stderr)
+        return EXIT_BAD_INPUT
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -44,8 +50,15 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_BAD_INPUT, f"orrery: {message} (see {self.prog} --help)\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="orrery",
         description="A whole container cluster in virtual time: run scenarios, get verdicts with measured times.",
         epilog="Try: orrery run scenarios/zone-outage.yaml",

@@ -37,7 +37,7 @@ from actors.users import Admin, ApplyAll
 from sim.app.faults import Faults
 from sim.app.logs import pod_log
 from sim.app.metrics import NodeMetrics
-from sim.app.options import check_options
+from sim.app.options import check_options, node_agent_options
 from sim.client import Channel, Client
 from sim.client.election import holder_of
 from sim.ident import NAMES
@@ -47,7 +47,6 @@ from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.objects import is_ready, phase_of
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Change
-from sim.options.node_agent import parse_node_agent
 from sim.report.changes import Chronicle
 from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.scenario.schema import Runtime
@@ -184,7 +183,7 @@ class Cluster:
         machine = Machine(self.node_spec(plan))
         options = self.options.nodes.get(plan.name)
         if options is None:  # added later than the plan
-            options = parse_node_agent(plan.flags, names=self.names, place=plan.place)
+            options = node_agent_options(plan, self.names)
         main = node_agent_main(machine, self.node_clients, options, self.names)
         actor = self.supervisor.add(plan.name, main, start=False)
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)

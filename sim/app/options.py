@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from actors.apiserver import ApiServerOptions
 from sim.errors import InputError
-from sim.ident import NAMES
+from sim.ident import NAMES, Names
 from sim.machinery.admission import ORDER, Defaults
+from sim.machinery.validation.meta import labels
 from sim.options.api_server import ApiServerFlags, parse_api_server
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
-from sim.scenario.plan import ClusterPlan
+from sim.scenario.plan import ClusterPlan, NodePlan
 from sim.units import SECOND
 
 
@@ -36,15 +37,58 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
         # nodes of one group share their flags mapping: parse it once
         options = of_group.get(id(node.flags))
         if options is None:
-            options = of_group[id(node.flags)] = parse_node_agent(node.flags, names=names, place=node.place)
+            options = of_group[id(node.flags)] = node_agent_options(node, names)
         nodes[node.name] = options
-    flags = parse_api_server(server.flags, names=names, place=server.place)
+    flags = parse_api_server(server.flags, names=names, place=server.place, places=server.places)
     return ClusterOptions(
-        api_server_options(flags, server.place),
-        parse_controller_manager(manager.flags, names=names, place=manager.place),
-        parse_scheduler(scheduler.flags, names=names, place=scheduler.place),
+        api_server_options(flags, server.places.get("disable-admission-plugins", server.place)),
+        parse_controller_manager(manager.flags, names=names, place=manager.place, places=manager.places),
+        parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places),
         nodes,
     )
+
+
+def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
+    """What a node's agent goes by.  Raises InputError also for labels that it may not give itself.
+
+    Mirrors cmd/kubelet/app/options/options.go: ValidateKubeletFlags (v1.25).
+    """
+    options = parse_node_agent(node.flags, names=names, place=node.place, places=node.places)
+    place = node.places.get("node-labels", node.place)
+    foreign = [key for key in options.node_labels if not _may_label(key, names)]
+    if foreign:
+        kept = f"allowed are those of {names.node_agent}.{names.domain} and node.{names.domain}, and well-known ones"
+        raise InputError(
+            f"unknown {names.domain!r} labels specified with --node-labels: {foreign}", place, kept
+        )
+    problems = labels(options.node_labels, "node-labels")
+    if problems:
+        raise InputError(f"invalid node labels: {problems[0].message}", place)
+    return options
+
+
+def _may_label(key: str, names: Names) -> bool:
+    """Whether an agent may put the label on its node: any but the product's own, and some of those."""
+    prefix = key.partition("/")[0] if "/" in key else ""
+
+    def within(domain: str) -> bool:
+        return prefix == domain or prefix.endswith(f".{domain}")
+
+    if not (within(names.domain) or within(names.group_domain)):
+        return True
+    return (
+        key in _own_labels(names)
+        or within(f"{names.node_agent}.{names.domain}")
+        or within(f"node.{names.domain}")
+    )
+
+
+def _own_labels(names: Names) -> tuple[str, ...]:
+    return (
+        names.label_hostname, names.label_os, names.label_arch, names.label_zone, names.label_region,
+        names.label_instance_type, names.label_beta_os, names.label_beta_arch, names.label_beta_instance_type,
+        names.label_beta_zone, names.label_beta_region,
+    )  # fmt: skip
 
 
 def api_server_options(flags: ApiServerFlags, place: str) -> ApiServerOptions:

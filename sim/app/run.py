@@ -39,6 +39,7 @@ class Result:
     trace_sha256: str
     verdicts: tuple[Verdict, ...]
     timeline: Timeline
+    refused: tuple[str, ...] = ()  # commands of the scenario that came to nothing, and why
 
     @property
     def ok(self) -> bool:
@@ -64,6 +65,7 @@ class Result:
                 }
                 for verdict in self.verdicts
             ],
+            "refused": list(self.refused),
         }
 
 
@@ -190,4 +192,5 @@ async def _run(
         trace.sha256(),
         tuple(checker.verdicts(plan.duration_us)),
         timeline,
+        tuple(cluster.admin.refused),
     )

@@ -18,6 +18,7 @@ from sim.scenario.plan import Plan
 from sim.units import format_duration
 
 REFRESH_S = 0.1
+REFUSED_MAX = 5  # lines shown of commands that came to nothing
 PLAIN_WIDTH = 120  # columns of an output that is no terminal
 
 
@@ -78,6 +79,10 @@ def print_result(plan: Plan, result: Result, report: Path | None, trace: Path | 
         mark = Text("holds", "green") if verdict.ok else Text("FAILED", "bold red")
         table.add_row(mark, verdict.name, verdict.measured, verdict.wanted)
     console.print(table)
+    for line in result.refused[:REFUSED_MAX]:
+        console.print(Text.assemble(("refused ", "yellow"), line))
+    if len(result.refused) > REFUSED_MAX:
+        console.print(f"refused {len(result.refused) - REFUSED_MAX} more", style="yellow", highlight=False)
     console.print(_picture(result.timeline, result.virtual_us, max(40, min(100, console.width - 24))))
     speed = result.virtual_us / 1e6 / max(result.wall_s, 1e-9)
     console.print(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_network
+from ipaddress import IPv4Network
 
 from sim.errors import InputError
 from sim.ident import NAMES, Names
@@ -53,11 +53,19 @@ LIMITS = ("max-requests-inflight", "max-mutating-requests-inflight")
 FAIRNESS = "enable-priority-and-fairness"
 
 
+ADDRESSES_MIN, PREFIX_MIN = 8, 12
+
+
 def _network(value: str) -> str | None:
     try:
-        ip_network(value)
+        found = IPv4Network(value)
     except ValueError as problem:
         return f"must be a network such as 10.0.0.0/24: {problem}"
+    # pkg/controlplane/services.go, cmd/kube-apiserver/app/options/validation.go
+    if found.num_addresses < ADDRESSES_MIN:
+        return f"must be at least {ADDRESSES_MIN} IP addresses"
+    if found.prefixlen < PREFIX_MIN:
+        return f"is too large; for 32-bit addresses, the mask must be >= {PREFIX_MIN}"
     return None
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -31,12 +32,14 @@ _SPEC = "option"
 
 
 def duration(value: object) -> int:
-    """Microseconds of "1m30s"; a bare 0 is allowed, other bare numbers lack their unit."""
+    """Microseconds of "1m30s", never below zero; a bare 0 is allowed, other bare numbers lack their unit."""
     if isinstance(value, str):
         try:
-            return parse_duration_us(value)
+            microseconds = parse_duration_us(value)
         except ValueError:
-            pass
+            microseconds = -1
+        if microseconds >= 0:
+            return microseconds
     elif value == 0 and not isinstance(value, bool):
         return 0
     raise ValueError('a duration such as "40s" or "5m0s"')
@@ -54,13 +57,14 @@ def integer(value: object) -> int:
 
 
 def number(value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, str):
+    """A finite number."""
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
-            return float(value)
-        except ValueError:
-            pass
+            found = float(value)
+        except (ValueError, OverflowError):
+            found = math.nan
+        if math.isfinite(found):
+            return found
     raise ValueError("a number")
 
 

@@ -143,7 +143,7 @@ class ControllerManagerOptions(ElectionFlags):
 
     # --- loops ---
     namespace_sync_period_us: int = option(
-        "namespace-sync-period", duration, "5m0s", "resync of namespaces being deleted", unit="us"
+        "namespace-sync-period", duration, "5m0s", "resync of namespaces being deleted; 0: none", unit="us"
     )
     resource_quota_sync_period_us: int = option(
         "resource-quota-sync-period", duration, "5m0s", "recount of all quotas", unit="us", check=more_than(0)

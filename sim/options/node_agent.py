@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 
 from sim.ident import NAMES, Names
 from sim.options.base import (
@@ -80,16 +81,31 @@ def _amounts(value: Mapping[str, str]) -> str | None:
     return _signals(value)
 
 
+RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
+
+
+def _reserved(value: Mapping[str, str]) -> str | None:
+    for resource, text in value.items():
+        if resource not in RESERVABLE:
+            return f'cannot reserve "{resource}" resource'
+        try:
+            if quantity_nano(text) < 0:
+                return f'resource quantity for "{resource}" cannot be negative: {text}'
+        except ValueError:
+            return f"{text} of {resource} is no quantity"
+    return None
+
+
+def _address(value: str) -> str | None:
+    try:
+        return None if not value or IPv4Address(value) else "must be an address"
+    except ValueError:
+        return "must be an IPv4 address"
+
+
 def _grace_periods(value: object) -> Mapping[str, int]:
     """ "signal=duration,..." in microseconds."""
     return {signal: duration(text) for signal, text in mapping(value).items()}
-
-
-def _not_negative(value: Mapping[str, int]) -> str | None:
-    negative = [signal for signal, grace_us in value.items() if grace_us < 0]
-    if negative:
-        return f"invalid eviction grace period specified: {negative[0]} must be a positive value"
-    return _signals(value)
 
 
 def _by_priority(value: object) -> tuple[tuple[int, int], ...]:
@@ -135,14 +151,18 @@ class NodeAgentOptions:
     )
     node_labels: Mapping[str, str] = option("node-labels", mapping, "", "labels of the new Node object")
     provider_id: str = option("provider-id", string, "", "spec.providerID of the new Node object")
-    node_ip: str = option("node-ip", string, "", "the InternalIP address")
+    node_ip: str = option("node-ip", string, "", "the InternalIP address", check=_address)
     enable_controller_attach_detach: bool = option(
         "enable-controller-attach-detach", boolean, True, "the annotation that says so"
     )
     max_pods: int = option("max-pods", integer, 110, "capacity of pods", check=at_least(0))
     pods_per_core: int = option("pods-per-core", integer, 0, "a second limit of pods", check=at_least(0))
-    orch_reserved: Mapping[str, str] = option("{short}-reserved", mapping, "", "taken off allocatable")
-    system_reserved: Mapping[str, str] = option("system-reserved", mapping, "", "taken off allocatable")
+    orch_reserved: Mapping[str, str] = option(
+        "{short}-reserved", mapping, "", "taken off allocatable", check=_reserved
+    )
+    system_reserved: Mapping[str, str] = option(
+        "system-reserved", mapping, "", "taken off allocatable", check=_reserved
+    )
     experimental_allocatable_ignore_eviction: bool = option(
         "experimental-allocatable-ignore-eviction",
         boolean,
@@ -197,7 +217,7 @@ class NodeAgentOptions:
         "",
         "how long a soft threshold is met before pods go",
         unit="us",
-        check=_not_negative,
+        check=_signals,
     )
     eviction_minimum_reclaim: Mapping[str, str] = option(
         "eviction-minimum-reclaim",

@@ -20,6 +20,8 @@ import msgspec
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.machinery.scheme import Scheme
+from sim.machinery.validation.core import taints
+from sim.machinery.validation.meta import labels
 from sim.scenario import schema
 from sim.scenario.actions import Known
 from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan, Plan, PlannedExpectation
@@ -27,9 +29,10 @@ from sim.scenario.settings import override
 from sim.scenario.source import Document, read_documents
 from sim.scenario.steps import Apply
 from sim.scenario.timeline import kinds_of, plan_timeline
-from sim.units import parse_duration_us
+from sim.units import parse_duration_us, quantity_nano
 
 NODES_MAX = 20_000
+TAINT_KEYS = ("key", "value", "effect")
 _AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
 _RATE = re.compile(r"^(\d+(?:\.\d+)?)\s*/\s*(\d.*|ms|s|m|h)$")
@@ -64,6 +67,8 @@ class _Compiler:
         for index, entry in enumerate(spec.objects):
             objects += self._objects(entry, ("spec", "objects", index), cluster.naming)
         duration_us = self.duration(spec.duration, ("spec", "duration"))
+        if not duration_us:
+            raise self.document.error(("spec", "duration"), "a run takes some time")
         known = Known.of(cluster, objects)
         steps = plan_timeline(self, spec.timeline, known, cluster.naming, duration_us)
         names = {step.name for step in steps} | kinds_of(steps)
@@ -109,6 +114,8 @@ class _Compiler:
             )
         if message.startswith("Invalid enum value"):
             remedy = _choices(schema.Scenario, path)
+        elif message.startswith("Expected `str`, got `"):
+            remedy = "a duration has a unit, as 90s or 5m; a text that looks like something else needs quotes"
         return self.document.error(tuple(path), message[0].lower() + message[1:], remedy)
 
     def duration(self, text: str, path: tuple[str | int, ...]) -> int:
@@ -163,7 +170,7 @@ class _Compiler:
 
         def component(part: schema.Component, key: str) -> ComponentPlan:
             return ComponentPlan(
-                part.replicas, part.flags, self.document.place(("spec", "cluster", key, "flags"))
+                part.replicas, part.flags, *self._flag_places(part.flags, ("spec", "cluster", key))
             )
 
         return ClusterPlan(
@@ -178,24 +185,69 @@ class _Compiler:
         )
 
     def _group(self, group: schema.NodeGroup, path: tuple[str | int, ...]) -> Iterable[NodePlan]:
-        for key, text in (("imagePull", group.runtime.image_pull), ("start", group.runtime.start)):
+        runtime = group.runtime
+        times = {
+            "imagePull": runtime.image_pull,
+            "start": runtime.start,
+            "exitAfter": runtime.exit_after or "0s",
+        }
+        for key, text in times.items():
             self.duration(text, (*path, "runtime", key))
+        self._check_group(group, path)
         capacity = {key: str(value) for key, value in group.capacity.items()}
-        if "pods" in capacity and "max-pods" in group.flags:
+        place, places = self._flag_places(group.flags, path)
+        for index in range(group.count):
+            zone = group.zones[index % len(group.zones)] if group.zones else ""
+            number = index // len(group.zones) if group.zones else index
+            name = f"{group.prefix}-{zone}-{number}" if zone else f"{group.prefix}-{number}"
+            yield NodePlan(
+                name,
+                zone,
+                group.region,
+                capacity,
+                group.labels,
+                tuple(group.taints),
+                runtime,
+                group.flags,
+                place,
+                places,
+            )
+
+    def _flag_places(
+        self, flags: Mapping[str, Any], path: tuple[str | int, ...]
+    ) -> tuple[str, Mapping[str, str]]:
+        """Where the flags of a daemon stand, as a whole and each."""
+        path = (*path, "flags")
+        return self.document.place(path), {name: self.document.place((*path, name)) for name in flags}
+
+    def _check_group(self, group: schema.NodeGroup, path: tuple[str | int, ...]) -> None:
+        """What the API would refuse of its nodes."""
+        if "pods" in group.capacity and "max-pods" in group.flags:
             raise self.document.error(
                 (*path, "flags", "max-pods"),
                 "the group's capacity says how many pods already",
                 "leave one out",
             )
-        place = self.document.place((*path, "flags"))
-        for index in range(group.count):
-            zone = group.zones[index % len(group.zones)] if group.zones else ""
-            number = index // len(group.zones) if group.zones else index
-            name = f"{group.prefix}-{zone}-{number}" if zone else f"{group.prefix}-{number}"
-            taints = tuple(group.taints)
-            yield NodePlan(
-                name, zone, group.region, capacity, group.labels, taints, group.runtime, group.flags, place
-            )
+        for resource, amount in group.capacity.items():
+            try:
+                problem = "" if quantity_nano(str(amount)) >= 0 else "is negative"
+            except ValueError:
+                problem = "is not a quantity"
+            if problem:
+                remedy = "write it as 8, 500m or 32Gi"
+                raise self.document.error((*path, "capacity", resource), f"{amount!r} {problem}", remedy)
+        for index, taint in enumerate(group.taints):
+            for key in taint:
+                if key not in TAINT_KEYS:
+                    raise self.document.error(
+                        (*path, "taints", index), f"unknown field {key!r}", _suggestion(key, TAINT_KEYS)
+                    )
+        for key, errors in (
+            ("labels", labels(group.labels, "labels")),
+            ("taints", taints(group.taints, "taints")),
+        ):
+            if errors:
+                raise self.document.error((*path, key), f"{errors[0].field}: {errors[0].message}")
 
     # --- objects ------------------------------------------------------------------------------------------
 

@@ -25,14 +25,16 @@ class NodePlan:
     taints: tuple[Mapping[str, str], ...]
     runtime: Runtime
     flags: Mapping[str, Any]
-    place: str = ""
+    place: str = ""  # of the flags, and of each
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentPlan:
     replicas: int = 1
     flags: Mapping[str, Any] = field(default_factory=dict)
-    place: str = ""
+    place: str = ""  # of the flags, and of each
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

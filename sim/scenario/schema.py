@@ -23,7 +23,7 @@ class Runtime(Strict):
     image_pull: str = "0s"
     start: str = "100ms"
     exit_after: str | None = None
-    exit_code: int = 0
+    exit_code: Annotated[int, Meta(ge=0, le=255)] = 0
 
 
 class NodeGroup(Strict):

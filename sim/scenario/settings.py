@@ -21,7 +21,10 @@ def override(document: Document, setting: str) -> None:
     shown = f"--set {setting}"
     if not equals or not path_text:
         raise InputError("wants key=value", shown)
-    documents = list(parse_documents(value_text, shown))
+    try:
+        documents = list(parse_documents(value_text, shown))
+    except InputError as error:
+        raise InputError(error.message, shown, error.remedy or 'quote a text: KEY="VALUE"') from None
     value = documents[0].value if documents else None
     parts: list[str | int] = [int(m[2]) if m[2] else m[1] for m in _PART.finditer(path_text)]
     if parts[0] not in ("apiVersion", "kind", "metadata", "spec"):
@@ -34,6 +37,7 @@ def override(document: Document, setting: str) -> None:
         if index == len(parts) - 1:
             at[step] = value
             _forget(document, path)
+            document.settings[path] = shown
         else:
             if isinstance(at, dict) and step not in at:
                 at[step] = {}
@@ -58,8 +62,4 @@ def _step(at: Any, part: str | int, shown: str) -> str | int:
 
 def _forget(document: Document, path: tuple[str | int, ...]) -> None:
     """Places below an overridden value no longer hold."""
-    document.places = {
-        place: at
-        for place, at in document.places.items()
-        if len(place) <= len(path) or place[: len(path)] != path
-    }
+    document.places = {place: at for place, at in document.places.items() if place[: len(path)] != path}

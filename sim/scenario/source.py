@@ -29,16 +29,20 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(slots=True)
 class Document:
-    """One YAML document: its value, and the (line, column) of each value and of each mapping's keys by path."""
+    """One YAML document: its value, and the (line, column) of each value and of each mapping's keys by path; the settings
+    (`--set …`) that took the place of values."""
 
     file: str
     value: Any
     places: dict[Path_, tuple[int, int]] = field(default_factory=dict)
     keys: dict[Path_, tuple[int, int]] = field(default_factory=dict)
+    settings: dict[Path_, str] = field(default_factory=dict)
 
     def place(self, path: Path_) -> str:
-        """ "file:line:column" of the value at `path`, or of the nearest value around it."""
+        """ "file:line:column" of the value at `path`, or of the nearest value around it; the setting that put it there."""
         while path and path not in self.places:
+            if path in self.settings:
+                return self.settings[path]
             path = path[:-1]
         line, column = self.places.get(path, (1, 1))
         return f"{self.file}:{line}:{column}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,22 +39,29 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 
 
 def seed(text: str) -> int:
-    value = int(text)
-    if not 0 <= value < 1 << 53:
-        raise argparse.ArgumentTypeError("a seed is a whole number from 0 to 2^53 - 1")
-    return value
+    return _whole(text, 0, (1 << 53) - 1, "is no seed: a whole number from 0 to 2^53 - 1")
 
 
 def count(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= 20_000:
-        raise argparse.ArgumentTypeError("a number of nodes from 0 to 20000")
-    return value
+    return _whole(text, 0, 20_000, "is no number of nodes from 0 to 20000")
+
+
+def _whole(text: str, low: int, high: int, problem: str) -> int:
+    if text.isdecimal() and low <= int(text) <= high:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text} {problem}")
 
 
 def writable(file: Path | None) -> None:
-    if file is not None and not file.parent.is_dir():
+    """Tell before the work what would end it."""
+    if file is None:
+        return
+    if not file.parent.is_dir():
         raise InputError(f"there is no folder {file.parent}", str(file))
+    if file.is_dir():
+        raise InputError("is a folder, not a file", str(file))
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise InputError("cannot be written", str(file))
 
 
 def add_many(parser: argparse.ArgumentParser, seeds: int | None = None) -> None:
@@ -82,10 +90,7 @@ def add_many(parser: argparse.ArgumentParser, seeds: int | None = None) -> None:
 
 
 def positive(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 10_000_000:
-        raise argparse.ArgumentTypeError("a number from 1 to 10000000")
-    return value
+    return _whole(text, 1, 10_000_000, "is no number from 1 to 10000000")
 
 
 def pool_of(arguments: argparse.Namespace) -> Pool:

@@ -37,6 +37,11 @@ def test_thresholds_and_grace_periods_come_as_texts_or_as_mappings() -> None:
         ({"eviction-hard": "memory.available<0"}, "eviction threshold memory.available must be positive: 0"),
         ({"eviction-hard": "memory.available<120%"}, "must be >= 0% and <= 100%: 120%"),
         ({"eviction-hard": "memory.available<much"}, "much of memory.available is no quantity or percentage"),
+        ({"orch-reserved": "cpu=banana"}, "banana of cpu is no quantity"),
+        ({"orch-reserved": "disk=1Gi"}, 'cannot reserve "disk" resource'),
+        ({"system-reserved": {"memory": "-1Gi"}}, 'resource quantity for "memory" cannot be negative: -1Gi'),
+        ({"node-ip": "banana"}, "must be an IPv4 address"),
+        ({"eviction-pressure-transition-period": "-5m"}, "wanted a duration"),
         ({"eviction-hard": "memory.available=1Gi"}, "thresholds such as memory.available<100Mi"),
         (
             {"eviction-soft": "memory.available<1Gi"},
@@ -44,7 +49,7 @@ def test_thresholds_and_grace_periods_come_as_texts_or_as_mappings() -> None:
         ),
         (
             {"eviction-soft-grace-period": "memory.available=-1m"},
-            "invalid eviction grace period specified: memory.available must be a positive value",
+            "wanted a duration",
         ),
         ({"shutdown-grace-period": "500ms"}, "must be either zero or otherwise >= 1 sec"),
         (

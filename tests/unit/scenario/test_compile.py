@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from sim.app.options import check_options
 from sim.errors import InputError
 from sim.scenario.compile import load
 from sim.scenario.plan import FailNodes
@@ -133,8 +134,65 @@ def test_a_missing_file_and_a_folder_are_said_so(folder: Path) -> None:
         ("seed", "wants key=value"),
         ("timeline.dusk.at=3m", "no item is named 'dusk'"),
         ("timeline[9].at=3m", "there are only 3 items"),
+        ("timeline.dark.at=-3m", "the duration -3m is negative"),
+        ("cluster.nodes[0].cont=3", "unknown field 'cont' .did you mean 'count'"),
+        ("cluster.controllerManager.flags.controllers=*", "is not valid YAML: .*quote a text"),
+        ("duration=5", "a duration has a unit"),
+        ("duration=0s", "a run takes some time"),
     ],
 )
 def test_a_bad_setting_names_itself(folder: Path, setting: str, says: str) -> None:
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=says) as caught:
         plan_of(folder, GOOD, setting)
+    assert caught.value.place == f"--set {setting}"
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ('labels={"a b": c}', 'labels: Invalid value: "a b"'),
+        ("capacity={cpu: banana}", "'banana' is not a quantity"),
+        ("capacity={cpu: -1}", "-1 is negative"),
+        ("taints=[{key: a, effect: Foo}]", 'Unsupported value: "Foo"'),
+        ("taints=[{kee: a, effect: NoSchedule}]", "unknown field 'kee' (did you mean 'key'?)"),
+        ("runtime={exitAfter: abc}", "'abc' is not a duration"),
+    ],
+)
+def test_a_node_that_the_api_would_refuse_is_refused_before_the_run(
+    folder: Path, setting: str, says: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        plan_of(folder, GOOD, f"cluster.nodes[0].{setting}")
+    assert says in str(caught.value)
+
+
+def test_the_number_of_pods_is_said_once(folder: Path) -> None:
+    settings = ("cluster.nodes[0].flags.max-pods=5", "cluster.nodes[0].capacity.pods=7")
+    assert plan_of(folder, GOOD, settings[0]).cluster.nodes[0].flags == {"max-pods": 5}
+    with pytest.raises(InputError, match=r"the group's capacity says how many pods already .leave one out"):
+        plan_of(folder, GOOD, *settings)
+
+
+def test_a_bad_flag_is_shown_where_it_stands(folder: Path) -> None:
+    flags = "{count: 6, zones: [a, b],\n      flags: {event-qps: 3,\n        max-pods: many}}"
+    plan = plan_of(folder, GOOD.replace("{count: 6, zones: [a, b]}", flags))
+    with pytest.raises(InputError, match=r"s.yaml:10:19: option max-pods is 'many'"):
+        check_options(plan.cluster)
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        ("orch.io/mine=x", "unknown 'orch.io' labels specified with --node-labels: ['orch.io/mine']"),
+        ("a b=c", "invalid node labels"),
+        ("node.orch.io/mine=x,orch.io/os=linux,disk=ssd", ""),
+    ],
+)
+def test_an_agent_gives_its_node_no_labels_that_are_not_its_own(folder: Path, labels: str, says: str) -> None:
+    plan = plan_of(folder, GOOD, f"cluster.nodes[0].flags.node-labels={labels}")
+    if not says:
+        assert len(check_options(plan.cluster).nodes["node-a-0"].node_labels) == 3
+        return
+    with pytest.raises(InputError) as caught:
+        check_options(plan.cluster)
+    assert says in str(caught.value)
