@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from threading import current_thread, main_thread
 from typing import Any
 
 from sim.app.outcome import Job, Outcome, perform
@@ -30,14 +31,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Worker:
+class Worker:
     """A process at the other end of a pipe, and the job it has."""
 
     def __init__(self) -> None:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs,), daemon=True)
-        self.process.start()
+        with _uninterrupted():
+            self.process.start()
         theirs.close()
         self.job: Job | None = None
 
@@ -63,8 +65,21 @@ class _Worker:
         self.pipe.close()
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Processes started here ignore interrupts, which are the parent's to answer, from their first instruction on."""
+    if current_thread() is not main_thread():  # which alone may set it
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _work(pipe: Connection) -> None:
-    """What a worker process does until its pipe is closed.  An interrupt is the parent's to answer."""
+    """What a worker process does until its pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
@@ -83,10 +98,10 @@ def processes(count: int) -> Pool:
 
     def run(jobs: Iterable[Job]) -> Iterator[Outcome]:
         left = iter(jobs)
-        crew: list[_Worker] = []
+        crew: list[Worker] = []
         try:
             for job in left:
-                crew.append(_Worker())
+                crew.append(Worker())
                 crew[-1].give(job)
                 if len(crew) == count:
                     break
@@ -100,7 +115,7 @@ def processes(count: int) -> Pool:
                     if following is not None:
                         if not worker.process.is_alive():
                             worker.end()
-                            worker = crew[index] = _Worker()
+                            worker = crew[index] = Worker()
                         worker.give(following)
                     yield found
         finally:

@@ -66,13 +66,9 @@ def _progress(plan: Plan, cluster: Cluster, wall_s: float, rate: float) -> Text:
 def print_result(plan: Plan, result: Result, report: Path | None, trace: Path | None) -> None:
     """The verdicts, the picture in small, and where the rest is."""
     console = terminal()
-    table = Table(
-        title=f"{plan.name}: {plan.description}",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-    )
+    title = f"{plan.name}: {plan.description}" if plan.description else plan.name
+    console.print(Text(title, "bold"))
+    table = Table(box=None, pad_edge=False)
     for column in ("", "expectation", "measured", "wanted"):
         table.add_column(column)
     for verdict in result.verdicts:

@@ -60,13 +60,9 @@ def print_study(
     plan: Plan, study: Study, wall_s: float, settings: Sequence[str], report: Path | None
 ) -> None:
     console = terminal()
-    table = Table(
-        title=f"{plan.name}: {plan.description}",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-    )
+    title = f"{plan.name}: {plan.description}" if plan.description else plan.name
+    console.print(Text(title, "bold"))
+    table = Table(box=None, pad_edge=False)
     for column in ("", "expectation", "seeds", "measured", "wanted"):
         table.add_column(column)
     for finding in study.findings if study.outcomes else ():

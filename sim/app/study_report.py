@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 from xml.etree import ElementTree
 
 from sim.app.run import Result
@@ -77,13 +78,16 @@ def junit_of_result(plan: Plan, result: Result) -> str:
 def junit_of_study(plan: Plan, study: Study, settings: Sequence[str]) -> str:
     """A test case an expectation, over all seeds; one more where runs ended with an exception."""
     cases: list[tuple[str, str | None]] = []
+    skipped: dict[str, str] = {}
     for index, finding in enumerate(study.findings):
         cases.append((finding.name, None if finding.ok else _failure(plan, study, index, settings)))
+        if finding.ok and finding.judged is not None and finding.judged.ok is None:
+            skipped[finding.name] = finding.judged.measured
     if study.errors:
         lines = [f"seed {one.seed}: {one.error}" for one in study.errors[:FAILURES_SHOWN]]
         cases.append(("every run ends", "\n".join(lines)))
     took_s = sum(one.wall_s for one in study.outcomes)
-    return _junit(plan.name, cases, took_s, {"seeds": str(len(study.outcomes))})
+    return _junit(plan.name, cases, took_s, {"seeds": str(len(study.outcomes))}, skipped)
 
 
 def _failure(plan: Plan, study: Study, index: int, settings: Sequence[str]) -> str:
@@ -100,10 +104,21 @@ def _failure(plan: Plan, study: Study, index: int, settings: Sequence[str]) -> s
 
 
 def _junit(
-    name: str, cases: Sequence[tuple[str, str | None]], took_s: float, properties: dict[str, str]
+    name: str,
+    cases: Sequence[tuple[str, str | None]],
+    took_s: float,
+    properties: Mapping[str, str],
+    skipped: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
+    """skipped: cases that nothing was judged of, and why."""
     failed = sum(failure is not None for _, failure in cases)
-    counts = {"tests": str(len(cases)), "failures": str(failed), "errors": "0", "time": f"{took_s:.3f}"}
+    counts = {
+        "tests": str(len(cases)),
+        "failures": str(failed),
+        "errors": "0",
+        "skipped": str(len(skipped)),
+        "time": f"{took_s:.3f}",
+    }
     root = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(root, "testsuite", {"name": name, **counts})
     listed = ElementTree.SubElement(suite, "properties")
@@ -111,6 +126,8 @@ def _junit(
         ElementTree.SubElement(listed, "property", {"name": key, "value": value})
     for case, failure in cases:
         element = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": case, "time": "0"})
+        if case in skipped:
+            ElementTree.SubElement(element, "skipped", {"message": skipped[case]})
         if failure is not None:
             first = failure.split("\n", 1)[0]
             ElementTree.SubElement(element, "failure", {"message": first}).text = failure

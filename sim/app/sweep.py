@@ -146,7 +146,7 @@ class Sweep:
                 row: dict[str, Any] = {
                     axis.key: value for axis, value in zip(self.axes, point.values, strict=True)
                 }
-                row |= {"quantity": name, "seeds": len(study.outcomes), "held": study.held}
+                row |= {"quantity": name, "seeds": len(study.outcomes), "held": _held(study, name)}
                 summary = one.summary if one is not None else None
                 if summary is not None:
                     numbers = summary.to_json()
@@ -155,6 +155,12 @@ class Sweep:
                     row |= {**numbers, "mean_low": low, "mean_high": high}
                 rows.append(row)
         return rows
+
+
+def _held(study: Study, quantity: str) -> int:
+    """Under how many seeds the expectation held that measures the quantity."""
+    names = {one.name: finding.held for finding in study.findings for one in finding.quantities}
+    return names.get(quantity, 0)
 
 
 def sweep_of(

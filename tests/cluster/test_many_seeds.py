@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from sim.app.outcome import Job, Key, packed
-from sim.app.pool import processes
+from sim.app.pool import Worker, processes
 from sim.app.run import run_plan
 from sim.scenario.compile import load
 
@@ -80,6 +80,8 @@ def test_bounds_over_seeds_decide_the_exit_status(small: Path, tmp_path: Path) -
     )  # fmt: skip
     assert failed.returncode == 1 and "mean 0.00s to 1.00s" in failed.stdout
     assert "holds in 2 of 2 seeds\nmeasured mean" in junit.read_text()
+    few = orrery("run", str(small), "--seeds", "2", "-j", "1", "--no-report", "--junit", str(junit))
+    assert few.returncode == 0 and '<skipped message="2 seeds are too few" />' in junit.read_text()
     bad = orrery("run", str(small), "--seeds", "2", "--set", "expect[1].over={p101: [0s, 1s]}")
     assert bad.returncode == 2 and "does not know 'p101'" in bad.stderr
     assert orrery("run", str(small), "-j", "2").returncode == 2
@@ -99,6 +101,15 @@ def test_a_worker_that_dies_costs_one_seed_and_is_replaced(small: Path) -> None:
     assert [one.seed for one in found] == [0, 1, 2]
     assert found[0].error.startswith("UnpicklingError") and found[1].ok
     assert found[2].error == "its process ended by SIGKILL"
+
+
+def test_a_worker_ignores_interrupts_from_its_first_instruction_on() -> None:
+    worker = Worker()
+    assert worker.process.pid is not None
+    os.kill(worker.process.pid, signal.SIGINT)  # it has hardly begun
+    worker.give(Job(Key("k"), 0, b"not a plan"))
+    assert worker.take().error.startswith("UnpicklingError")
+    worker.end()
 
 
 def _command(pid: int) -> bytes:

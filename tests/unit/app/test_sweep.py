@@ -47,7 +47,10 @@ def swept(tmp_path: Path) -> Sweep:
         Outcome(
             job.key,
             job.seed,
-            expectations=(Measured("up", "when", index != 5, "…", "…", (float(index),)),),
+            expectations=(
+                Measured("up", "when", index != 5, "…", "…", (float(index),)),
+                Measured("down", "when", index == 5, "…", "…", ()),
+            ),
         )
         for index, job in enumerate(jobs)
         if index != 11  # an interrupted sweep
