@@ -41,7 +41,7 @@ from actors.controllers.nodelifecycle_renewals import Heard, Renewals
 from actors.controllers.nodelifecycle_taints import TaintWriter
 from actors.controllers.shell import NODE_INDEX, Env, index_by_node, run_workers
 from actors.controllers.taint_manager import TaintManager
-from actors.controllers.zones import TaintQueue, Zone, decide_disruption, zone_key
+from actors.controllers.zones import TaintQueue, Zone, ZoneState, decide_disruption, zone_key
 from sim.kernel import TIMED_OUT
 from sim.machinery.api import Obj
 from sim.units import MS, format_time, parse_time
@@ -334,9 +334,6 @@ class NodeLifecycle:
         for health in gone:
             del self._health[health.name], self._renewals.holders[health.lease_key]
             self._count(health, "", None)
-            zone = self._zones.get(health.zone)
-            if zone is not None:
-                zone.queue.remove(health.name)
             if health.node is not None:
                 text = f"Node {health.name} event: Removing Node {health.name} from Controller"
                 self._node_event(health.node, "RemovingNode", text)
@@ -491,8 +488,8 @@ class NodeLifecycle:
         """Set the zones' states and rates by the counts of this pass."""
         counted = {key: zone for key, zone in self._zones.items() if zone.size}
         decision = decide_disruption(counted, self._options)
-        for key in [key for key in self._zones if key not in counted]:
-            del self._zones[key]
+        if len(counted) < len(self._zones):
+            self._leave_zones(counted, nodes)
         if decision.absolve:
             for node in nodes.values():
                 await self._mark_reachable(node)
@@ -506,6 +503,15 @@ class NodeLifecycle:
             if zone.state is not state:
                 zone.state = state
                 self._ctx.record(self._zone_kind, (key, state.value))
+
+    def _leave_zones(self, counted: Mapping[str, Zone], nodes: Mapping[str, Obj]) -> None:
+        """Forget zones without nodes; one whose nodes all are exempt has no state, but its queue goes on."""
+        inhabited = {zone_key(node["metadata"].get("labels") or {}, self._names) for node in nodes.values()}
+        for key in [key for key in self._zones if key not in counted]:
+            if key in inhabited:
+                self._zones[key].state = ZoneState.INITIAL
+            else:
+                del self._zones[key]
 
     # --- the tainting worker ----------------------------------------------------------------------------------
 

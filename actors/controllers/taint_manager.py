@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from actors.controllers.shell import Env
-from actors.controllers.taint_manager_decide import Taint, no_execute_taints, stay_us
+from actors.controllers.taint_manager_decide import UNTOLERATED, Taint, no_execute_taints, stay_us
 from sim.machinery.api import Obj, Reply
 from sim.units import MS
 
@@ -87,11 +87,14 @@ class TaintManager:
         key = _key(pod)
         if wait_us is None:
             self._cancel(pod)
-        elif wait_us == 0:
+        elif wait_us == UNTOLERATED:
             self._cancel(pod)
             self._evict(pod)
-        elif key not in self._work:
-            # a timer that runs is kept, even if the new stay is shorter
+        elif key in self._work:
+            return  # a timer that runs is kept, even if the new stay is shorter
+        elif wait_us == 0:
+            self._evict(pod)
+        else:
             self._work[key] = self._env.ctx.timer_us(wait_us, self._evict, pod)
 
     def _cancel(self, pod: Obj) -> None:
@@ -128,7 +131,7 @@ class TaintManager:
 
     def _event(self, pod: Obj, what: str) -> None:
         meta = pod["metadata"]
-        ref = {"apiVersion": "v1", "kind": "Pod", "namespace": meta["namespace"], "name": meta["name"]}
+        ref = {"kind": "Pod", "namespace": meta["namespace"], "name": meta["name"]}
         self._recorder.event(ref, "Normal", "TaintManagerEviction", f"{what} {_key(pod)}")
 
 

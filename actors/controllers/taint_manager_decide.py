@@ -11,6 +11,8 @@ from typing import Any
 
 from sim.units import SECOND
 
+UNTOLERATED = -1  # a stay of no time at all: it ends one that was granted, which a toleration of 0 s does not
+
 Toleration = Mapping[str, Any]
 Taint = Mapping[str, Any]
 
@@ -31,7 +33,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def stay_us(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int | None:
-    """How long a pod with these tolerations may stay: 0 not at all, None for ever.
+    """How long a pod with these tolerations may stay: UNTOLERATED not at all, None for ever.
 
     Of the tolerations that match a taint each, the shortest limit counts; one without a limit sets none.
     """
@@ -39,7 +41,7 @@ def stay_us(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int |
     for taint in taints:
         match = next((toleration for toleration in tolerations if tolerates(toleration, taint)), None)
         if match is None:
-            return 0
+            return UNTOLERATED
         seconds = match.get("tolerationSeconds")
         if seconds is not None:
             limit = max(0, seconds) * SECOND

@@ -26,7 +26,7 @@ from actors.controllers.namespace_decide import (
 )
 from actors.controllers.podgc import QUARANTINE_US, quarantine, surplus, terminated_values, unscheduled_values
 from actors.controllers.shell import Claims, Expectations, claim
-from actors.controllers.taint_manager_decide import stay_us, tolerates
+from actors.controllers.taint_manager_decide import UNTOLERATED, stay_us, tolerates
 from sim.ident import NAMES
 from sim.options.controller_manager import parse_controller_manager
 
@@ -45,13 +45,13 @@ def taint(key: str, value: str = "") -> dict[str, str]:
 @pytest.mark.parametrize(
     ("tolerations", "stay"),
     [
-        ([], 0),
+        ([], UNTOLERATED),
         ([{"key": "a", "operator": "Exists"}], None),
         ([{"key": "a", "operator": "Exists", "tolerationSeconds": 60}], 60 * S),
         ([{"key": "a", "operator": "Exists", "tolerationSeconds": -5}], 0),
         ([{"operator": "Exists"}], None),
-        ([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}], 0),
-        ([{"key": "b", "operator": "Exists", "tolerationSeconds": 60}], 0),
+        ([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}], UNTOLERATED),
+        ([{"key": "b", "operator": "Exists", "tolerationSeconds": 60}], UNTOLERATED),
     ],
 )
 def test_a_pod_stays_as_long_as_its_tolerations_say(tolerations: list[Any], stay: int | None) -> None:
