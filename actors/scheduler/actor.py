@@ -422,11 +422,11 @@ def _given_up(_: Reply) -> None:
 
 
 def _changed(old: Obj, new: Obj) -> bool:
-    """Whether the pod differs in more than its status and bookkeeping."""
+    """Whether the pod differs in more than its status, finalizers and bookkeeping (isPodUpdated)."""
     if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
         return True
     was, now = old["metadata"], new["metadata"]
     return any(
         was.get(field) != now.get(field)
-        for field in ("labels", "annotations", "deletionTimestamp", "finalizers", "ownerReferences")
+        for field in ("labels", "annotations", "deletionTimestamp", "ownerReferences")
     )

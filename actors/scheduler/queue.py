@@ -30,6 +30,8 @@ _WAKES: dict[str, tuple[str, ...]] = {
     "NodeLabelChange": (*_NODE_PLUGINS, "InterPodAffinity", "PodTopologySpread"),
     "NodeTaintChange": (*_NODE_PLUGINS, "NodeUnschedulable"),
     "NodeConditionChange": _NODE_PLUGINS,
+    "AssignedPodAdd": ("InterPodAffinity", "PodTopologySpread"),
+    "AssignedPodUpdate": ("InterPodAffinity", "PodTopologySpread"),
     "AssignedPodDelete": ("NodeResourcesFit", "NodePorts", "InterPodAffinity", "PodTopologySpread"),
 }
 WAKES_ALL = ("NodeAdd", "UnschedulableTimeout")
@@ -212,6 +214,4 @@ class SchedulingQueue:
 
 
 def _helps(event: str, plugins: frozenset[str]) -> bool:
-    if not plugins or event in WAKES_ALL or event.startswith("AssignedPodA") or event == "AssignedPodUpdate":
-        return True
-    return any(plugin in plugins for plugin in _WAKES.get(event, ()))
+    return not plugins or event in WAKES_ALL or any(plugin in plugins for plugin in _WAKES[event])

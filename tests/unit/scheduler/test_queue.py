@@ -1,5 +1,7 @@
 from itertools import pairwise
 
+import pytest
+
 from actors.scheduler.pods import Templates
 from actors.scheduler.queue import SchedulingQueue
 from sim.units import SECOND
@@ -88,6 +90,22 @@ def test_a_pod_that_wants_to_be_near_another_wakes_when_that_one_is_placed():
     assert not made.assigned_pod(pod("web"), "AssignedPodAdd", {}, 20 * SECOND)
     assert made.assigned_pod(pod("db"), "AssignedPodAdd", {}, 20 * SECOND)
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("event", ["AssignedPodAdd", "AssignedPodUpdate"])
+@pytest.mark.parametrize(
+    ("plugin", "wakes"),
+    [("NodeResourcesFit", False), ("TaintToleration", False), ("PodTopologySpread", True)],
+)
+def test_a_pod_that_did_not_fit_for_other_reasons_waits_on_when_its_company_comes(
+    plugin: str, wakes: bool, event: str
+) -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    made = queue(pod("a", affinity=near))
+    fail(made, 0, plugin)
+    made.assigned_pod(pod("db"), event, {}, 20 * SECOND)
+    assert bool(len(made)) is wakes
 
 
 def test_a_pod_deleted_while_it_is_tried_does_not_come_back():
