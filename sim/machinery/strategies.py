@@ -7,7 +7,6 @@ Holds: no object handed in is changed; a main write never changes status, a stat
 equal to the stored one before is equal to it afterwards.
 
 Mirrors  kubernetes v1.25 pkg/registry/*/*/strategy.go, apiserver pkg/registry/rest/{create,update}.go.
-Differs  fields of alpha features are not dropped (no kind served here has one that anybody sets).
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from sim.ident import Names
 from sim.machinery.api import Json, Obj
 from sim.machinery.autoscaler_forms import is_cpu_share, is_first, to_first, to_second
+from sim.machinery.disabled_fields import without_disabled
 from sim.units import quantity_nano
 
 EMPTY: Obj = {}
@@ -221,7 +221,6 @@ def _job_create(obj: Obj, names: Names) -> Obj:
     """A Job selects its pods by its own uid, unless its maker insists; its pods are tracked by a finalizer."""
     meta, spec = obj["metadata"], obj.get("spec") or EMPTY
     annotations = {**(meta.get("annotations") or EMPTY), names.annotation_job_tracking: ""}
-    spec = with_field(spec, "podFailurePolicy", None)
     given = ((spec.get("template") or EMPTY).get("metadata") or EMPTY).get("labels")
     if not spec.get("manualSelector"):
         uid = meta["uid"]
@@ -339,7 +338,7 @@ def for_create(plural: str, obj: Obj, names: Names) -> Obj:
     strategy = strategy_of(plural)
     if strategy.status and plural != "nodes":  # a node agent registers with its status
         obj = {**obj, "status": zero_status(plural)}
-    obj = strategy.prepare_create(obj, names)
+    obj = strategy.prepare_create(without_disabled(plural, obj), names)
     return with_metadata(obj, generation=1) if strategy.generation else obj
 
 
@@ -348,7 +347,7 @@ def for_update(plural: str, new: Obj, old: Obj, names: Names) -> Obj:
     strategy = strategy_of(plural)
     if strategy.status:
         new = with_field(new, "status", old.get("status"))
-    new = strategy.prepare_update(new, old, names)
+    new = strategy.prepare_update(without_disabled(plural, new, old), old, names)
     return _count(strategy.generation, new, old)
 
 

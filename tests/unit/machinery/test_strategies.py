@@ -106,3 +106,63 @@ def test_generated_names_fit_and_uids_are_version_four() -> None:
     uids = [new_uid(bits) for _ in range(50)]
     assert len(set(uids)) == 50
     assert all(UUID(uid).version == 4 and str(UUID(uid)) == uid for uid in uids)
+
+
+# --- features that are off --------------------------------------------------------------------------------------
+
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+OFF_IN_SPREAD: list[dict[str, Any]] = [
+    {"minDomains": 3},
+    {"nodeAffinityPolicy": "Ignore"},
+    {"nodeTaintsPolicy": "Honor"},
+    {"matchLabelKeys": ["app"]},
+]
+
+
+def test_fields_of_pods_whose_features_are_off_are_dropped() -> None:
+    masked = {"name": "c", "securityContext": {"procMount": "Unmasked", "privileged": True}}
+    off = {k: v for given in OFF_IN_SPREAD for k, v in given.items()}
+    spec = {
+        "hostUsers": False,
+        "topologySpreadConstraints": [{**SPREAD, **off}, SPREAD],
+        "containers": [masked],
+        "nodeName": "n",
+    }
+    wanted = {
+        "topologySpreadConstraints": [SPREAD, SPREAD],
+        "containers": [{"name": "c", "securityContext": {"procMount": "Default", "privileged": True}}],
+        "nodeName": "n",
+    }
+    template = {"template": {"spec": spec}}
+    assert for_create("pods", obj(spec), ORCH)["spec"] == wanted
+    assert for_create("deployments", obj(template), ORCH)["spec"]["template"]["spec"] == wanted
+    job = for_create("cronjobs", obj({"jobTemplate": {"spec": template}}), ORCH)["spec"]["jobTemplate"]
+    assert job["spec"]["template"]["spec"] == wanted
+
+
+@pytest.mark.parametrize("given", OFF_IN_SPREAD)
+def test_an_object_that_has_such_a_field_keeps_it_and_may_change_it(given: dict[str, Any]) -> None:
+    old = obj({"template": {"spec": {"topologySpreadConstraints": [{**SPREAD, **given}]}}})
+    both: dict[str, Any] = {**SPREAD, "minDomains": 5, "nodeTaintsPolicy": "Ignore"}
+    new = obj({"template": {"spec": {"topologySpreadConstraints": [{**both, **given}]}}})
+    (kept,) = for_update("deployments", new, old, ORCH)["spec"]["template"]["spec"][
+        "topologySpreadConstraints"
+    ]
+    assert kept == {**{k: v for k, v in both.items() if k in SPREAD or k in given}, **given}
+
+
+def test_fields_of_sets_and_jobs_whose_features_are_off_are_dropped() -> None:
+    spec = {
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"},
+        "updateStrategy": {"rollingUpdate": {"partition": 1, "maxUnavailable": 2}},
+    }
+    made = for_create("statefulsets", obj(spec), ORCH)["spec"]
+    assert made == {"updateStrategy": {"rollingUpdate": {"partition": 1}}}
+    assert for_update("statefulsets", obj(spec), obj(spec), ORCH)["spec"] == spec
+    job = obj({"podFailurePolicy": {"rules": []}, "suspend": True})
+    assert for_update("jobs", job, obj({"suspend": True}), ORCH)["spec"] == {"suspend": True}
+
+
+def test_what_has_no_such_field_is_the_same_object_afterwards() -> None:
+    spec = {"topologySpreadConstraints": [SPREAD], "containers": [{"name": "c"}]}
+    assert for_create("pods", obj(spec), ORCH)["spec"] is spec

@@ -1,0 +1,109 @@
+"""Fields of features whose gates are off: taken out of what is written, unless the object has them already.
+
+Turns (new object, old object) into the new object without them; the same object if there is nothing to take out.
+
+Mirrors  kubernetes v1.25 pkg/api/pod/util.go (dropDisabledFields), pkg/registry/apps/statefulset/strategy.go
+         (dropStatefulSetDisabledFields), pkg/registry/batch/job/strategy.go.
+Differs  fields of volumes and networks whose features are off are kept: nothing here reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sim.machinery.api import Obj
+
+_EMPTY: Obj = {}
+_TEMPLATE = ("spec", "template", "spec")
+_POD_SPECS: dict[str, tuple[str, ...]] = {
+    "pods": ("spec",),
+    "podtemplates": ("template", "spec"),
+    "replicasets": _TEMPLATE,
+    "replicationcontrollers": _TEMPLATE,
+    "deployments": _TEMPLATE,
+    "statefulsets": _TEMPLATE,
+    "daemonsets": _TEMPLATE,
+    "jobs": _TEMPLATE,
+    "cronjobs": ("spec", "jobTemplate", *_TEMPLATE),
+}
+_OTHERS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "statefulsets": (
+        ("spec", "persistentVolumeClaimRetentionPolicy"),  # StatefulSetAutoDeletePVC
+        ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"),  # MaxUnavailableStatefulSet
+    ),
+    "jobs": (("spec", "podFailurePolicy"),),  # JobPodFailurePolicy
+}
+# MinDomainsInPodTopologySpread, NodeInclusionPolicyInPodTopologySpread (two), MatchLabelKeysInPodTopologySpread
+_OF_SPREAD = ("minDomains", "nodeAffinityPolicy", "nodeTaintsPolicy", "matchLabelKeys")
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+
+
+def without_disabled(plural: str, new: Obj, old: Obj = _EMPTY) -> Obj:
+    """`old`: what is stored, if this is an update."""
+    path = _POD_SPECS.get(plural)
+    if path is None:
+        return new
+    spec, before = _at(new, path), _at(old, path)
+    if isinstance(spec, dict) and spec is not before:
+        kept = _pod_spec(spec, before or _EMPTY)
+        if kept is not spec:
+            new = _put(new, path, kept)
+    for place in _OTHERS.get(plural, ()):
+        if _at(new, place) is not None and _at(old, place) is None:
+            new = _put(new, place, None)
+    return new
+
+
+def _at(obj: Mapping[str, Any], path: Sequence[str]) -> Any:
+    value: Any = obj
+    for name in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return value
+
+
+def _put(obj: Obj, path: Sequence[str], value: Any) -> Obj:
+    """The object with this value at a place that is there; None: without it."""
+    name, *rest = path
+    if rest:
+        return {**obj, name: _put(obj[name], rest, value)}
+    return {k: v for k, v in obj.items() if k != name} if value is None else {**obj, name: value}
+
+
+def _pod_spec(spec: Obj, before: Obj) -> Obj:
+    if (
+        spec.get("hostUsers") is not None and before.get("hostUsers") is None
+    ):  # UserNamespacesStatelessPodsSupport
+        spec = {k: v for k, v in spec.items() if k != "hostUsers"}
+    spread = spec.get("topologySpreadConstraints")
+    if spread:
+        had = before.get("topologySpreadConstraints") or ()
+        off = [name for name in _OF_SPREAD if all(constraint.get(name) is None for constraint in had)]
+        if any(name in constraint for constraint in spread for name in off):
+            kept = [{k: v for k, v in constraint.items() if k not in off} for constraint in spread]
+            spec = {**spec, "topologySpreadConstraints": kept}
+    return _proc_mounts(spec, before)
+
+
+def _proc_mounts(spec: Obj, before: Obj) -> Obj:
+    """ProcMountType: the kind of mount goes back to the default one."""
+    for name in _CONTAINERS:
+        containers = spec.get(name) or ()
+        if any(map(_special_mount, containers)) and not any(
+            _special_mount(container) for each in _CONTAINERS for container in before.get(each) or ()
+        ):
+            spec = {**spec, name: [_default_mount(container) for container in containers]}
+    return spec
+
+
+def _special_mount(container: Obj) -> bool:
+    context = container.get("securityContext")
+    return context is not None and context.get("procMount", "Default") != "Default"
+
+
+def _default_mount(container: Obj) -> Obj:
+    if not _special_mount(container):
+        return container
+    return {**container, "securityContext": {**container["securityContext"], "procMount": "Default"}}
