@@ -90,7 +90,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A fault of containers: `changes` to the behaviour of those it covers ("" covers all but init containers).
+    """A fault of containers: `changes` to the behaviour of those it covers; init containers are asked for by their
+    name or their image.
 
     pull_error: `image` cannot be pulled, and is not there
     """
@@ -104,7 +105,7 @@ class Override:
     pull_error: str = ""
 
     def covers(self, pod: Obj, container: str, init: bool) -> bool:
-        if init and self.container != container:
+        if init and not self.image and self.container != container:
             return False
         rule = Rule(FOREVER, self.namespace, self.labels, self.pod_prefix, self.container)
         if not rule.covers(pod, container):

@@ -38,7 +38,10 @@ PHASES = ("Pending", "Running", "Succeeded", "Failed", "Active", "Terminating", 
 _QUANTIFIER = re.compile(r"^(all|each|every|any|some|no|(?:at least|at most|exactly) \d+)\s+", re.IGNORECASE)
 _VERB = re.compile(r"\s+(?:(?:have|has|are|is)\s+(?P<what>.+)|(?P<exist>exists?))$")
 _FILTER = re.compile(r"\s+(in zone|in namespace|named|on node|labelled|owned by)\s+(\S+)")
-_FIELD = re.compile(r"^(?P<path>[A-Za-z][\w./\-\[\]]*)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>.+)$")
+_FIELD = re.compile(
+    r"^(?P<path>[A-Za-z][\w/\-]*(?:\.[\w/\-]+|\[\d+\])*)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>.+)$"
+)
+_PART = re.compile(r"[^.\[\]]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,15 +261,18 @@ def _taint(text: str, names: Names) -> Test:
 
 
 def _field(path: str, op: str, value: str) -> Test:
-    parts = path.split(".")
+    parts = _PART.findall(path)
 
     def check(obj: Obj) -> bool:
         at: Any = obj
         for part in parts:
-            if not isinstance(at, dict):
+            if isinstance(at, dict):
+                at = at.get(part)
+            elif isinstance(at, list) and part.isdigit() and int(part) < len(at):
+                at = at[int(part)]
+            else:
                 at = None
                 break
-            at = at.get(part)
         if op in (">=", "<="):
             number = at if isinstance(at, int) else 0
             return number >= int(value) if op == ">=" else number <= int(value)

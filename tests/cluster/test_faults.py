@@ -32,12 +32,23 @@ PROBED: dict[str, Any] = {
         },
     },
 }
-POD = {
+POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "burst"},
     "spec": {"containers": [{"name": "a", "image": "r/a:1"}]},
 }
+
+
+def apply(*objects: Any) -> dict[str, Any]:
+    return {"at": "2m10s", "name": "more", "apply": {"objects": list(objects)}}
+
+
+INITIAL: dict[str, Any] = {
+    **POD,
+    "spec": {**POD["spec"], "initContainers": [{"name": "i", "image": "r/init:1"}]},
+}
+INIT_RUNS = "pods named burst have status.initContainerStatuses[0].restartCount"
 TWO = {"apiServer": {"replicas": 2}}
 
 # timeline, expectations, more of the scenario
@@ -66,6 +77,15 @@ CASES: dict[str, tuple[list[Any], list[Any], dict[str, Any]]] = {
         [step("workload", {"selector": "app=web", "exitAfter": "1s", "exitCode": 3}, **{"for": "60s"})],
         [within({"event": "BackOff"}, "1s", "15s"), within(f"{READY}=0", "1s", "6s"),
          {"name": "back", "when": f"{READY}=6", "within": ["0s", "60s"], "after": "end of it"}],
+        {},
+    ),
+    "an init container that fails": (
+        # at once, then after 10 s and 20 s (and up to 16 each); then it ends well in its next run
+        [step("workload", {"image": "r/init:1", "exitAfter": "1s", "exitCode": 2}, **{"for": "60s"}), apply(INITIAL)],
+        [{"name": "again", "when": f"{INIT_RUNS}>=1", "within": ["1s", "6s"], "after": "more"},
+         {"name": "and again", "when": f"{INIT_RUNS}>=2", "within": ["11s", "35s"], "after": "more"},
+         {"name": "well", "when": "pods named burst are Running", "within": ["0s", "80s"], "after": "end of it"},
+         {"name": "not before", "never": "pods named burst are Running", "after": "more", "until": "end of it"}],
         {},
     ),
     "probe failures": (

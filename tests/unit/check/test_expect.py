@@ -174,6 +174,8 @@ def test_a_condition_that_is_not_understood_says_what(text: str, says: str) -> N
         ("status.readyReplicas=3", {"status": {"readyReplicas": 3}}, True),
         ("status.readyReplicas=0", {"status": {}}, True),
         ("status.readyReplicas>=3", {"status": {"readyReplicas": 2}}, False),
+        ("status.list[1].count>=2", {"status": {"list": [{"count": 9}, {"count": 2}]}}, True),
+        ("status.list[2].count>=2", {"status": {"list": [{"count": 9}, {"count": 2}]}}, False),
         ("bound and not terminating", {"metadata": {}, "spec": {"nodeName": "n"}}, True),
         ("held", {"spec": {"holderIdentity": ""}}, False),
     ],
