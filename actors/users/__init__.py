@@ -8,6 +8,7 @@ from actors.users.admin import (
     DeleteAll,
     Drain,
     EvictAll,
+    PatchAll,
     ScaleTo,
     SeizeLease,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "EvictAll",
     "Load",
     "LoadSpec",
+    "PatchAll",
     "ScaleTo",
     "SeizeLease",
 ]

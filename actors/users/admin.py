@@ -1,9 +1,9 @@
-"""A person at a terminal: apply, scale, delete, cordon and drain, as kubectl does them.
+"""A person at a terminal: apply, scale, delete, patch, cordon and drain, as kubectl does them.
 
 Turns commands (plain values) into API requests from an actor of its own, each command a task, so that a command
 can fail, wait and retry like a real one.  Every outcome is a trace record.
 
-Mirrors  kubectl v1.25 pkg/cmd/{apply,scale,delete}, pkg/drain: evict pod by pod, 429 is retried each 5 s, the
+Mirrors  kubectl v1.25 pkg/cmd/{apply,scale,delete,patch}, pkg/drain: evict pod by pod, 429 is retried each 5 s, the
          pods of daemon sets and mirror pods stay.
 Differs  apply creates what is missing and otherwise replaces spec, data and labels (no three-way merge); a command
          that meets no server, or one that fails (5xx) or refuses (429), is tried again each second for a minute: a person would.
@@ -57,6 +57,19 @@ class DeleteAll:
     name: str = ""
     selector: str = ""
     grace_s: int | None = None
+    policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchAll:
+    """A merge patch of one object by name, or of those a label selector matches."""
+
+    resource: str
+    namespace: str
+    name: str
+    selector: str
+    merge: Mapping[str, Any]
+    subresource: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +101,7 @@ class Drain:
     timeout_us: int
 
 
-Command = ApplyAll | ScaleTo | DeleteAll | EvictAll | SeizeLease | Cordon | Drain
+Command = ApplyAll | ScaleTo | DeleteAll | PatchAll | EvictAll | SeizeLease | Cordon | Drain
 
 
 class Admin:
@@ -135,6 +148,8 @@ class Admin:
                 await self._scale(resource, namespace, name, replicas)
             case DeleteAll():
                 await self._delete(command)
+            case PatchAll():
+                await self._patch(command)
             case EvictAll(namespace, name, selector):
                 await self._evict_all(namespace, name, selector)
             case SeizeLease(component, holder):
@@ -226,9 +241,24 @@ class Admin:
         namespace = command.namespace if resource.namespaced else ""
         for name in await self._named(resource, namespace, command.name, command.selector):
             reply = await self._persist(
-                partial(self.client.delete, resource, namespace, name, grace_s=command.grace_s)
+                partial(
+                    self.client.delete,
+                    resource,
+                    namespace,
+                    name,
+                    grace_s=command.grace_s,
+                    policy=command.policy,
+                )
             )
             self._note("delete", f"{command.resource}/{name}", reply)
+
+    async def _patch(self, command: PatchAll) -> None:
+        resource = self._scheme.resource(command.resource)
+        namespace = command.namespace if resource.namespaced else ""
+        for name in await self._named(resource, namespace, command.name, command.selector):
+            send = partial(self.client.patch, resource, namespace, name, command.merge, kind="merge")
+            reply = await self._persist(partial(send, subresource=command.subresource))
+            self._note("patch", f"{command.resource}/{name}", reply)
 
     async def _named(self, resource: Resource, namespace: str, name: str, selector: str) -> list[str]:
         """The one name, or those of what the selector matches."""

@@ -25,6 +25,7 @@ from actors.users import (
     Drain,
     EvictAll,
     LoadSpec,
+    PatchAll,
     ScaleTo,
     SeizeLease,
 )
@@ -130,6 +131,7 @@ class Director:
             case (
                 plan.ApplyObjects()
                 | plan.DeleteObjects()
+                | plan.PatchObjects()
                 | plan.EvictPods()
                 | plan.ScaleObject()
                 | plan.DrainNodes()
@@ -208,6 +210,7 @@ class Director:
         self,
         action: plan.ApplyObjects
         | plan.DeleteObjects
+        | plan.PatchObjects
         | plan.EvictPods
         | plan.ScaleObject
         | plan.DrainNodes
@@ -218,8 +221,11 @@ class Director:
         match action:
             case plan.ApplyObjects(objects):
                 admin.do(ApplyAll(objects))
-            case plan.DeleteObjects(resource, namespace, name, selector, grace_s):
-                admin.do(DeleteAll(resource, namespace, name, selector, grace_s))
+            case plan.DeleteObjects(resource, namespace, name, selector, grace_s, policy):
+                admin.do(DeleteAll(resource, namespace, name, selector, grace_s, policy))
+            case plan.PatchObjects():
+                target = action.resource, action.namespace, action.name, action.selector
+                admin.do(PatchAll(*target, action.merge, action.subresource))
             case plan.EvictPods(namespace, name, selector):
                 admin.do(EvictAll(namespace, name, selector))
             case plan.ScaleObject(resource, namespace, name, replicas):

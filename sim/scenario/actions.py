@@ -13,6 +13,7 @@ from sim.errors import InputError
 from sim.ident import NAMES
 from sim.machinery.scheme import Resource, Scheme
 from sim.scenario import plan, steps
+from sim.scenario.naming import translate
 from sim.scenario.plan import Action, ClusterPlan, NodePlan
 from sim.scenario.source import Document
 from sim.units import quantity_milli, quantity_value
@@ -328,8 +329,25 @@ def _delete(where: _Where, body: steps.Delete) -> Action:
     where.resource(body.resource)
     name, selector = where.one_or_matching(body, "deletes")
     return plan.DeleteObjects(
-        body.resource, body.namespace, name, selector, _given(body.grace_period_seconds)
+        body.resource,
+        body.namespace,
+        name,
+        selector,
+        _given(body.grace_period_seconds),
+        _given(body.propagation_policy) or "",
     )
+
+
+def _patch(where: _Where, body: steps.Patch) -> Action:
+    resource = where.resource(body.resource)
+    name, selector = where.one_or_matching(body, "patches")
+    if not body.merge:
+        raise where.error("merge", "an empty patch changes nothing")
+    if body.subresource and resource.subresource(body.subresource) is None:
+        raise where.error("subresource", f"{body.resource} have no {body.subresource}")
+    merge = translate(body.merge, where.naming)
+    assert isinstance(merge, dict)
+    return plan.PatchObjects(body.resource, body.subresource, body.namespace, name, selector, merge)
 
 
 def _evict(where: _Where, body: steps.Evict) -> Action:
@@ -387,6 +405,7 @@ _PLANNERS: dict[type, Callable[[_Where, Any], Action]] = {
     steps.Apply: _apply,
     steps.Scale: _scale,
     steps.Delete: _delete,
+    steps.Patch: _patch,
     steps.Evict: _evict,
     steps.Cordon: lambda where, body: plan.CordonNodes(where.nodes(body.nodes), where.path[-1] == "cordon"),
     steps.Drain: lambda where, body: plan.DrainNodes(

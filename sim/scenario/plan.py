@@ -199,6 +199,17 @@ class DeleteObjects:
     name: str
     selector: str
     grace_s: int | None
+    policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchObjects:
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    selector: str
+    merge: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +268,7 @@ Action = (
     | CompactHistory
     | ApplyObjects
     | DeleteObjects
+    | PatchObjects
     | EvictPods
     | ScaleObject
     | CordonNodes

@@ -205,6 +205,14 @@ class Scale(Strict):
 
 class Delete(Target):
     grace_period_seconds: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+    propagation_policy: Literal["Background", "Foreground", "Orphan"] | UnsetType = UNSET
+
+
+class Patch(Target, kw_only=True):
+    """`merge`: a JSON merge patch; `subresource`: of what, such as status."""
+
+    merge: dict[str, Any]
+    subresource: str = ""
 
 
 class Evict(Strict):
@@ -278,6 +286,7 @@ class Actions(Strict):
     apply: Apply | UnsetType = UNSET
     scale: Scale | UnsetType = UNSET
     delete: Delete | UnsetType = UNSET
+    patch: Patch | UnsetType = UNSET
     evict: Evict | UnsetType = UNSET
     cordon: Cordon | UnsetType = UNSET
     uncordon: Cordon | UnsetType = UNSET

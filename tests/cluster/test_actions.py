@@ -102,6 +102,26 @@ CASES: dict[str, tuple[list[Any], list[Any]]] = {
             {"name": "collected", "when": "no pods exist", "within": ["1s", "60s"], "after": "away"},
         ],
     ),
+    "delete what depends on it first": (
+        [step("delete", {"resource": "deployments", "name": "web", "propagationPolicy": "Foreground"})],
+        [{"name": "order", "after": "it", "order": [
+            {"deleted": "deployments"}, {"deleted": "replicasets"}, {"deleted": "pods"},
+            {"removed": "pods"}, {"removed": "replicasets"}, {"removed": "deployments"},
+        ]}],
+    ),
+    "delete and leave what depends on it": (
+        [step("delete", {"resource": "deployments", "name": "web", "propagationPolicy": "Orphan"})],
+        [within({"removed": "deployments"}, "0s", "1s"), {"name": "the rest stays", "always": "at least 6 pods are Running", "after": "it"}],
+    ),
+    "patch by name": (
+        [step("patch", {"resource": "nodes", "name": "node-a-0", "merge": {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}})],
+        [within({"deleted": "pods", "where": {"node": "node-a-0"}}, "0s", "0.3s"),
+         {"name": "empty", "never": "any pods on node node-a-0 are Running", "after": "130s"}],
+    ),
+    "patch by selector": (
+        [step("patch", {"resource": "pods", "selector": "app=web", "merge": {"metadata": {"labels": {"app": "free"}}}})],
+        [within("at least 12 pods are Running", "0s", "5s")],
+    ),
     "delete by selector": (
         [step("delete", {"resource": "pods", "selector": "app=web", "gracePeriodSeconds": 0})],
         [{"name": "replaced", "count": {"created": "pods"}, "equals": 12}],
