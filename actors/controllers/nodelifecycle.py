@@ -33,6 +33,7 @@ from actors.controllers.nodelifecycle_decide import (
     label_fixes,
     listen,
     not_ready_pod,
+    only_reported,
     opposite_taint,
     silent_status,
     taint_for,
@@ -252,7 +253,10 @@ class NodeLifecycle:
         self._leases.pull()
         news, later, looked = self._renewals.news(), list[Heard](), dict[str, Health]()
         turns = Turns(first, count, start_us, cost_us, count)
-        for turn, health in self._worth_a_look(turns):
+        found, reporters = self._worth_a_look(turns, nodes)
+        looked.update((health.name, health) for health in reporters)
+        unsure = False
+        for turn, health in found:
             self._owed_us = owed_us + cost_us * (turn + 1)
             before = self._ctx.now_us(), self._owed_us
             looked[health.name] = health
@@ -262,6 +266,7 @@ class NodeLifecycle:
                 turns = replace(turns, done=turn + 1)
                 break
             for known, renewed in self._renewals.each(self._renewals.news()):
+                unsure = True
                 if known is not None and turns.of(known.index) > turn:
                     later.append((known, renewed))
                 elif known is not None:  # its turn is over
@@ -272,6 +277,9 @@ class NodeLifecycle:
             self._renewals.hear(news, turns, looked)
         for known, renewed in later:
             self._renewals.tell(known, renewed, turns, looked)
+        if unsure:
+            self._renewals.unsure()
+        self._hear_reports(reporters, nodes, turns)
         for turn in range(turns.done, count):
             health = everyone[(first + turn) % count]
             self._owed_us += cost_us
@@ -280,19 +288,41 @@ class NodeLifecycle:
         await self._pay()
         await self._handle_disruption(nodes)
 
-    def _worth_a_look(self, turns: Turns) -> list[tuple[int, Health]]:
-        """By turn: nodes that are not well or changed, and those that may be silent for too long when the last turn is over."""
+    def _worth_a_look(
+        self, turns: Turns, nodes: Mapping[str, Obj]
+    ) -> tuple[list[tuple[int, Health]], list[Health]]:
+        """By turn: nodes that are not well or changed, and those that may be silent for too long when the last turn is over.
+
+        Where nobody but those who are well and reported is to be looked at, they are answered apart.
+        """
         names, self._restless = self._restless, {}
         found: dict[int, Health] = {}
         for name in names:
             known = self._health.get(name)
             if known is not None:
                 found[turns.of(known.index)] = known
+        reporters = [*found.values()]
         last_us = turns.start_us + turns.cost_us * turns.count
         for health in self._renewals.late(last_us - self._options.node_monitor_grace_period_us):
             if health.quiet and self._health.get(health.name) is health:
                 found[turns.of(health.index)] = health
-        return sorted(found.items())
+                reporters = []
+        if all(only_reported(health, nodes.get(health.name)) for health in reporters) and self._renewals.sees(
+            reporters
+        ):
+            return [], reporters
+        return sorted(found.items()), []
+
+    def _hear_reports(self, reporters: list[Health], nodes: Mapping[str, Obj], turns: Turns) -> None:
+        """As `_examine` of those who only reported, each in its turn."""
+        for health in reporters:
+            node = nodes[health.name]
+            if node is not health.node:
+                health.node, health.ready = node, condition_of(node, "Ready")
+        self._renewals.report(reporters, turns)
+        for health in reporters:
+            if not health.timed:  # it forgot the lease that it had
+                self._restless[health.name] = None
 
     async def _examine(self, health: Health, node: Obj | None) -> None:
         """One node in its turn; afterwards it is well and has a deadline, or is looked at again in the next pass."""

@@ -16,16 +16,18 @@ import numpy as np
 from actors.controllers.nodelifecycle_decide import Health, Turns
 
 NOT_HEARD = -(1 << 62)  # in the place of a time of renewal
+NOT_SEEN = NOT_HEARD - 1
 
 
 class Columns:
     """By row: `renewed`, `probe_us` as of `Health`; index: of the node in the list of all, -1: no node; timed: it is well, and
-    late if nothing is heard of it.
+    late if nothing is heard of it; newest: time of the last renewal that has come, heard or not, NOT_SEEN where that is
+    not known.
     """
 
     def __init__(self) -> None:
         self._nodes: list[Health | None] = []
-        self._renewed = self._probe_us = self._index = np.zeros(0, np.int64)
+        self._renewed = self._probe_us = self._index = self._newest = np.zeros(0, np.int64)
         self._timed = np.zeros(0, bool)
 
     def seat(self, nodes: Sequence[Health | None]) -> None:
@@ -36,6 +38,7 @@ class Columns:
             self._renewed = np.concatenate((self._renewed, none))
             self._probe_us = np.concatenate((self._probe_us, none))
             self._timed = np.concatenate((self._timed, none.astype(bool)))
+            self._newest = np.concatenate((self._newest, np.full(more, NOT_SEEN)))
         self._index = np.array([-1 if node is None else node.index for node in nodes], np.int64)
         known, self._nodes = [*self._nodes, *[None] * more], [*nodes]
         for row, (before, node) in enumerate(zip(known, nodes, strict=True)):
@@ -61,12 +64,35 @@ class Columns:
 
     def hear(self, rows: Any, times: Any, turns: Turns, looked: Any) -> None:
         """Renewals, at most one of a row; looked: by row, who need not be told."""
+        self._newest[rows] = times
         index = self._index[rows]
         turn = (index - turns.first) % turns.count
         new = (index >= 0) & (turn < turns.done) & ~looked[rows] & (times > self._renewed[rows])
         rows = rows[new]
         self._renewed[rows] = times[new]
         self._probe_us[rows] = turns.at_us(turn[new])
+
+    def saw(self, row: int, time_us: int) -> None:
+        self._newest[row] = time_us
+
+    def forget(self) -> None:
+        """Others may have changed leases."""
+        self._newest[:] = NOT_SEEN
+
+    def sees(self, nodes: Sequence[Health]) -> bool:
+        """Whether the last renewals of all of these are known."""
+        return bool((self._newest[[node.row for node in nodes]] != NOT_SEEN).all())
+
+    def report(self, nodes: Sequence[Health], turns: Turns) -> None:
+        """These are well and have reported, or did so before the last pass: they forget the renewal that they had."""
+        rows = np.array([node.row for node in nodes])
+        newest = self._newest[rows]
+        timed = newest > self._renewed[rows]
+        self._renewed[rows] = np.where(timed, newest, NOT_HEARD)
+        self._probe_us[rows] = turns.at_us((self._index[rows] - turns.first) % turns.count)
+        self._timed[rows] = timed
+        for node, well in zip(nodes, timed.tolist(), strict=True):
+            node.timed = well
 
     def of(self, nodes: Sequence[Health]) -> Any:
         """A column that is true for these."""

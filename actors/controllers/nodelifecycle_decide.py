@@ -146,6 +146,19 @@ def listen(health: Health, ready: Obj | None, renewed: int | None, now_us: int, 
         health.renewed, health.probe_us = renewed, now_us
 
 
+def only_reported(health: Health, node: Obj | None) -> bool:
+    """Whether a node whose renewals come by the thousand is well, and has at most other heartbeat times than before."""
+    if health.row < 0 or not health.quiet or node is None:
+        return False
+    if node is health.node:
+        return not health.timed  # it forgot the lease that it had
+    ready = condition_of(node, "Ready") if node is health.beaten else None
+    saved = health.ready
+    return (
+        ready is not None and saved is not None and saved["lastHeartbeatTime"] != ready["lastHeartbeatTime"]
+    )
+
+
 def silent_status(node: Obj, now: str, agent: str) -> Obj:
     """The node with the conditions of one that stopped reporting; the same object if nothing changes."""
     old = node.get("status", {}).get("conditions") or []

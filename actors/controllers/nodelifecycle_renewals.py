@@ -34,6 +34,7 @@ class Renewals:
         self.holders: dict[str, Health] = {}
         self._columns: Columns | None = None
         self._seated = -1  # so many rows there were when nodes were seated in them
+        self._shifts = -1  # of the informer, as of the last time that it was asked
         # A heap of: last heard of, number, node that is well.
         self._deadlines: list[tuple[int, int, Health]] = []
         self._timed = 0
@@ -75,12 +76,36 @@ class Renewals:
 
     def tell(self, node: Health | None, renewed: int, turns: Turns, looked: dict[str, Health]) -> None:
         """Tell one."""
+        if node is not None and node.row >= 0 and self._columns is not None:
+            self._columns.saw(node.row, renewed)
         if node is None or node.name in looked or (turn := turns.of(node.index)) >= turns.done:
             return
         self.read(node)
         node.hear(renewed, turns.at_us(turn))
         if node.row >= 0 and self._columns is not None:
             self._columns.write(node, node.timed)
+
+    # --- reports --------------------------------------------------------------------------------------------
+
+    def sees(self, nodes: Sequence[Health]) -> bool:
+        """Whether the last renewals of all of these are known from the columns."""
+        columns, shifts = self._columns, self._leases.shifts
+        if columns is None or not nodes:
+            return False
+        if not self._leases.lazy or self._shifts != shifts:
+            self._shifts = shifts
+            columns.forget()
+        return self._seated >= 0 and columns.sees(nodes)
+
+    def unsure(self) -> None:
+        """Renewals were read in another order than that in which they came."""
+        if self._columns is not None:
+            self._columns.forget()
+
+    def report(self, nodes: Sequence[Health], turns: Turns) -> None:
+        """As `listen` of each node, whose renewals it `sees`: it is well, and has reported or did so before the last pass."""
+        if nodes and self._columns is not None:
+            self._columns.report(nodes, turns)
 
     def heard_all(self, now_us: int) -> None:
         """Everybody counts as heard of now."""

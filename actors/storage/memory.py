@@ -31,6 +31,7 @@ from sim.machinery.store import (
     Compacted,
     FutureRevision,
     Get,
+    Gone,
     Item,
     Managed,
     Mismatch,
@@ -216,19 +217,27 @@ class MemoryStore:
 
     def expire(self, prefix: str, due: Iterable[Item]) -> None:
         """Remove those of a resource's objects whose state is still this one, one after the other."""
-        bucket = self._bucket(prefix)
-        current = bucket.items.get
-        for item in due:
-            if current(item.key) is item:
-                self._drop(bucket, item, 0)
+        bucket, now_us, note = self._bucket(prefix), self._now_us(), self.note
+        items = bucket.items
+        for prev in due:
+            key = prev.key
+            if items.get(key) is prev:
+                self._rev = rev = self._rev + 1
+                self._take_out(bucket, key)
+                gone: Any = Gone(rev, prev, now_us, 0 if note is None else note(key, rev, 0))
+                self._commit(bucket, gone)
 
-    def _drop(self, bucket: Bucket, prev: Item, cause: int) -> Item:
-        self._rev = rev = self._rev + 1
-        key = prev.key
+    @staticmethod
+    def _take_out(bucket: Bucket, key: str) -> None:
         if bucket.leave is not None:
             bucket.leave(key)
         del bucket.items[key]
         bucket.drop_key(key)
+
+    def _drop(self, bucket: Bucket, prev: Item, cause: int) -> Item:
+        self._rev = rev = self._rev + 1
+        key = prev.key
+        self._take_out(bucket, key)
         item = prev.restamped(rev)
         if self.note is not None:
             cause = item.cause = self.note(key, rev, cause)

@@ -21,9 +21,7 @@ from typing import Any, Protocol, overload
 from sim.machinery.renewal import KINDS, Line, Renewal, all_renewals
 from sim.machinery.store import Item
 
-KEPT = (
-    2  # windows that stay although history has let go of them, beyond those that hold the newest of an object
-)
+KEPT = 16  # windows that stay although history has let go of them: in these nearly everybody has renewed
 
 
 class Beater(Protocol):
@@ -222,12 +220,27 @@ class Runs(Sequence[Any]):
         if isinstance(index, slice):
             start, stop, _ = index.indices(len(self))
             return self._part(self._start + start, self._start + stop)
+        piece, place = self._find(index)
+        return piece.make(place) if isinstance(piece, Run) else piece
+
+    def _find(self, index: int) -> tuple[Run | Renewal, int]:
+        """The piece in which one of them is, and its place in that."""
         at = index + (self._start if index >= 0 else self._stop)
         if not self._start <= at < self._stop:
             raise IndexError(index)
         number = bisect_right(self._ends, at)
         piece = self._all[number]
-        return piece.make(piece.hi - (self._ends[number] - at)) if isinstance(piece, Run) else piece
+        return piece, piece.hi - (self._ends[number] - at) if isinstance(piece, Run) else 0
+
+    def at_us(self, index: int) -> int:
+        """When one of them happened."""
+        piece, place = self._find(index)
+        return int(piece.window.at[place]) if isinstance(piece, Run) else piece.at_us
+
+    def rev(self, index: int) -> int:
+        """The revision of one of them."""
+        piece, place = self._find(index)
+        return piece.first + place - piece.lo if isinstance(piece, Run) else piece.rev
 
     def until(self, at_us: int) -> Runs:
         """Those that have happened by then."""
@@ -310,10 +323,14 @@ class Course:
     def trim(self, rev: int) -> None:
         """History up to a revision goes; of each object the newest in it stays."""
         windows = self.windows
-        gone = 0
-        while gone < len(windows) - 1 and (not windows[gone].runs or windows[gone].runs[-1].rev <= rev):
-            gone += 1
+        past = 0  # windows of which nothing is history any more
+        while past < len(windows) - 1 and (not windows[past].runs or windows[past].runs[-1].rev <= rev):
+            past += 1
+        gone = max(0, past - KEPT)
         seen = self.last < -1  # nobody
+        for window in windows[gone:past]:
+            for kept in window.runs:
+                seen[window.rows[kept.lo : kept.hi]] = True
         for window in reversed(windows[:gone]):
             unseen = ~seen[window.rows]
             for place in unseen.nonzero()[0].tolist():

@@ -103,6 +103,27 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     cause: int = 0
 
 
+class Gone(msgspec.Struct, gc=False):
+    """As a `Change`, of a state whose time was over: its last state is made when somebody reads it."""
+
+    rev: int
+    prev: Item
+    at_us: int
+    cause: int = 0
+    made: Item | None = None
+
+    @property
+    def deleted(self) -> bool:
+        return True
+
+    @property
+    def item(self) -> Item:
+        if self.made is None:
+            self.made = self.prev.restamped(self.rev)
+            self.made.cause = self.cause
+        return self.made
+
+
 # --- operations -------------------------------------------------------------------------------------------
 
 

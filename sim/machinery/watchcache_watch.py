@@ -215,17 +215,19 @@ class CacheWatch:
             if self.ended:  # what it has not read is gone: no bookmark may pass it
                 return []
             queue = self.queue
-            if type(queue) is Runs and not self._started and self._bookmark_us > now_us - before_us:
+            if type(queue) is Runs and not self._started:
                 seen = queue.until(horizon.reached_us() - before_us)[:limit]
                 self.queue = queue[len(seen) :]
-                return seen
+                bookmark = self._bookmark(seen, before_us) if len(seen) < limit else None
+                return seen if bookmark is None else [*cast(Sequence[WatchEvent], seen), bookmark]
         events: list[WatchEvent] = []
         if self._started:
             events, self._started = self._started[:limit], self._started[limit:]
         if self.queue:
             self._take_queued(events, limit, horizon.reached_us() - before_us)
-        if self._bookmark_us <= now_us - before_us and len(events) < limit:
-            self._add_bookmark(events, before_us)
+        bookmark = self._bookmark(events, before_us) if len(events) < limit else None
+        if bookmark is not None:
+            events.append(bookmark)
         return events
 
     def _take_queued(self, events: list[WatchEvent], limit: int, reached_us: int) -> None:
@@ -272,7 +274,8 @@ class CacheWatch:
         if not self._ended:
             self._started = []
             if self.hushed and not self.relaxed and not self.queue and self.notify is not None:
-                self._add_bookmark(self._started, 0)  # its owner has everything else
+                bookmark = self._bookmark([], 0)
+                self._started = [bookmark] if bookmark is not None else []  # its owner has everything else
             self.queue = []
             self._ended = True
             self.cache.close(self)
@@ -301,16 +304,17 @@ class CacheWatch:
         if not self._ended and not self.relaxed and not self.hushed and self.notify is not None:
             self.tell(self.cache.horizon.timers.now_us())
 
-    def _add_bookmark(self, events: list[WatchEvent], before_us: int) -> None:
-        """Add the newest bookmark that is due, unless the events say more."""
+    def _bookmark(self, events: Sequence[WatchEvent] | Runs, before_us: int) -> WatchEvent | None:
+        """The newest bookmark that is due, unless these events, which come before it, say more."""
         now_us = self.cache.horizon.timers.now_us()
         due_us = -1
         while self._bookmark_us <= now_us - before_us:
             due_us = self._bookmark_us
             self._plan_bookmark(due_us)
         if due_us < 0:
-            return
+            return None
         self._expect_bookmark()
         rev = self.cache.revision(now_us - due_us)
         if self.cache.saw_events and (not events or events[-1].revision <= rev):
-            events.append(WatchEvent("BOOKMARK", None, rev))
+            return WatchEvent("BOOKMARK", None, rev)
+        return None

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
+from sim.machinery.runs import Runs
 from sim.machinery.store import Change
 from sim.units import SECOND
 
@@ -20,6 +21,11 @@ from sim.units import SECOND
 WINDOW_MIN, WINDOW_MAX = 100, 102_400
 FRESH_US = 75 * SECOND
 RUN = 64  # events taken in at once, below WINDOW_MIN
+
+
+def at_us(changes: Sequence[Change], index: int) -> int:
+    """When one of these happened, without making it."""
+    return changes.at_us(index) if isinstance(changes, Runs) else changes[index].at_us
 
 
 class Ring:
@@ -36,9 +42,17 @@ class Ring:
         return self._ends[-1] - self._gone if self._ends else 0
 
     def __getitem__(self, index: int) -> Change:
+        piece, place = self._find(index)
+        return piece[place]
+
+    def at_us(self, index: int) -> int:
+        """When one of them happened."""
+        return at_us(*self._find(index))
+
+    def _find(self, index: int) -> tuple[Sequence[Change], int]:
         place = index + (self._gone if index >= 0 else self._ends[-1])
         at = bisect_right(self._ends, place)
-        return self._pieces[at][place - self._ends[at]]
+        return self._pieces[at], place - self._ends[at]
 
     def __iter__(self) -> Iterator[Change]:
         return islice(chain.from_iterable(self._pieces), self._gone - self._begin(), None)
@@ -57,7 +71,8 @@ class Ring:
 
     def drop(self, count: int) -> int:
         """Let the oldest go; answers the revision of the last of them."""
-        rev = self[count - 1].rev
+        piece, place = self._find(count - 1)
+        rev = piece.rev(place) if isinstance(piece, Runs) else piece[place].rev
         self._gone += count
         whole = bisect_right(self._ends, self._gone)
         del self._pieces[:whole], self._ends[:whole]
@@ -91,10 +106,10 @@ class Window:
         changes, capacity = self.changes, self.capacity
         count = len(changes) + len(run) - capacity
         if count > 0:
-            first_us = run[len(run) - count].at_us  # of the first that has another one go
-            if first_us - changes[count - 1].at_us < FRESH_US:
+            first_us = at_us(run, len(run) - count)  # of the first that has another one go
+            if first_us - changes.at_us(count - 1) < FRESH_US:
                 return False
-            if run[-1].at_us - changes[-min(capacity // 4, len(changes))].at_us > FRESH_US:
+            if at_us(run, -1) - changes.at_us(-min(capacity // 4, len(changes))) > FRESH_US:
                 return False
             self.dropped_rev = changes.drop(count)
         changes.extend(run)
@@ -104,9 +119,9 @@ class Window:
         changes, capacity = self.changes, self.capacity
         for change in found:
             if (count := len(changes)) >= capacity:
-                if change.at_us - changes[0].at_us < FRESH_US:
+                if change.at_us - changes.at_us(0) < FRESH_US:
                     capacity = min(capacity * 2, WINDOW_MAX)
-                elif change.at_us - changes[-(capacity // 4)].at_us > FRESH_US:
+                elif change.at_us - changes.at_us(-(capacity // 4)) > FRESH_US:
                     capacity = max(capacity // 2, WINDOW_MIN)
                 if count >= capacity:
                     self.dropped_rev = changes.drop(count - capacity + 1)

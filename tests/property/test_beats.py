@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -11,6 +12,8 @@ import trio
 from hypothesis import given, settings
 
 from actors.apiserver import lane
+from actors.controllers.nodelifecycle_columns import Columns
+from actors.controllers.nodelifecycle_decide import Health, Turns
 from actors.storage.beats import Beats
 from sim.app.cluster import Cluster, plain_nodes
 from sim.kernel import Operation
@@ -20,7 +23,8 @@ from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from tests.property.disturbed import FAULTS, LEASES, Steps, disturb, steps
 
-PLAN = ClusterPlan(nodes=plain_nodes(6), api_server=ComponentPlan(replicas=2))
+NODES = tuple(replace(node, flags={"node-status-report-frequency": "20s"}) for node in plain_nodes(6))
+PLAN = ClusterPlan(nodes=NODES, api_server=ComponentPlan(replicas=2))
 END_US = 170 * SECOND
 TIMES_US = [at * SECOND for at in (30, 45, 52, 60, 75, 90)]
 STEPS = steps(len(TIMES_US) - 1, [*FAULTS, *LEASES, *LEASES, *LEASES])
@@ -66,10 +70,18 @@ async def history(chosen: Steps, size: int) -> list[Any]:
     return seen
 
 
-def test_undisturbed_nodes_all_renew_in_columns() -> None:
+def test_undisturbed_nodes_all_renew_and_are_heard_of_in_columns() -> None:
+    reports: list[int] = []
+
+    def report(self: Columns, nodes: Sequence[Health], turns: Turns) -> None:
+        reports.append(len(nodes))
+        original(self, nodes, turns)
+
+    original = Columns.report
+
     async def main() -> tuple[int, int]:
         async with Cluster(PLAN, seed=3) as cluster:
-            with crowd(4):
+            with crowd(4), patch.object(Columns, "report", report):
                 await cluster.run_until(END_US)
                 beats, log = (
                     cluster.storage.beats,
@@ -81,6 +93,7 @@ def test_undisturbed_nodes_all_renew_in_columns() -> None:
     members, renewed = trio.run(main)
     assert members == 6
     assert renewed > 6 * 12
+    assert sum(reports) > 6 * 4
 
 
 async def operated(replay: list[Operation] | None) -> tuple[str, int, list[Operation]]:
