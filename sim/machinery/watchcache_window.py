@@ -20,7 +20,7 @@ from sim.units import SECOND
 # watch_cache.go: ring of 100 to 102400 events, sized to hold 75 s (eventFreshDuration).
 WINDOW_MIN, WINDOW_MAX = 100, 102_400
 FRESH_US = 75 * SECOND
-RUN = 64  # events taken in at once, below WINDOW_MIN
+RUN = 64  # events of a piece, below WINDOW_MIN
 
 
 def at_us(changes: Sequence[Change], index: int) -> int:
@@ -96,10 +96,12 @@ class Window:
         if len(self.changes) + len(found) <= self.capacity:
             self.changes.extend(found)
             return
-        for start in range(0, len(found), RUN):
-            run = found[start : start + RUN]
+        start = 0
+        while start < len(found):
+            run = found[start : start + max(RUN, self.capacity // 4)]
             if not self._shift(run):
                 self._add(run)
+            start += len(run)
 
     def _shift(self, run: Sequence[Change]) -> bool:
         """As `_add`, at once where that surely leaves the capacity as it is: the usual case."""
