@@ -204,11 +204,15 @@ class Beats:
     def _happen(self, lo: int, hi: int) -> None:
         window, kernel, store = self._window, self._kernel, self._store
         assert window is not None
-        first, at_us = store.revision + 1, self._times[lo]
+        first = store.revision + 1
         ident = kernel.trace.run(first, self._pairs[lo:hi].tobytes())
-        run = Run(self._course, window, lo, hi, first, ident, at_us)
-        window.runs.append(run)
-        store.run(self._bucket, run)
+        run = window.runs[-1] if window.runs else None
+        if run is None or not (
+            run.hi == lo and run.ident + lo - run.lo == ident and store.reach(self._bucket, run, hi)
+        ):
+            run = Run(self._course, window, lo, hi, first, ident, self._times[lo])
+            window.runs.append(run)
+            store.run(self._bucket, run)
         kernel.steps += hi - lo
         self._done = hi
         if len(self._carriers) == 1:

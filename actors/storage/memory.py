@@ -177,6 +177,15 @@ class MemoryStore:
         self._log.append(run)
         bucket.log.append(run)
 
+    def reach(self, bucket: Bucket, run: Run, hi: int) -> bool:
+        """As `run` of what comes next in a window, if nothing was written since this; False: something was."""
+        log = bucket.log
+        if self._rev != run.rev or not log or log[-1] is not run or self._log[-1] is not run:
+            return False
+        run.reach(hi)
+        self._rev = run.rev
+        return True
+
     def follow(self, prefix: str, course: Course, leave: Callable[[str], None]) -> Bucket:
         """From now on renewals of a resource come as runs too; `leave` hears of keys that others write."""
         bucket = self._bucket(prefix)

@@ -96,7 +96,10 @@ class Window:
 
 
 class Run:
-    """Places `lo` to `hi` of a window: revisions `first` to `rev`, trace records from `ident` on.  at_us: of the first."""
+    """Places `lo` to `hi` of a window: revisions `first` to `rev`, trace records from `ident` on.  at_us: of the first.
+
+    The last of a log may still reach further; what is handed out of it does not.
+    """
 
     __slots__ = ("at_us", "course", "first", "hi", "ident", "lo", "rev", "window")
 
@@ -110,10 +113,12 @@ class Run:
         self.ident = ident
         self.at_us = at_us
 
+    def reach(self, hi: int) -> None:
+        """More has happened, with nothing in between."""
+        self.hi, self.rev = hi, self.first + hi - self.lo - 1
+
     def cut(self, lo: int, hi: int) -> Run:
         """The part between two places."""
-        if lo == self.lo and hi == self.hi:
-            return self
         skipped, at_us = lo - self.lo, int(self.window.at[lo])
         return Run(self.course, self.window, lo, hi, self.first + skipped, self.ident + skipped, at_us)
 
@@ -190,11 +195,14 @@ class Runs(Sequence[Any]):
         first, last = bisect_right(self._ends, self._start), bisect_left(self._ends, self._stop)
         found = self._all[first : last + 1]
         if isinstance(end := found[-1], Run):
-            found[-1] = end.cut(end.lo, end.hi - (self._ends[last] - self._stop))
-        if isinstance(begin := found[0], Run):
-            skipped = self._start - (self._ends[first - 1] if first else 0)
-            found[0] = begin.cut(self._all[first].lo + skipped, begin.hi)  # type: ignore[union-attr]
+            found[-1] = end.cut(end.lo, end.lo + self._stop - self._before(last))
+        if isinstance(begin := found[0], Run) and (skipped := self._start - self._before(first)):
+            found[0] = begin.cut(begin.lo + skipped, begin.hi)
         return found
+
+    def _before(self, number: int) -> int:
+        """How many there are in the pieces before one."""
+        return self._ends[number - 1] if number else 0
 
     @property
     def last(self) -> Run | None:
@@ -230,7 +238,7 @@ class Runs(Sequence[Any]):
             raise IndexError(index)
         number = bisect_right(self._ends, at)
         piece = self._all[number]
-        return piece, piece.hi - (self._ends[number] - at) if isinstance(piece, Run) else 0
+        return piece, piece.lo + at - self._before(number) if isinstance(piece, Run) else 0
 
     def at_us(self, index: int) -> int:
         """When one of them happened."""
@@ -249,7 +257,7 @@ class Runs(Sequence[Any]):
             return self._part(self._start, self._start)
         piece, end = self._all[number - 1], self._ends[number - 1]
         if isinstance(piece, Run):
-            end -= piece.hi - piece.visible(at_us)
+            end = self._before(number - 1) + piece.visible(at_us) - piece.lo
         return self._part(self._start, min(self._stop, end))
 
     def stretches(self) -> Iterator[tuple[Window, int, int] | Renewal]:
