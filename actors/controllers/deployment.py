@@ -269,9 +269,12 @@ class _Rollout:
         if budget <= 0:
             return False
         now = {rs["metadata"]["uid"]: rs for rs in olds}
+        cuts, behind = decide.unhealthy_cuts(olds, budget)
         try:
-            for rs, size in decide.unhealthy_cuts(olds, budget):
+            for rs, size in cuts:
                 now[rs["metadata"]["uid"]] = await self._scale(rs, size)
+            if behind:
+                return False
             left = list(now.values())
             cut = left != olds
             for rs, size in decide.available_cuts(self.d, [*left, new], left):

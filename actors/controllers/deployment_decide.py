@@ -140,9 +140,13 @@ def new_size(deployment: Obj, rss: Sequence[Obj], new_replicas: int) -> int:
     return new_replicas + max(0, min(room, replicas - new_replicas)) if room > 0 else new_replicas
 
 
-def unhealthy_cuts(olds: Sequence[Obj], budget: int) -> list[tuple[Obj, int]]:
-    """Take away old pods that are not available, oldest ReplicaSet first: (ReplicaSet, new size)."""
-    cuts = []
+def unhealthy_cuts(olds: Sequence[Obj], budget: int) -> tuple[list[tuple[Obj, int]], bool]:
+    """Take away old pods that are not available, oldest ReplicaSet first: (ReplicaSet, new size).
+
+    And whether a ReplicaSet counts more available pods than it is to have: it has not caught up with the last cut, so that
+    nothing else may be taken away now (upstream: "got invalid request to scale down").
+    """
+    cuts: list[tuple[Obj, int]] = []
     for rs in by_creation(olds):
         if budget <= 0:
             break
@@ -150,10 +154,10 @@ def unhealthy_cuts(olds: Sequence[Obj], budget: int) -> list[tuple[Obj, int]]:
         if size and size != available:
             cut = min(budget, size - available)
             if cut < 0:
-                continue
+                return cuts, True
             budget -= cut
             cuts.append((rs, size - cut))
-    return cuts
+    return cuts, False
 
 
 def old_budget(deployment: Obj, rss: Sequence[Obj], new: Obj) -> int:

@@ -61,8 +61,14 @@ def test_a_rollout_goes_as_far_as_surge_and_unavailable_let_it(
 
 
 def test_unhealthy_old_pods_go_before_available_ones() -> None:
-    cuts = decide.unhealthy_cuts([rs("a", 4, 4), rs("bb", 3, 1)], 5)
+    cuts, behind = decide.unhealthy_cuts([rs("a", 4, 4), rs("bb", 3, 1)], 5)
+    assert not behind
     assert [(cut["metadata"]["name"], size) for cut, size in cuts] == [("bb", 1)]
+
+
+def test_nothing_more_goes_while_a_replica_set_counts_more_available_pods_than_it_is_to_have() -> None:
+    cuts, behind = decide.unhealthy_cuts([rs("a", 2, 1), rs("bb", 2, 3), rs("ccc", 2, 1)], 5)
+    assert ([(decide.replicas_of(cut), size) for cut, size in cuts], behind) == ([(2, 1)], True)
 
 
 def test_scaling_in_a_rollout_is_shared_in_proportion_and_the_rest_goes_to_the_largest() -> None:
