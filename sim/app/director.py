@@ -222,10 +222,10 @@ class Director:
             case plan.ApplyObjects(objects):
                 admin.do(ApplyAll(objects))
             case plan.DeleteObjects(resource, namespace, name, selector, grace_s, policy):
-                admin.do(DeleteAll(resource, namespace, name, selector, grace_s, policy))
+                admin.do(DeleteAll(resource, namespace, name, selector, grace_s, policy or ""))
             case plan.PatchObjects():
                 target = action.resource, action.namespace, action.name, action.selector
-                admin.do(PatchAll(*target, action.merge, action.subresource))
+                admin.do(PatchAll(*target, action.merge, action.subresource or ""))
             case plan.EvictPods(namespace, name, selector):
                 admin.do(EvictAll(namespace, name, selector))
             case plan.ScaleObject(resource, namespace, name, replicas):
@@ -379,7 +379,7 @@ def _load(action: plan.Generate) -> LoadSpec:
 def _detail(action: Action) -> dict[str, Any]:
     """What a step acts on, for the trace: plain values of its action."""
     fields = {name: getattr(action, name) for name in action.__dataclass_fields__}
-    told = {name: value for name, value in fields.items() if name not in ("objects", "create")}
+    told = {name: value for name, value in fields.items() if name not in ("objects", "create", "merge")}
     return {
         name: value for name, value in told.items() if value is not None and (name, value) != ("by_us", 0)
     }

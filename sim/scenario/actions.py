@@ -334,7 +334,7 @@ def _delete(where: _Where, body: steps.Delete) -> Action:
         name,
         selector,
         _given(body.grace_period_seconds),
-        _given(body.propagation_policy) or "",
+        _given(body.propagation_policy),
     )
 
 
@@ -347,7 +347,7 @@ def _patch(where: _Where, body: steps.Patch) -> Action:
         raise where.error("subresource", f"{body.resource} have no {body.subresource}")
     merge = translate(body.merge, where.naming)
     assert isinstance(merge, dict)
-    return plan.PatchObjects(body.resource, body.subresource, body.namespace, name, selector, merge)
+    return plan.PatchObjects(body.resource, body.namespace, name, selector, merge, body.subresource or None)
 
 
 def _evict(where: _Where, body: steps.Evict) -> Action:

@@ -199,17 +199,17 @@ class DeleteObjects:
     name: str
     selector: str
     grace_s: int | None
-    policy: str = ""
+    policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PatchObjects:
     resource: str
-    subresource: str
     namespace: str
     name: str
     selector: str
     merge: Mapping[str, Any]
+    subresource: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
