@@ -163,7 +163,7 @@ class NodeLoop:
         self.node = node
         before, now = held.get("spec") or {}, node.get("spec") or {}
         if held and before is not now and before != now:
-            if bool(now.get("unschedulable")) != self._cordoned:
+            if _is_cordoned(node) != self._cordoned:
                 self.ask_again()
             if before.get("podCIDRs") != now.get("podCIDRs"):
                 self.fast()
@@ -247,7 +247,26 @@ class NodeLoop:
     def _wake(self, planned_us: int) -> None:
         if planned_us == self._due_us:  # else an earlier one took its place
             self._due_us = 0
-            self._agent.ctx.run(self._run_pass)
+            self._agent.ctx.run(self._pass, planned_us)
+
+    def _pass(self, planned_us: int) -> None:
+        """A pass of the loop, which is run if it could write."""
+        if self._running:
+            return
+        if self._is_due(max(planned_us, self._agent.now_us)) or not self._is_known():
+            self._run_pass(None)
+        else:
+            self._plan()
+
+    def _is_due(self, now_us: int) -> bool:
+        return self._reported_us < 0 or now_us - self._reported_us >= self._report_us
+
+    def _is_known(self) -> bool:
+        """What the API holds is known: nothing but heartbeat times could be written, and nothing be told."""
+        agent = self._agent
+        if self._tries >= TRIES or self._cordoned != _is_cordoned(self.node):
+            return False
+        return agent.informed() and not agent.runtime.moves() and not self._differs()
 
     def _run_pass(self, _: object) -> None:
         if self._running:
@@ -271,9 +290,9 @@ class NodeLoop:
         agent = self._agent
         node = reply.obj
         self._take(node)
-        self._tell_cordon(bool((node.get("spec") or {}).get("unschedulable")))
+        self._tell_cordon(_is_cordoned(node))
         old = node.get("status") or {}
-        due = self._reported_us < 0 or agent.now_us - self._reported_us >= self._report_us
+        due = self._is_due(agent.now_us)
         if not self._differs():
             if not due:
                 self._end()
@@ -328,12 +347,18 @@ class NodeLoop:
     def _end(self) -> None:
         """The pass is over; the next one that can write is planned.  Sliding: its period starts now."""
         self._running = False
-        agent, now_us = self._agent, self._agent.now_us
-        agent.tidy()
+        self._agent.tidy()
+        self._plan()
+
+    def _plan(self) -> None:
+        now_us = self._agent.now_us
         self._pass_us = now_us
         next_us = self._next_pass_us(now_us + 1)
-        troubled = self._tries >= TRIES or not agent.informed() or agent.runtime.moves() or self._differs()
-        self._wake_at(next_us if troubled else self._report_pass_us())
+        self._wake_at(self._report_pass_us() if self._is_known() else next_us)
 
     def now(self) -> str:
         return format_time(self._agent.now_us + self._agent.wall_us)
+
+
+def _is_cordoned(node: Obj) -> bool:
+    return bool((node.get("spec") or {}).get("unschedulable"))
