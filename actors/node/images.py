@@ -75,6 +75,14 @@ class Images:
         error = profile.broken_images.get(image)
         if error is not None:
             self._back_off.next(key, agent.now_us, agent.now_us)
+            meta = worker.pod["metadata"]
+            why = {
+                "image": image,
+                "error": error,
+                "wait_us": self._back_off.held_since_update_us(key, agent.now_us),
+                "fault": agent.machine.pull_faults.get(image, 0),
+            }
+            agent.ctx.decided("pull-back-off", f"pods/{meta['namespace']}/{meta['name']}", why)
             text = f'Failed to pull image "{image}": {error}'
             agent.event(worker.pod, "Warning", "Failed", text, container=name)
             return self._failed(worker, name, "ErrImagePull", error)

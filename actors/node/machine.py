@@ -189,6 +189,7 @@ class Machine:
         self.runtime_delay_us: int | None = (
             0  # its answers take so much longer (a slow disk); None: there is none
         )
+        self.pull_faults: dict[str, int] = {}  # image -> the record of what made its pulls fail
         self.outside: dict[str, Ramp] = {}  # resource -> what is used of it by everything that is no pod
         self.agent: Any = None  # the living NodeAgent, for the log endpoint and for faults
         self.changed: Callable[[PodRuntime | None], None] = _no_listener

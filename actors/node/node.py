@@ -127,6 +127,8 @@ class Node:
         """Containers behave so from now on, those that run too; an end that was already planned stays planned."""
         machine, now_us = self.machine, self._kernel.now_us
         profile = self._profile.overridden(overrides)
+        known = machine.pull_faults
+        machine.pull_faults = {i: known.get(i, self._kernel.cause) for i in profile.broken_images}
         machine.spec = replace(machine.spec, profile=profile)
         agent = machine.agent
         if agent is None:

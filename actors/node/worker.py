@@ -389,19 +389,21 @@ class Worker:
         key = f"{self.uid}/{spec['name']}/{spec['image']}"
         held_us = agent.restarts.held_us(key, newest.exit_us, now_us)
         meta, name = self.pod["metadata"], spec["name"]
-        why = {"container": name, "exit_code": newest.exit_code, "wait_us": held_us}
-        agent.ctx.decided(
-            "back-off" if held_us else "restart", f"pods/{meta['namespace']}/{meta['name']}", why
-        )
-        if not held_us:
-            agent.restarts.next(key, newest.exit_us, now_us)
-            return ""
-        agent.event(self.pod, "Warning", "BackOff", "Back-off restarting failed container", container=name)
         message = (
             f"back-off {format_duration(held_us)} restarting failed container={name} "
             f"pod={meta['name']}_{meta['namespace']}({self.uid})"
         )
-        self._reason(name, ("CrashLoopBackOff", message))
+        reason = ("CrashLoopBackOff", message)
+        if self.reasons.get(name) != reason:  # else it waits still, as decided before
+            why = {"container": name, "exit_code": newest.exit_code, "wait_us": held_us}
+            agent.ctx.decided(
+                "back-off" if held_us else "restart", f"pods/{meta['namespace']}/{meta['name']}", why
+            )
+        if not held_us:
+            agent.restarts.next(key, newest.exit_us, now_us)
+            return ""
+        agent.event(self.pod, "Warning", "BackOff", "Back-off restarting failed container", container=name)
+        self._reason(name, reason)
         return message
 
     def _reason(self, name: str, reason: Reason | None) -> None:

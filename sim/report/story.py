@@ -16,13 +16,14 @@ from typing import Any
 import msgspec
 
 from sim.kernel import Record
-from sim.units import SECOND, format_duration
+from sim.units import BINARY_SI, SECOND, format_duration, format_quantity
 
 Values = Mapping[str, Any]
 NAMED_MAX = 3  # of a list of names, before "and n more"
 NODE_USER = "system:node:"
 NODE_PREFIX = "//nodes//"
 LONG_US = SECOND  # a link that took this long may have waited for something
+AMOUNTS = ("memory", "available")  # of a step, in bytes where there are many
 UPHEAVALS = ("take-over", "lost-lease")
 MEANWHILE_MAX = 4
 DELETED, CREATED, REMOVED = "deleted", "created", "removed"
@@ -94,6 +95,7 @@ class Book:
             line = self.line(link, before)
             if before is not None and line.delta_us is not None and line.delta_us >= LONG_US:
                 lines += self._meanwhile(before, link)
+            lines += self._blamed(link, lines)
             lines.append(line)
             before = link
         return lines
@@ -108,8 +110,17 @@ class Book:
             elif record.kind != "actor" or record.values["name"] in self.nodes:
                 continue
             found.append(record)
-        lines = [self.line(record, None) for record in found[-MEANWHILE_MAX:]]
-        return [msgspec.structs.replace(line, text=f"({line.text})", aside=True) for line in lines]
+        return [self._aside(record) for record in found[-MEANWHILE_MAX:]]
+
+    def _blamed(self, link: Record, told: Sequence[Line]) -> list[Line]:
+        """The fault that a decision names, if it is not told yet."""
+        fault = self.get(int(link.values["why"].get("fault", 0))) if link.kind == "decision" else None
+        known = any(line.ident == fault.ident for line in told) if fault is not None else True
+        return [] if fault is None or known else [self._aside(fault)]
+
+    def _aside(self, record: Record) -> Line:
+        line = self.line(record, None)
+        return msgspec.structs.replace(line, text=f"({line.text})", aside=True)
 
 
 # --- which record is meant --------------------------------------------------------------------------------
@@ -206,7 +217,9 @@ def who(record: Record) -> str:
 
 
 def names(found: Any) -> str:
-    """A few names, and how many more."""
+    """A few names, and how many more; labels as a selector has them."""
+    if isinstance(found, dict):
+        found = [f"{key}={value}" for key, value in found.items()]
     if not isinstance(found, list | tuple):
         return str(found)
     few = ", ".join(str(name) for name in found[:NAMED_MAX])
@@ -252,12 +265,21 @@ def _write(values: Values) -> str:
 
 
 def _step(values: Values) -> str:
-    detail = {name: value for name, value in values["detail"].items() if value not in (None, "", (), [])}
+    detail = {name: value for name, value in values["detail"].items() if value not in (None, "", (), [], {})}
     how = [str(detail.pop(name)) for name in ("how", "what") if name in detail]
     parts = [word for word in how if word != values["kind"]]
-    parts += [f"{name} {names(value)}" for name, value in detail.items() if not name.endswith("_us")]
+    parts += [
+        f"{name} {_amount(value) if name in AMOUNTS else names(value)}"
+        for name, value in detail.items()
+        if not name.endswith("_us")
+    ]
     parts += [f"{name[:-3]} {short(value)}" for name, value in detail.items() if _is_time(name, value)]
-    return f'step "{values["name"]}": {values["kind"]} {"; ".join(parts)} ({values["place"]})'
+    told = " ".join(word for word in (values["kind"], "; ".join(parts)) if word)
+    return f'step "{values["name"]}": {told} ({values["place"]})'
+
+
+def _amount(value: Any) -> str:
+    return format_quantity(value, BINARY_SI) if isinstance(value, int) else str(value)
 
 
 def _is_time(name: str, value: Any) -> bool:
@@ -312,6 +334,11 @@ def _decision(values: Values) -> str:
             )
         case "restart":
             return f"restarts container {why['container']} of {target}, which had exited ({why['exit_code']})"
+        case "pull-back-off":
+            return (
+                f"cannot pull image {why['image']} of {target}: {why['error']}; "
+                f"waits {short(why['wait_us'])} before it tries again"
+            )
         case "kill":
             return f"kills {names(why['containers'])} of {target}: {why['message']}"
     facts = ", ".join(f"{name} {_value(value)}" for name, value in why.items())

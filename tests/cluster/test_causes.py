@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,37 @@ async def test_a_crash_loop_is_a_chain_of_exits_waits_and_restarts(tmp_path: Pat
     text = book.line(restart, None).text
     assert text.startswith("restarts container web of pods/default/web-")
     assert text.endswith("which had exited (3)")
+    # each exit is told once, however often the agent looks at it again
+    assert all(a != b for a, b in pairwise(told_of))
+
+
+async def test_an_image_that_cannot_be_pulled_tells_its_waits_and_the_fault_behind_them(
+    tmp_path: Path,
+) -> None:
+    away = {
+        "at": "10s",
+        "name": "away",
+        "workload": {"image": "r/new:1", "pullError": "no route"},
+        "for": "60s",
+    }
+    template = {**WEB["spec"]["template"]}
+    template["spec"] = {"containers": [{"name": "web", "image": "r/new:1"}]}
+    new = {**WEB, "metadata": {"name": "new"}, "spec": {**WEB["spec"], "replicas": 1, "template": template}}
+    book = await told(tmp_path, away, {"at": "20s", "name": "new", "apply": {"objects": [new]}})
+    pod = next(r for r in pods(book, "create", 20_000_000) if "/new-" in r.values["key"])
+    running = chosen(about(book, pod.values["key"]), "phase=Running")
+    assert running is not None and root(book, running) == "new"
+    waits = [r.values["why"]["wait_us"] for r in book.chain(running) if r.kind == "decision"]
+    assert waits == [10_000_000, 20_000_000, 40_000_000]
+    story = book.story(running)
+    (aside,) = [line for line in story if line.aside]
+    blamed = (
+        '(step "away": workload nodes node-0, node-1, node-2; image r/new:1; pull_error no route (t.yaml:'
+    )
+    assert aside.text.startswith(blamed)
+    following = story[story.index(aside) + 1]
+    assert "cannot pull image r/new:1 of pods/default/new-" in following.text
+    assert following.text.endswith(": no route; waits 10s before it tries again")
 
 
 async def test_who_lists_again_does_so_because_the_server_was_gone_and_its_history_too(
