@@ -28,12 +28,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         bad = group.subgroup(InputError)
         if bad is None:
             if group.subgroup(KeyboardInterrupt) is not None:
-                return EXIT_INTERRUPTED
+                return _interrupted()
             raise
         print(f"orrery: {_first(bad)}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:
         return EXIT_OK
     except OSError as error:
@@ -41,6 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"orrery: {error.filename}: {error.strerror}", file=sys.stderr)
         return EXIT_BAD_INPUT
+
+
+def _interrupted() -> int:
+    print("orrery: interrupted", file=sys.stderr)
+    return EXIT_INTERRUPTED
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -22,6 +22,8 @@ def write_report(file: Path, plan: Plan, result: Result, trace: Path) -> None:
         "events": f"{result.steps:,}",
         "trace": result.trace_sha256,
     }
+    if result.refused:
+        facts["refused"] = "; ".join(result.refused)
     chains = _chains(result, Book(records(trace)))
     page = render(
         plan.name, plan.description, facts, result.verdicts, result.timeline, result.virtual_us, chains

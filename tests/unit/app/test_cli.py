@@ -59,8 +59,10 @@ def test_a_file_that_turns_out_not_to_be_writable_is_no_crash(
 
 
 def test_what_the_api_refused_of_a_scenario_is_told(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", str(tiny), "-q", "--no-report"]) == 0
+    report = tiny.parent / "tiny.html"
+    assert main(["run", str(tiny), "-q", "--report", str(report)]) == 0
     assert "refused apply pods/empty at 15.00" in capsys.readouterr().out
+    assert "spec.containers: Required value" in report.read_text()
     assert main(["run", str(tiny), "-q", "--json"]) == 0
     assert 'Pod \\"empty\\" is invalid: spec.containers: Required value' in capsys.readouterr().out
 
