@@ -260,13 +260,11 @@ def phase_of(pod: Obj, init: Sequence[Obj], app: Sequence[Obj]) -> str:
     policy = restart_policy(pod)
     inits = pod["spec"].get("initContainers")
     statuses = _by_name(init) if inits else NOTHING
-    for spec in inits or ():
-        status = statuses.get(spec["name"])
-        ended = None if status is None else _ended_code(status)
-        if ended is not None and ended != 0 and policy == "Never":
-            return "Failed"
-        if ended != 0 and not _any_ran(app):
-            return "Pending"
+    codes = [_ended_code(statuses[c["name"]]) if c["name"] in statuses else None for c in inits or ()]
+    if policy == "Never" and any(codes):
+        return "Failed"
+    if None in codes:  # Quirk: also of a pod whose others have run, in a sandbox before this one
+        return "Pending"
     waiting = len(pod["spec"]["containers"]) - len(app)  # without a status
     running = stopped = succeeded = 0
     for status in app:
@@ -298,11 +296,6 @@ def _ended_code(status: Obj) -> int | None:
     return None
 
 
-def _any_ran(app: Sequence[Obj]) -> bool:
-    """Init is taken as done once any app container has run."""
-    return any("waiting" not in s["state"] or "terminated" in s["lastState"] for s in app)
-
-
 # --- conditions -------------------------------------------------------------------------------------------
 
 
@@ -311,9 +304,7 @@ Verdict = tuple[str, str, str, str]  # type, status, reason, message
 
 def _verdicts(pod: Obj, phase: str, init: Sequence[Obj], app: Sequence[Obj]) -> Sequence[Verdict]:
     unready = tuple([s["name"] for s in app if not s["ready"]])
-    incomplete: tuple[str, ...] = ()
-    if init and not _any_ran(app):
-        incomplete = tuple([s["name"] for s in init if not s["ready"]])
+    incomplete = tuple([s["name"] for s in init if not s["ready"]])
     verdicts = _own_verdicts(phase, unready, incomplete)
     if verdicts[1][1] == "True" and pod["spec"].get("readinessGates"):
         initialized, _, *others = verdicts

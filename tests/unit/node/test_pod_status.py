@@ -68,6 +68,14 @@ def test_a_failed_init_container_ends_a_pod_that_never_restarts() -> None:
     assert status(pod("Always", initContainers=init), runtime(i=FAILED))["phase"] == "Pending"
 
 
+def test_a_pod_that_initializes_again_in_a_new_sandbox_is_pending_again() -> None:
+    made = status(pod(initContainers=[{"name": "i", "image": "i"}]), runtime(i=RUNS, c=FAILED))
+    assert made["phase"] == "Pending"
+    initialized = made["conditions"][0]
+    assert (initialized["type"], initialized["status"]) == ("Initialized", "False")
+    assert initialized["message"] == "containers with incomplete status: [i]"
+
+
 def test_back_off_replaces_the_state_and_moves_the_end_to_last_state() -> None:
     shown = status(pod(), runtime(c=FAILED), reasons={"c": ("CrashLoopBackOff", "back-off 10s")})
     container = shown["containerStatuses"][0]
