@@ -11,6 +11,7 @@ from typing import Any
 from sim.app.traces import as_json, header, print_lines, records, row
 from sim.kernel import Record
 from sim.report.story import Book
+from sim.units import SECOND
 
 CONTEXT = 3  # events told before the first difference
 CAUSES_MAX = 12  # links told of each side's chain
@@ -52,12 +53,30 @@ def _print(
     book = Book(common)
     for record in common[-CONTEXT:]:
         print("  " + row(book.line(record, None)))
+    for line in _differences(*parted):
+        print(f"  {line}")
     for mark, file, last in zip("<>", files, parted, strict=True):
         print(f"{mark} {file}")
         if last is None:
             print("  has no more events")
         else:
             print_lines(Book([*common, last]).story(last), CAUSES_MAX)
+
+
+def _differences(first: Record | None, second: Record | None) -> list[str]:
+    """In what two records differ, where both tell of the same kind of event: the lines may read alike."""
+    if first is None or second is None or first.kind != second.kind:
+        return []
+    told = []
+    if first.at_us != second.at_us:
+        told.append(f"time: {first.at_us / SECOND:.6f}s and {second.at_us / SECOND:.6f}s")
+    if first.cause != second.cause:
+        told.append(f"cause: event {first.cause} and {second.cause}")
+    for name in dict.fromkeys([*first.values, *second.values]):
+        ours, theirs = first.values.get(name), second.values.get(name)
+        if ours != theirs:
+            told.append(f"{name}: {ours} and {theirs}")
+    return told
 
 
 def _json(
@@ -79,5 +98,12 @@ def _json(
             for head, record in zip(heads, parted, strict=True)
         ]
     )
+    differences = [] if parted is None else _differences(*parted)
     before = [as_json(book.line(record, None)) for record in common[-CONTEXT:]]
-    return {"same": parted is None, "events_in_common": len(common), "before": before, "sides": sides}
+    return {
+        "same": parted is None,
+        "events_in_common": len(common),
+        "before": before,
+        "differences": differences,
+        "sides": sides,
+    }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from threading import Thread
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 import trio
@@ -94,11 +96,13 @@ def test_diff_finds_where_two_runs_part(traces: Path, capsys: pytest.CaptureFixt
     assert status == 1
     assert lines[0] == "seed: 1 and 2"
     assert lines[1].startswith("they part at event ")
+    assert any(line.startswith("  time: ") and line.count(".") == 2 for line in lines)
     assert [line[:1] for line in lines].count("<") == [line[:1] for line in lines].count(">") == 1
     status, lines, _ = call(capsys, "diff", traces / "one", traces / "two", "--json")
     told = json.loads(lines[0])
     first, second = told["sides"]
     assert (status, told["same"]) == (1, False)
+    assert any(line.startswith("time: ") for line in told["differences"])
     assert first["chain"][-1]["record"] == told["events_in_common"] + 1 == second["chain"][-1]["record"]
 
 
@@ -171,17 +175,17 @@ def test_show_follows_a_file_up_to_its_end(
     growing = tmp_path / "growing"
     growing.write_bytes(data[:5000])
     reader = Thread(target=main, args=(["show", str(growing), "--follow"],))
-    reader.start()
-    seen, limit = "", monotonic() + 20
-    while not seen and monotonic() < limit:
-        seen += capsys.readouterr().out
-    with growing.open("ab") as file:
-        file.write(data[5000:])
-    reader.join(20)
+    limit = monotonic() + 20
+    with redirect_stdout(StringIO()) as seen:  # what is captured else is lost if it comes while it is read
+        reader.start()
+        while not seen.getvalue() and monotonic() < limit:
+            sleep(0.01)
+        with growing.open("ab") as file:
+            file.write(data[5000:])
+        reader.join(20)
     assert not reader.is_alive()
-    seen += capsys.readouterr().out
     _, lines, _ = call(capsys, "show", traces / "one")
-    assert seen.splitlines() == lines
+    assert seen.getvalue().splitlines() == lines
 
 
 def test_a_run_can_be_had_as_a_perfetto_file(
