@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from sim.machinery.api import Obj, Reply
 from sim.machinery.selectors import from_selector
-from sim.machinery.status import too_many_requests
+from sim.machinery.status import timeout, too_many_requests
 from sim.machinery.store import Answer, Get, Item, Op, Page, Put, Range
 from sim.machinery.strategies import with_metadata
 from sim.machinery.verbs import as_before, get, update, update_object
@@ -168,18 +168,15 @@ def _budget_of(call: Call, pod: Obj) -> Generator[Op, Answer, Item | None]:
     labels = pod["metadata"].get("labels") or {}
     matching = []
     for item in page.items:
-        selector = (item.obj.get("spec") or {}).get("selector")
-        if selector is not None and from_selector(selector).matches(labels):
+        selector = from_selector((item.obj.get("spec") or {}).get("selector"))
+        # Quirk: an empty selector protects nothing here, while the budget's own loop counts every pod
+        if not selector.empty and selector.matches(labels):
             matching.append(item)
     if len(matching) > 1:
-        raise internal_error(
+        raise internal(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
     return matching[0] if matching else None
-
-
-def internal_error(text: str) -> Refusal:
-    return Refusal(500, "InternalError", text, {"causes": [{"message": text}]})
 
 
 def _is_ready(pod: Obj) -> bool:
@@ -209,7 +206,8 @@ def _spend(call: Call, pod: Obj, item: Item) -> Generator[Op, Answer, None]:
         if again is None:
             return
         item = again
-    raise Refusal.of(too_many_requests("", STALE_RETRY_S))
+    text = f'couldn\'t update PodDisruptionBudget "{item.obj["metadata"]["name"]}" due to conflicts'
+    raise Refusal.of(timeout(text, STALE_RETRY_S))
 
 
 def _insufficient(call: Call, condition: Obj) -> Obj:
@@ -223,6 +221,14 @@ def _insufficient(call: Call, condition: Obj) -> Obj:
     }
 
 
+def _forbidden(call: Call, name: str, why: str) -> Refusal:
+    """Quirk: it speaks of the budget by its singular."""
+    about = {"name": name, "group": call.registry.scheme.resource("poddisruptionbudgets").group}
+    kind = "poddisruptionbudget"
+    text = f'{kind}.{about["group"]} "{name}" is forbidden: {why}'
+    return Refusal(403, "Forbidden", text, {**about, "kind": kind})
+
+
 def _check_budget(call: Call, budget: Obj, status: Obj) -> None:
     name = budget["metadata"]["name"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
@@ -234,11 +240,10 @@ def _check_budget(call: Call, budget: Obj, status: Obj) -> None:
         raise Refusal.of(too_many_requests(text, STALE_RETRY_S, [cause]))
     allowed = status.get("disruptionsAllowed", 0)
     if allowed < 0:
-        raise call.forbidden(name, "pdb disruptions allowed is negative")
+        raise _forbidden(call, name, "pdb disruptions allowed is negative")
     if len(status.get("disruptedPods") or ()) > DISRUPTED_MAX:
-        raise call.forbidden(
-            name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
-        )
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise _forbidden(call, name, why)
     if allowed == 0:
         text = (
             f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods "

@@ -44,6 +44,50 @@ def test_an_eviction_of_the_former_version_is_understood() -> None:
     assert api.ask("POST", f"{BASE}/pods/p/eviction", body).code == 201
 
 
+EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+
+
+def evicting(*selectors: Any, **status: Any) -> Any:
+    """The answer to the eviction of a ready pod with a budget of each of these selectors, all in this status."""
+    api = Api()
+    api.ask("POST", f"{BASE}/pods", {**POD, "metadata": {"name": "p", "labels": LABELS}})
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    assert api.ask("PATCH", f"{BASE}/pods/p/status", {"status": ready}, MERGE).code == 200
+    budgets = "/apis/policy/v1/namespaces/golden-ns/poddisruptionbudgets"
+    for number, selector in enumerate(selectors):
+        name = f"b{number}"
+        body = {"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": selector}}
+        assert api.ask("POST", budgets, body).code == 201
+        told = {"observedGeneration": 1, "disruptionsAllowed": 0, "desiredHealthy": 1, **status}
+        assert api.ask("PATCH", f"{budgets}/{name}/status", {"status": told}, MERGE).code == 200
+    return api.ask("POST", f"{BASE}/pods/p/eviction", EVICTION)
+
+
+def test_a_budget_with_an_empty_selector_stops_no_eviction() -> None:
+    assert evicting({}).code == 201
+    assert evicting({"matchLabels": LABELS}).code == 429
+    assert evicting({"matchLabels": LABELS}, {}).code == 429
+
+
+def test_two_budgets_are_refused_without_a_reason() -> None:
+    reply = evicting({"matchLabels": LABELS}, {"matchLabels": LABELS})
+    text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+    assert reply.body == {
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": text, "code": 500
+    }  # fmt: skip
+
+
+def test_a_budget_with_too_many_evictions_on_their_way_forbids_more() -> None:
+    late = {f"p{number}": "2022-01-01T00:00:00Z" for number in range(2001)}
+    reply = evicting({"matchLabels": LABELS}, disruptionsAllowed=1, disruptedPods=late)
+    assert (reply.code, reply.reason) == (403, "Forbidden")
+    assert reply.message == (
+        'poddisruptionbudget.policy "b0" is forbidden: DisruptedPods map too big - too many evictions not confirmed '
+        "by PDB controller"
+    )
+    assert reply.body["details"] == {"name": "b0", "group": "policy", "kind": "poddisruptionbudget"}
+
+
 def test_a_scale_is_owned_under_its_subresource() -> None:
     api = Api()
     path = "/apis/apps/v1/namespaces/golden-ns/deployments"
