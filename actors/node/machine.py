@@ -321,7 +321,7 @@ class Machine:
             if not self._used_ips >> host & 1:
                 self._used_ips |= 1 << host
                 self._last_ip = host
-                pod.settle(base, host)
+                pod.settle(intern(base), host)  # one string for all pods of the node
                 return
         pod.settle("")
 

@@ -12,10 +12,10 @@ restores what the link was without it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from sim.kernel.standing import Standing
-from sim.kernel.streams import stream
+from sim.kernel.streams import Sparing
 
 # One-way delay of a data-centre network: published medians are 0.1 to 0.5 ms within and up to 1 ms between
 # zones; the timing cases in the tests allow requests 20 ms and watch delivery 50 ms.
@@ -70,24 +70,20 @@ class Link:
     high_us: int = DEFAULT_HIGH_US
     loss: float = 0.0
     duplication: float = 0.0
-    seed: int = 0
+    seed: InitVar[int] = 0
     listeners: list[Callable[[], None]] = field(default_factory=list)
-    draw: Callable[[], float] = field(init=False)
+    draws: Sparing = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.draw = self._first_draw  # a stream is 2.5 KiB: most links are never used
-
-    def _first_draw(self) -> float:
-        self.draw = stream(self.seed, f"link/{self.source}>{self.target}").random
-        return self.draw()
+    def __post_init__(self, seed: int) -> None:
+        self.draws = Sparing(seed, f"link/{self.source}>{self.target}")
 
     def delay_us(self) -> int:
         """Draw the delay of one segment of an established connection: loss shows as retransmission."""
         low = self.low_us
-        delay = low + int((self.high_us - low) * self.draw())
+        delay = low + int((self.high_us - low) * self.draws.random())
         if self.loss:
             again = RETRANSMIT_US
-            while self.draw() < self.loss and again < 60_000_000:
+            while self.draws.random() < self.loss and again < 60_000_000:
                 delay += again
                 again *= 2
         return delay
@@ -96,10 +92,10 @@ class Link:
         """Draw the delays of a datagram's copies: none when cut or lost, two when duplicated."""
         if not self.up:
             return ()
-        if self.loss and self.draw() < self.loss:
+        if self.loss and self.draws.random() < self.loss:
             return ()
-        copies = 2 if self.duplication and self.draw() < self.duplication else 1
-        return tuple(self.low_us + int((self.high_us - self.low_us) * self.draw()) for _ in range(copies))
+        copies = 2 if self.duplication and self.draws.random() < self.duplication else 1
+        return tuple(self.low_us + int((self.high_us - self.low_us) * self.draws.random()) for _ in range(copies))
 
 
 class Network:

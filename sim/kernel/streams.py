@@ -11,33 +11,44 @@ import hashlib
 import random
 from array import array
 
-AHEAD_MIN = 32  # draws held by who draws rarely; a quarter of those drawn so far, if that is more
+AHEAD_MIN = 32  # draws held by who draws rarely; a quarter of those drawn so far, if that is more,
+AHEAD_MAX = 256  # until that would take as much as a generator
+
+
+def _seed_of(seed: int, name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=16).digest(), "big")
 
 
 def stream(seed: int, name: str) -> random.Random:
     """A generator of its own for `name` (e.g. "node-17#1/probes") in the run with this seed."""
-    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=16).digest()
-    return random.Random(int.from_bytes(digest, "big"))
+    return random.Random(_seed_of(seed, name))
 
 
 class Sparing:
-    """The same draws for who draws rarely: a generator takes 2.5 KiB, the next few draws of it 0.4."""
+    """The same draws for who draws rarely: a generator takes 2.9 KiB, the next few draws of it 0.4."""
 
-    __slots__ = ("_ahead", "_drawn", "_name", "_seed")
+    __slots__ = ("_ahead", "_drawn", "_kept", "_seed")
 
     def __init__(self, seed: int, name: str) -> None:
-        self._seed = seed
-        self._name = name
+        self._seed = _seed_of(seed, name)
         self._drawn = 0
         self._ahead = array("d")  # the next one last
+        self._kept: random.Random | None = None  # by who draws often after all
 
     def random(self) -> float:
-        if not self._ahead:
-            draw = stream(self._seed, self._name).random
-            for _ in range(self._drawn):
-                draw()
-            count = max(AHEAD_MIN, self._drawn // 4)  # so that a draw costs the same however many there were
-            self._ahead = array("d", [draw() for _ in range(count)])
-            self._ahead.reverse()
-            self._drawn += count
-        return self._ahead.pop()
+        return (self._ahead or self._more()).pop()
+
+    def _more(self) -> array[float]:
+        generator, drawn = self._kept, self._drawn
+        count = max(AHEAD_MIN, drawn // 4)  # so that a draw costs the same however many there were
+        if generator is None:
+            generator = random.Random(self._seed)
+            if drawn:
+                generator.getrandbits(64 * drawn)  # two words of 32 bits a draw
+        if count > AHEAD_MAX:
+            self._kept, count = generator, AHEAD_MIN
+        draw = generator.random
+        ahead = self._ahead = array("d", [draw() for _ in range(count)])
+        ahead.reverse()
+        self._drawn += count
+        return ahead
