@@ -362,7 +362,7 @@ class NodeAgent:
         meta = pod["metadata"]
         uid = meta["uid"]
         worker = self.workers[uid] = Worker(self, uid, item)
-        entry = self.statuses.track(uid, meta["namespace"], meta["name"])
+        entry = self.statuses.track(uid, item)
         if self.is_static(pod):
             entry.target = ""  # until its mirror exists
         if worker.status.get("phase") in TERMINAL and worker.runtime is None:
@@ -407,7 +407,7 @@ class NodeAgent:
         """A pod of which nothing runs here: only its status, and its deletion, are left to do."""
         worker.state = FINISHED
         worker.status = status
-        entry = self.statuses.entries[worker.uid]
+        entry = self.statuses.track(worker.uid, worker.item)
         entry.running = False
         entry.reclaimed = True
         self.statuses.set(worker.uid, {"conditions": [], **status})

@@ -109,7 +109,7 @@ class Mirrors:
                 self._delete(self._known[key])
 
     def _target(self, worker: Worker, pod: Obj) -> None:
-        entry = self._agent.statuses.entries.get(worker.uid)
+        entry = self._agent.statuses.entry(worker.uid)
         if entry is not None and entry.target != pod["metadata"]["uid"]:
             entry.target = pod["metadata"]["uid"]
             self._agent.statuses.push(worker.uid)

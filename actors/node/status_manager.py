@@ -5,7 +5,7 @@ has stopped and is cleaned up, the final DELETE with grace 0 and a uid precondit
 
 Holds: one request is under way at most; the newest status of a pod replaces older ones that were not sent; a
 pod whose write failed is tried again in the next 10 s batch; a terminal phase is not shown while containers
-may still run.
+may still run.  Of a pod of which there is nothing to tell, as of nearly all, its item is kept, not an entry.
 
 Mirrors  pkg/kubelet/status/status_manager.go: SetPodStatus, syncPod, mergePodStatus, canBeDeleted (v1.25).
 Differs  the batch timer runs only while there is something to repair.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import itemgetter
-from sys import intern
 from typing import Any
 
 from actors.node.api import Api
@@ -30,6 +29,7 @@ Obj = dict[str, Any]
 BATCH_US = 10 * SECOND  # status_manager.go: syncPeriod
 NOT_FOUND = 404
 TYPE = itemgetter("type")
+NOTHING: Obj = {}
 
 
 class Entry:
@@ -40,11 +40,11 @@ class Entry:
 
     __slots__ = ("_key", "dirty", "failed", "held", "reclaimed", "running", "target", "uid")
 
-    def __init__(self, uid: str, namespace: str, name: str) -> None:
+    def __init__(self, uid: str, item: Item, held: Obj | Item = NOTHING) -> None:
         self.uid = uid
         self.target = uid  # the API object's uid: differs for static pods, whose mirror is written
-        self._key = intern(f"{namespace}/{name}")  # the string that informers have
-        self.held: Obj | Item = {}
+        self._key = item.key
+        self.held = held
         self.running = True
         self.reclaimed = False
         self.dirty = False
@@ -52,15 +52,21 @@ class Entry:
 
     @property
     def namespace(self) -> str:
-        return self._key.partition("/")[0]
+        return self._key.rsplit("/", 2)[-2]
 
     @property
     def name(self) -> str:
-        return self._key.partition("/")[2]
+        return self._key.rpartition("/")[2]
 
     @property
     def status(self) -> Obj:
         return status_in(self.held)
+
+    @property
+    def untroubled(self) -> bool:
+        """Whether what it holds says all there is to say."""
+        odd = self.dirty or self.failed or self.reclaimed or not self.running
+        return not odd and self.target == self.uid
 
 
 def status_in(held: Obj | Item) -> Obj:
@@ -161,7 +167,7 @@ def _same_condition(a: Obj, b: Obj) -> bool:
 class StatusManager:
     """The one consumer of a node's pod statuses."""
 
-    __slots__ = ("_api", "_calls", "_ctx", "_patch", "_queue", "_retrying", "_sent", "entries", "on_deleted")
+    __slots__ = ("_api", "_calls", "_ctx", "_entries", "_patch", "_queue", "_retrying", "_sent", "on_deleted")
 
     def __init__(self, ctx: Context, api: Api, on_deleted: Callable[[str], None]) -> None:
         self._ctx = ctx
@@ -171,18 +177,33 @@ class StatusManager:
         self._sent: Entry | None = None  # whose request is under way
         self._patch: Obj = {}  # of it
         self._retrying = False
-        self.entries: dict[str, Entry] = {}
+        self._entries: dict[str, Entry | Item] = {}
         self.on_deleted = on_deleted
 
-    def track(self, uid: str, namespace: str, name: str) -> Entry:
-        entry = self.entries.get(uid)
+    def track(self, uid: str, item: Item) -> Entry:
+        """From now on the pod has a status here."""
+        entry = self.entry(uid)
         if entry is None:
-            entry = self.entries[uid] = Entry(uid, namespace, name)
+            entry = self._entries[uid] = Entry(uid, item)
         return entry
 
+    def entry(self, uid: str) -> Entry | None:
+        """For whom to change it."""
+        found = self._entries.get(uid)
+        if isinstance(found, Item):
+            found = self._entries[uid] = Entry(uid, found, held=found)
+        return found
+
+    def status(self, uid: str) -> Obj | None:
+        found = self._entries.get(uid)
+        if found is None:
+            return None
+        return status_in(found if isinstance(found, Item) else found.held)
+
     def forget(self, uid: str) -> None:
-        entry = self.entries.pop(uid, None)
+        entry = self.entry(uid)
         if entry is not None:
+            del self._entries[uid]
             entry.dirty = False
             self._queue.pop(uid, None)
 
@@ -191,11 +212,13 @@ class StatusManager:
 
         A pod whose object is gone already (deleted by force while it ran) has nobody to tell.
         """
-        entry = self.entries.get(uid)
-        if entry is None:
+        held = self.status(uid)
+        if held is None:
             return True
-        if not force and entry.status == status:
+        if not force and held == status:
             return False
+        entry = self.entry(uid)
+        assert entry is not None
         entry.held = status
         self.push(uid)
         return True
@@ -203,7 +226,7 @@ class StatusManager:
     def reconcile(self, uid: str, item: Item) -> bool:
         """The API shows the pod so.  True if its status says what ours says: then it is held in place of ours, so that
         memory is shared.  What others changed of ours is put right by the next batch."""
-        entry = self.entries.get(uid)
+        entry = self.entry(uid)
         if entry is None or not entry.held or entry.dirty or entry.failed:
             return False
         held, status = status_in(item), entry.status
@@ -214,11 +237,13 @@ class StatusManager:
             if held.get("phase") != status["phase"]:
                 return False  # a terminal phase that is still withheld
         entry.held = item
+        if entry is not self._sent and entry.untroubled:
+            self._entries[uid] = item
         return True
 
     def push(self, uid: str) -> None:
         """Write the pod's status as soon as the queue allows."""
-        entry = self.entries.get(uid)
+        entry = self.entry(uid)
         if entry is None:
             return
         entry.dirty = True
@@ -334,7 +359,6 @@ class StatusManager:
 
     def _batch(self, _: object) -> None:
         self._retrying = False
-        for uid in list(self.entries):
-            entry = self.entries.get(uid)
-            if entry is not None and entry.failed:
+        for uid, entry in list(self._entries.items()):
+            if isinstance(entry, Entry) and entry.failed:
                 self.push(uid)

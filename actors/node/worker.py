@@ -467,7 +467,7 @@ class Worker:
             agent.machine.stop_sandbox(self.runtime)
         self._stop_probes("Readiness")
         self.state = TERMINATED
-        entry = agent.statuses.entries.get(self.uid)
+        entry = agent.statuses.entry(self.uid)
         if entry is not None:
             entry.running = False
         self.refresh()
@@ -480,7 +480,7 @@ class Worker:
         self.refresh()
         yield agent.dice.below(UNMOUNT_POLL_US)
         self.state = FINISHED
-        entry = agent.statuses.entries.get(self.uid)
+        entry = agent.statuses.entry(self.uid)
         if entry is not None:
             entry.reclaimed = True
             self.refresh(finished=True)

@@ -95,7 +95,9 @@ class Link:
         if self.loss and self.draws.random() < self.loss:
             return ()
         copies = 2 if self.duplication and self.draws.random() < self.duplication else 1
-        return tuple(self.low_us + int((self.high_us - self.low_us) * self.draws.random()) for _ in range(copies))
+        return tuple(
+            self.low_us + int((self.high_us - self.low_us) * self.draws.random()) for _ in range(copies)
+        )
 
 
 class Network:

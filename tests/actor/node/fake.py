@@ -207,7 +207,8 @@ class FakeApi:
 
 
 def _item(obj: Obj) -> Item:
-    return Item("", obj, 0, 0)
+    meta = obj["metadata"]
+    return Item(f"//{obj.get('kind', 'Pod').lower()}s/{meta.get('namespace', '')}/{meta['name']}", obj, 0, 0)
 
 
 def merged(held: Any, patch: Any) -> Any:

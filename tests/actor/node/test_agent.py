@@ -4,6 +4,7 @@ import itertools
 
 from actors.node.pressure import Ramp
 from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.machinery.store import Item
 from sim.units import MINUTE, SECOND
 from tests.actor.node.fake import one_node
 
@@ -132,7 +133,7 @@ async def test_a_graceful_pod_goes_within_a_few_seconds_and_nothing_of_it_stays(
         await kernel.run_until(44 * SECOND)
         assert not api.has("web")
         assert node.machine.pods == {} and node.machine.agent.workers == {}
-        assert node.machine.agent.used.pods == 0 and node.machine.agent.statuses.entries == {}
+        assert node.machine.agent.used.pods == 0 and node.machine.agent.statuses._entries == {}
 
 
 async def test_a_job_pod_shows_succeeded_once_its_containers_have_ended() -> None:
@@ -409,5 +410,6 @@ async def test_the_agent_holds_the_statuses_that_the_api_holds_even_with_null_fi
         agent = node.machine.agent
         uid = made["metadata"]["uid"]
         held = api.pod("web")["status"]
-        assert agent.workers[uid].status is held and agent.statuses.entries[uid].status is held
+        assert agent.workers[uid].status is held and agent.statuses.status(uid) is held
+        assert type(agent.statuses._entries[uid]) is Item
         assert len(api.writes("patch", "pods")) == 2
