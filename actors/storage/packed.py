@@ -8,7 +8,8 @@ mostly what others have too.
 Holds: what is built equals what was packed, with its members in the same order; subtrees shared with other objects
 stay shared; an object that does not fit is kept as it is; what was written last is not packed yet, so that those whom
 a write concerns at once read the object that was written (nobody reads an event at once: the API server gives its
-values, and no object is made, `Packer.cast`).
+values, and no object is made, `Packer.cast`).  What another revision took the place of is soon forgotten: it is not
+packed, but only taken apart (`PastItem`).
 """
 
 from __future__ import annotations
@@ -56,6 +57,9 @@ def _types(columns: Sequence[Column]) -> Values | None:
 
 Mould = tuple[Cut, Cut]  # with forms, and without for what has not the form
 Cast = tuple[Shape, Mould, list[Any]]
+Layout = tuple[
+    tuple[str, tuple[str, ...] | None], ...
+]  # names of members, and of theirs where these are maps
 NO_SHAPES: dict[Values, Any] = {}
 
 
@@ -72,15 +76,16 @@ def _table(tables: Table, types: Values, more: int, size_max: int) -> dict[Value
 class Packer:
     """Makes and packs the items of one resource: a new one stays as it is while somebody is likely to look at it.
 
-    current: the resource's items; what is not among them any more is soon forgotten, and not packed
+    current: the resource's items; what is not among them any more is not packed
     """
 
-    __slots__ = ("_akin", "_current", "_moulds", "_older", "_rests", "_young", "_young_max")
+    __slots__ = ("_akin", "_current", "_layouts", "_moulds", "_older", "_rests", "_young", "_young_max")
 
     def __init__(self, current: Mapping[str, Item], young_max: int = YOUNG_MAX) -> None:
         self._current = current
         self._moulds: dict[Values, Mould] = {}  # by names in their order
         self._akin: dict[tuple[int, ...], Values] = {}
+        self._layouts: dict[Layout, Layout] = {}  # of revisions of the past
         self._rests: Table = {}
         self._young: list[YoungItem] = []
         self._older: list[YoungItem] = []
@@ -122,11 +127,31 @@ class Packer:
     def _add(self, item: YoungItem) -> None:
         young = self._young
         if len(young) >= self._young_max:
-            current = self._current
-            self.pack([older for older in self._older if current.get(older.key) is older])
+            current, older = self._current, self._older
+            self.pack([old for old in older if current.get(old.key) is old])
+            for old in older:
+                if type(old) is YoungItem and current.get(old.key) is not old:
+                    self._take_apart(old)
             self._older, self._young = young, []
             young = self._young
         young.append(item)
+
+    def _take_apart(self, item: YoungItem) -> None:
+        obj = item.obj
+        metadata = obj["metadata"]
+        if metadata.get("resourceVersion") != str(item.rev):
+            return
+        parts = {**obj, "metadata": {**metadata, "resourceVersion": None}}
+        layout = tuple([(name, tuple(part) if type(part) is dict else None) for name, part in parts.items()])
+        if len(self._layouts) >= SHAPES_MAX:
+            self._layouts.clear()
+        values: list[Any] = [self._layouts.setdefault(layout, layout)]
+        for part in parts.values():
+            if type(part) is dict:
+                values += part.values()
+            else:
+                values.append(part)
+        item.become_past(values)
 
     def pack(self, items: Iterable[YoungItem]) -> None:
         """All but those that carry another name or revision than they are stored under, or hold what fits nowhere."""
@@ -240,6 +265,30 @@ class YoungItem(Item):
         packed: Any = self
         packed.__class__ = PackedItem
         packed._shape, packed._akin, packed._rest, packed._data = shape, akin, rest, data
+
+    def become_past(self, values: list[Any]) -> None:
+        """Somebody else: of the past."""
+        del self.obj
+        past: Any = self
+        past.__class__ = PastItem
+        past._data = tuple(values)
+
+
+class PastItem(YoungItem):
+    """A revision in whose place another is.  Its object is built, of the same members, each time that somebody reads it."""
+
+    __slots__ = ()
+
+    @property
+    def obj(self) -> Obj:  # type: ignore[override]
+        values = iter(self._data)
+        layout: Layout = next(values)
+        obj: Obj = {
+            name: next(values) if names is None else dict(zip(names, values, strict=False))
+            for name, names in layout
+        }
+        obj["metadata"]["resourceVersion"] = str(self.rev)
+        return obj
 
 
 class CastItem(YoungItem):
