@@ -210,7 +210,11 @@ class MemoryStore:
         self._rev = rev = self._rev + 1
         obj["metadata"]["resourceVersion"] = str(rev)
         item = bucket.items[key] = Beaten(key, obj, rev, prev.created, managed)
-        item.base = prev.base if isinstance(prev, Beaten) else prev.rev
+        if isinstance(prev, Beaten):
+            item.base, item.like = prev.base, prev.like
+            prev.pass_on()
+        else:
+            item.base, item.like = prev.rev, prev.obj
         if self.note is not None:
             cause = item.cause = self.note(key, rev, cause)
         self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))

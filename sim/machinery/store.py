@@ -78,12 +78,45 @@ class Item:
         return f"Item({self.key!r}, rev={self.rev})"
 
 
-class Beaten(Item):
-    """A revision of which only times are new at which its object was heard of.  base: the last one that changed more."""
+HEARTBEAT = "lastHeartbeatTime"
 
-    __slots__ = ("base",)
+
+class Beaten(Item):
+    """A revision of which only times are new at which its object was heard of.
+
+    base: the last revision that changed more; like: its object
+    Once another has taken its place it keeps the times alone.
+    """
+
+    __slots__ = ("base", "like")
 
     base: int
+    like: dict[str, Any]
+    _kept: Any = vars(Item)["obj"]
+
+    def pass_on(self) -> None:
+        """Another takes its place."""
+        conditions = (self.obj.get("status") or {}).get("conditions") or ()
+        self.obj = tuple([condition.get(HEARTBEAT) for condition in conditions])
+
+    @property
+    def obj(self) -> Any:
+        kept, like = self._kept, self.like
+        if isinstance(kept, dict):
+            return kept
+        obj = {**like, "metadata": {**like["metadata"], "resourceVersion": str(self.rev)}}
+        if kept:
+            held = like["status"]["conditions"]
+            conditions = [
+                condition if time is None else {**condition, HEARTBEAT: time}
+                for condition, time in zip(held, kept, strict=True)
+            ]
+            obj["status"] = {**like["status"], "conditions": conditions}
+        return obj
+
+    @obj.setter
+    def obj(self, kept: Any) -> None:
+        vars(Item)["obj"].__set__(self, kept)
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
