@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.storage.memory import MemoryStore
-from actors.storage.packed import PackedItem, Packer, YoungItem
+from actors.storage.packed import PackedItem, Packer, PastItem, YoungItem
 from sim.machinery.store import Item
 
 KEY = "//events/default/web.1"
@@ -87,6 +87,17 @@ def test_what_is_built_is_what_was_packed(objects: list[dict[str, Any]], togethe
         assert (last.key, last.rev, last.created, last.cause) == (KEY, 77, item.created, 78)
         restamped = {**obj, "metadata": {**obj["metadata"], "resourceVersion": "77"}}
         assert exact(last.obj) == exact(restamped)
+
+
+@given(events())
+def test_what_another_took_the_place_of_reads_as_it_was_written(obj: dict[str, Any]) -> None:
+    packer = Packer({}, young_max=0)
+    obj["metadata"]["resourceVersion"] = "1"
+    written, item = exact(obj), packer.item(KEY, obj, 1, 1)
+    for rev in (2, 3):
+        packer.item(KEY, {"metadata": {"name": "web.1"}}, rev, 1)
+    assert type(item) is PastItem
+    assert exact(item.obj) == written
 
 
 def test_events_alike_share_all_but_their_own_values() -> None:
