@@ -40,43 +40,60 @@ def _ident(uid: str, sandbox: int, name: str, attempt: int) -> str:
     return f"{RUNTIME}://{hashlib.sha256(f'{uid}/{sandbox}/{name}/{attempt}'.encode()).hexdigest()}"
 
 
+Made = tuple[str, str, int, int]  # name, image, which sandbox's, which instance
+NO_END = (0, "", "")  # exit code, reason, message
+
+
+@lru_cache(maxsize=1024)
+def _made(*made: Any) -> Made:
+    """The same of all containers of a template."""
+    return made
+
+
 class Container:
     """One instance of a container.  `exit_us` may lie in the future: then it is running until then."""
 
-    __slots__ = (
-        "attempt",
-        "behaviour",
-        "exit_code",
-        "exit_us",
-        "image",
-        "message",
-        "name",
-        "reason",
-        "sandbox",
-        "started_us",
-        "uid",
-        "unhealthy",
-    )  # fmt: skip
+    __slots__ = ("_end", "_made", "behaviour", "exit_us", "started_us", "uid", "unhealthy")
 
     def __init__(
         self, pod: PodRuntime, name: str, attempt: int, image: str, behaviour: ContainerBehaviour
     ) -> None:
         self.uid = pod.uid
-        self.sandbox = pod.attempt
-        self.name = name
-        self.attempt = attempt
-        self.image = image
+        self._made = _made(name, image, pod.attempt, attempt)
         self.behaviour = behaviour
         self.started_us = -1
         self.exit_us: int | None = None
-        self.exit_code = 0
-        self.reason = ""
-        self.message = ""
+        self._end = NO_END
         self.unhealthy: bool | None = None  # set by a fault; None: as the behaviour says
 
     @property
+    def name(self) -> str:
+        return self._made[0]
+
+    @property
+    def image(self) -> str:
+        return self._made[1]
+
+    @property
+    def attempt(self) -> int:
+        return self._made[3]
+
+    @property
+    def exit_code(self) -> int:
+        return self._end[0]
+
+    @property
+    def reason(self) -> str:
+        return self._end[1]
+
+    @property
+    def message(self) -> str:
+        return self._end[2]
+
+    @property
     def ident(self) -> str:
-        return _ident(self.uid, self.sandbox, self.name, self.attempt)
+        name, _, sandbox, attempt = self._made
+        return _ident(self.uid, sandbox, name, attempt)
 
     def running(self, now_us: int) -> bool:
         return self.started_us >= 0 and (self.exit_us is None or self.exit_us > now_us)
@@ -108,9 +125,7 @@ class Container:
         """It ends then at the latest."""
         if self.exit_us is None or at_us < self.exit_us:
             self.exit_us = at_us
-            self.exit_code = code
-            self.reason = reason or ("Completed" if code == 0 else "Error")
-            self.message = message
+            self._end = code, reason or ("Completed" if code == 0 else "Error"), message
 
 
 class PodRuntime:
@@ -120,7 +135,7 @@ class PodRuntime:
     `key`: "namespace/name", the string that informers have.
     """
 
-    __slots__ = ("_address", "attempt", "containers", "host", "key", "ready", "uid")
+    __slots__ = ("_address", "_containers", "attempt", "host", "key", "ready", "uid")
 
     def __init__(self, uid: str, namespace: str, name: str) -> None:
         self.uid = uid
@@ -129,7 +144,12 @@ class PodRuntime:
         self.ready = False
         self._address = ""
         self.host = 0  # number within the node's range; 0: none of its own
-        self.containers: tuple[Container, ...] = ()
+        self._containers: tuple[Container, ...] | Container = ()
+
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        held = self._containers  # mostly there is one: no tuple is kept for it
+        return held if isinstance(held, tuple) else (held,)
 
     @property
     def ip(self) -> str:
@@ -152,10 +172,10 @@ class PodRuntime:
         """A new instance; of the older ones of its name the newest is kept."""
         older, kept = self.instances(container.name), list(self.containers)
         if not older:
-            self.containers = (*kept, container)
+            self._containers = (*kept, container) if kept else container
             return
         kept.insert(kept.index(older[-1]) + 1, container)
-        self.containers = tuple([held for held in kept if held not in older[:-1]])
+        self._containers = tuple([held for held in kept if held not in older[:-1]])
 
     def running(self, now_us: int) -> list[Container]:
         newest = {container.name: container for container in self.containers}
