@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from actors.storage.cut import (
     IS_AKIN,
@@ -57,9 +57,6 @@ def _types(columns: Sequence[Column]) -> Values | None:
 
 Mould = tuple[Cut, Cut]  # with forms, and without for what has not the form
 Cast = tuple[Shape, Mould, list[Any]]
-Layout = tuple[
-    tuple[str, tuple[str, ...] | None], ...
-]  # names of members, and of theirs where these are maps
 NO_SHAPES: dict[Values, Any] = {}
 
 
@@ -85,7 +82,7 @@ class Packer:
         self._current = current
         self._moulds: dict[Values, Mould] = {}  # by names in their order
         self._akin: dict[tuple[int, ...], Values] = {}
-        self._layouts: dict[Layout, Layout] = {}  # of revisions of the past
+        self._layouts: dict[tuple[str | None, ...], Layout] = {}  # of revisions of the past
         self._rests: Table = {}
         self._young: list[YoungItem] = []
         self._older: list[YoungItem] = []
@@ -137,21 +134,25 @@ class Packer:
         young.append(item)
 
     def _take_apart(self, item: YoungItem) -> None:
-        obj = item.obj
-        metadata = obj["metadata"]
-        if metadata.get("resourceVersion") != str(item.rev):
-            return
-        parts = {**obj, "metadata": {**metadata, "resourceVersion": None}}
-        layout = tuple([(name, tuple(part) if type(part) is dict else None) for name, part in parts.items()])
-        if len(self._layouts) >= SHAPES_MAX:
-            self._layouts.clear()
-        values: list[Any] = [self._layouts.setdefault(layout, layout)]
-        for part in parts.values():
+        names: list[str | None] = []
+        values: list[Any] = [None]
+        for name, part in item.obj.items():
+            names.append(name)
             if type(part) is dict:
+                names += part
                 values += part.values()
             else:
+                names.append(None)
                 values.append(part)
-        item.become_past(values)
+        key = tuple(names)
+        layout = self._layouts.get(key)
+        if layout is None:
+            if len(self._layouts) >= SHAPES_MAX:
+                self._layouts.clear()
+            layout = self._layouts[key] = layout_of(item.obj)
+        if values[layout.revision] == str(item.rev):
+            values[0], values[layout.revision] = layout, None
+            item.become_past(tuple(values))
 
     def pack(self, items: Iterable[YoungItem]) -> None:
         """All but those that carry another name or revision than they are stored under, or hold what fits nowhere."""
@@ -266,12 +267,29 @@ class YoungItem(Item):
         packed.__class__ = PackedItem
         packed._shape, packed._akin, packed._rest, packed._data = shape, akin, rest, data
 
-    def become_past(self, values: list[Any]) -> None:
+    def become_past(self, values: Values) -> None:
         """Somebody else: of the past."""
         del self.obj
         past: Any = self
         past.__class__ = PastItem
-        past._data = tuple(values)
+        past._data = values
+
+
+class Layout(NamedTuple):
+    """members: of an object, and where one is a map of it; revision: which of its values, after the layout, that is."""
+
+    members: tuple[tuple[str, tuple[str, ...] | None], ...]
+    revision: int
+
+
+def layout_of(obj: Obj) -> Layout:
+    members = tuple([(name, tuple(part) if type(part) is dict else None) for name, part in obj.items()])
+    at = 1
+    for name, names in members:
+        if name == "metadata":
+            return Layout(members, at + (names or ()).index("resourceVersion"))
+        at += 1 if names is None else len(names)
+    raise AssertionError("stored objects have metadata")
 
 
 class PastItem(YoungItem):
@@ -285,7 +303,7 @@ class PastItem(YoungItem):
         layout: Layout = next(values)
         obj: Obj = {
             name: next(values) if names is None else dict(zip(names, values, strict=False))
-            for name, names in layout
+            for name, names in layout.members
         }
         obj["metadata"]["resourceVersion"] = str(self.rev)
         return obj

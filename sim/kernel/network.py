@@ -79,8 +79,9 @@ class Link:
 
     def delay_us(self) -> int:
         """Draw the delay of one segment of an established connection: loss shows as retransmission."""
-        low = self.low_us
-        delay = low + int((self.high_us - low) * self.draws.random())
+        low, draws = self.low_us, self.draws
+        drawn = (draws.ahead or draws.more()).pop()  # as `random`, which is one call more
+        delay = low + int((self.high_us - low) * drawn)
         if self.loss:
             again = RETRANSMIT_US
             while self.draws.random() < self.loss and again < 60_000_000:

@@ -27,18 +27,19 @@ def stream(seed: int, name: str) -> random.Random:
 class Sparing:
     """The same draws for who draws rarely: a generator takes 2.9 KiB, the next few draws of it 0.4."""
 
-    __slots__ = ("_ahead", "_drawn", "_kept", "_seed")
+    __slots__ = ("_drawn", "_kept", "_seed", "ahead")
 
     def __init__(self, seed: int, name: str) -> None:
         self._seed = _seed_of(seed, name)
         self._drawn = 0
-        self._ahead = array("d")  # the next one last
+        self.ahead = array("d")  # the next one last
         self._kept: random.Random | None = None  # by who draws often after all
 
     def random(self) -> float:
-        return (self._ahead or self._more()).pop()
+        return (self.ahead or self.more()).pop()
 
-    def _more(self) -> array[float]:
+    def more(self) -> array[float]:
+        """The next draws, where there are none `ahead` any more."""
         generator, drawn = self._kept, self._drawn
         count = max(AHEAD_MIN, drawn // 4)  # so that a draw costs the same however many there were
         if generator is None:
@@ -48,7 +49,7 @@ class Sparing:
         if count > AHEAD_MAX:
             self._kept, count = generator, AHEAD_MIN
         draw = generator.random
-        ahead = self._ahead = array("d", [draw() for _ in range(count)])
+        ahead = self.ahead = array("d", [draw() for _ in range(count)])
         ahead.reverse()
         self._drawn += count
         return ahead
