@@ -17,6 +17,7 @@ Differs  a deleted key is forgotten at once (its last state lives in the log); n
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -41,6 +42,8 @@ from sim.machinery.store import (
     Range,
 )
 
+BEATEN_MAX = 512  # superseded by the like of it, and kept whole for those who read late
+
 
 class MemoryStore:
     """A store in memory.  `now_us` reads virtual time for the log."""
@@ -54,6 +57,7 @@ class MemoryStore:
         self._rev = 0
         self._floor = 0
         self._subscribers: list[tuple[str, Subscriber]] = []
+        self._beaten: deque[Beaten] = deque()  # superseded, the newest ones
         self._before_compact: list[Callable[[int], None]] = []
         # Asked as a write commits, with (key, revision, cause): answers the trace record it is known by.
         self.note: Callable[[str, int, int], int] | None = None
@@ -212,7 +216,9 @@ class MemoryStore:
         item = bucket.items[key] = Beaten(key, obj, rev, prev.created, managed)
         if isinstance(prev, Beaten):
             item.base, item.like = prev.base, prev.like
-            prev.pass_on()
+            self._beaten.append(prev)
+            if len(self._beaten) > BEATEN_MAX:
+                self._beaten.popleft().pass_on()
         else:
             item.base, item.like = prev.rev, prev.obj
         if self.note is not None:
