@@ -96,16 +96,19 @@ class _Where:
         return self.duration(text, key) if isinstance(text, str) else None
 
     def bytes(self, value: str | int, key: str) -> int:
-        try:
-            return quantity_value(value)
-        except ValueError:
-            raise self.error(key, f"{value!r} is not a quantity", "write it as 80Mi or 1500") from None
+        return self._amount(quantity_value, value, key, "write it as 80Mi or 1500")
 
     def milli(self, value: str | int, key: str) -> int:
+        return self._amount(quantity_milli, value, key, "write it as 250m or 2")
+
+    def _amount(self, read: Callable[[str | int], int], value: str | int, key: str, remedy: str) -> int:
         try:
-            return quantity_milli(value)
+            amount = read(value)
         except ValueError:
-            raise self.error(key, f"{value!r} is not a quantity", "write it as 250m or 2") from None
+            raise self.error(key, f"{value!r} is not a quantity", remedy) from None
+        if amount < 0:
+            raise self.error(key, f"{value!r} is negative", remedy)
+        return amount
 
     def resource(self, name: str, key: str = "resource") -> Resource:
         """A resource by its plural (and group, "events.events.orch.io")."""

@@ -37,6 +37,7 @@ ENDING = [
     "cordon",
     "load",
 ]
+TIMES_MAX = 100_000  # of one step in a run
 _NAME = re.compile(r"^[^/]+$")
 _SHOWN = {"for_": "for", "drop_watches": "dropWatches", "lose_lease": "loseLease"}
 
@@ -59,7 +60,22 @@ def plan_timeline(
     """All steps.  Raises InputError with the place of what is wrong."""
     names = [step_name(step, index) for index, step in enumerate(timeline)]
     planner = _Planner(compiler, known, naming, duration_us, names)
-    return tuple(planner.step(step, index) for index, step in enumerate(timeline))
+    planned = tuple(planner.step(step, index) for index, step in enumerate(timeline))
+    before = {step.name: awaited(step.start.after) for step in planned}
+    for index, step in enumerate(planned):
+        chain = [step.name]
+        while (other := before.get(chain[-1], "")) and other not in chain:
+            chain.append(other)
+        if other == step.name:
+            raise compiler.document.error(
+                ("spec", "timeline", index, "after"), f"{' after '.join([*chain, other])} never comes"
+            )
+    return planned
+
+
+def awaited(after: str) -> str:
+    """The step that `after: NAME`, `end of NAME` or `NAME/NUMBER` waits for."""
+    return after.removeprefix("end of ").partition("/")[0]
 
 
 def step_name(step: steps.Step, index: int) -> str:
@@ -133,6 +149,8 @@ class _Planner:
         if isinstance(action, EndStep | HealNodes) and isinstance(step, steps.Drawn):
             raise self.document.error(where, "a draw cannot heal", "give each draw its own 'for'")
         for_us = None if step.for_ is UNSET else self.span(str(step.for_), (*path, "for"))
+        if for_us == (0, 0):
+            raise self.document.error((*path, "for"), f"{step.for_} has no effect")
         if for_us is not None and (
             kind not in ENDING or (isinstance(action, ActorFault) and action.what == "start")
         ):
@@ -187,6 +205,12 @@ class _Planner:
                 path, f"no step is named {base!r}", f"known are: {', '.join(self.names)}"
             )
 
+    def _check_times(self, gap_us: int, times: int | None, path: Path_) -> None:
+        often = self.duration_us // gap_us
+        if min(often, often if times is None else times) > TIMES_MAX:
+            remedy = f"at most {TIMES_MAX:,} are carried out; a load makes many requests"
+            raise self.document.error(path, f"the step would repeat some {often:,} times", remedy)
+
     def _repeat(self, step: steps.Step, path: Path_, start: Start) -> Repeat | None:
         if step.every is not UNSET and step.rate is not UNSET:
             raise self.document.error((*path, "rate"), "a step has either 'every' or 'rate'")
@@ -198,9 +222,12 @@ class _Planner:
             every_us = self.span(str(step.every), (*path, "every"))
             if not every_us[0]:
                 raise self.document.error((*path, "every"), "a step cannot repeat without time between")
+            self._check_times(every_us[1], times, (*path, "every"))
             return Repeat(every_us, None, times, until_us)
         if step.rate is not UNSET:
-            return Repeat(None, self.compiler.rate(str(step.rate), (*path, "rate")), times, until_us)
+            gap_us = self.compiler.rate(str(step.rate), (*path, "rate"))
+            self._check_times(gap_us, times, (*path, "rate"))
+            return Repeat(None, gap_us, times, until_us)
         if times is None and until_us is None:
             return None
         if start.condition is None:

@@ -159,3 +159,26 @@ def test_a_bad_step_is_one_error_with_its_place(tmp_path: Path, step: str, says:
         compiled(tmp_path, step)
     assert says in str(caught.value)
     assert "s.yaml:10:" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        (
+            ("{name: a, after: b, cordon: {nodes: {}}}", "{name: b, after: end of a, cordon: {nodes: {}}}"),
+            "a after b after a never comes",
+        ),
+        (("{at: 2m, for: 0s, fail: {nodes: {}, how: hang}}",), "0s has no effect"),
+        (
+            ("{at: 2m, every: 1ms, cordon: {nodes: {}}}",),
+            "would repeat some 1,800,000 times (at most 100,000",
+        ),
+        (("{at: 2m, rate: 1000/s, cordon: {nodes: {}}}",), "would repeat some 1,800,000 times"),
+        (("{at: 2m, pressure: {nodes: {}, resource: memory, available: -5}}",), "-5 is negative"),
+        (("{at: 2m, workload: {selector: app=web, memory: -1}}",), "-1 is negative"),
+    ],
+)
+def test_what_can_never_be_is_refused(tmp_path: Path, steps: tuple[str, ...], says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        compiled(tmp_path, *steps)
+    assert says in str(caught.value)
