@@ -94,6 +94,7 @@ async def test_60_the_search_ends_with_enough_feasible_nodes_and_goes_on_there_f
 ) -> None:
     """All nodes are feasible, so a pod goes to one of as many as are wanted, in the order of the list."""
     async with Cluster(alone(**flags), seed=1) as cluster:
+        await cluster.run_for("1s")  # a list that finds them is in the order of their names
         create(cluster, "nodes", (node(cluster, number) for number in range(nodes)))
         await cluster.run_for("1s")
         start, offsets = 0, []
@@ -108,6 +109,7 @@ async def test_60_nodes_that_do_not_fit_are_looked_at_but_do_not_count() -> None
     """Of 5000 each second one is full: 500 feasible ones are the first 999, and the search goes on after them."""
     full = {**ROOM, "cpu": "500m"}
     async with Cluster(alone(), seed=1) as cluster:
+        await cluster.run_for("1s")
         create(cluster, "nodes", (node(cluster, at, full if at % 2 else ROOM) for at in range(5000)))
         await cluster.run_for("1s")
         start, offsets = 0, []
@@ -122,6 +124,7 @@ async def test_60_nodes_that_do_not_fit_are_looked_at_but_do_not_count() -> None
 async def test_60_the_order_of_the_list_takes_one_node_of_each_zone_in_turn() -> None:
     """600 nodes of zone a come before 600 of zone b: a search for 480 of 1200 sees 240 of each."""
     async with Cluster(alone(), seed=1) as cluster:
+        await cluster.run_for("1s")
         create(cluster, "nodes", (node(cluster, at, zone="ab"[at >= 600]) for at in range(1200)))
         await cluster.run_for("1s")
         first = await places(cluster, 2)
