@@ -10,7 +10,8 @@ Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller
          ReducedQPSFunc, setLimiterInZone), scheduler/rate_limited_queue.go, component-helpers node/topology.
 Differs  shares are compared as 64-bit floats (upstream: 32 bit).
 Quirk:   a limiter that never accepts says that its rate is 1: with an eviction rate of exactly 1.0 a queue that
-         was stopped stays stopped (issue 104639).
+         was stopped stays stopped (issue 104639).  A zone begins with a token also where the eviction rate is 0, so
+         that one of its nodes is tainted.
 """
 
 from __future__ import annotations
@@ -60,24 +61,24 @@ def taint_rate(state: ZoneState, size: int, options: ControllerManagerOptions) -
 
 
 class Limiter:
-    """A token bucket of one token, full at first; a rate of 0 never accepts."""
+    """A token bucket of one token, full at first: at a rate of 0 that one is all.  `never`: it has none at all."""
 
     __slots__ = ("_full_at_us", "_period_us", "qps")
 
-    def __init__(self, qps: float) -> None:
+    def __init__(self, qps: float, never: bool = False) -> None:
         self._period_us = round(SECOND / qps) if qps > 0 else None
-        self._full_at_us = 0
-        self.qps = qps if qps > 0 else NEVER_QPS
+        self._full_at_us: int | None = None if never else 0
+        self.qps = NEVER_QPS if never else qps
 
     def accept(self, now_us: int) -> bool:
-        if self._period_us is None or now_us < self._full_at_us:
+        if self._full_at_us is None or now_us < self._full_at_us:
             return False
-        self._full_at_us = now_us + self._period_us
+        self._full_at_us = None if self._period_us is None else now_us + self._period_us
         return True
 
     def due_us(self) -> int | None:
         """When the next token is there (None: never)."""
-        return None if self._period_us is None else self._full_at_us
+        return self._full_at_us
 
 
 class TaintQueue:
@@ -110,7 +111,7 @@ class TaintQueue:
         old = self._limiter
         if old.qps == qps:
             return False
-        self._limiter = Limiter(qps)
+        self._limiter = Limiter(qps, never=qps <= 0)
         if not old.accept(now_us):
             self._limiter.accept(now_us)
         return True

@@ -12,6 +12,7 @@ from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases, seconds
 from tests.cluster.seen import Obj, pods_with
 from tests.cluster.test_timing_further import events
+from tests.cluster.test_timing_zones import manager
 
 MERGE = "application/merge-patch+json"
 
@@ -62,6 +63,16 @@ async def test_a_zone_of_exempt_nodes_only_has_no_state_and_its_nodes_are_tainte
         first, second = seconds(cluster.seen.no_execute)
         assert 137.27 <= first <= 137.4
         assert 10 <= second - first <= 10.2
+
+
+async def test_a_rate_of_nothing_lets_the_first_node_of_a_zone_through() -> None:
+    """The bucket begins full and is never filled again; it is not changed for one of the same rate either."""
+    async with FixedPhases({"a": 8, "b": 8}, manager(node_eviction_rate="0")) as cluster:
+        await cluster.kill("node-a0", "node-a1", "node-b0", "node-b1")
+        await cluster.run_until("1500s")
+        assert len(cluster.seen.unknown) == 4
+        assert sorted(name[:-1] for name in cluster.seen.no_execute) == ["node-a", "node-b"]
+        assert all(137.27 <= at <= 137.5 for at in seconds(cluster.seen.no_execute))
 
 
 async def test_a_toleration_cut_to_nothing_does_not_cut_a_stay_that_was_granted() -> None:

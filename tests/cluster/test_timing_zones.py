@@ -246,7 +246,6 @@ async def test_21_a_large_zone_mostly_down_is_tainted_one_each_hundred_seconds()
         # no part of the zone is in the way of this one
         ({"": 20}, {"node_eviction_rate": "0.05"}, 0.05),
         ({"": 20}, {"node_eviction_rate": "0.5"}, 0.5),
-        ({"": 20}, {"node_eviction_rate": "0"}, 0),
     ],
 )
 async def test_21_the_rates_and_the_size_of_a_large_zone_are_options(
