@@ -50,6 +50,7 @@ TICK_US = 1 * SECOND  # kubelet.go: syncLoop's syncTicker
 HOUSEKEEPING_US = 2 * SECOND  # kubelet.go: housekeepingPeriod
 ORPHAN_GRACE_US = 1 * SECOND  # kubelet_pods.go: HandlePodCleanups
 DEFAULT_CIDR = "10.200.0.0/24"
+NOBODY: tuple[tuple[str, str, str], Obj] = ("", "", ""), {}
 
 
 class Recorder(Protocol):
@@ -135,10 +136,7 @@ class NodeAgent:
         self.sources_ready = False
         self._pods_started = False
         self._stalled: dict[str, Worker] = {}
-        self._told: tuple[tuple[str, str, str], Obj] = (
-            ("", "", ""),
-            {},
-        )  # what the last event of a pod was about
+        self._told = NOBODY  # what the last event of a pod was about
         self.runtime = RuntimeHealth(self)
         self.shutdown = Shutdown(self)
         self.node_loop = NodeLoop(self, heartbeat)
@@ -482,6 +480,7 @@ class NodeAgent:
         self._recorder.event(self._told[1], type_, reason, intern(message), annotations=annotations)
 
     def tidy(self) -> None:
+        self._told = NOBODY
         self._recorder.tidy()
         self.statuses.tidy()
 

@@ -31,7 +31,7 @@ SPAM_BURST_US = SPAM_BURST * SPAM_TOKEN_US
 NUMBER_BYTES = 8  # of a nanosecond since 1970
 
 Key = tuple[Any, ...]
-NOTHING: tuple[None, Key, bytes] = (None, (), b"")
+ROW = 3  # what is told of an object: uid, the rest of the keys, and the numbers
 State = tuple[
     int, str, str, int
 ]  # count, name, first timestamp of an event in the API; number of the event used last
@@ -52,15 +52,26 @@ def _path(key: Key) -> str:
 class Correlator:
     """The memory of one recorder.  In each table the key used last stands last."""
 
-    __slots__ = ("_counted", "_key", "_last", "_past", "_past_count", "_similar", "_spam", "_sweep_us")
+    __slots__ = (
+        "_counted",
+        "_key",
+        "_last",
+        "_past",
+        "_past_count",
+        "_rows",
+        "_similar",
+        "_spam",
+        "_sweep_us",
+    )
 
     def __init__(self) -> None:
         self._similar: dict[Key, list[Any]] = {}  # when last used, then messages
         # The state in the API of what was counted.  Of most events it is a number, the nanosecond of the only time that
         # it happened: name and first timestamp follow from it.
         self._counted: dict[Key, State | int] = {}
-        # What was counted once, long ago, by the object (`_path`): its uid, the rest of the keys, and the numbers.
-        self._past: dict[str, tuple[str | None, Key, bytes]] = {}
+        # What was counted once, long ago: by the object (`_path`) where its row begins, and the rows one after the other.
+        self._past: dict[str, int] = {}
+        self._rows: list[Any] = []
         self._past_count = 0
         self._last = 0  # number of the newest event
         self._spam: dict[Key, int] = {}  # when the object's bucket would be full again
@@ -151,7 +162,10 @@ class Correlator:
 
     def _pack(self, until: int) -> None:
         """Keep what was counted once, before that nanosecond, in the compact form."""
-        past = self._past
+        past, rows = self._past, self._rows
+        if len(rows) > 2 * ROW * len(past):  # most of them are of objects forgotten since
+            self._rows = rows = [value for at in past.values() for value in rows[at : at + ROW]]
+            self._past = past = dict(zip(past, range(0, len(rows), ROW), strict=True))
         stays: dict[Key, State | int] = {}
         entries = iter(self._counted.items())
         for key, state in entries:
@@ -161,13 +175,15 @@ class Correlator:
                     break
                 _, uid, shape = key
                 path = _path(key)
-                held = past.get(path)
-                if held is None:
-                    past[intern(path)] = uid, _shape(shape), state.to_bytes(NUMBER_BYTES)
+                at = past.get(path)
+                if at is None:
+                    past[intern(path)] = len(rows)
+                    rows += uid, _shape(shape), state.to_bytes(NUMBER_BYTES)
                     self._past_count += 1
                     continue
-                if held[0] == uid:
-                    past[path] = uid, _shape(*held[1], shape), held[2] + state.to_bytes(NUMBER_BYTES)
+                if rows[at] == uid:
+                    rows[at + 1] = _shape(*rows[at + 1], shape)
+                    rows[at + 2] += state.to_bytes(NUMBER_BYTES)
                     self._past_count += 1
                     continue
             stays[key] = state
@@ -176,29 +192,34 @@ class Correlator:
 
     def _recall(self, key: Key) -> State | int | None:
         """Take out what is known of an event, in either form."""
-        path = _path(key)
-        uid, shapes, numbers = self._past.get(path, NOTHING)
-        if key[1] != uid or key[2] not in shapes:
+        path, rows = _path(key), self._rows
+        row = self._past.get(path)
+        if row is None or key[1] != rows[row] or key[2] not in rows[row + 1]:
             return self._counted.pop(key, None)
+        _, shapes, numbers = rows[row : row + ROW]
         at = shapes.index(key[2])
         start, end = at * NUMBER_BYTES, (at + 1) * NUMBER_BYTES
         self._past_count -= 1
         if len(shapes) == 1:
             del self._past[path]
+            rows[row : row + ROW] = [None] * ROW
         else:
-            rest = _shape(*shapes[:at], *shapes[at + 1 :])
-            self._past[path] = uid, rest, numbers[:start] + numbers[end:]
+            rows[row + 1 : row + ROW] = (
+                _shape(*shapes[:at], *shapes[at + 1 :]),
+                numbers[:start] + numbers[end:],
+            )
         return int.from_bytes(numbers[start:end])
 
     def _unpack(self) -> None:
         """The table is full: keep all in the order of use again, which numbers tell."""
         entries: list[tuple[Key, State | int]] = []
-        for path, (uid, shapes, numbers) in self._past.items():
+        for path, row in self._past.items():
+            uid, shapes, numbers = self._rows[row : row + ROW]
             name = path.partition("/")[2]
             for at, shape in enumerate(shapes):
                 number = int.from_bytes(numbers[at * NUMBER_BYTES : (at + 1) * NUMBER_BYTES])
                 entries.append(((name, uid, shape), number))
-        self._past, self._past_count = {}, 0
+        self._past, self._rows, self._past_count = {}, [], 0
         entries += self._counted.items()
         entries.sort(key=lambda entry: entry[1] if isinstance(entry[1], int) else entry[1][3])
         self._counted = dict(entries)

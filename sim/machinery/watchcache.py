@@ -84,8 +84,8 @@ class WatchCache:
         self._open: dict[CacheWatch, None] = {}  # in order of opening
         self._unindexed = 0  # of them
         self._scanning: dict[CacheWatch, None] = {}  # attached, not indexed
-        self._by_key: dict[str, dict[CacheWatch, None]] = {}
-        self._by_value: dict[str, dict[CacheWatch, None]] = {}
+        self._by_key: dict[str, tuple[CacheWatch, ...]] = {}  # mostly one: each node's of itself
+        self._by_value: dict[str, tuple[CacheWatch, ...]] = {}
         self._dirty: dict[CacheWatch, None] = {}
         self._times: deque[int] = deque()  # commit times not yet visible that somebody must hear of
         self._pump_at_us = NEVER_US
@@ -176,9 +176,9 @@ class WatchCache:
         self._open[watch] = None
         self._unindexed += not watch.indexed
         if watch.key:
-            self._by_key.setdefault(watch.key, {})[watch] = None
+            self._by_key[watch.key] = (*self._by_key.get(watch.key, ()), watch)
         elif watch.value:
-            self._by_value.setdefault(watch.value, {})[watch] = None
+            self._by_value[watch.value] = (*self._by_value.get(watch.value, ()), watch)
         if watch.indexed:
             self._follow()
         return None
@@ -227,11 +227,11 @@ class WatchCache:
         for group in (self._open, self._scanning, self._dirty):
             group.pop(watch, None)
         for index, value in ((self._by_key, watch.key), (self._by_value, watch.value)):
-            same = index.get(value)
-            if same is not None:
-                same.pop(watch, None)
-                if not same:
-                    del index[value]
+            others = tuple([other for other in index.get(value, ()) if other is not watch])
+            if others:
+                index[value] = others
+            else:
+                index.pop(value, None)
         self._unfollow()
 
     def _unfollow(self) -> None:

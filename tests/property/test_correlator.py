@@ -154,4 +154,20 @@ def test_an_event_that_happened_once_is_eight_bytes_once_its_group_has_lapsed() 
         ours.correlate(_event(obj, 0, now_us, 7), now_us * 1000 + 7, now_us)
     assert len(ours._similar) == len(ours._spam) == 1
     assert [*ours._counted.values()] == [2000 * SECOND * 1000 + 7]
-    assert {name: len(held[2]) for name, held in ours._past.items()} == {"None/p0": 8, "None/p1": 8}
+    assert {name: len(ours._rows[row + 2]) for name, row in ours._past.items()} == {
+        "None/p0": 8,
+        "None/p1": 8,
+    }
+
+
+def test_of_what_was_told_once_and_then_again_no_rows_stay() -> None:
+    ours, now_us = Correlator(), 0
+    for obj in range(9):
+        ours.correlate(_event(obj, 0, now_us, 7), now_us * 1000 + 7, now_us)
+    for again in (1, 2):
+        now_us = again * 1000 * SECOND
+        for obj in range(8):
+            sent = ours.correlate(_event(obj, 0, now_us, 7), now_us * 1000 + 7, now_us)
+            assert sent is not None and sent[0]["count"] == 1 + again
+    assert [*ours._past] == ["None/p8"]
+    assert len(ours._rows) == 3
