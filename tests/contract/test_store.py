@@ -190,3 +190,35 @@ def test_a_subscriber_sees_every_later_change_below_its_prefix_until_it_cancels(
     cancel()
     delete(store, "//pods/x/a")
     assert (all_, some) == ([2, 3], [3, 4])
+
+
+@pytest.mark.parametrize("kind", list(STORES))
+def test_what_expired_is_remembered_as_what_was_deleted(kind: str) -> None:
+    """Of `expire`, which only the store in memory has: the changes that `delete` of each would have made."""
+    told: list[list[tuple[Any, ...]]] = []
+    for expires in (True, False):
+        store = STORES[kind]()
+        assert isinstance(store, MemoryStore)
+        store.note = lambda key, rev, cause: 100 * rev
+        heard: list[Any] = []
+        store.subscribe("//pods/x/", heard.append)
+        items = [put(store, f"//pods/{space}/a", n=1) for space in "xyz"]
+        rewritten = put(store, "//pods/y/a", n=2)
+        if expires:
+            store.expire(PODS, items)
+        else:
+            for item in items:
+                if item.key != rewritten.key:
+                    delete(store, item.key)
+        found = store.events(4, PODS)
+        assert isinstance(found, list)
+        assert store.get(rewritten.key) is rewritten
+        rows = []
+        for change in [*found, heard[-1]]:
+            item, was = change.item, change.prev.obj
+            rows.append((change.rev, change.cause, change.deleted, change.at_us, was))
+            rows.append((item.key, item.obj, item.rev, item.cause))
+        told.append(rows)
+        assert names(page(store, PODS, rev=4)) == ["a", "a", "a"]
+    assert told[0] == told[1]
+    assert [row[0] for row in told[0][::2]] == [5, 6, 5]
