@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -61,8 +62,22 @@ def lines(found: Iterator[Record], wanted: Filter) -> Iterator[Line]:
 
 
 def show(trace: Path, wanted: Filter, *, as_text: bool, follow: bool) -> None:
-    """Print what passes the filter.  Raises InputError."""
-    found = lines(_growing(trace) if follow else records(trace), wanted)
+    """Print what passes the filter; on stderr which wanted kinds no record has.  Raises InputError."""
+    kinds: dict[str, None] = {}
+    _show(lines(_noting(_growing(trace) if follow else records(trace), kinds), wanted), as_text, follow)
+    for kind in wanted.kinds:
+        if kind not in kinds:
+            known = ", ".join(sorted(kinds))
+            print(f'no record is of the kind "{kind}"; there are: {known}', file=sys.stderr)
+
+
+def _noting(found: Iterator[Record], kinds: dict[str, None]) -> Iterator[Record]:
+    for record in found:
+        kinds[record.kind] = None
+        yield record
+
+
+def _show(found: Iterator[Line], as_text: bool, follow: bool) -> None:
     if as_text:
         for line in found:
             print(f"{line.ident:>8} {row(line)}", flush=follow)

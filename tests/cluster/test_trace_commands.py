@@ -164,6 +164,9 @@ def test_show_filters_by_actor_kind_object_time_and_text(
     assert [line.split(maxsplit=2)[2] for line in ends][-1] == "nodes/node-1: ready True → Unknown"
     (row,) = shown("--json", "--kind", "step")
     assert json.loads(row)["at_us"] == 20_000_000
+    status, rows, errors = call(capsys, "show", traces / "one", "--kind", "stp")
+    assert (status, rows) == (0, [])
+    assert 'no record is of the kind "stp"; there are: ' in "".join(errors) and " step," in "".join(errors)
     assert call(capsys, "show", traces / "one", "--grep", "(")[0] == 2
     assert call(capsys, "show", traces / "one", "--from", "soon")[0] == 2
 
