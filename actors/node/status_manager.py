@@ -237,9 +237,14 @@ class StatusManager:
             if held.get("phase") != status["phase"]:
                 return False  # a terminal phase that is still withheld
         entry.held = item
-        if entry is not self._sent and entry.untroubled:
-            self._entries[uid] = item
+        if entry is not self._sent:
+            self._let_go(entry)
         return True
+
+    def _let_go(self, entry: Entry) -> None:
+        """If there is nothing left to tell of it, what it holds says all."""
+        if entry.untroubled and isinstance(entry.held, Item) and self._entries.get(entry.uid) is entry:
+            self._entries[entry.uid] = entry.held
 
     def push(self, uid: str) -> None:
         """Write the pod's status as soon as the queue allows."""
@@ -253,8 +258,10 @@ class StatusManager:
 
     def _idle(self) -> bool:
         """Whether no request is under way.  The reply to a write that nobody waits for is not told."""
-        if self._sent is not None and self._calls.claim():
+        sent = self._sent
+        if sent is not None and self._calls.claim():
             self._sent, self._patch = None, {}
+            self._let_go(sent)
         return self._sent is None
 
     def tidy(self) -> None:
@@ -262,6 +269,8 @@ class StatusManager:
         self._idle()
 
     def _next(self) -> None:
+        if self._sent is not None:
+            self._let_go(self._sent)
         while self._queue:
             uid = next(iter(self._queue))
             entry = self._queue.pop(uid)

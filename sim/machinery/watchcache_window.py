@@ -25,7 +25,7 @@ RUN = 64  # events of a piece, below WINDOW_MIN
 
 def at_us(changes: Sequence[Change], index: int) -> int:
     """When one of these happened, without making it."""
-    return changes.at_us(index) if isinstance(changes, Runs) else changes[index].at_us
+    return changes.at_us(index) if type(changes) is Runs else changes[index].at_us
 
 
 class Ring:
@@ -47,7 +47,9 @@ class Ring:
 
     def at_us(self, index: int) -> int:
         """When one of them happened."""
-        return at_us(*self._find(index))
+        place = index + (self._gone if index >= 0 else self._ends[-1])  # as `_find`: asked with each event
+        at = bisect_right(self._ends, place)
+        return at_us(self._pieces[at], place - self._ends[at])
 
     def _find(self, index: int) -> tuple[Sequence[Change], int]:
         place = index + (self._gone if index >= 0 else self._ends[-1])
@@ -72,7 +74,7 @@ class Ring:
     def drop(self, count: int) -> int:
         """Let the oldest go; answers the revision of the last of them."""
         piece, place = self._find(count - 1)
-        rev = piece.rev(place) if isinstance(piece, Runs) else piece[place].rev
+        rev = piece.rev(place) if type(piece) is Runs else piece[place].rev
         self._gone += count
         whole = bisect_right(self._ends, self._gone)
         del self._pieces[:whole], self._ends[:whole]
@@ -98,8 +100,11 @@ class Window:
             return
         start = 0
         while start < len(found):
-            run = found[start : start + max(RUN, self.capacity // 4)]
-            if not self._shift(run):
+            for size in (max(RUN, self.capacity // 4), RUN):
+                run = found[start : start + size]
+                if self._shift(run):
+                    break
+            else:
                 self._add(run)
             start += len(run)
 

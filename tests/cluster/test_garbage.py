@@ -6,6 +6,7 @@ import gc
 from collections import Counter
 from weakref import ref
 
+from actors.node.status_manager import Entry
 from sim.app.cluster import Cluster
 from sim.app.run import run_plan
 from sim.kernel import Kernel
@@ -33,6 +34,16 @@ async def test_a_running_cluster_leaves_no_cycles_behind() -> None:
             gc.enable()
         assert cluster.kernel.steps - steps > 1000
         assert left == {}
+
+
+async def test_of_the_status_of_a_pod_at_rest_a_node_keeps_what_the_api_holds_and_no_more() -> None:
+    async with Cluster(nodes=3, seed=1) as cluster:
+        await cluster.run_for("30s")
+        cluster.apply(deployment("web", 30))
+        await cluster.run_for("12m")
+        gc.collect()
+        assert sum(pod["status"]["phase"] == "Running" for pod in cluster.list("pods")) == 30
+        assert not [found for found in gc.get_objects() if type(found) is Entry]
 
 
 async def test_a_collection_after_a_run_frees_its_cluster() -> None:
