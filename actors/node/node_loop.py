@@ -42,6 +42,7 @@ TRIES = 5  # kubelet.go: nodeStatusUpdateRetry
 JITTER_PERCENT = 4  # kubelet.go: JitterUntil(syncNodeStatus, ..., 0.04, true)
 REGISTER_US = 100 * MS
 REGISTER_MAX_US = 7 * SECOND
+NOTHING: Obj = {}
 LOOK = methodcaller("look")  # of a server's short way for a node's report
 
 
@@ -72,7 +73,7 @@ class NodeLoop:
         self._running = False
         self._tries = 0
         self._held: Item | None = None  # what the report on its way is about
-        self._patch: Obj = {}
+        self._patch: Obj = NOTHING
 
     def start(self) -> None:
         if self._agent.options.register_node:
@@ -329,7 +330,7 @@ class NodeLoop:
         return self._agent.options.node_status_report_frequency_us
 
     def _written(self, reply: Reply) -> None:
-        self._patch = {}
+        self._patch = NOTHING
         if reply.ok:
             self._take(reply.obj)
             self._reported_us = self._agent.now_us

@@ -175,7 +175,7 @@ class StatusManager:
         self._queue: dict[str, Entry] = {}
         self._calls = api.folded("pods")
         self._sent: Entry | None = None  # whose request is under way
-        self._patch: Obj = {}  # of it
+        self._patch: Obj = NOTHING  # of it
         self._retrying = False
         self._entries: dict[str, Entry | Item] = {}
         self.on_deleted = on_deleted
@@ -260,7 +260,7 @@ class StatusManager:
         """Whether no request is under way.  The reply to a write that nobody waits for is not told."""
         sent = self._sent
         if sent is not None and self._calls.claim():
-            self._sent, self._patch = None, {}
+            self._sent, self._patch = None, NOTHING
             self._let_go(sent)
         return self._sent is None
 
@@ -279,6 +279,7 @@ class StatusManager:
                 if not self._calls.send(self._look, self._read_request, self._read):
                     self._api.call(self._read_request(), self._read)
                 return
+        self._queue.clear()  # of the room that it had
         self._sent = None
 
     def _look(self, way: Any) -> tuple[Item, int] | None:
@@ -325,7 +326,7 @@ class StatusManager:
         return self._api.pod_status_patch(self._sent.namespace, self._sent.name, self._patch)
 
     def _written(self, reply: Reply) -> None:
-        self._patch = {}
+        self._patch = NOTHING
         entry = self._sent
         assert entry is not None
         if reply.code == NOT_FOUND:

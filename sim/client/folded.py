@@ -26,6 +26,10 @@ NEVER_US = 1 << 62
 Served = tuple[Item, int]  # what came of it, and the storage's latency
 
 
+def _over(*_: Any) -> Any:
+    raise AssertionError("no call is under way")
+
+
 class Caller(Protocol):
     """The client, as its folded calls see it."""
 
@@ -135,6 +139,7 @@ class FoldedCalls:
         self._standing.put_off.pop(self, None)
         if self._due_us < self._kernel.now_us:
             self._due = None
+            self._end()
             return True
         self.plan()
         return False
@@ -154,11 +159,17 @@ class FoldedCalls:
         reply = Reply(200, item=item)
         self._kernel.cause = self._cause
         if self._moves == self._standing.moves:
-            self._on_reply(reply)
+            on_reply = self._on_reply
+            self._end()
+            on_reply(reply)
             return
         channel = self._channel
         assert channel is not None
         self._served(channel).deliver(reply)
+
+    def _end(self) -> None:
+        """Hold on to nothing of a call that is over: thousands of clients say little."""
+        self._serve = self._request = self._on_reply = _over
 
     def _served(self, channel: Channel) -> Call:
         """As `_call`, once the server has done what it has to."""
