@@ -159,12 +159,13 @@ class Beats:
         """Whether something is not as it was when they joined."""
         if self._heard is not self._bucket.heard and self._store.unheard(self._prefix):
             self._heard = self._bucket.heard  # others came or went
-        return (
+        if (
             self._moves != self._kernel.standing.moves
             or self._heard is not self._bucket.heard
             or self._watched()
-            or any(carrier.bounded for carrier in self._carriers)
-        )
+        ):
+            return True
+        return any(carrier.bounded for carrier in self._carriers)
 
     def _part_all(self) -> None:
         self._keep()

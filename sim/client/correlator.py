@@ -168,27 +168,39 @@ class Correlator:
             self._past = past = dict(zip(past, range(0, len(rows), ROW), strict=True))
         stays: dict[Key, State | int] = {}
         entries = iter(self._counted.items())
+        group: list[tuple[Key, int]] = []  # of one object, one after the other
         for key, state in entries:
-            if type(state) is int:
-                if state >= until:
-                    stays[key] = state
-                    break
-                _, uid, shape = key
-                path = _path(key)
-                at = past.get(path)
-                if at is None:
-                    past[intern(path)] = len(rows)
-                    rows += uid, _shape(shape), state.to_bytes(NUMBER_BYTES)
-                    self._past_count += 1
-                    continue
-                if rows[at] == uid:
-                    rows[at + 1] = _shape(*rows[at + 1], shape)
-                    rows[at + 2] += state.to_bytes(NUMBER_BYTES)
-                    self._past_count += 1
-                    continue
+            if isinstance(state, int) and state < until:
+                if group and (key[1] != group[0][0][1] or key[0] != group[0][0][0]):
+                    self._put_away(group, stays)
+                    group = []
+                group.append((key, state))
+                continue
+            if group:
+                self._put_away(group, stays)
+                group = []
             stays[key] = state
+            if isinstance(state, int):
+                break
+        if group:
+            self._put_away(group, stays)
         stays.update(entries)
         self._counted = stays
+
+    def _put_away(self, group: list[tuple[Key, int]], stays: dict[Key, State | int]) -> None:
+        """Into the compact form, if that holds nothing of another object of the same name."""
+        key, past, rows = group[0][0], self._past, self._rows
+        path = _path(key)
+        at = past.get(path)
+        if at is None:
+            past[intern(path)] = at = len(rows)
+            rows += key[1], (), b""
+        elif rows[at] != key[1]:
+            stays.update(group)
+            return
+        rows[at + 1] = _shape(*rows[at + 1], *[key[2] for key, _ in group])
+        rows[at + 2] += b"".join([number.to_bytes(NUMBER_BYTES) for _, number in group])
+        self._past_count += len(group)
 
     def _recall(self, key: Key) -> State | int | None:
         """Take out what is known of an event, in either form."""

@@ -350,7 +350,7 @@ class Course:
         for window in windows[:gone]:
             window.runs = []  # they hold on to it, and in a run nobody looks for cycles
         del windows[:gone]
-        for known in self.rest.values():
+        for known in [known for known in self.rest.values() if len(known) > 1]:
             del known[: max(0, bisect_right(known, rev, key=attrgetter("rev")) - 1)]
 
 
