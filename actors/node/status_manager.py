@@ -359,9 +359,9 @@ class StatusManager:
 
     def _fail(self, entry: Entry) -> None:
         """Leave it to the next batch."""
+        entry.failed = True
         if entry is self._sent:
             self._idle()
-        entry.failed = True
         if not self._retrying:
             self._retrying = True
             now_us = self._ctx.now_us()
