@@ -216,6 +216,25 @@ def test_a_node_is_cordoned_tainted_and_drained(kubectl: Kubectl) -> None:
     assert "deleted" in kubectl("delete", "namespace", "moving", "--timeout=20s")
 
 
+def test_what_kubectl_creates_by_protobuf_is_read_whole(kubectl: Kubectl) -> None:
+    kubectl("create", "cronjob", "nightly", "--image=busybox", "--schedule=1 2 3 4 *", "--", "true")
+    kubectl("create", "job", "by-hand", "--from=cronjob/nightly")
+    assert "nightly" in kubectl("get", "cronjobs")
+    job = kubectl.json("get", "job", "by-hand")
+    assert job["spec"]["template"]["spec"]["containers"][0]["command"] == ["true"]
+    kubectl("create", "deployment", "scaled", "--image=nginx")
+    kubectl("autoscale", "deployment/scaled", "--min=1", "--max=4", "--cpu-percent=50")
+    autoscaler = kubectl.json("get", "hpa", "scaled")
+    assert autoscaler["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] == 50
+    kubectl("create", "pdb", "none", "--selector=app=scaled", "--max-unavailable=0")
+    assert kubectl.json("get", "pdb", "none")["spec"]["maxUnavailable"] == 0
+    kubectl("create", "namespace", "bounded")
+    kubectl("create", "quota", "few", "-n", "bounded", "--hard=pods=1")
+    assert kubectl.json("get", "quota", "few", "-n", "bounded")["spec"]["hard"] == {"pods": "1"}
+    kubectl("delete", "cronjob/nightly", "deployment/scaled", "hpa/scaled", "pdb/none")
+    kubectl("delete", "namespace", "bounded")
+
+
 def test_one_sees_a_zone_die_and_its_pods_come_back_elsewhere(tmp_path: Path) -> None:
     if KUBECTL is None:
         pytest.skip("no kubectl")

@@ -75,7 +75,7 @@ def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | 
     if "," in header or kind not in ("", names.media_json, names.media_yaml, names.media_protobuf):
         raise BadBody(status.unsupported_media_type(produced(names)))
     if kind == names.media_protobuf:
-        return _from_protobuf(target, raw)
+        return _from_protobuf(names, target, raw)
     if kind == names.media_yaml:
         return _from_yaml(
             raw, f"the object provided is unrecognized (must be of type {_kind(target)}): yaml: "
@@ -108,9 +108,11 @@ def _kind(target: Target) -> str:
     return sub.kind if sub is not None else target.resource.kind
 
 
-def _from_protobuf(target: Target, raw: bytes) -> bytes:
+def _from_protobuf(names: Names, target: Target, raw: bytes) -> bytes:
     sub = target.resource.subresource(target.subresource) if target.subresource else None
-    group = target.resource.upstream_group if sub is None or not sub.group else sub.group
+    group = (
+        target.resource.upstream_group if sub is None or not sub.group else names.upstream_group(sub.group)
+    )
     if target.verb in ("delete", "deletecollection"):
         group = ""  # DeleteOptions come in the group version of the request, or in v1
     try:

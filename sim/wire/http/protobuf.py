@@ -33,7 +33,7 @@ class ProtobufError(Exception):
 
 
 class _Column(NamedTuple):
-    """field: JSON name, "" for a message whose fields stand in place; pointer: zero is a value."""
+    """field: JSON name, "" for a message whose fields stand in place; pointer: zero, or an empty message, is a value."""
 
     field: str
     pointer: bool
@@ -74,9 +74,19 @@ def decode(body: bytes, upstream_group: str) -> Any:
     try:
         node = schema_of_kind(upstream_group, version, kind)
     except KeyError:
-        raise ProtobufError(f'no kind "{kind}" is known for version "{api_version}"') from None
-    made = _message(node, node.name.removeprefix("io.k8s."), raw, 0)
-    return {"apiVersion": api_version, "kind": kind, **made}
+        raise ProtobufError(_unknown(kind, api_version)) from None
+    if _short(node.name) not in _numbers():
+        raise ProtobufError(_unknown(kind, api_version))
+    return {"apiVersion": api_version, "kind": kind, **_message(node, node.name, raw, 0)}
+
+
+def _unknown(kind: str, api_version: str) -> str:
+    return f'no kind "{kind}" is known for version "{api_version}"'
+
+
+def _short(name: str) -> str:
+    """A definition's name as the table of numbers has it: "core.v1.Pod"."""
+    return ".".join(name.split(".")[-3:])
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -120,7 +130,7 @@ def _message(node: SchemaNode, name: str, data: bytes, depth: int) -> dict[str, 
     """A message whose schema is `node` and whose numbers stand under `name`."""
     if depth > DEPTH_MAX:
         raise ProtobufError("exceeded max depth")
-    table = _numbers().get(".".join(name.split(".")[-3:]), {})
+    table = _numbers()[_short(name)]
     made: dict[str, Any] = {}
     for number, value in _fields(data):
         column = table.get(number)
@@ -137,7 +147,7 @@ def _message(node: SchemaNode, name: str, data: bytes, depth: int) -> dict[str, 
             made.setdefault(column.field, {})[key] = entry
         else:
             found = _value(below, value, depth)
-            if column.pointer or (found not in ("", 0, None) and found is not False and found != {}):
+            if found is not None and (column.pointer or found not in ("", 0, False, {})):
                 made[column.field] = found
     return made
 

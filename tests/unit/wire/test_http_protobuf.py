@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.wire.http.protobuf import MAGIC, ProtobufError, decode
+from sim.ident import NAMES
+from sim.machinery.schema import SchemaNode, schema_of_kind
+from sim.machinery.scheme import Scheme
+from sim.wire.http.protobuf import MAGIC, ProtobufError, _numbers, _short, decode
 
 
 def varint(value: int) -> bytes:
@@ -93,3 +98,54 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
             decode(whole, "")
         except ProtobufError:
             pass
+
+
+def test_zero_and_the_empty_message_behind_a_pointer_are_values() -> None:
+    volume = put(1, "v") + put(2, put(2, b""))
+    spec = put(1, volume) + put(14, b"")
+    read = decode(body("v1", "Pod", put(2, spec)), "")
+    assert read["spec"] == {"volumes": [{"name": "v", "emptyDir": {}}], "securityContext": {}}
+    zero = put(1, 0) + put(2, 0)
+    budget = decode(body("policy/v1", "PodDisruptionBudget", put(2, put(2, b"") + put(3, zero))), "policy")
+    assert budget["spec"] == {"selector": {}, "maxUnavailable": 0}
+    rolling = put(4, put(1, "RollingUpdate") + put(2, put(1, zero)))
+    deployment = decode(body("apps/v1", "Deployment", put(2, rolling)), "apps")
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0}
+
+
+def test_a_pointer_to_no_time_is_no_time() -> None:
+    read = decode(body("coordination.k8s.io/v1", "Lease", put(2, put(4, b""))), "coordination.k8s.io")
+    assert "renewTime" not in read.get("spec", {})
+
+
+def served_messages() -> Iterator[SchemaNode]:
+    """Every message that a body for a served resource may hold."""
+    asked = [("", "v1", "DeleteOptions")]
+    for resource in Scheme(NAMES["kubernetes"]).resources:
+        asked.append((resource.upstream_group, resource.version, resource.kind))
+        asked += [(sub.group, sub.version, sub.kind) for sub in resource.subresources if sub.version]
+    left: list[SchemaNode | None] = [schema_of_kind(*kind) for kind in asked]
+    seen: set[str] = set()
+    while left:
+        node = left.pop()
+        if node is None or node.name in seen:
+            continue
+        if node.properties:
+            seen.add(node.name)
+            yield node
+        left += [*node.properties.values(), node.items, node.values]
+
+
+def test_each_field_of_the_served_kinds_has_its_number() -> None:
+    for node in served_messages():
+        missing = set(node.properties) - {"apiVersion", "kind"} - _fields_of(node.name)
+        assert not missing, f"{node.name}: {missing}"
+
+
+def _fields_of(name: str) -> set[str]:
+    package, _, _ = name.rpartition(".")
+    columns = _numbers()[_short(name)].values()
+    below = [
+        _fields_of(f"{package}.{column.inline.rpartition('.')[2]}") for column in columns if column.inline
+    ]
+    return {column.field for column in columns}.union(*below)
