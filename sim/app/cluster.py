@@ -108,6 +108,7 @@ class Cluster:
         async with trio.open_nursery() as nursery:
             try:
                 self.supervisor = Supervisor(self.kernel, nursery)
+                self.supervisor.on_start = self.faults.started
                 self._start()
                 nursery.start_soon(self.kernel.run)
                 yield

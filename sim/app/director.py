@@ -30,6 +30,7 @@ from actors.users import (
     SeizeLease,
 )
 from sim.app.cluster import Cluster
+from sim.app.faults import TERMINATED
 from sim.check import Observer, Trigger, World
 from sim.kernel import Rule
 from sim.scenario import plan
@@ -61,6 +62,7 @@ class Director:
         self._observer = Observer(World(cluster.names), ())
         self._followers: list[_Course] = []
         self._active: dict[str, _Active] = {}
+        self._cordons: dict[str, tuple[str, ...]] = {}  # nodes that a step keeps closed
         self._begin = self.kernel.kind("step", "name", "kind", "place", "detail")
         self._end = self.kernel.kind("step-end", "name", "step")
 
@@ -123,9 +125,16 @@ class Director:
                 cluster.drop_watches(resource, client)
             case plan.CompactHistory(keep_us):
                 cluster.compact(keep_us)
-            case plan.CordonNodes(nodes, on):
-                cluster.admin.do(Cordon(nodes, on))
-                return (lambda: cluster.admin.do(Cordon(nodes, False))) if on else None
+            case plan.CordonNodes(nodes, True):
+                self._cordons[name] = nodes
+                cluster.admin.do(Cordon(nodes, True))
+                return lambda: self._uncordon(name)
+            case plan.CordonNodes(nodes):
+                self._cordons = {
+                    step: tuple(node for node in closed if node not in nodes)
+                    for step, closed in self._cordons.items()
+                }
+                cluster.admin.do(Cordon(nodes, False))
             case plan.Generate():
                 return cluster.admin.generate(name, _load(action))
             case (
@@ -142,6 +151,14 @@ class Director:
                 self._impose(action, name)
                 return lambda: cluster.faults.lift(name)
         return None
+
+    def _uncordon(self, name: str) -> None:
+        """The step keeps its nodes closed no more: those that no other one does are opened."""
+        nodes = self._cordons.pop(name)
+        held = [node for closed in self._cordons.values() for node in closed]
+        free = tuple(node for node in nodes if node not in held)
+        if free:
+            self.cluster.admin.do(Cordon(free, False))
 
     def _heal(self, target: str, only: str = "") -> None:
         """End the faults of a target; steps that have none left by that are over."""
@@ -181,7 +198,7 @@ class Director:
             case plan.ActorFault(what, actors, amount_us):
                 aspect, value = {
                     "crash": ("down", "killed"),
-                    "terminate": ("down", "terminated"),
+                    "terminate": ("down", TERMINATED),
                     "stall": ("pause", True),
                 }.get(what, ("slow", amount_us))
                 for actor in actors:
@@ -239,9 +256,10 @@ class Director:
 
     def _disturb(self, action: plan.Disturb, name: str) -> Undo:
         low, high = action.latency_us or (None, None)
+        rule = f"step {name}"  # the cluster has rules of its own
         self.kernel.network.impose(
             Rule(
-                name,
+                rule,
                 frozenset(action.sources),
                 frozenset(action.targets),
                 cut=action.cut,
@@ -252,7 +270,7 @@ class Director:
                 both_ways=not action.one_way,
             )
         )
-        return lambda: self.kernel.network.lift(name)
+        return lambda: self.kernel.network.lift(rule)
 
 
 class _Course:

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from sim.app.cluster import Cluster
 
 CUTS = "cut nodes"  # the network rule that all cut nodes share
+TERMINATED = "terminated"  # of a process that is asked to end; all other reasons end it at once
 RUNTIME_MESSAGE = "the runtime does not answer"
 NETWORK_MESSAGE = "the network plugin does not answer"
+# Aspects that stand for a silence beside those of processes and of the network, each by itself -> whether nothing gets through.
+STANDING = {"clock": False, "overload": False, "lag": False, "frozen": True, "quorum": True, "disk": False}
 # How a node fails -> which aspect of it, and with what value.
 NODE_FAULTS: dict[str, tuple[str, Any]] = {
     "power-loss": ("power", True),
@@ -65,6 +68,8 @@ class Faults:
 
     def impose(self, step: str, target: str, aspect: str, value: Any = True) -> None:
         """From now on this is so, for `step`; a second value of the same step takes the first one's place."""
+        if aspect in STANDING:
+            self._kernel.standing.begin(f"{aspect} {step}", (target,), STANDING[aspect])
         self._values.setdefault((target, aspect), {})[step] = value
         self._keys.setdefault(step, {})[target, aspect] = None
         self._settle[aspect](target)
@@ -75,6 +80,11 @@ class Faults:
             self._drop(target, aspect, step)
             self._settle[aspect](target)
 
+    def started(self, name: str) -> None:
+        """A process has started: the old one's death ended nothing of what holds it up."""
+        self._paces.pop(name, None)
+        self._pace(name)
+
     def fail(self, step: str, node: str, how: str, by_us: int = 0) -> None:
         """A node fails in one of the ways of `NODE_FAULTS`, or its disk is slow by so much."""
         aspect, value = ("runtime-delay", by_us) if how == "slow-disk" else NODE_FAULTS[how]
@@ -83,7 +93,8 @@ class Faults:
     def heal(self, target: str, only: str = "") -> list[str]:
         """End all faults of a target (or those of one aspect); returns the steps that have no fault left by that."""
         ended = []
-        for at, aspect in [key for key in self._values if key[0] == target and only in ("", key[1])]:
+        of_it = [key for key in self._values if key[0].partition("/")[0] == target and only in ("", key[1])]
+        for at, aspect in of_it:
             for step in list(self._values[at, aspect]):
                 self._drop(at, aspect, step)
                 keys = self._keys[step]
@@ -99,6 +110,8 @@ class Faults:
         del values[step]
         if not values:
             del self._values[target, aspect]
+        if aspect in STANDING:
+            self._kernel.standing.end(f"{aspect} {step}", (target,))
 
     def _on(self, target: str, aspect: str) -> list[Any]:
         """The values in force, in the order in which they came."""
@@ -123,14 +136,13 @@ class Faults:
             node.cancel_shutdown()
             if not node.machine.powered:
                 node.power_on()
-        if down and down[0] == "terminated":
-            actor.terminate()
+        kills = [reason for reason in down if reason != TERMINATED]
+        if kills:
+            actor.crash(kills[-1])
         elif down:
-            actor.crash(down[0])
+            actor.terminate()
         elif not actor.running:
             actor.start()
-        self._paces.pop(name, None)  # a new process starts unhindered, whatever held the old one
-        self._pace(name)
 
     def _pace(self, name: str) -> None:
         """Paused, slow or free."""
@@ -183,8 +195,6 @@ class Faults:
     def _clock(self, name: str) -> None:
         """Offsets and drifts add up."""
         skews = self._on(name, "clock")
-        standing = self._kernel.standing
-        (standing.begin if skews else standing.end)("clock", (name,))
         self._cluster.supervisor[name].clock.set(
             self._kernel.now_us,
             offset_us=sum(offset_us for offset_us, _ in skews),
@@ -193,7 +203,8 @@ class Faults:
 
     def _noted(self, name: str, what: str, values: list[Any]) -> AbstractContextManager[None]:
         """A trace record of what befalls a process that goes on running, or of its end."""
-        return self._cluster.supervisor.noted(what if values else "resume", name, " ".join(map(str, values)))
+        reason = " ".join(map(str, values))
+        return self._cluster.supervisor.noted(what if values else "resume", name, reason, of_process=False)
 
     def _overload(self, name: str) -> None:
         """Delays add up, the tightest limit counts."""

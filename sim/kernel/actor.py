@@ -177,12 +177,13 @@ class Context:
         """Asked by the kernel before it releases a task: True if it must wait (paused, slow)."""
         if self.state is State.RUNNING or self.state is State.DEAD:
             return False
+        ticket = task, task.gen
         if self.state is State.PAUSED:
-            self._held.append(lambda: self.kernel.resume_task(task, value))
+            self._held.append(lambda: self.kernel.resume_task(ticket, value))
             return True
         if task.why != "slow":
             task.why = "slow"
-            self._put_off(lambda _: self.kernel.resume_task(task, value), None)
+            self._put_off(lambda _: self.kernel.resume_task(ticket, value), None)
             return True
         return False
 
@@ -292,6 +293,7 @@ class Actor:
                 context.spawn(self._run_main, context, name="main")
             else:
                 self._main(context)
+        supervisor.on_start(self.name)
 
     async def _run_main(self, context: Context) -> None:
         result = self._main(context)
@@ -360,11 +362,15 @@ class Actor:
 
 
 class Supervisor:
-    """Owns every actor of a run.  `nursery` is the Trio nursery their tasks live in."""
+    """Owns every actor of a run.  `nursery` is the Trio nursery their tasks live in.
+
+    on_start: told of each actor whose process has just started, whoever started it
+    """
 
     def __init__(self, kernel: Kernel, nursery: trio.Nursery) -> None:
         self.kernel = kernel
         self.nursery = nursery
+        self.on_start: Callable[[str], None] = lambda _: None
         self.actors: dict[str, Actor] = {}
         self._kind = kernel.kind("actor", "what", "name", "reason")
         self.decision = kernel.kind("decision", "actor", "what", "target", "why")
@@ -384,17 +390,18 @@ class Supervisor:
         return self.actors[name]
 
     @contextmanager
-    def noted(self, what: str, name: str, reason: str) -> Iterator[None]:
+    def noted(self, what: str, name: str, reason: str, of_process: bool = True) -> Iterator[None]:
         """Record what befalls an actor; what is done within is caused by it, what comes after is not.
 
         A process that ends or is held up is silent until it starts or goes on again (`Kernel.standing`).
+        of_process: False if it goes on as before, whatever else this does to it
         """
         kernel = self.kernel
         before = kernel.cause
         kernel.cause = kernel.record(self._kind, (what, name, reason))
-        if what in MENDS:
+        if what in MENDS and of_process:
             kernel.standing.end(PROCESS, (name,))
-        else:
-            kernel.standing.begin(PROCESS, (name,))
+        elif of_process:
+            kernel.standing.begin(PROCESS, (name,), what != "slow")
         yield
         kernel.cause = before

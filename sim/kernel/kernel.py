@@ -129,6 +129,7 @@ class Kernel:
         self._spans: list[int] = []  # a heap of its keys
         self._ready: deque[Entry] = deque()
         self._late: list[Entry] = []  # started or cancelled by Trio, in any order
+        self._held: dict[int, KernelTask] = {}  # those whose turn their owners put off
         self._carrier: KernelTask | None = None  # the parked task that does the driver's work
         self._carrier_gen = 0
         self._seq = 0
@@ -263,6 +264,8 @@ class Kernel:
                 task.gen += 1
                 self._late.append((task, outcome.capture(raise_cancel)))
                 self.kick()
+            else:
+                self._hold_no_more(task)
             return Abort.FAILED
 
         value = await wait_task_rescheduled(abort)
@@ -299,11 +302,19 @@ class Kernel:
         task.scope.cancel()
         if task is self._carrier:
             self._note_cancel(task)
+        self._hold_no_more(task)
 
     def _note_cancel(self, carrier: KernelTask) -> None:
         if carrier.gen == self._carrier_gen:
             carrier.gen += 1
             self._late.append((carrier, CANCELLED))
+
+    def _hold_no_more(self, task: KernelTask) -> None:
+        """A cancelled task whose turn was put off has it now: nobody else would give it to it."""
+        if self._held.pop(task.ident, None) is not None:
+            task.gen += 1
+            self._late.append((task, CANCELLED))
+            self.kick()
 
     def spawn(
         self, nursery: trio.Nursery, owner: Any, name: str, fn: Callable[..., Awaitable[object]], *args: Any
@@ -315,16 +326,21 @@ class Kernel:
         self.tasks[task.ident] = task
         self._starting += 1
 
+        def abort(_: object) -> Abort:
+            if self._driver is None:
+                return Abort.SUCCEEDED
+            self._hold_no_more(task)
+            return Abort.FAILED  # a running kernel releases it in its turn, cancelled or not
+
         async def body() -> None:
             task.trio_task = current_task()
             self._starting -= 1
             self._late.append((task, None))  # Trio starts children in any order: sorted by ident later
             self.kick()
             try:
-                # a running kernel releases it in its turn, cancelled or not; without one nobody else would
-                await wait_task_rescheduled(lambda _: Abort.FAILED if self._driver else Abort.SUCCEEDED)
-                if self._driver is None:
-                    return  # the kernel ended before it started
+                await wait_task_rescheduled(abort)
+                if self._driver is None or task.scope.cancel_called:
+                    return  # the kernel, or its process, ended before it started
                 with task.scope:
                     await fn(*args)
             finally:
@@ -405,7 +421,7 @@ class Kernel:
                 await self._turn()
         finally:  # tasks still parked stay so until their nursery is cancelled
             self._driver = None
-            for task, out in [*self._ready, *self._late]:
+            for task, out in [*self._ready, *self._late, *((task, None) for task in self._held.values())]:
                 if task.trio_task is not None:
                     ended = out if isinstance(out, outcome.Error) else outcome.Value(None)
                     reschedule(task.trio_task, ended)
@@ -435,9 +451,7 @@ class Kernel:
             return
         limit_us = self._limit_us()  # the goal or the rate may have been set while tasks ran
         busy = self._starting or self._ready or self._late or self.gate.waiting
-        busy = busy or self.gate.replaying_at(
-            self.steps
-        )  # the slice ended just before a journalled operation
+        busy = busy or self.gate.replaying_at(self.steps)  # it ended just before a journalled operation
         if busy or self._due_us() <= min(limit_us, NEVER_US - 1):
             await self._yield()
             return
@@ -471,8 +485,7 @@ class Kernel:
         """Let servers run until all of them are blocked, or their share of the time is up.
 
         A plain checkpoint is one pass of Trio's loop and one HTTP request takes about seven.  What a pass finds ready
-        shows in the next one, so two calm ones are waited for.  (`trio.testing.wait_all_tasks_blocked` says the same; to
-        import it costs 90 ms, for pytest comes along.)
+        shows in the next one: two calm ones are waited for.  (To import `trio.testing`, which can too, costs 90 ms.)
         """
         end, calm = perf_counter() + self.slice_s, 0
         trio.lowlevel.add_instrument(self._passes)
@@ -513,6 +526,7 @@ class Kernel:
             if ready:
                 entry = ready.popleft()
                 if entry[0].owner.holds(*entry):
+                    self._held[entry[0].ident] = entry[0]
                     entry = None
                     continue
                 self.steps += 1
@@ -568,14 +582,15 @@ class Kernel:
 
         A task cannot cancel the one that is running: that one ends by itself (`Context.exit` raises).
         """
-        for task in [
-            task for task in self.tasks.values() if task.owner is owner and task is not self.current
-        ]:
-            self.cancel(task)
+        for task in list(self.tasks.values()):
+            if task.owner is owner and task is not self.current:
+                self.cancel(task)
 
-    def resume_task(self, task: KernelTask, value: Any) -> None:
-        """Put back a wake-up that the task's owner had held (see `Context.holds`)."""
-        self._ready.append((task, value))
+    def resume_task(self, ticket: Ticket, value: Any) -> None:
+        """Put back a wake-up that the task's owner had held (see `Context.holds`), unless it was cancelled since."""
+        task, gen = ticket
+        if task.gen == gen and self._held.pop(task.ident, None) is not None:
+            self._ready.append((task, value))
 
     def check_deadlock(self) -> None:
         """Raise DeadlockError when tasks wait and nothing at all is left that could wake them."""

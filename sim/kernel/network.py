@@ -126,21 +126,19 @@ class Network:
                     listener()
 
     def impose(self, rule: Rule) -> None:
-        """Put a rule into force (in place of an earlier one of the same name)."""
-        if rule.name in self._rules:
-            self._withdraw(rule.name)
+        """Put a rule into force; in place of one of the same name it is the same fault, of more hosts or of fewer."""
+        before = self._rules.get(rule.name)
+        held = [] if before is None else before.named
+        self._standing.end(rule.name, [host for host in held if host not in rule.named])
         self._rules[rule.name] = rule
-        self._standing.begin(rule.name, rule.named)
+        self._standing.begin(rule.name, [host for host in rule.named if host not in held], rule.cut)
         self._settle_all()
 
     def lift(self, name: str) -> None:
         """Take a rule away; unknown names are a bug of the caller."""
-        self._withdraw(name)
-        self._settle_all()
-
-    def _withdraw(self, name: str) -> None:
         rule = self._rules.pop(name)
         self._standing.end(name, rule.named)
+        self._settle_all()
 
     def _settle_all(self) -> None:
         for link in list(self._links.values()):

@@ -6,7 +6,7 @@ the trace record it began by; whoever decides from silence asks which of them wa
 (`silence`) and makes its decision caused by that record.
 
 Holds: answers depend on what was noted, in order, and on nothing else; of each host at most KEPT faults are
-remembered, the latest.
+remembered: those that stand rather than those that are over, the latest.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ KEPT = 8  # more at a time than anybody can tell apart
 
 
 class Fault(msgspec.Struct):
-    """`what` names it among those of a host; `ended_us` None: it stands."""
+    """`what` names it among those of a host; mute: nothing gets through; `ended_us` None: it stands."""
 
     what: str
+    mute: bool
     record: int
     began_us: int
     ended_us: int | None = None
@@ -59,15 +60,17 @@ class Standing:
         for each in put_off:
             each.plan()
 
-    def begin(self, what: str, hosts: Iterable[str]) -> None:
+    def begin(self, what: str, hosts: Iterable[str], mute: bool = True) -> None:
         """A fault of these hosts begins, by the record that is the cause now.  `hosts` in a fixed order."""
         self.moved()
         named = list(hosts)
         apart = [host for host in named if host not in self.shared]
         for host in apart or named:
             faults = self._faults.setdefault(host, [])
-            faults.append(Fault(what, self._cause(), self._now_us()))
-            del faults[:-KEPT]
+            if len(faults) == KEPT:
+                over = (index for index, fault in enumerate(faults) if fault.ended_us is not None)
+                del faults[next(over, 0)]
+            faults.append(Fault(what, mute, self._cause(), self._now_us()))
 
     def end(self, what: str, hosts: Iterable[str]) -> None:
         self.moved()
@@ -79,16 +82,22 @@ class Standing:
     def silence(self, host: str, observer: str, since_us: int) -> int:
         """The record of the fault that kept `observer` from hearing `host` since then; 0 if none is known.
 
-        The host's own come first, then those of what stands between, then the observer's (a stalled process finds
-        everybody silent); of several the one that began last.
+        Those that let nothing through come before those that only hinder.  Of either the host's own come first, then
+        those of what stands between, then the observer's (a stalled process finds everybody silent); of several one
+        that stands still rather than one that is over, and the one that began last.
         """
-        for suspects in ((host,), tuple(self.shared), (observer,)):
-            found = [
-                fault
-                for suspect in suspects
-                for fault in self._faults.get(suspect, ())
-                if fault.ended_us is None or fault.ended_us >= since_us
-            ]
-            if found:
-                return max(found, key=lambda fault: (fault.began_us, fault.record)).record
+        for mute in (True, False):
+            for suspects in ((host,), tuple(self.shared), (observer,)):
+                found = [
+                    fault
+                    for suspect in suspects
+                    for fault in self._faults.get(suspect, ())
+                    if fault.mute is mute and (fault.ended_us is None or fault.ended_us >= since_us)
+                ]
+                if found:
+                    return max(found, key=_weight).record
         return 0
+
+
+def _weight(fault: Fault) -> tuple[bool, int, int]:
+    return fault.ended_us is None, fault.began_us, fault.record

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import trio
 
 from sim.kernel import TIMED_OUT, Context, Kernel
@@ -83,6 +84,35 @@ async def test_a_paused_task_goes_on_where_it_was() -> None:
         actor.resume()
         await kernel.run_until(25)
         assert log == [4, 20, 24]
+
+
+@pytest.mark.parametrize("how", ["paused", "slow"])
+async def test_a_task_whose_turn_was_put_off_ends_with_its_process(how: str) -> None:
+    kernel, log = Kernel(), []
+    async with running(kernel) as supervisor:
+
+        async def late(ctx: Context) -> None:
+            log.append("started")
+
+        async def main(ctx: Context) -> None:
+            try:
+                await ctx.sleep_us(4)
+                log.append("woken")
+            finally:
+                log.append(str(kernel.now_us))
+
+        actor = supervisor.add("a", main)
+        await kernel.run_until(2)
+        actor.pause() if how == "paused" else actor.slow(100)
+        assert actor.context is not None
+        actor.context.spawn(late, actor.context)
+        await kernel.run_until(10)
+        actor.crash()
+        await kernel.run_until(20)
+        assert log == ["10"]
+        assert not kernel.tasks
+        await kernel.run_until(500)
+        assert log == ["10"]
 
 
 async def test_a_slow_actor_does_each_piece_of_work_later_but_in_order() -> None:

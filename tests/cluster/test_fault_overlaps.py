@@ -1,0 +1,212 @@
+"""Faults that overlap, befall what is dead or not yet there, or end inside another: each acts and ends by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sim.app.cluster import Cluster
+from sim.app.director import Director
+from sim.kernel import Record, State, Trace, read
+from sim.report.story import Book, about, chosen
+from sim.scenario.compile import compile_plan
+from sim.scenario.source import parse_documents
+
+AGENT, CUT = {"nodes": {"name": "node-0"}}, {"nodes": {"name": "node-0"}, "how": "network-cut"}
+
+
+@asynccontextmanager
+async def befalls(tmp_path: Path, *timeline: dict[str, Any], **more: Any) -> AsyncIterator[Cluster]:
+    """A cluster of three nodes to which this happens, its trace in `tmp_path`."""
+    spec = {
+        "duration": "20m",
+        "cluster": {"nodes": [{"count": 3}], **more},
+        "timeline": list(timeline),
+        "expect": [],
+    }
+    whole = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": "t"}, "spec": spec}
+    (document,) = parse_documents(yaml.safe_dump(whole), "t.yaml")
+    plan = compile_plan(document, tmp_path)
+    trace = Trace(tmp_path / "trace", {})
+    try:
+        async with Cluster(plan.cluster, seed=2, trace=trace) as cluster:
+            Director(cluster, lambda *_: None).schedule(plan.steps)
+            yield cluster
+    finally:
+        trace.close()
+
+
+def fault(at: str, name: str, *, lasts: str = "", **action: Any) -> dict[str, Any]:
+    return {"at": at, "name": name, **action, **({"for": lasts} if lasts else {})}
+
+
+def roots(tmp_path: Path, node: str) -> list[str]:
+    """The steps that the verdicts over a node lead back to, in order."""
+    book = Book(read(tmp_path / "trace"))
+
+    def unheard(record: Record) -> bool:
+        values = record.values
+        return (
+            record.kind == "decision" and values["what"] == "unheard" and values["target"] == f"nodes/{node}"
+        )
+
+    return [str(book.chain(r)[0].values["name"]) for r in book.records if unheard(r)]
+
+
+# --- what stays in force ------------------------------------------------------------------------------------
+
+
+async def test_a_healed_node_is_under_pressure_no_more(tmp_path: Path) -> None:
+    pressure = {"nodes": {}, "resource": "memory", "available": "50Mi"}
+    async with befalls(
+        tmp_path,
+        fault("1m", "full", pressure=pressure),
+        fault("2m", "free", heal={"nodes": {"name": "node-0"}}),
+    ) as cluster:
+        await cluster.run_until("1m1s")
+        assert all(node.machine.outside for node in cluster.nodes.values())
+        await cluster.run_until("2m1s")
+        assert [bool(node.machine.outside) for node in cluster.nodes.values()] == [False, True, True]
+
+
+@pytest.mark.parametrize("name", ["latency", "cut nodes"])
+async def test_a_step_may_be_named_like_a_rule_of_the_cluster(tmp_path: Path, name: str) -> None:
+    slow = {"between": ["node-1", "apiserver"], "latency": "50ms"}
+    async with befalls(
+        tmp_path,
+        fault("1m", "cut", fail=CUT),
+        fault("1m", name, network=slow, lasts="30s"),
+        latency="5ms..6ms",
+    ) as cluster:
+        network = cluster.kernel.network
+        await cluster.run_until("1m1s")
+        assert network.link("node-1", "apiserver-0").low_us == 50_000
+        assert not network.link("node-0", "apiserver-0").up
+        assert network.link("node-2", "apiserver-0").low_us == 5_000
+        await cluster.run_until("1m31s")
+        assert network.link("node-1", "apiserver-0").low_us == 5_000
+        assert not network.link("node-0", "apiserver-0").up
+
+
+async def test_a_cordon_that_ends_leaves_what_another_keeps_closed(tmp_path: Path) -> None:
+    async with befalls(
+        tmp_path,
+        fault("1m", "two", cordon={"nodes": {"name": ["node-0", "node-1"]}}),
+        fault("1m10s", "all", cordon={"nodes": {}}, lasts="30s"),
+        fault("2m", "opened", uncordon={"nodes": {"name": "node-0"}}),
+        fault("2m10s", "again", cordon={"nodes": {"name": "node-0"}}, lasts="10s"),
+    ) as cluster:
+
+        def closed() -> list[str]:
+            return [n["metadata"]["name"] for n in cluster.list("nodes") if n["spec"].get("unschedulable")]
+
+        await cluster.run_until("1m20s")
+        assert closed() == ["node-0", "node-1", "node-2"]
+        await cluster.run_until("1m50s")
+        assert closed() == ["node-0", "node-1"]
+        await cluster.run_until("2m5s")
+        assert closed() == ["node-1"]
+        await cluster.run_until("2m30s")
+        assert closed() == ["node-1"]
+
+
+async def test_a_process_that_exits_while_it_is_slow_comes_back_slow(tmp_path: Path) -> None:
+    """Cut off for too long, a scheduler loses its lease, exits and is started again."""
+    async with befalls(
+        tmp_path,
+        fault("1m", "slow", slow={"actor": "scheduler-0", "by": "20ms"}, lasts="3m"),
+        fault("1m10s", "cut", partition={"between": ["scheduler-0", "apiserver"]}, lasts="20s"),
+    ) as cluster:
+        actor = cluster.supervisor["scheduler-0"]
+        await cluster.run_until("2m30s")
+        assert actor.incarnations > 1
+        assert actor.context is not None
+        assert actor.context.state is State.SLOW
+        await cluster.run_until("4m10s")
+        assert actor.context.state is State.RUNNING
+
+
+async def test_who_is_stalled_before_its_machine_boots_stands_still_when_it_has(tmp_path: Path) -> None:
+    async with befalls(
+        tmp_path, fault("0s", "stalled", stall={"actor": "node-0"}, lasts="1m"), boot="10s"
+    ) as cluster:
+        await cluster.run_until("50s")
+        assert {node["metadata"]["name"] for node in cluster.list("nodes")} == {"node-1", "node-2"}
+        await cluster.run_until("1m30s")
+        assert len(cluster.list("nodes")) == 3
+
+
+async def test_a_process_that_still_says_farewell_can_be_killed(tmp_path: Path) -> None:
+    async with befalls(
+        tmp_path,
+        fault("1m", "stuck", stall={"actor": "scheduler-0"}, lasts="2m"),
+        fault("1m10s", "asked", crash={"actor": "scheduler-0", "gracefully": True}, lasts="1m"),
+        fault("1m20s", "killed", crash={"actor": "scheduler-0"}, lasts="10s"),
+    ) as cluster:
+        actor = cluster.supervisor["scheduler-0"]
+        await cluster.run_until("1m15s")
+        assert actor.running  # it stands still and cannot hear the signal
+        await cluster.run_until("1m21s")
+        assert not actor.running
+        await cluster.run_until("1m40s")
+        assert not actor.running  # asked to end, until that is over too
+        await cluster.run_until("2m11s")
+        assert actor.running
+
+
+# --- what is blamed -----------------------------------------------------------------------------------------
+
+
+async def test_who_is_cut_off_is_so_because_of_its_own_cut_whoever_is_cut_off_after_it(
+    tmp_path: Path,
+) -> None:
+    async with befalls(
+        tmp_path,
+        fault("1m", "first", fail=CUT),
+        fault("1m20s", "second", fail={**CUT, "nodes": {"name": "node-1"}}),
+    ) as cluster:
+        await cluster.run_until("3m")
+    assert roots(tmp_path, "node-0") == ["first"]
+    assert roots(tmp_path, "node-1") == ["second"]
+
+
+async def test_a_dead_node_is_silent_because_it_died_whatever_hinders_it_later(tmp_path: Path) -> None:
+    async with befalls(
+        tmp_path,
+        fault("1m", "death", fail={**AGENT, "how": "power-loss"}),
+        fault("1m10s", "noise", network={"between": ["nodes", "apiserver"], "latency": "20ms"}, lasts="10s"),
+        fault("1m25s", "cut", fail=CUT, lasts="1s"),
+    ) as cluster:
+        await cluster.run_until("3m")
+    assert roots(tmp_path, "node-0") == ["death"]
+
+
+async def test_the_end_of_one_fault_of_an_api_server_leaves_the_other_to_blame(tmp_path: Path) -> None:
+    async with befalls(
+        tmp_path,
+        fault("1m", "refuses", overload={"apiServer": "apiserver-0", "inflight": 0}, lasts="2m"),
+        fault("1m10s", "trails", lag={"apiServer": "apiserver-0", "by": "10ms"}, lasts="2s"),
+    ) as cluster:
+        await cluster.run_until("2m30s")
+        blamed = cluster.kernel.standing.silence("node-0", "controller-manager-0", 80_000_000)
+    begun = {r.values["name"]: r.ident for r in read(tmp_path / "trace") if r.kind == "step"}
+    assert blamed == begun["refuses"]
+
+
+async def test_faults_that_stand_are_not_forgotten_for_those_that_are_over(tmp_path: Path) -> None:
+    brief = {"at": "1m5s", "every": "1s", "times": 20, "name": "noise", "for": "500ms"}
+    async with befalls(
+        tmp_path,
+        fault("1m", "death", fail={**AGENT, "how": "power-loss"}),
+        {**brief, "network": {"between": ["nodes", "apiserver"], "loss": 0.01}},
+    ) as cluster:
+        await cluster.run_until("3m")
+    assert roots(tmp_path, "node-0") == ["death"]
+    book = Book(read(tmp_path / "trace"))
+    marked = chosen(about(book, "//nodes//node-0"), "ready=Unknown")
+    assert marked is not None
