@@ -23,7 +23,7 @@ from sim.client.client import Client, OnReply
 from sim.kernel import Context, Future, Timer
 from sim.machinery.api import Obj, Reply, Request
 from sim.machinery.store import Item
-from sim.units import format_micro_time
+from sim.units import format_micro_time, parse_time
 
 Then = Callable[[Any], None]
 OnTried = Callable[[bool], None]
@@ -317,6 +317,9 @@ class LeaderElector:
         """What follows is because `silent`, a host, did not renew."""
         ctx, since_us = self._ctx, self._observed.at_us
         why = {"silent_us": ctx.now_us() - since_us, "holder": holder}
+        renewed = self._observed.spec.get("renewTime")
+        if renewed:  # by its holder's clock, and maybe long before it was seen
+            since_us = min(since_us, ctx.now_us() - (ctx.wall_us() - parse_time(renewed)))
         ctx.decided(what, "leases/" + "/".join(self._lease), why, ctx.silence(silent, since_us))
 
     def _ask(
