@@ -73,16 +73,17 @@ class Manager:
         self._metrics = NoMetrics(scheme.names) if metrics is None else metrics
 
     def client(self, name: str, qps: float, burst: int) -> Client:
-        """A client of its own token bucket, under the identity the options ask for."""
-        names = self._names
-        if self._options.use_service_account_credentials:
-            namespace = names.system_namespace
-            user = UserInfo(
-                names.service_account_user(namespace, name), names.service_account_groups(namespace)
-            )
-        else:
-            user = UserInfo(names.user_controller_manager, (names.group_authenticated,))
-        agent = f"{names.component('controller-manager')}/{VERSION} {name}"
+        """A loop's client, of its own token bucket, under the identity the options ask for."""
+        user = user_of(self._names, name, self._options.use_service_account_credentials)
+        return self._client(name, qps, burst, user)
+
+    def _root_client(self, name: str) -> Client:
+        """A client of the process itself."""
+        options = self._options
+        return self._client(name, options.api_qps, options.api_burst, user_of(self._names, name, False))
+
+    def _client(self, name: str, qps: float, burst: int, user: UserInfo) -> Client:
+        agent = f"{self._names.component('controller-manager')}/{VERSION} {name}"
         return Client(self._ctx, self._scheme, self._transports, user, qps=qps, burst=burst, agent=agent)
 
     async def run(self, loops: Mapping[str, Start], root_ca: str) -> None:
@@ -94,7 +95,7 @@ class Manager:
         if not options.leader_elect:
             await lead()
             await ctx.forever()
-        client = self.client("leader-election", options.api_qps, options.api_burst)
+        client = self._root_client("leader-election")
         lease = (options.leader_elect_resource_namespace, options.leader_elect_resource_name)
         periods = ElectionOptions(
             options.leader_elect_lease_duration_us,
@@ -111,7 +112,7 @@ class Manager:
         resync_us = options.min_resync_period_us
         informers = Informers(
             ctx,
-            self.client("shared-informers", options.api_qps, options.api_burst),
+            self._root_client("shared-informers"),
             int(resync_us * (1 + order.random())),
         )
 
@@ -145,6 +146,14 @@ def start_order(loops: Mapping[str, Any], options: ControllerManagerOptions, ord
     )
     order.shuffle(names)
     return names
+
+
+def user_of(names: Names, client: str, own_account: bool) -> UserInfo:
+    """Who a client asks as: a loop may have a service account of its own, named as the client is."""
+    if not own_account:
+        return UserInfo(names.user_controller_manager, (names.group_authenticated,))
+    namespace = names.system_namespace
+    return UserInfo(names.service_account_user(namespace, client), names.service_account_groups(namespace))
 
 
 def identity(host: str, draw: Random) -> str:

@@ -1,0 +1,313 @@
+"""Options that no timing case names: each set to an unusual value, and the effect it promises seen in a cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from actors.controllers.table import LOOPS
+from sim.app.cluster import Cluster, plain_nodes
+from sim.machinery.store import Change
+from sim.options.controller_manager import parse_controller_manager
+from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.scenario.schema import Runtime
+from sim.units import SECOND, parse_time
+
+Obj = dict[str, Any]
+
+
+def plan(nodes: int = 0, agent: dict[str, Any] | None = None, **components: Any) -> ClusterPlan:
+    """A cluster whose components (`controller_manager`, `scheduler`, `api_server`) have these flags."""
+    hosts = plain_nodes(nodes)
+    if agent:
+        hosts = tuple(replace(host, flags=agent) for host in hosts)
+    return ClusterPlan(nodes=hosts, **{name: ComponentPlan(flags=f) for name, f in components.items()})
+
+
+def manager(nodes: int = 0, agent: dict[str, Any] | None = None, **flags: Any) -> ClusterPlan:
+    """A cluster whose controller manager has these flags, their names with "_" for "-"."""
+    named = {name.replace("_", "-"): value for name, value in flags.items()}
+    return plan(nodes, agent, controller_manager=named)
+
+
+def pod(name: str, *, app: str = "a", **spec: Any) -> Obj:
+    container = {"name": "c", "image": spec.pop("image", "i")}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": app}},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+def deployment(name: str, replicas: int) -> Obj:
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod("", app=name)["spec"]}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+COLD = Runtime(image_pull="10s")  # no image is there yet
+SERVICE: Obj = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "a"},
+    "spec": {"selector": {"app": "a"}, "ports": [{"port": 80}]},
+}
+
+
+class Commits:
+    """Times in seconds since the start of the run at which objects of a resource were written, by name."""
+
+    def __init__(self, cluster: Cluster, resource: str) -> None:
+        self.seen: list[tuple[float, Obj]] = []
+        cluster.observe(self._see, [resource])
+
+    def _see(self, change: Change) -> None:
+        self.seen.append((change.at_us / SECOND, change.item.obj))
+
+
+# --- controller manager ---------------------------------------------------------------------------------------
+
+
+async def test_loops_start_one_after_the_other() -> None:
+    """With 20 s to 40 s between the starts of some thirty loops not all have begun after two minutes."""
+    made: list[int] = []
+    for interval in ("0s", "20s"):
+        async with Cluster(manager(controller_start_interval=interval)) as cluster:
+            cluster.apply(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}},))
+            await cluster.run_for("2s")
+            made.append(len(cluster.list("serviceaccounts", "n")) + len(cluster.list("configmaps", "n")))
+    assert made[0] == 2
+    assert made[1] < 2
+
+
+async def test_a_node_that_never_reported_has_its_startup_grace() -> None:
+    async with Cluster(manager(node_startup_grace_period="100s")) as cluster:
+        cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+        await cluster.run_for("95s")
+        assert not (cluster.get("nodes", "n") or {}).get("status", {}).get("conditions")
+        await cluster.run_for("15s")
+        node = cluster.get("nodes", "n") or {}
+        assert {c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"] == "Unknown"
+
+
+async def test_pod_eviction_timeout_changes_nothing_where_taints_evict() -> None:
+    async with Cluster(manager(3, pod_eviction_timeout="1s")) as cluster:
+        cluster.apply(deployment("web", 3))
+        await cluster.run_for("20s")
+        cluster.fail_node("node-0", "power-loss")
+        await cluster.run_for("120s")
+        assert len(cluster.list("pods")) == 3
+
+
+async def test_quotas_are_counted_anew_in_each_sync_period() -> None:
+    async with Cluster(manager(resource_quota_sync_period="20s")) as cluster:
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
+        cluster.apply({**quota, "spec": {"hard": {"configmaps": "9"}}})
+        await cluster.run_for("10s")
+        body = {"status": {"used": {"configmaps": "7"}, "hard": {"configmaps": "9"}}}
+        merge = "application/merge-patch+json"
+        said = cluster.request(
+            "patch", "resourcequotas", "default", "q", subresource="status", body=body, content_type=merge
+        )
+        assert said.ok
+        await cluster.run_for("25s")
+        used = (cluster.get("resourcequotas", "q") or {})["status"]["used"]
+        assert used == {"configmaps": "1"}  # the root CA's
+
+
+@pytest.mark.parametrize(
+    ("flag", "resource"),
+    [
+        ("endpoint_updates_batch_period", "endpoints"),
+        ("endpointslice_updates_batch_period", "endpointslices"),
+    ],
+)
+async def test_a_pods_change_waits_for_the_batch_period(flag: str, resource: str) -> None:
+    first: dict[str, float] = {}
+    for period in ("0s", "30s"):
+        async with Cluster(manager(1, **{flag: period})) as cluster:
+            cluster.apply(SERVICE)
+            await cluster.run_for("40s")
+            commits = Commits(cluster, resource)
+            cluster.apply(pod("p"))
+            await cluster.run_for("60s")
+            first[period] = min(at for at, obj in commits.seen if "10.128" in str(obj)) - 40
+    assert first["0s"] < 10
+    assert first["30s"] >= 30
+
+
+async def test_a_slice_holds_no_more_endpoints_than_allowed() -> None:
+    async with Cluster(manager(1, max_endpoints_per_slice=2)) as cluster:
+        cluster.apply(SERVICE, deployment("a", 5))
+        await cluster.run_for("30s")
+        sizes = [len(s["endpoints"]) for s in cluster.list("endpointslices", "default")]
+        assert sorted(sizes) == [1, 2, 2]
+
+
+async def test_the_lock_stands_where_the_options_say() -> None:
+    flags = {"leader-elect-resource-namespace": "default", "leader-elect-resource-name": "lock"}
+    async with Cluster(plan(controller_manager=flags)) as cluster:
+        await cluster.run_for("10s")
+        assert "lock" in [lease["metadata"]["name"] for lease in cluster.list("leases", "default")]
+
+
+SYNCS = [
+    *("deployment", "endpoint", "service-endpoint", "gc", "namespace", "rc", "replicaset", "resource-quota"),
+    *("statefulset", "ttl-after-finished"),
+]
+
+
+async def test_each_loop_has_as_many_workers_as_allowed() -> None:
+    """The n-th option gets 30 + n workers, and that many more tasks are there than with one worker each."""
+    counted: list[Counter[str]] = []
+    for step in (0, 1):
+        flags = {f"concurrent-{name}-syncs": 1 + step * (30 + n) for n, name in enumerate(SYNCS)}
+        async with Cluster(plan(controller_manager=flags)) as cluster:
+            await cluster.run_for("3s")
+            tasks = [task.name.rpartition("-") for task in cluster.kernel.tasks.values()]
+            counted.append(Counter(queue for queue, _, number in tasks if number.isdigit()))
+    more = Counter((counted[1] - counted[0]).values())
+    two_queues = ("gc", "resource-quota")
+    assert more == Counter(
+        30 + n for n, name in enumerate(SYNCS) for _ in range(2 if name in two_queues else 1)
+    )
+
+
+def test_controllers_that_are_named_alone_run_alone() -> None:
+    """Without `*` only those named run; the first entry that names one wins."""
+    options = parse_controller_manager({"controllers": "deployment,-deployment,job"})
+    assert [name for name in LOOPS if options.runs(name)] == ["deployment", "job"]
+    assert not parse_controller_manager({"controllers": "-job"}).runs("deployment")
+
+
+# --- scheduler ------------------------------------------------------------------------------------------------
+
+
+async def test_a_scheduler_takes_the_pods_that_name_it() -> None:
+    async with Cluster(plan(1, scheduler={"scheduler-name": "mine"})) as cluster:
+        await cluster.run_for("10s")
+        cluster.apply(pod("theirs"), pod("ours", schedulerName="mine"))
+        await cluster.run_for("10s")
+        bound = {p["metadata"]["name"]: "nodeName" in p["spec"] for p in cluster.list("pods")}
+        assert bound == {"theirs": False, "ours": True}
+        said = [e for e in cluster.list("events", "default") if e.get("reason") == "Scheduled"]
+        assert [e["reportingComponent"] for e in said] == ["mine"]
+
+
+async def test_a_pod_that_fails_backs_off_as_long_as_the_options_say() -> None:
+    """It is woken at once by a new node that does not help, and tried when its back-off is over."""
+    tried: dict[str, float] = {}
+    for backoff in ("1s", "40s"):
+        flags = {"pod-initial-backoff": backoff, "pod-max-backoff": "50s"}
+        async with Cluster(plan(1, scheduler=flags)) as cluster:
+            await cluster.run_for("10s")
+            commits = Commits(cluster, "pods")
+            cluster.apply(pod("p", nodeSelector={"disk": "ssd"}))
+            await cluster.run_for("2s")
+            merge = "application/merge-patch+json"
+            body = {"metadata": {"labels": {"disk": "ssd"}}}
+            assert cluster.request("patch", "nodes", "", "node-0", body=body, content_type=merge).ok
+            await cluster.run_for("60s")
+            tried[backoff] = min(at for at, obj in commits.seen if "nodeName" in obj["spec"]) - 10
+    assert tried["1s"] < 4
+    assert 40 <= tried["40s"] < 43
+
+
+# --- API server -----------------------------------------------------------------------------------------------
+
+
+async def test_pods_get_the_tolerations_that_the_api_server_is_told() -> None:
+    flags = {
+        "default-not-ready-toleration-seconds": 7,
+        "default-unreachable-toleration-seconds": 9,
+        "disable-admission-plugins": "ServiceAccount",
+    }
+    async with Cluster(plan(api_server=flags)) as cluster:
+        await cluster.run_for("1s")
+        made = cluster.request("create", "pods", "default", body=pod("p")).obj
+        assert [t["tolerationSeconds"] for t in made["spec"]["tolerations"]] == [7, 9]
+
+
+async def test_the_history_is_compacted_in_each_interval() -> None:
+    async with Cluster(plan(api_server={"etcd-compaction-interval": "30s"})) as cluster:
+        await cluster.run_for("70s")
+        assert cluster.storage.store.floor > 0
+    async with Cluster(plan(api_server={"etcd-compaction-interval": "0s"})) as cluster:
+        await cluster.run_for("15m")
+        assert cluster.storage.store.floor == 0
+
+
+# --- node agent -----------------------------------------------------------------------------------------------
+
+
+async def test_a_node_registers_as_its_options_say() -> None:
+    agent = {
+        "provider-id": "sim://1",
+        "enable-controller-attach-detach": False,
+        "pods-per-core": 2,
+        "node-ip": "192.168.7.9",
+        "register-with-taints": "k=v:NoSchedule",
+        "node-labels": "disk=ssd",
+    }
+    async with Cluster(plan(1, agent)) as cluster:
+        await cluster.run_for("5s")
+        node = cluster.get("nodes", "node-0") or {}
+        cores = int(node["status"]["capacity"]["cpu"])
+        assert node["status"]["capacity"]["pods"] == str(2 * cores)
+        assert node["spec"]["providerID"] == "sim://1"
+        assert not any("attach-detach" in key for key in node["metadata"].get("annotations", {}))
+        assert {"type": "InternalIP", "address": "192.168.7.9"} in node["status"]["addresses"]
+        assert {"key": "k", "value": "v", "effect": "NoSchedule"} in node["spec"]["taints"]
+        assert node["metadata"]["labels"]["disk"] == "ssd"
+
+
+async def test_a_node_that_must_not_register_waits_until_somebody_makes_it() -> None:
+    async with Cluster(plan(1, {"register-node": False})) as cluster:
+        await cluster.run_for("30s")
+        assert cluster.list("nodes") == []
+        cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"}})
+        await cluster.run_for("30s")
+        assert cluster.counts()["ready"] == 1
+
+
+async def test_a_node_tells_no_more_images_than_allowed() -> None:
+    told: list[int] = []
+    for limit in (-1, 2):
+        host = replace(plain_nodes(1)[0], runtime=COLD, flags={"node-status-max-images": limit})
+        async with Cluster(ClusterPlan(nodes=(host,))) as cluster:
+            cluster.apply(*(pod(f"p{n}", image=f"i{n}") for n in range(4)))
+            await cluster.run_for("6m")
+            node = cluster.get("nodes", "node-0") or {}
+            told.append(len(node["status"].get("images", ())))
+    assert told == [4, 2]
+
+
+async def test_images_are_pulled_one_after_the_other_or_side_by_side() -> None:
+    last: dict[bool, int] = {}
+    for serialize in (True, False):
+        host = replace(plain_nodes(1)[0], runtime=COLD, flags={"serialize-image-pulls": serialize})
+        async with Cluster(ClusterPlan(nodes=(host,))) as cluster:
+            await cluster.run_for("10s")
+            cluster.apply(*(pod(f"p{n}", image=f"i{n}") for n in range(3)))
+            await cluster.run_for("60s")
+            started = [p["status"]["containerStatuses"][0]["state"] for p in cluster.list("pods")]
+            times = [parse_time(state["running"]["startedAt"]) for state in started]
+            last[serialize] = (max(times) - min(times)) // SECOND
+    assert last[True] >= 20
+    assert last[False] <= 1
+
+
+async def test_an_agent_says_no_more_than_its_events_burst() -> None:
+    """Of some dozen events at its start and of its first pods, two at once and one each ten seconds."""
+    said: list[int] = []
+    for flags in ({"event-qps": 5, "event-burst": 50}, {"event-qps": 1, "event-burst": 2}):
+        async with Cluster(plan(1, flags)) as cluster:
+            cluster.apply(*(pod(f"p{n}") for n in range(10)))
+            await cluster.run_for("8s")
+            events = cluster.list("events", "default")
+            said.append(sum((e.get("source") or {}).get("host") == "node-0" for e in events))
+    assert said[0] > 20 > said[1]
