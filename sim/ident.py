@@ -169,6 +169,7 @@ class Names:
         self.annotation_service_account_uid = f"{d}/service-account.uid"
         self.annotation_mountable_secrets = f"{d}/enforce-mountable-secrets"
         self.annotation_autoupdate = f"rbac.authorization.{d}/autoupdate"
+        self.annotation_apparmor_prefix = "container.apparmor.security.beta." + d + "/"
         self.annotation_seccomp_pod = "seccomp.security.alpha." + d + "/pod"
         self.annotation_seccomp_container_prefix = "container.seccomp.security.alpha." + d + "/"
         self.annotation_critical_pod = f"scheduler.alpha.{d}/critical-pod"

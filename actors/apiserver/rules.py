@@ -175,9 +175,11 @@ class Machinery:
         operation = "create" if old is None else "update"
         if not self._chain.plan(operation, call.resource.plural, call.request.subresource)[1]:
             return
-        denial = self._chain.validate(self._attributes(call, operation, old), obj, self.view)
+        attributes = self._attributes(call, operation, old)
+        denial = self._chain.validate(attributes, obj, self.view)
         if denial is not None:
             raise _refusal(denial)
+        call.warnings += [warning for warning in attributes.warnings if warning not in call.warnings]
 
     def _charge(self, call: Call, obj: Obj, old: Obj | None) -> Charge | None:
         request, resource = call.request, call.resource

@@ -24,6 +24,7 @@ import msgspec
 
 from sim.ident import Names
 from sim.machinery.admission_base import Attributes, Denial, Plugin, View, forbidden, name_of
+from sim.machinery.admission_pod_security import PodSecurity
 from sim.machinery.api import Obj
 from sim.machinery.identity import IdentityMemo
 from sim.machinery.limit_ranger import LimitRanger
@@ -378,6 +379,7 @@ ORDER = (
     "LimitRanger",
     "ServiceAccount",
     "TaintNodesByCondition",
+    "PodSecurity",
     "Priority",
     "DefaultTolerationSeconds",
     RESOURCE_QUOTA,
@@ -408,6 +410,7 @@ class Chain:
             LimitRanger(names),
             ServiceAccount(names, suffix_of),
             TaintNodesByCondition(names),
+            PodSecurity(names),
             Priority(names),
             DefaultTolerationSeconds(names, defaults or Defaults()),
         )
@@ -424,7 +427,8 @@ class Chain:
                 [
                     p.validate
                     for p in self._on
-                    if isinstance(p, LimitRanger | ServiceAccount | Priority) and p.judges(*kind)
+                    if isinstance(p, LimitRanger | ServiceAccount | PodSecurity | Priority)
+                    and p.judges(*kind)
                 ],
             )
         return known

@@ -22,7 +22,11 @@ class View(Protocol):
 
 
 class Attributes(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for.  operation: create, update or delete; `old` is None on create."""
+    """What is asked for.
+
+    operation: create, update or delete; `old` is None on create
+    warnings: what plugins that let the request through add to its answer
+    """
 
     operation: str
     resource: Resource
@@ -30,6 +34,7 @@ class Attributes(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     name: str = ""
     old: Obj | None = None
+    warnings: list[str] = msgspec.field(default_factory=list)
 
 
 class Denial(msgspec.Struct, frozen=True):

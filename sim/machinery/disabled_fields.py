@@ -9,14 +9,12 @@ Differs  fields of volumes and networks whose features are off are kept: nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from sim.machinery.api import Obj
+from sim.machinery.objects import get_in, remove_in, replace_in
 
 _EMPTY: Obj = {}
 _TEMPLATE = ("spec", "template", "spec")
-_POD_SPECS: dict[str, tuple[str, ...]] = {
+POD_SPECS: dict[str, tuple[str, ...]] = {  # where each kind holds the spec of its pods
     "pods": ("spec",),
     "podtemplates": ("template", "spec"),
     "replicasets": _TEMPLATE,
@@ -41,35 +39,18 @@ _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 def without_disabled(plural: str, new: Obj, old: Obj = _EMPTY) -> Obj:
     """`old`: what is stored, if this is an update."""
-    path = _POD_SPECS.get(plural)
+    path = POD_SPECS.get(plural)
     if path is None:
         return new
-    spec, before = _at(new, path), _at(old, path)
+    spec, before = get_in(new, path), get_in(old, path)
     if isinstance(spec, dict) and spec is not before:
         kept = _pod_spec(spec, before or _EMPTY)
         if kept is not spec:
-            new = _put(new, path, kept)
+            new = replace_in(new, path, kept)
     for place in _OTHERS.get(plural, ()):
-        if _at(new, place) is not None and _at(old, place) is None:
-            new = _put(new, place, None)
+        if get_in(new, place) is not None and get_in(old, place) is None:
+            new = remove_in(new, place)
     return new
-
-
-def _at(obj: Mapping[str, Any], path: Sequence[str]) -> Any:
-    value: Any = obj
-    for name in path:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(name)
-    return value
-
-
-def _put(obj: Obj, path: Sequence[str], value: Any) -> Obj:
-    """The object with this value at a place that is there; None: without it."""
-    name, *rest = path
-    if rest:
-        return {**obj, name: _put(obj[name], rest, value)}
-    return {k: v for k, v in obj.items() if k != name} if value is None else {**obj, name: value}
 
 
 def _pod_spec(spec: Obj, before: Obj) -> Obj:
