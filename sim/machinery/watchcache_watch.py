@@ -218,26 +218,30 @@ class CacheWatch:
             if type(queue) is Runs and not self._started:
                 seen = queue.until(horizon.reached_us() - before_us)[:limit]
                 self.queue = queue[len(seen) :]
-                bookmark = self._bookmark(seen, before_us) if len(seen) < limit else None
+                newest_us = seen.at_us(-1) if seen else 0
+                bookmark = self._bookmark(seen, before_us, newest_us) if len(seen) < limit else None
                 return seen if bookmark is None else [*cast(Sequence[WatchEvent], seen), bookmark]
         events: list[WatchEvent] = []
         if self._started:
             events, self._started = self._started[:limit], self._started[limit:]
+        newest_us = 0
         if self.queue:
-            self._take_queued(events, limit, horizon.reached_us() - before_us)
-        bookmark = self._bookmark(events, before_us) if len(events) < limit else None
+            newest_us = self._take_queued(events, limit, horizon.reached_us() - before_us)
+        bookmark = self._bookmark(events, before_us, newest_us) if len(events) < limit else None
         if bookmark is not None:
             events.append(bookmark)
         return events
 
-    def _take_queued(self, events: list[WatchEvent], limit: int, reached_us: int) -> None:
-        queue, taken, matches = self._listed(), 0, self.matches
+    def _take_queued(self, events: list[WatchEvent], limit: int, reached_us: int) -> int:
+        """Answers when the last of these events was committed; 0: there is none."""
+        queue, taken, matches, newest_us = self._listed(), 0, self.matches, 0
         # Hundreds that nobody has asked for until now.
         if matches is None and len(queue) > 1 and all_renewals(queue):
             taken = bisect_right(queue, reached_us, 0, min(len(queue), limit - len(events)), key=_time_of)
             events += cast(list[WatchEvent], queue[:taken])
+            newest_us = queue[taken - 1].at_us if taken else 0
             del queue[:taken]
-            return
+            return newest_us
         for change in queue:
             if change.at_us > reached_us or len(events) >= limit:
                 break
@@ -245,10 +249,12 @@ class CacheWatch:
             event = event_of(change, matches)
             if event is not None:
                 events.append(event)
+                newest_us = change.at_us
         if taken == len(queue):
             queue.clear()
         else:
             del queue[:taken]
+        return newest_us
 
     @property
     def ended(self) -> bool:
@@ -274,7 +280,7 @@ class CacheWatch:
         if not self._ended:
             self._started = []
             if self.hushed and not self.relaxed and not self.queue and self.notify is not None:
-                bookmark = self._bookmark([], 0)
+                bookmark = self._bookmark([], 0, 0)
                 self._started = [bookmark] if bookmark is not None else []  # its owner has everything else
             self.queue = []
             self._ended = True
@@ -304,9 +310,15 @@ class CacheWatch:
         if not self._ended and not self.relaxed and not self.hushed and self.notify is not None:
             self.tell(self.cache.horizon.timers.now_us())
 
-    def _bookmark(self, events: Sequence[WatchEvent] | Runs, before_us: int) -> WatchEvent | None:
-        """The newest bookmark that is due, unless these events, which come before it, say more."""
-        now_us = self.cache.horizon.timers.now_us()
+    def _bookmark(
+        self, events: Sequence[WatchEvent] | Runs, before_us: int, newest_us: int
+    ) -> WatchEvent | None:
+        """The newest bookmark that is due, unless these events, which come before it, say more.
+
+        newest_us: when the last of them was committed; 0: not known
+        """
+        horizon = self.cache.horizon
+        now_us = horizon.timers.now_us()
         due_us = -1
         while self._bookmark_us <= now_us - before_us:
             due_us = self._bookmark_us
@@ -314,6 +326,8 @@ class CacheWatch:
         if due_us < 0:
             return None
         self._expect_bookmark()
+        if newest_us > horizon.reached_us() - now_us + due_us and events[-1].revision > horizon.progress_rev:
+            return None  # nearly always, where somebody is given events as they come: they are newer
         rev = self.cache.revision(now_us - due_us)
         if self.cache.saw_events and (not events or events[-1].revision <= rev):
             return WatchEvent("BOOKMARK", None, rev)

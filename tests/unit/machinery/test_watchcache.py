@@ -6,10 +6,13 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
+import pytest
+
 from actors.storage import MemoryStore
 from sim.machinery.horizon import Horizon
 from sim.machinery.watchcache import WatchCache
 from sim.machinery.watchcache_watch import CacheWatch
+from sim.units import SECOND
 
 LAG_US = 500
 PREFIX = "//pods/"
@@ -57,3 +60,24 @@ def test_a_watch_attached_late_is_told_of_what_was_not_visible_yet() -> None:
     take()
     clock.run_until(10_000)
     assert taken == [(1_700, 2), (2_100, 3)]
+
+
+@pytest.mark.parametrize(
+    ("put_us", "told"), [(58 * SECOND, ["MODIFIED", "BOOKMARK"]), (60 * SECOND, ["MODIFIED"])]
+)
+def test_a_bookmark_follows_what_was_seen_before_it_was_due_and_not_what_came_after(
+    put_us: int, told: list[str]
+) -> None:
+    clock = Clock()
+    store = MemoryStore(clock.now_us)
+    store.put(key := f"{PREFIX}a/0", {"metadata": {}}, 0)
+    watch = CacheWatch(
+        cache := WatchCache(store, PREFIX, Horizon(clock, LAG_US, 0)), PREFIX, key=key, bookmarks=True
+    )
+    assert cache.open(watch, store.revision) is None
+    watch.attach(lambda: None)
+    watch.hush()
+    clock.run_until(put_us)
+    store.put(key, {"metadata": {}}, 1)
+    clock.run_until(61 * SECOND)
+    assert [event.type for event in watch.take()] == told
