@@ -323,9 +323,8 @@ class WatchCache:
         last: Change | None = None  # and the event that it is for those who want everything
         event: WatchEvent | None = None
         for watch in dirty:
-            queue = watch.queue
-            if len(queue) == 1 and queue[0].at_us <= reached_us and watch.gives(now_us):  # nearly always
-                change = watch.pop()
+            change = watch.pop(now_us, reached_us)
+            if change is not None:  # nearly always
                 if watch.matches is not None:
                     watch.give(event_of(change, watch.matches))
                     continue

@@ -125,18 +125,17 @@ class CacheWatch:
             queue = self.queue = list(queue)
         return queue
 
-    def gives(self, now_us: int) -> bool:
-        """Whether the one change that has become visible is all there is to say, and there is somebody to give it to."""
-        if self._give is None or now_us >= self._bookmark_us or now_us >= self._deadline_us:
-            return False
-        return self.fed and not self._started
-
-    def pop(self) -> Change:
-        """The last that waits."""
-        return self._listed().pop()
+    def pop(self, now_us: int, reached_us: int) -> Change | None:
+        """The one change that waits, if it is visible and all there is to say, and there is somebody to give it to."""
+        queue = self.queue
+        if len(queue) != 1 or self._give is None or self._started or not self.fed:
+            return None
+        if now_us >= self._bookmark_us or now_us >= self._deadline_us or queue[0].at_us > reached_us:
+            return None
+        return queue.pop() if type(queue) is list else self._listed().pop()
 
     def give(self, event: WatchEvent | None) -> None:
-        """What `gives` asked about.  None: nothing of it is seen here."""
+        """What `pop` has answered, as it is seen here.  None: nothing of it is."""
         self.unread = self._told_us = 0
         if event is not None and self._give is not None and not self._give([event]):
             self._give = None
