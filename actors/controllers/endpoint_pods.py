@@ -84,11 +84,13 @@ class ServicePods:
         services.add_index(SELECTOR_INDEX, selector_values, ("spec", "selector"))
         index_by_labels(pods)
         self._chosen: IdentityMemo[dict[str, list[str]]] = IdentityMemo()
+        self._none = True  # no Service selects pods: none concerns any
         services.on(add=self._forget_chosen, update=self._selector_changed, delete=self._forget_chosen)
         pods.on(add=self._changed, update=self._updated, delete=self._changed)
 
     def _forget_chosen(self, _: Obj) -> None:
         self._chosen = IdentityMemo()
+        self._none = not any(selector_values(service) for service in self._services.objects.values())
 
     def _selector_changed(self, old: Obj, new: Obj) -> None:
         if old["spec"].get("selector") is not new["spec"].get("selector"):
@@ -147,9 +149,12 @@ class ServicePods:
                 self._queue.add(key)
 
     def _changed(self, pod: Obj) -> None:
-        self._queue_all(self.services_of(pod))
+        if not self._none:
+            self._queue_all(self.services_of(pod))
 
     def _updated(self, old: Obj, new: Obj) -> None:
+        if self._none:
+            return
         labels = new["metadata"].get("labels")
         if labels is old["metadata"].get("labels") and not self.services_of(new):
             return
