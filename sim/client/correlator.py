@@ -106,19 +106,18 @@ class Correlator:
         if len(alike) > CACHE_MAX:
             del alike[next(iter(alike))]
         state: State | int = number or (1, event["metadata"]["name"], event["firstTimestamp"], self._last)
-        if len(similar) > SIMILAR_MAX:
+        combined = len(similar) > SIMILAR_MAX
+        if combined:
             del similar[1]
-            event = _combined(event, now_us)
-            state = 1, event["metadata"]["name"], event["firstTimestamp"], self._last
+            state = 1, event["metadata"]["name"], format_time(now_us), self._last
         else:
             shape = _shape(kind, namespace, version, ref.get("fieldPath"), type_, reason, message)
             key = (name, uid, shape)
         # observe
-        patch: Obj | None = None
         known = self._recall(key) if self._past else self._counted.pop(key, None)
+        counted_on: State | None = None
         if known is not None:
-            state = _counted_on(known, name, self._last)
-            event, patch = _recounted(event, state)
+            state = counted_on = _counted_on(known, name, self._last)
         if self._past and len(self._counted) + self._past_count >= CACHE_MAX:
             self._unpack()
         counted = self._counted
@@ -134,7 +133,11 @@ class Correlator:
         spam[about] = full_us if passes else held_us
         if len(spam) > CACHE_MAX:
             del spam[next(iter(spam))]
-        return (event, patch) if passes else None
+        if not passes:
+            return None
+        if combined:
+            event = _combined(event, now_us)
+        return (event, None) if counted_on is None else _recounted(event, counted_on)
 
     def tidy(self, now_us: int) -> None:
         """To be called now and then, for the sake of memory: it changes nothing else."""
