@@ -8,37 +8,28 @@ the like); in every other case the answer is None and nothing was done.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from actors.apiserver.way import Way
-from sim.machinery.api import Obj, Request
+from sim.machinery.api import Obj
 from sim.machinery.store import Item
-
-if TYPE_CHECKING:
-    from actors.apiserver.server import ApiServer
 
 
 class PodWay(Way):
-    """Any pods, one at a time."""
+    """Any pods, one at a time.  `key`: in the store."""
 
-    __slots__ = ("_prefix",)
+    __slots__ = ()
 
-    def __init__(self, server: ApiServer, asked: Request) -> None:
-        super().__init__(server, asked)
-        self._prefix = server.scheme.prefix("pods")
-
-    def look(self, namespace: str, name: str) -> tuple[Item, int] | None:
+    def look(self, key: str) -> tuple[Item, int] | None:
         """The pod as it is stored, and the storage's latency."""
         server = self.server
-        item = server.storage.store.get(f"{self._prefix}{namespace}/{name}") if self._open() else None
+        item = server.storage.store.get(key) if self._open() else None
         if item is None:
             return None
         return self._answer(item, 0)
 
-    def patch(self, namespace: str, name: str, body: Obj) -> tuple[Item, int] | None:
+    def patch(self, key: str, body: Obj) -> tuple[Item, int] | None:
         """Patch its status."""
         server = self.server
-        plans, item = server.plans, server.storage.store.get(f"{self._prefix}{namespace}/{name}")
+        plans, item = server.plans, server.storage.store.get(key)
         if item is None or plans is None or not self._open():
             return None
         done = plans.patch_pod(self._asked, item, body)

@@ -36,14 +36,15 @@ class Entry:
     """One pod's status.  `running`: containers may run; `reclaimed`: nothing of it is left on the node.
 
     held: the status, or the API's copy of the pod, which says the same and takes less memory while nobody reads it
+    key: of the pod, in the store
     """
 
-    __slots__ = ("_key", "dirty", "failed", "held", "reclaimed", "running", "target", "uid")
+    __slots__ = ("dirty", "failed", "held", "key", "reclaimed", "running", "target", "uid")
 
     def __init__(self, uid: str, item: Item, held: Obj | Item = NOTHING) -> None:
         self.uid = uid
         self.target = uid  # the API object's uid: differs for static pods, whose mirror is written
-        self._key = item.key
+        self.key = item.key
         self.held = held
         self.running = True
         self.reclaimed = False
@@ -52,11 +53,11 @@ class Entry:
 
     @property
     def namespace(self) -> str:
-        return self._key.rsplit("/", 2)[-2]
+        return self.key.rsplit("/", 2)[-2]
 
     @property
     def name(self) -> str:
-        return self._key.rpartition("/")[2]
+        return self.key.rpartition("/")[2]
 
     @property
     def status(self) -> Obj:
@@ -220,7 +221,7 @@ class StatusManager:
         entry = self.entry(uid)
         assert entry is not None
         entry.held = status
-        self.push(uid)
+        self._push(entry)
         return True
 
     def reconcile(self, uid: str, item: Item) -> bool:
@@ -249,10 +250,12 @@ class StatusManager:
     def push(self, uid: str) -> None:
         """Write the pod's status as soon as the queue allows."""
         entry = self.entry(uid)
-        if entry is None:
-            return
+        if entry is not None:
+            self._push(entry)
+
+    def _push(self, entry: Entry) -> None:
         entry.dirty = True
-        self._queue[uid] = entry
+        self._queue[entry.uid] = entry
         if self._idle():
             self._next()
 
@@ -284,7 +287,7 @@ class StatusManager:
 
     def _look(self, way: Any) -> tuple[Item, int] | None:
         assert self._sent is not None
-        served: tuple[Item, int] | None = way.look(self._sent.namespace, self._sent.name)
+        served: tuple[Item, int] | None = way.look(self._sent.key)
         return served
 
     def _read_request(self) -> Request:
@@ -318,7 +321,7 @@ class StatusManager:
 
     def _write(self, way: Any) -> tuple[Item, int] | None:
         assert self._sent is not None
-        served: tuple[Item, int] | None = way.patch(self._sent.namespace, self._sent.name, self._patch)
+        served: tuple[Item, int] | None = way.patch(self._sent.key, self._patch)
         return served
 
     def _write_request(self) -> Request:

@@ -218,8 +218,8 @@ class Informer:
         return self._items
 
     def item(self, key: str) -> Item | None:
-        """What holds an object, for who keeps it: an item's object takes less memory when nobody reads it."""
-        return self._settled().get(key)
+        """What holds an object, for a handler that keeps it: an item's object takes less memory when nobody reads it."""
+        return self._items.get(key)
 
     def get(self, key: str) -> Obj | None:
         self.pull()
