@@ -169,14 +169,16 @@ class DisruptionLoop:
         }
         index_by_namespace(self.budgets)
         index_by_labels(self.pods)
+        self._none = True  # there is no budget: no pod concerns any
         self.budgets.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
         self.pods.on(add=self._pod_changed, update=self._pod_updated, delete=self._pod_changed)
 
     def _changed(self, budget: Obj) -> None:
+        self._none = not self.budgets.objects
         self.queue.add(key_of(budget))
 
     def _pod_updated(self, old: Obj, new: Obj) -> None:
-        if self.budgets.objects and pod_changed(old, new):
+        if not self._none and pod_changed(old, new):
             self._pod_changed(new)
 
     def _pod_changed(self, pod: Obj) -> None:

@@ -363,10 +363,11 @@ class NodeAgent:
         entry = self.statuses.track(uid, item)
         if self.is_static(pod):
             entry.target = ""  # until its mirror exists
-        if worker.status.get("phase") in TERMINAL and worker.runtime is None:
+        ended = worker.status.get("phase") in TERMINAL
+        if ended and worker.runtime is None:
             self._end_at_once(worker, worker.status)
             return
-        if worker.status.get("phase") not in TERMINAL and not meta.get("deletionTimestamp"):
+        if not ended and not meta.get("deletionTimestamp"):
             requests = requests_of(pod)
             refusal = self._refusal(pod, requests)
             if refusal is not None:

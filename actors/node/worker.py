@@ -285,7 +285,7 @@ class Worker:
     def _sync(self) -> Work:
         """syncPod: status first, then the runtime.  Returns what went wrong ("" for nothing)."""
         agent, pod = self.agent, self.pod
-        if self._past_deadline():
+        if pod["spec"].get("activeDeadlineSeconds") is not None and self._past_deadline(pod):
             self.override = ("Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
             agent.event(pod, "Normal", DEADLINE_REASON, DEADLINE_MESSAGE)
         self.refresh()
@@ -305,11 +305,9 @@ class Worker:
             probe.look()
         return error
 
-    def _past_deadline(self) -> bool:
+    def _past_deadline(self, pod: Obj) -> bool:
         start, agent = self.status.get("startTime"), self.agent
-        if self.pod["spec"].get("activeDeadlineSeconds") is None or not start:
-            return False
-        return past_deadline(self.pod, parse_time(start), agent.now_us + agent.wall_us)
+        return bool(start) and past_deadline(pod, parse_time(start), agent.now_us + agent.wall_us)
 
     def _sync_runtime(self) -> Work:
         agent, pod = self.agent, self.pod
