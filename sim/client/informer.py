@@ -223,7 +223,8 @@ class Informer:
 
     def get(self, key: str) -> Obj | None:
         self.pull()
-        self._sort_in()
+        if self._renewals:
+            self._sort_in()
         known, late = self._items.get(key), self._late
         if (late and self._prefix + key in late) or not self._sorted:
             if known is None:

@@ -126,7 +126,10 @@ class Context:
 
     def call_later_us(self, delay_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
         """Call `fn(arg)` after a delay by this actor's clock, if this incarnation still lives then."""
-        self.kernel.call_later(self.clock.real_us(delay_us), self._run, (fn, arg))
+        kernel, clock = self.kernel, self.clock
+        if clock.drift_ppm:
+            delay_us = clock.real_us(delay_us)
+        kernel.call_at(kernel.now_us + delay_us, self._run, (fn, arg))
 
     def timer_us(self, delay_us: int, fn: Callable[[Any], None], arg: Any = None) -> Timer:
         """As `call_later_us`, with a handle to cancel it."""
