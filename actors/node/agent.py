@@ -360,6 +360,7 @@ class NodeAgent:
         meta = pod["metadata"]
         uid = meta["uid"]
         worker = self.workers[uid] = Worker(self, uid, item)
+        worker.behave()  # what an agent before it started may behave otherwise by now
         entry = self.statuses.track(uid, item)
         if self.is_static(pod):
             entry.target = ""  # until its mirror exists

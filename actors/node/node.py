@@ -124,8 +124,11 @@ class Node:
         self.machine.end_pressure(resource)
 
     def behave(self, overrides: Sequence[Override]) -> None:
-        """Containers behave so from now on, those that run too; an end that was already planned stays planned."""
-        machine, now_us = self.machine, self._kernel.now_us
+        """Containers behave so from now on, those that run too; an end that was already planned stays planned.
+
+        Whose pod a container is only an agent knows: where none runs, containers that do follow when one comes.
+        """
+        machine = self.machine
         profile = self._profile.overridden(overrides)
         known = machine.pull_faults
         machine.pull_faults = {i: known.get(i, self._kernel.cause) for i in profile.broken_images}
@@ -134,18 +137,10 @@ class Node:
         if agent is None:
             return
         agent.spec = machine.spec
-        for uid, runtime in machine.pods.items():
+        for uid in machine.pods:
             worker = agent.workers.get(uid)
-            for container in runtime.running(now_us) if worker is not None else ():
-                inits = worker.pod["spec"].get("initContainers") or ()
-                init = any(spec["name"] == container.name for spec in inits)
-                wanted = profile.behaviour(worker.pod, container.name, init)
-                if wanted != container.behaviour:
-                    container.behaviour = wanted
-                    specs = inits if init else worker.pod["spec"]["containers"]
-                    worker.limit_memory(next(c for c in specs if c["name"] == container.name), container)
-                    if wanted.exit_after_us is not None:
-                        container.end(now_us + wanted.exit_after_us, wanted.exit_code)
+            if worker is not None:
+                worker.behave()
         machine.changed(None)
 
     def set_health(self, namespace: str, pod: str, container: str, healthy: bool | None) -> bool:

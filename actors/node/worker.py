@@ -373,6 +373,21 @@ class Worker:
             yield hook_us
         return ""
 
+    def behave(self) -> None:
+        """Its containers that run behave as the machine's profile says now."""
+        agent, runtime, spec = self.agent, self.runtime, self.pod["spec"]
+        now_us = agent.now_us
+        for container in runtime.running(now_us) if runtime is not None else ():
+            inits = spec.get("initContainers") or ()
+            init = any(one["name"] == container.name for one in inits)
+            wanted = agent.spec.profile.behaviour(self.pod, container.name, init)
+            if wanted != container.behaviour:
+                container.behaviour = wanted
+                specs = inits if init else spec["containers"]
+                self.limit_memory(next(one for one in specs if one["name"] == container.name), container)
+                if wanted.exit_after_us is not None:
+                    container.end(now_us + wanted.exit_after_us, wanted.exit_code)
+
     def limit_memory(self, spec: Obj, container: Container) -> None:
         """What the container's program uses is known: does it end by that?"""
         limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
@@ -531,6 +546,10 @@ class Worker:
             f"{probe.kind} probe failed: {output}",
             container=probe.container,
         )
+        shown = self.status.get("containerStatuses") or ()
+        if probe.kind == "Readiness" and any(s["ready"] and s["name"] == probe.container for s in shown):
+            if probe.result != "Success" and self.state == SYNC:
+                self.refresh()  # an agent before this one knew it as ready: a new worker begins with a failure
 
     def probed(self, probe: Probe, result: str) -> None:
         """Readiness and startup set the status at once; a liveness or startup failure restarts."""

@@ -13,6 +13,7 @@ import yaml
 from sim.app.cluster import Cluster
 from sim.app.director import Director
 from sim.kernel import Record, State, Trace, read
+from sim.machinery.objects import is_ready
 from sim.report.story import Book, about, chosen
 from sim.scenario.compile import compile_plan
 from sim.scenario.source import parse_documents
@@ -126,9 +127,43 @@ async def test_a_process_that_exits_while_it_is_slow_comes_back_slow(tmp_path: P
         await cluster.run_until("2m30s")
         assert actor.incarnations > 1
         assert actor.context is not None
-        assert actor.context.state is State.SLOW
+        states = [actor.context.state]
         await cluster.run_until("4m10s")
-        assert actor.context.state is State.RUNNING
+        assert [*states, actor.context.state] == [State.SLOW, State.RUNNING]
+
+
+PROBE = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 1}
+PROBED: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web", "labels": {"app": "web"}},
+    "spec": {
+        "nodeName": "node-0",
+        "containers": [{"name": "web", "image": "r/web:1", "readinessProbe": PROBE}],
+    },
+}
+
+
+async def test_how_programs_behave_changes_while_no_agent_runs_beside_them(tmp_path: Path) -> None:
+    async with befalls(
+        tmp_path,
+        fault("1m", "sick", workload={"selector": "app=web", "ready": False}, lasts="2m10s"),
+        fault("50s", "first", fail={**AGENT, "how": "agent-crash"}, lasts="30s"),
+        fault("3m", "second", fail={**AGENT, "how": "agent-crash"}, lasts="30s"),
+    ) as cluster:
+        await cluster.run_until("10s")
+        cluster.apply(PROBED)
+
+        def ready() -> bool:
+            pod = cluster.get("pods", "web")
+            return pod is not None and is_ready(pod)
+
+        await cluster.run_until("55s")
+        assert ready()
+        await cluster.run_until("2m")
+        assert not ready()
+        await cluster.run_until("4m")
+        assert ready()
 
 
 async def test_who_is_stalled_before_its_machine_boots_stands_still_when_it_has(tmp_path: Path) -> None:
@@ -148,15 +183,12 @@ async def test_a_process_that_still_says_farewell_can_be_killed(tmp_path: Path) 
         fault("1m10s", "asked", crash={"actor": "scheduler-0", "gracefully": True}, lasts="1m"),
         fault("1m20s", "killed", crash={"actor": "scheduler-0"}, lasts="10s"),
     ) as cluster:
-        actor = cluster.supervisor["scheduler-0"]
-        await cluster.run_until("1m15s")
-        assert actor.running  # it stands still and cannot hear the signal
-        await cluster.run_until("1m21s")
-        assert not actor.running
-        await cluster.run_until("1m40s")
-        assert not actor.running  # asked to end, until that is over too
-        await cluster.run_until("2m11s")
-        assert actor.running
+        actor, runs = cluster.supervisor["scheduler-0"], []
+        for at in ("1m15s", "1m21s", "1m40s", "2m11s"):
+            await cluster.run_until(at)
+            runs.append(actor.running)
+        # it stands still and cannot hear the signal; killed; asked to end, until that is over too
+        assert runs == [True, False, False, True]
 
 
 # --- what is blamed -----------------------------------------------------------------------------------------
