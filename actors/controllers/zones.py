@@ -11,7 +11,8 @@ Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller
 Differs  shares are compared as 64-bit floats (upstream: 32 bit).
 Quirk:   a limiter that never accepts says that its rate is 1: with an eviction rate of exactly 1.0 a queue that
          was stopped stays stopped (issue 104639).  A zone begins with a token also where the eviction rate is 0, so
-         that one of its nodes is tainted.
+         that one of its nodes is tainted.  When all zones go dark, taints come off the nodes that had them as the
+         pass began (markNodeAsReachable looks at its list): one given while that pass wrote stays, and evicts.
 """
 
 from __future__ import annotations
