@@ -67,10 +67,19 @@ class OwnedTally:
         if now.get("ownerReferences") is was.get("ownerReferences") and now.get("labels") is was.get(
             "labels"
         ):
-            if not ready_changed(old, new) and is_active(old) == is_active(new):
+            active = is_active(new)
+            if active == is_active(old):
+                if active and ready_changed(old, new):
+                    self._turn(new)
                 return
         self._count(new, +1)
         self._count(old, -1)
+
+    def _turn(self, pod: Obj) -> None:
+        """One that is counted has become ready, or is no longer."""
+        ref = controller_of(pod)
+        if ref is not None and ref["kind"] == self._kind:
+            self._counts[ref["uid"]].ready += 1 if is_ready(pod) else -1
 
     def _count(self, pod: Obj, sign: int) -> None:
         ref = controller_of(pod)

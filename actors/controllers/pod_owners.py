@@ -293,7 +293,9 @@ class PodEvents:
             if old["metadata"].get("labels") != new["metadata"].get("labels"):
                 self.deleted(old)
             return
-        before, ref = controller_of(old), controller_of(new)
+        ref = controller_of(new)
+        same = old["metadata"].get("ownerReferences") is new["metadata"].get("ownerReferences")
+        before = ref if same else controller_of(old)
         if before is not None and before != ref:
             former = self.owner(old, before)
             if former is not None:

@@ -10,6 +10,10 @@ from actors.controllers.owned_tally import Counts, OwnedTally
 from actors.controllers.replicaset import counted_totals, totals_of
 
 UIDS = ("u1", "u2")
+OWNERS = {
+    uid: [{"kind": "Owner", "uid": uid, "controller": True}] for uid in UIDS
+}  # shared, as stored pods do
+LABELS = {app: {"app": app} for app in ("web", "db")}
 
 
 class FakeInformer:
@@ -21,11 +25,7 @@ class FakeInformer:
 
 def pod(name: str, uid: str, phase: str, ready: bool, app: str) -> dict[str, Any]:
     return {
-        "metadata": {
-            "name": name,
-            "labels": {"app": app},
-            "ownerReferences": [{"kind": "Owner", "uid": uid, "controller": True}],
-        },
+        "metadata": {"name": name, "labels": LABELS[app], "ownerReferences": OWNERS[uid]},
         "status": {"phase": phase, "conditions": [{"type": "Ready", "status": str(ready)}]},
     }
 
