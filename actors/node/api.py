@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from sim.client.exchange import Leg
 from sim.client.heartbeat import Rhythm
 from sim.ident import Names
 from sim.kernel.actor import Context
@@ -47,8 +48,24 @@ class Folded(Protocol):
     def claim(self) -> bool: ...
 
 
+class Exchanges(Folded, Protocol):
+    """Reads and the writes that follow from them (see sim.client.exchange.Exchange)."""
+
+    def exchange(
+        self,
+        read: Leg,
+        compose: Callable[[Item, int], bool],
+        write: Leg,
+        told: Callable[[Item, int], None],
+    ) -> bool: ...
+    def over(self) -> bool: ...
+    def plan(self) -> None: ...
+
+
 class HeartbeatCaller(Caller, Protocol):
     """The client of heartbeats: not rate limited, with a lane for renewals and short ways for reports."""
+
+    def exchanges(self, resource: str, name: str) -> Exchanges: ...
 
     def heartbeat(
         self,

@@ -28,6 +28,7 @@ from actors.node.node_status import (
     status_of,
     status_patch,
 )
+from sim.client.exchange import Leg
 from sim.kernel.dice import Dice
 from sim.machinery.api import Reply, Request
 from sim.machinery.store import Item
@@ -50,13 +51,13 @@ class NodeLoop:
     """One agent incarnation's view of its Node.  `node`: the newest object seen, {} before."""
 
     __slots__ = (
-        "_agent", "_ahead_sum_us", "_ahead_us", "_calls", "_cordoned", "_dice", "_due_us", "_fixed", "_held", "_pass_us", "_patch", "_register_us",
-        "_reported_us", "_running", "_same", "_tries", "node", "registered",
+        "_agent", "_ahead_sum_us", "_ahead_us", "_calls", "_cordoned", "_dice", "_due_us", "_ended_us", "_fixed", "_held",
+        "_pass_us", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_tries", "node", "registered",
     )  # fmt: skip
 
     def __init__(self, agent: NodeAgent, client: HeartbeatCaller) -> None:
         self._agent = agent
-        self._calls = client.folded("nodes", agent.spec.name)
+        self._calls = client.exchanges("nodes", agent.spec.name)
         self._dice = Dice(agent.ctx.stream("status").getrandbits(64))
         self._fixed = fixed_status(agent.machine, agent.options, agent.host_ip)
         self.node: Obj = {}
@@ -70,7 +71,9 @@ class NodeLoop:
         self._reported_us = -1
         self._pass_us = agent.ctx.kernel.now_us
         self._due_us = 0  # when the next one is run (0: none is planned)
+        self._ended_us = -1  # when the last one was over
         self._running = False
+        self._replies_us = 0  # when the reply comes to a report that nobody waits for (0: there is none)
         self._tries = 0
         self._held: Item | None = None  # what the report on its way is about
         self._patch: Obj = NOTHING
@@ -177,7 +180,7 @@ class NodeLoop:
 
     def fast(self) -> None:
         """Quirk: the first pod CIDR leads to a pass outside the loop's rhythm."""
-        if self.registered and not self._running:
+        if self.registered and not self._is_running():
             self._run_pass(None)
 
     def _differs(self) -> bool:
@@ -202,8 +205,12 @@ class NodeLoop:
 
     def ask_again(self) -> None:
         """What the API holds may not be known any more: let the next pass run."""
-        if self.registered and not self._running:
-            self._wake_at(self._next_pass_us(self._agent.now_us))
+        if not self.registered:
+            return
+        if self._is_running():
+            self._calls.plan()  # what comes of it shows when it is over
+        else:
+            self._wake_at(self._next_pass_us(max(self._agent.now_us, self._ended_us + 1)))
 
     def _next_pass_us(self, now_us: int) -> int:
         """The first pass at or after now.  Passes that nobody needed are drawn, not run."""
@@ -216,10 +223,10 @@ class NodeLoop:
             self._pass_us += wait_us
         return self._pass_us
 
-    def _report_pass_us(self) -> int:
-        """The pass at which an unchanged status is due, as the draws to come will have it."""
-        ahead_us, due_us = self._ahead_us, self._reported_us + self._report_us
-        at_us = self._pass_us + self._ahead_sum_us
+    def _report_pass_us(self, from_us: int, reported_us: int) -> int:
+        """The pass at which an unchanged status is due, as the draws to come will have it; after one at `from_us`."""
+        ahead_us, due_us = self._ahead_us, max(reported_us + self._report_us, from_us + 1)
+        at_us = from_us + self._ahead_sum_us
         while at_us < due_us:
             ahead_us.append(wait_us := self._wait_us())
             self._ahead_sum_us += wait_us
@@ -252,12 +259,52 @@ class NodeLoop:
 
     def _pass(self, planned_us: int) -> None:
         """A pass of the loop, which is run if it could write."""
-        if self._running:
+        if self._is_running():
             return
-        if self._is_due(max(planned_us, self._agent.now_us)) or not self._is_known():
-            self._run_pass(None)
-        else:
+        known = self._is_known()
+        if known and not self._is_due(max(planned_us, self._agent.now_us)):
             self._plan()
+        elif not (known and self._report()):
+            self._run_pass(None)
+
+    def _report(self) -> bool:
+        """A pass that writes nothing but times, if the server has a short way for it."""
+        self._running = self._calls.exchange(
+            Leg(self._look, self._request_read, self._read),
+            self._compose,
+            Leg(self._beat, self._request_beat, self._written),
+            self._reported,
+        )
+        self._tries = 0
+        return self._running
+
+    def _look(self, way: Any) -> tuple[Item, int] | None:
+        """What the server shows, if that is what is known."""
+        served: tuple[Item, int] | None = way.look()
+        return served if served is not None and served[0].obj is self.node else None
+
+    def _compose(self, held: Item, at_us: int) -> bool:
+        agent = self._agent
+        self._held = held
+        self._patch = beat_patch(held.obj["status"], format_time(at_us + agent.wall_us))
+        return len(self._patch) == 1
+
+    def _reported(self, item: Item, at_us: int) -> None:
+        """The report was written; its reply comes then, and is not waited for."""
+        self._take(item.obj)
+        self._agent.tidy()
+        self._replies_us = at_us
+        if self._is_known():
+            self._wake_at(self._report_pass_us(at_us, at_us))
+        else:
+            self._calls.plan()
+
+    def _is_running(self) -> bool:
+        """Whether a pass is under way; one whose reply has come meanwhile is over."""
+        if self._replies_us and self._calls.over():
+            self._reported_us = self._pass_us = self._ended_us = self._replies_us
+            self._replies_us, self._running, self._patch = 0, False, NOTHING
+        return self._running
 
     def _is_due(self, now_us: int) -> bool:
         return self._reported_us < 0 or now_us - self._reported_us >= self._report_us
@@ -268,6 +315,11 @@ class NodeLoop:
         if self._tries >= TRIES or self._cordoned != _is_cordoned(self.node):
             return False
         return agent.informed() and not agent.runtime.moves() and not self._differs()
+
+    def _told_after_all(self) -> None:
+        """The reply to a report is told: the pass that was planned without it is planned again."""
+        if self._replies_us:
+            self._replies_us = self._due_us = 0
 
     def _run_pass(self, _: object) -> None:
         if self._running:
@@ -330,6 +382,7 @@ class NodeLoop:
         return self._agent.options.node_status_report_frequency_us
 
     def _written(self, reply: Reply) -> None:
+        self._told_after_all()
         self._patch = NOTHING
         if reply.ok:
             self._take(reply.obj)
@@ -339,6 +392,7 @@ class NodeLoop:
             self._failed()
 
     def _failed(self) -> None:
+        self._told_after_all()
         self._tries += 1
         if self._tries < TRIES:
             self._try()
@@ -352,10 +406,11 @@ class NodeLoop:
         self._plan()
 
     def _plan(self) -> None:
-        now_us = self._agent.now_us
-        self._pass_us = now_us
-        next_us = self._next_pass_us(now_us + 1)
-        self._wake_at(self._report_pass_us() if self._is_known() else next_us)
+        now_us = self._ended_us = self._pass_us = self._agent.now_us
+        if self._is_known():
+            self._wake_at(self._report_pass_us(now_us, self._reported_us))
+        else:
+            self._wake_at(self._next_pass_us(now_us + 1))
 
     def now(self) -> str:
         return format_time(self._agent.now_us + self._agent.wall_us)

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from sim.client.channel import REFUSED, RESET, TIMEOUT, Channel
+from sim.client.exchange import Exchange
 from sim.client.folded import FoldedCalls
 from sim.client.heartbeat import Heartbeat, Rhythm
 from sim.client.limiter import TokenBucket
@@ -239,6 +240,10 @@ class Client:
     def folded(self, resource: str, name: str = "", namespace: str = "", verb: str = "get") -> FoldedCalls:
         """Calls about one object, or about any one after the other, that a server may have a short way for."""
         return FoldedCalls(self.ctx, self, self.request(verb, resource, namespace, name), self.timeout_us)
+
+    def exchanges(self, resource: str, name: str) -> Exchange:
+        """Reads of one object, and the writes that follow from them."""
+        return Exchange(self.ctx, self, self.request("get", resource, "", name), self.timeout_us)
 
     def resume(
         self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int, timeout_us: int

@@ -26,7 +26,7 @@ NEVER_US = 1 << 62
 Served = tuple[Item, int]  # what came of it, and the storage's latency
 
 
-def _over(*_: Any) -> Any:
+def nobody(*_: Any) -> Any:
     raise AssertionError("no call is under way")
 
 
@@ -93,10 +93,15 @@ class FoldedCalls:
         self._serve, self._request, self._on_reply, self._quiet = serve, request, on_reply, quiet
         self._cause, self._sent_us = kernel.cause, kernel.now_us
         self._limit_us = limit_us = timeout_us or self._timeout_us or NEVER_US
-        delay_us = channel.out.delay_us()
+        delay_us = self._out_us()
         arrive = self._arrive if delay_us < limit_us else self._call(channel).arrive
         kernel.call_at(kernel.now_us + delay_us, arrive)
         return True
+
+    def _out_us(self) -> int:
+        """The delay of a request."""
+        assert self._channel is not None
+        return self._channel.out.delay_us()
 
     def _is_open(self) -> bool:
         """Nothing is in the way, nor will be until something moves."""
@@ -169,7 +174,7 @@ class FoldedCalls:
 
     def _end(self) -> None:
         """Hold on to nothing of a call that is over: thousands of clients say little."""
-        self._serve = self._request = self._on_reply = _over
+        self._serve = self._request = self._on_reply = nobody
 
     def _served(self, channel: Channel) -> Call:
         """As `_call`, once the server has done what it has to."""

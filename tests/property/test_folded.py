@@ -1,11 +1,20 @@
-"""A cluster whose nodes and leaders use the servers' short ways, and one without these, are the same to everybody."""
+"""A cluster whose nodes and leaders use the servers' short ways, and one without these, are the same to everybody.
+
+Likewise one in which reports are exchanges of one event, and one in which each goes on step by step.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
 import trio
 from hypothesis import given, settings
 
 from sim.app.cluster import Cluster
+from sim.client.exchange import Exchange
 from sim.machinery.store import Beaten, Change
 from sim.units import SECOND
 from tests.property.disturbed import FAULTS, PLAN, Steps, disturb, steps
@@ -27,6 +36,28 @@ class Reports:
 
     def see_leader(self, change: Change) -> None:
         self.leaders_us.append(change.at_us)
+
+
+@contextmanager
+def step_by_step() -> Iterator[None]:
+    begin = Exchange.exchange
+
+    def planned(self: Exchange, *legs: Any) -> bool:
+        begun = begin(self, *legs)
+        if begun:
+            self.plan()
+        return begun
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Exchange, "exchange", planned)
+        yield
+
+
+@contextmanager
+def no_exchanges() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Exchange, "exchange", lambda *_: False)
+        yield
 
 
 async def history(chosen: Steps, times_us: list[int], folded: bool) -> tuple[str, Reports]:
@@ -58,4 +89,14 @@ def test_an_undisturbed_node_reports_heartbeat_times_alone() -> None:
 @settings(max_examples=25, deadline=None)
 @given(STEPS)
 def test_short_ways_of_reports_change_nothing_that_anybody_can_see(chosen: Steps) -> None:
-    assert trio.run(history, chosen, TIMES_US, True)[0] == trio.run(history, chosen, TIMES_US, False)[0]
+    with no_exchanges():
+        short = trio.run(history, chosen, TIMES_US, True)[0]
+    assert short == trio.run(history, chosen, TIMES_US, False)[0]
+
+
+@settings(max_examples=25, deadline=None)
+@given(STEPS)
+def test_an_exchange_changes_nothing_that_anybody_can_see(chosen: Steps) -> None:
+    in_one = trio.run(history, chosen, TIMES_US, True)[0]
+    with step_by_step():
+        assert trio.run(history, chosen, TIMES_US, True)[0] == in_one

@@ -70,8 +70,14 @@ class FakeFolded:
     def send(self, *what: Any, **how: Any) -> bool:
         return False
 
+    def exchange(self, *what: Any) -> bool:
+        return False
+
     def claim(self) -> bool:
         return False
+
+    def plan(self) -> None:
+        """Nothing is put off."""
 
 
 class FakeApi:
@@ -251,6 +257,8 @@ class FakeClient:
 
     def folded(self, *what: Any) -> FakeFolded:
         return FakeFolded()
+
+    exchanges = folded
 
 
 class FakeClients:

@@ -1,0 +1,119 @@
+"""A read and the write that follows from it, as one kernel event while nothing moves.
+
+Turns "read it, then write what comes of that" into the write at the instant of its arrival, and what is known of the read
+and its reply before.
+
+Holds: each of the four messages takes a delay of its own, drawn when the read is sent; what is read is what the server
+shows then, as the read of a cache may be that much behind.  As soon as something moves, or the caller wants it
+(`plan`), the exchange goes on from where it is, step by step, at the same instants.
+
+Mirrors  nothing upstream: the two ordinary calls are its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from sim.client.folded import NEVER_US, Caller, FoldedCalls, OnReply, Served, nobody
+from sim.kernel import Context
+from sim.machinery.api import Request
+from sim.machinery.store import Item
+
+
+class Leg(NamedTuple):
+    """One call: the server's short way for it, the ordinary request that it stands for, and who gets the reply."""
+
+    serve: Callable[[Any], Served | None]
+    request: Callable[[], Request]
+    on_reply: OnReply
+
+
+class Read(NamedTuple):
+    """What was read: sent and answered then, known at `at_us`."""
+
+    leg: Leg
+    item: Item
+    served_us: tuple[int, int]
+    at_us: int
+
+
+class Exchange(FoldedCalls):
+    """Exchanges about one object, one at a time, and single calls.
+
+    _read: on its way, with the write behind it; _number: of the write that is planned; _next: when it is sent, and the delay
+    that it is known to take; _told: who hears that it is done
+    """
+
+    __slots__ = ("_next", "_number", "_read", "_told")
+
+    def __init__(self, ctx: Context, client: Caller, asked: Request, timeout_us: int) -> None:
+        super().__init__(ctx, client, asked, timeout_us)
+        self._read: Read | None = None
+        self._told: Callable[[Item, int], None] = nobody
+        self._number = 0
+        self._next = (-1, 0)
+
+    def exchange(
+        self,
+        read: Leg,
+        compose: Callable[[Item, int], bool],
+        write: Leg,
+        told: Callable[[Item, int], None],
+    ) -> bool:
+        """Read now; at the reply's instant `compose` what the write sends.  False: nothing was sent.
+
+        compose: answers whether the write is to be sent
+        told: when the write is done, of what came of it and when the reply comes, which nobody waits for until `claim`
+        """
+        if (self._moves != self._standing.moves and not self._is_open()) or self._bucket.limits:
+            return False
+        served = read.serve(self._way)
+        channel, kernel = self._channel, self._kernel
+        assert channel is not None
+        if served is None:
+            return False
+        now_us = kernel.now_us
+        replies_us = now_us + channel.out.delay_us() + served[1]
+        at_us = replies_us + channel.back.delay_us()
+        delay_us, limit_us = channel.out.delay_us(), self._timeout_us or NEVER_US
+        if max(at_us - now_us, delay_us) >= limit_us or not compose(served[0], at_us):
+            return False
+        self._next = at_us, delay_us
+        self._read = Read(read, served[0], (now_us, replies_us), at_us)
+        self._told = told
+        self._cause = kernel.cause
+        self._begin(write, at_us, True)
+        kernel.call_at(at_us + delay_us, self._commit, self._number)
+        self._standing.put_off[self] = None
+        return True
+
+    def _begin(self, leg: Leg, sent_us: int, quiet: bool) -> None:
+        self._serve, self._request, self._on_reply = leg
+        self._sent_us, self._quiet = sent_us, quiet
+        self._limit_us = self._timeout_us or NEVER_US
+
+    def _commit(self, number: int) -> None:
+        if number != self._number:
+            return  # it went on step by step
+        told, self._read, self._told = self._told, None, nobody
+        self._arrive(None)
+        if self._due is not None:
+            self._serve = nobody
+            self._kernel.cause = self._cause
+            told(self._due, self._due_us)
+
+    def plan(self) -> None:
+        read, self._read = self._read, None
+        if read is None or self._kernel.now_us >= read.at_us:
+            self._quiet = False
+            super().plan()
+            return
+        self._number += 1
+        self._begin(read.leg, read.served_us[0], False)
+        self._served_us = read.served_us
+        self._kernel.call_at(read.at_us, self._deliver, read.item)
+
+    def _out_us(self) -> int:
+        sent_us, delay_us = self._next
+        return delay_us if sent_us == self._kernel.now_us else super()._out_us()
