@@ -28,7 +28,7 @@ import msgspec
 from sim.kernel import Context, State
 from sim.machinery.api import Endpoint, Json, Reply, Request, Watch, WatchEvent
 from sim.machinery.runs import Beater, Runs
-from sim.machinery.store import Beaten, Item
+from sim.machinery.store import Item
 
 DEAD_CONNECTION_US = 45_000_000  # apimachinery net/http.go: ReadIdleTimeout 30 s + PingTimeout 15 s
 LAZY_MAX = 1000  # events that may wait unread on a lazy watch before its owner is told after all
@@ -337,32 +337,12 @@ class ChannelWatch:
         flow.append((at_us, batch))
         if self._eager:
             due_us = self._due_us
-            if (
-                self._deaf
-                and batch
-                and type(batch[0].item) is Beaten
-                and waiting < LAZY_MAX
-                and _only_beats(batch)
-            ):
-                if len(flow) > 2 and flow[-2][0] <= kernel.now_us and not self._held:
-                    self._thin()
-                return True
             if (not due_us or due_us > at_us) and not self._held and self._notify is not None:
                 self._due_us = at_us
                 kernel.call_at(at_us, self._due, at_us)
         elif not batch or waiting >= LAZY_MAX:
             self._schedule(at_us)
         return waiting < BACKLOG_MAX
-
-    def _thin(self) -> None:
-        """What has arrived unread of an object last says more than what arrived before it, if only times are new."""
-        flow = self._flow
-        before, after = flow[-3][1], flow[-2][1]
-        if len(before) == len(after) == 1:
-            older, newer = before[0].item, after[0].item
-            if type(older) is type(newer) is Beaten and older.key == newer.key:
-                del flow[-3]
-                self._waiting -= 1
 
     # --- on the way -----------------------------------------------------------------------------------------
 
@@ -427,7 +407,7 @@ class ChannelWatch:
     def hold(self) -> None:
         """The link is cut: what has arrived stays, what was on its way waits to be sent again."""
         self._collect()
-        if self._relaxed or self._hushed:
+        if self._relaxed or self._hushed or self._deaf:
             self._look()
         self._held = True
         self._due_us = 0
@@ -446,6 +426,7 @@ class ChannelWatch:
         """The connection is found dead: what was on its way is gone, the reader gets an error and the end."""
         if self._deaf and not self._held:
             self._collect()
+            self._look()
         self._flow.clear()
         self._shut()
         self._arrive([WatchEvent("ERROR", None, 0, dict(CONNECTION_LOST))])
@@ -470,11 +451,15 @@ class ChannelWatch:
         give: Callable[[Sequence[WatchEvent]], None] | None = None,
         beats: bool = True,
     ) -> None:
-        self._notify, self._give, self._eager, self._deaf = notify, give, True, not beats
+        self._notify, self._give, self._eager = notify, give, True
         hush: Callable[[bool], None] | None = getattr(self._source, "hush", None)
         if hush is not None and not self._over and self._hushed is bookmarks:
             self._hushed = not bookmarks
             hush(self._hushed)
+        deafen: Callable[[bool], None] | None = getattr(self._source, "deafen", None)
+        if deafen is not None and not self._over and self._deaf is beats:
+            self._deaf = not beats
+            deafen(self._deaf)
         if self._relaxed and not self._over:
             self._relaxed = False
             self._source.attach(self._on_source)
@@ -527,8 +512,9 @@ class ChannelWatch:
 
     def take_beats(self) -> Sequence[WatchEvent]:
         """What has arrived of beats alone, without a word; nothing while something else is to be told at this instant."""
-        if not self._flow or 0 < self._due_us <= self._channel.ctx.kernel.now_us:
+        if self._held or 0 < self._due_us <= self._channel.ctx.kernel.now_us:
             return []
+        self._look()
         return self.take()
 
     @property
@@ -542,10 +528,6 @@ class ChannelWatch:
         self._arrived = []
         self._shut()
         self._end()
-
-
-def _only_beats(batch: Sequence[WatchEvent]) -> bool:
-    return all(type(event.item) is Beaten for event in batch)
 
 
 class ChannelLane:

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.horizon import NEVER_US, Horizon
-from sim.machinery.store import Change, Compacted, Item, Page, Range
+from sim.machinery.store import Beaten, Change, Compacted, Item, Page, Range
 from sim.machinery.watchcache_events import event_of
 from sim.machinery.watchcache_watch import UNREAD_MAX, CacheWatch
 from sim.machinery.watchcache_window import Window
@@ -280,7 +280,11 @@ class WatchCache:
             self._plan(change.at_us)
 
     def _push(self, watch: CacheWatch, change: Change) -> bool:
-        watch.queue.append(change)  # type: ignore[attr-defined]
+        if watch.deaf and type(change.item) is Beaten and not change.deleted and watch not in self._dirty:
+            if watch.keep(change):
+                return False
+        else:
+            watch.queue.append(change)  # type: ignore[attr-defined]
         if watch.notify is None:
             return False
         watch.unread += 1

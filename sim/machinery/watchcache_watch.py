@@ -19,7 +19,7 @@ from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.horizon import NEVER_US
 from sim.machinery.renewal import all_renewals
 from sim.machinery.runs import Runs, runs_of
-from sim.machinery.store import Change, Compacted, Page
+from sim.machinery.store import Beaten, Change, Compacted, Page
 from sim.machinery.watchcache_events import event_of
 from sim.units import MS, SECOND
 
@@ -71,6 +71,7 @@ class CacheWatch:
         self._give: Callable[[Sequence[WatchEvent]], bool] | None = None
         self.relaxed = False  # the owner is told of the end, and else asks
         self.hushed = False  # the owner is not told of bookmarks
+        self.deaf = False  # nor of states in which only times of hearing are new
         self.unread = 0
         self.first_us = self.last_us = 0
         self._cursor = 0
@@ -184,6 +185,22 @@ class CacheWatch:
         self.hushed = hushed
         self._expect_bookmark()
 
+    def deafen(self, deaf: bool = True) -> None:
+        """States in which only times of hearing are new come with what else there is, or when the owner asks, or at the end."""
+        if deaf is not self.deaf:
+            self.deaf = deaf
+            if not deaf and self.queue and not self._ended:
+                self.cache.attached(self)
+
+    def keep(self, beat: Change) -> bool:
+        """A beat that is told with what else there is, the last of an object in a row; whether that much may wait."""
+        queue = self._listed()
+        if queue and type(queue[-1].item) is Beaten and queue[-1].item.key == beat.item.key:
+            queue[-1] = beat
+        else:
+            queue.append(beat)
+        return len(queue) < UNREAD_MAX
+
     def relax(self) -> bool:
         """The owner will ask for events (`attach` takes that back); False for an indexed watch, which stays as it is."""
         if self.indexed or self._ended:
@@ -198,7 +215,7 @@ class CacheWatch:
         """True if `take` has surely nothing to give."""
         if self.queue or self._started or self.cache.horizon.timers.now_us() >= self._bookmark_us:
             return False
-        return not self.cache.feed.changed_since(self._cursor, self.cache.prefix)
+        return self.fed or not self.cache.feed.changed_since(self._cursor, self.cache.prefix)
 
     def take(self, limit: int = 1000, before_us: int = 0) -> Sequence[WatchEvent]:
         """Events visible by now (or so long before), at most `limit`; fewer means that there are no more for now."""
@@ -269,6 +286,9 @@ class CacheWatch:
     def end(self) -> None:
         """The server ends it: the stream closes without an error event."""
         if not self._ended:
+            if self.deaf and self.queue and self.notify is not None:
+                self._deadline_us = NEVER_US  # the owner takes what is left
+                self.notify()
             self._close()
             notify = self.notify
             self.notify = self._give = None  # its owner holds it: no cycle is left behind

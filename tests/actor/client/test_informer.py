@@ -121,7 +121,7 @@ async def test_heartbeat_times_alone_wake_only_who_cares_for_them_and_come_befor
             beaten.append(("beat", str(item.rev)))
         await r.run(1)
         assert log == (beaten if cares else [])
-        assert r.kernel.steps - steps == (2 if cares else 1)  # to the server's watch, and from there
+        assert r.kernel.steps - steps == (2 if cares else 0)  # to the server's watch, and from there
         body = {"metadata": {"labels": {"x": "y"}}}
         kind = "application/merge-patch+json"
         assert (await r.plane.ask("patch", "leases", name="a", body=body, content_type=kind)).ok
@@ -183,8 +183,8 @@ async def test_of_the_beats_of_one_object_that_nobody_reads_the_last_that_came_i
             revisions.append(beat(r, "a"))
             await r.run(1)
         watch = informers[0]._reflector._watch
-        assert watch is not None
-        assert [str(event.revision) for event in watch.take()] == revisions[-2:]
+        assert isinstance(watch, ChannelWatch)
+        assert [str(event.revision) for event in watch.take_beats()] == revisions[-1:]
 
 
 def beat(r: Rig, name: str) -> str:
