@@ -103,8 +103,8 @@ class NodeWay(Way):
 
     def beat(self, held: Item, sent: Sequence[Obj]) -> tuple[Item, int] | None:
         """Write conditions of `held` that were given other heartbeat times."""
-        plans = self.server.plans
-        status = held.obj["status"]
+        plans, node = self.server.plans, held.obj
+        status = node["status"]
         if not sent or plans is None or not self._open():
             return None
         before: Sequence[Obj] = status["conditions"]
@@ -120,13 +120,13 @@ class NodeWay(Way):
             self._whole = [*map(beats.type_of, before)] == [*map(beats.type_of, sent)]
         if conditions is None:
             return None
-        return self._commit(held, status, conditions)
+        status = {**status, "conditions": conditions}
+        return self._commit(held, {**node, "metadata": {**node["metadata"]}, "status": status})
 
-    def _commit(self, held: Item, status: Obj, conditions: list[Obj]) -> tuple[Item, int] | None:
-        server, node = self.server, held.obj
+    def _commit(self, held: Item, obj: Obj) -> tuple[Item, int] | None:
+        server = self.server
         assert server.ctx is not None
         storage = server.storage
-        obj = {**node, "metadata": {**node["metadata"]}, "status": {**status, "conditions": conditions}}
         storage.writer = self._asked.user.name, "patch status"
         record = self._record(held, server.ctx.wall_us() // SECOND)
         done = storage.store.beat(held, obj, record, server.kernel.cause)

@@ -294,10 +294,7 @@ class NodeLoop:
         self._take(item.obj)
         self._agent.tidy()
         self._replies_us = at_us
-        if self._is_known():
-            self._wake_at(self._report_pass_us(at_us, at_us))
-        else:
-            self._calls.plan()
+        self._wake_at(self._report_pass_us(at_us, at_us))  # had anything changed since, `ask_again` had put an end to it
 
     def _is_running(self) -> bool:
         """Whether a pass is under way; one whose reply has come meanwhile is over."""
