@@ -294,7 +294,9 @@ class NodeLoop:
         self._take(item.obj)
         self._agent.tidy()
         self._replies_us = at_us
-        self._wake_at(self._report_pass_us(at_us, at_us))  # had anything changed since, `ask_again` had put an end to it
+        self._wake_at(
+            self._report_pass_us(at_us, at_us)
+        )  # had anything changed since, `ask_again` had put an end to it
 
     def _is_running(self) -> bool:
         """Whether a pass is under way; one whose reply has come meanwhile is over."""

@@ -1,7 +1,7 @@
 """List and watch of the few objects a node cares about, as callbacks: the agent's API source.
 
 Turns a watch on one resource and field selector into `on_set` (a whole set, after each list) and `on_event`
-(one change); `on_break` tells that the watch has ended.  Holds: after `on_set` every change but those of heartbeat
+(one change); `on_break` tells that no watch goes on.  Holds: after `on_set` every change but those of heartbeat
 times alone, which are the agent's own, is reported once and in order, or a new `on_set` comes.
 
 Mirrors  client-go tools/cache/reflector.go: list from the cache, watch from its revision, back-off 0.8 s doubling
@@ -62,7 +62,9 @@ class Source:
         self._refusals = FRESH
         self._opened_us = 0
         self._seen = False
-        self.live = False  # a watch is open: what is known is current
+        self.live = (
+            False  # a watch is open, or opened again after one that ended in peace: what is known is current
+        )
         ctx.on_stop(self._stop)
 
     def start(self) -> None:
@@ -90,6 +92,7 @@ class Source:
 
     def _opened(self, reply: Reply) -> None:
         if reply.watch is None:
+            self._break()
             if reply.lost == "ConnectionRefused" or reply.code == TOO_MANY:
                 self._refusals = self._later(self._refusals, self._open)
             else:
@@ -113,10 +116,12 @@ class Source:
             full = len(events) == BATCH
             self._take_in(events)
         if watch.ended and self._watch is watch:
-            self._close()
+            self._watch = None
+            watch.stop()
             if self._seen or self._ctx.now_us() - self._opened_us >= SHORT_WATCH_US:
                 self._open()
             else:
+                self._break()
                 self._again()
 
     def _take_in(self, events: Sequence[WatchEvent]) -> None:
@@ -138,10 +143,13 @@ class Source:
 
     def _close(self) -> None:
         watch, self._watch = self._watch, None
-        self.live = False
-        self._on_break()
+        self._break()
         if watch is not None:
             watch.stop()
+
+    def _break(self) -> None:
+        self.live = False
+        self._on_break()
 
     def _again(self) -> None:
         """List anew after a pause."""
