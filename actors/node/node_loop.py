@@ -384,7 +384,8 @@ class NodeLoop:
         self._told_after_all()
         self._patch = NOTHING
         if reply.ok:
-            self._take(reply.obj)
+            if _revision(reply.obj) > _revision(self.node):  # the watch may have brought a later one meanwhile
+                self._take(reply.obj)
             self._reported_us = self._agent.now_us
             self._end()
         else:
@@ -413,6 +414,10 @@ class NodeLoop:
 
     def now(self) -> str:
         return format_time(self._agent.now_us + self._agent.wall_us)
+
+
+def _revision(node: Obj) -> int:
+    return int(node["metadata"]["resourceVersion"])
 
 
 def _is_cordoned(node: Obj) -> bool:

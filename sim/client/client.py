@@ -241,9 +241,9 @@ class Client:
         """Calls about one object, or about any one after the other, that a server may have a short way for."""
         return FoldedCalls(self.ctx, self, self.request(verb, resource, namespace, name), self.timeout_us)
 
-    def exchanges(self, resource: str, name: str) -> Exchange:
+    def exchanges(self, resource: str, name: str, namespace: str = "") -> Exchange:
         """Reads of one object, and the writes that follow from them."""
-        return Exchange(self.ctx, self, self.request("get", resource, "", name), self.timeout_us)
+        return Exchange(self.ctx, self, self.request("get", resource, namespace, name), self.timeout_us)
 
     def resume(
         self, channel: Channel, request: Request, on_reply: OnReply, sent_us: int, timeout_us: int

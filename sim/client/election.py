@@ -20,6 +20,7 @@ from operator import methodcaller
 from typing import Any
 
 from sim.client.client import Client, OnReply
+from sim.client.exchange import Leg
 from sim.kernel import Context, Future, Timer
 from sim.machinery.api import Obj, Reply, Request
 from sim.machinery.store import Item
@@ -112,7 +113,7 @@ class LeaderElector:
         self._client = client
         self._lease = lease
         self._options = options if options is not None else ElectionOptions()
-        self._calls = client.folded("leases", lease[1], lease[0])
+        self._calls = client.exchanges("leases", lease[1], lease[0])
         self._random = ctx.stream("leader-election")
         self._observed = Observed({}, 0)
         self._stored: Obj | None = None
@@ -122,10 +123,13 @@ class LeaderElector:
         self._written_us = 0  # its time
         self._stopping = False
         self._over: Future | None = None  # the present phase: True once leading, False when leadership ends
+        # What was read, and what is observed by that, while the reply to the write behind it is not waited for.
+        self._foretold: tuple[Mapping[str, Any], Observed] | None = None
         self._tried: OnTried = self._acquired  # what follows the present try
         self._try_ends_us = self._round_ends_us = 0
         self._ticking_us = -1  # since when the round's ticker runs: it starts with the end of the first try
         self._nap: tuple[Timer, Then] | None = None
+        self._naps = 0  # so many there were
         self._on_new_leader = on_new_leader
 
     @property
@@ -146,6 +150,11 @@ class LeaderElector:
     def stop(self) -> None:
         """Cancel: `run` returns soon, having released the lease if the options say so."""
         self._stopping = True
+        foretold, self._foretold = self._foretold, None
+        if foretold is not None and not self._calls.over():
+            self._foretold = foretold
+            self._calls.plan()  # `_tried` is told, and the nap is over with that
+            return
         nap, self._nap = self._nap, None
         if nap is not None:
             nap[0].cancel()
@@ -221,10 +230,18 @@ class LeaderElector:
         if self._stopping:
             then(None)
         else:
-            self._nap = self._ctx.timer_us(max(0, duration_us), self._wake), then
+            self._sleep(max(0, duration_us), then)
 
-    def _wake(self, _: Any) -> None:
-        assert self._nap is not None
+    def _sleep(self, duration_us: int, then: Then) -> None:
+        self._naps += 1
+        self._nap = self._ctx.timer_us(duration_us, self._wake, self._naps), then
+
+    def _wake(self, number: int) -> None:
+        if self._nap is None or number != self._naps:
+            return  # it was over while this process stood still
+        if self._foretold is not None and not self._calls.over():
+            return  # the reply is waited for after all
+        self._foretold = None
         then, self._nap = self._nap[1], None
         then(None)
 
@@ -234,13 +251,50 @@ class LeaderElector:
         """Read the record and write ourselves into it if we may, within a time; `tried` is told whether."""
         self._tried = tried
         self._try_ends_us = self._ctx.now_us() + limit_us
-        self._ask(self._request_read, self._read, LOOK)
+        if not (tried == self._renewed and self._renew_at_once()):
+            self._ask(self._request_read, self._read, LOOK)
+
+    def _renew_at_once(self) -> bool:
+        """Read the record and move our time on in it, if nobody else is in it."""
+        kernel_us = self._ctx.kernel.now_us - self._ctx.now_us()
+        return self._calls.exchange(
+            Leg(LOOK, self._request_read, self._read),
+            self._compose,
+            Leg(self._renew_lease, self._request_write, self._wrote),
+            self._renewed_at,
+            self._options.timeout_us,
+            self._try_ends_us + kernel_us,
+        )
+
+    def _compose(self, held: Item, at_us: int) -> bool:
+        """As `_read` and `_write` at that time of the kernel's."""
+        lease, ctx = held.obj, self._ctx
+        spec = lease["spec"]
+        if holder_of(spec) != self.identity:
+            return False
+        wait_us = at_us - ctx.kernel.now_us
+        observed = self._observed if self._raw == spec else Observed(spec, ctx.now_us() + wait_us)
+        self._foretold = spec, observed
+        self._held, self._stored = held, lease
+        wall_us = ctx.wall_us() + wait_us
+        self._written_us = wall_us
+        self._written = claimed(spec, self.identity, self._options.lease_duration_us, wall_us)
+        return True
+
+    def _renewed_at(self, item: Item, at_us: int) -> None:
+        """It is written, and the reply comes then: the next round is planned as if it had."""
+        assert self._foretold is not None
+        self._stored, self._raw = item.obj, self._foretold[0]
+        wait_us = at_us - self._ctx.kernel.now_us
+        self._observed = Observed(self._written, self._ctx.now_us() + wait_us)
+        self._sleep(wait_us + self._options.retry_period_us, self._renew)
 
     def _request_read(self) -> Request:
         namespace, name = self._lease
         return self._client.request("get", "leases", namespace, name)
 
     def _read(self, reply: Reply) -> None:
+        self._foretold = None
         if reply.reason == "NotFound":
             self._create()
             return
@@ -295,6 +349,12 @@ class LeaderElector:
         return served
 
     def _wrote(self, reply: Reply) -> None:
+        foretold, self._foretold = self._foretold, None
+        if foretold is not None:  # as it was before this reply
+            self._raw, self._observed = foretold
+        nap, self._nap = self._nap, None
+        if nap is not None:
+            nap[0].cancel()
         if reply.ok:
             self._stored = reply.obj
             self._observe(self._written)

@@ -45,7 +45,7 @@ class Exchange(FoldedCalls):
     that it is known to take; _told: who hears that it is done
     """
 
-    __slots__ = ("_next", "_number", "_read", "_told")
+    __slots__ = ("_limits", "_next", "_number", "_read", "_told")
 
     def __init__(self, ctx: Context, client: Caller, asked: Request, timeout_us: int) -> None:
         super().__init__(ctx, client, asked, timeout_us)
@@ -53,6 +53,7 @@ class Exchange(FoldedCalls):
         self._told: Callable[[Item, int], None] = nobody
         self._number = 0
         self._next = (-1, 0)
+        self._limits = (0, 0)
 
     def exchange(
         self,
@@ -60,14 +61,18 @@ class Exchange(FoldedCalls):
         compose: Callable[[Item, int], bool],
         write: Leg,
         told: Callable[[Item, int], None],
+        timeout_us: int = 0,
+        ends_us: int = NEVER_US,
     ) -> bool:
         """Read now; at the reply's instant `compose` what the write sends.  False: nothing was sent.
 
         compose: answers whether the write is to be sent
+        timeout_us: of each, if other than the client's; ends_us: when both are given up
         told: when the write is done, of what came of it and when the reply comes, which nobody waits for until `claim`
         """
-        if (self._moves != self._standing.moves and not self._is_open()) or self._bucket.limits:
+        if self._moves != self._standing.moves and not self._is_open():
             return False
+        self.over()
         served = read.serve(self._way)
         channel, kernel = self._channel, self._kernel
         assert channel is not None
@@ -76,13 +81,19 @@ class Exchange(FoldedCalls):
         now_us = kernel.now_us
         replies_us = now_us + channel.out.delay_us() + served[1]
         at_us = replies_us + channel.back.delay_us()
-        delay_us, limit_us = channel.out.delay_us(), self._timeout_us or NEVER_US
-        if max(at_us - now_us, delay_us) >= limit_us or not compose(served[0], at_us):
+        delay_us, timeout_us = channel.out.delay_us(), timeout_us or self._timeout_us or NEVER_US
+        if at_us - now_us >= timeout_us or at_us + delay_us >= min(at_us + timeout_us, ends_us):
+            return False
+        if not compose(served[0], at_us):
+            return False
+        bucket, local_us = self._bucket, self._ctx.now_us()
+        if bucket.limits and not (bucket.take(local_us) and bucket.take(local_us)):
             return False
         self._next = at_us, delay_us
         self._read = Read(read, served[0], (now_us, replies_us), at_us)
         self._told = told
         self._cause = kernel.cause
+        self._limits = timeout_us, ends_us
         self._begin(write, at_us, True)
         kernel.call_at(at_us + delay_us, self._commit, self._number)
         self._standing.put_off[self] = None
@@ -91,7 +102,8 @@ class Exchange(FoldedCalls):
     def _begin(self, leg: Leg, sent_us: int, quiet: bool) -> None:
         self._serve, self._request, self._on_reply = leg
         self._sent_us, self._quiet = sent_us, quiet
-        self._limit_us = self._timeout_us or NEVER_US
+        timeout_us, ends_us = self._limits
+        self._limit_us = min(timeout_us, ends_us - sent_us)
 
     def _commit(self, number: int) -> None:
         if number != self._number:
@@ -113,6 +125,9 @@ class Exchange(FoldedCalls):
         self._begin(read.leg, read.served_us[0], False)
         self._served_us = read.served_us
         self._kernel.call_at(read.at_us, self._deliver, read.item)
+
+    def _has_token(self) -> bool:
+        return self._next[0] == self._kernel.now_us or super()._has_token()
 
     def _out_us(self) -> int:
         sent_us, delay_us = self._next

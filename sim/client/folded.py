@@ -86,7 +86,7 @@ class FoldedCalls:
         """
         if self._moves != self._standing.moves and not self._is_open():
             return False
-        if self._bucket.limits and not self._bucket.take(self._ctx.now_us()):
+        if self._bucket.limits and not self._has_token():
             return False
         channel, kernel = self._channel, self._kernel
         assert channel is not None
@@ -97,6 +97,10 @@ class FoldedCalls:
         arrive = self._arrive if delay_us < limit_us else self._call(channel).arrive
         kernel.call_at(kernel.now_us + delay_us, arrive)
         return True
+
+    def _has_token(self) -> bool:
+        """Take one for a request, if there is nothing to wait for."""
+        return self._bucket.take(self._ctx.now_us())
 
     def _out_us(self) -> int:
         """The delay of a request."""
