@@ -384,7 +384,8 @@ class NodeLoop:
         self._told_after_all()
         self._patch = NOTHING
         if reply.ok:
-            if _revision(reply.obj) > _revision(self.node):  # the watch may have brought a later one meanwhile
+            # The watch may have brought a later one meanwhile.
+            if _revision(reply.obj) > _revision(self.node):
                 self._take(reply.obj)
             self._reported_us = self._agent.now_us
             self._end()

@@ -339,7 +339,9 @@ class CacheWatch:
         horizon = self.cache.horizon
         now_us, due_us = horizon.timers.now_us(), -1
         if self._bookmark_us < self._deadline_us <= now_us - before_us:  # the last says more than all before
-            due_us = self._deadline_us - horizon.timers.uniform_us(LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US)
+            due_us = self._deadline_us - horizon.timers.uniform_us(
+                LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US
+            )
             self._bookmark_us = NEVER_US
         while self._bookmark_us <= now_us - before_us:
             due_us = self._bookmark_us
