@@ -98,7 +98,7 @@ class Handlers:
     def _plain_steps(self, call: Call) -> Steps:
         request, options = call.request, call.options
         verb = request.verb
-        if request.subresource or request.resource == "bindings":
+        if request.subresource or request.resource in verbs_sub.VIRTUAL:
             special = verbs_sub.verb_of(call)
             if special is None:
                 raise method_not_allowed()

@@ -25,6 +25,7 @@ from sim.machinery.verbs_apply import patch
 from sim.machinery.verbs_body import body_kind, decode
 from sim.machinery.verbs_call import Call, Refusal, Steps, any_of, bad_request, found, internal, written
 from sim.machinery.verbs_delete import DeleteOptions, check_policy, delete_object
+from sim.machinery.verbs_review import review_access, review_rules
 from sim.machinery.verbs_scale import get_scale, write_scale
 from sim.machinery.verbs_token import request_token
 
@@ -280,6 +281,10 @@ SUBRESOURCES: dict[tuple[str, str, str], Callable[[Call], Steps]] = {
     ("create", "pods", "binding"): bind,
     ("create", "bindings", ""): bind,
     ("create", "pods", "eviction"): evict,
+    ("create", "selfsubjectaccessreviews", ""): review_access,
+    ("create", "subjectaccessreviews", ""): review_access,
+    ("create", "localsubjectaccessreviews", ""): review_access,
+    ("create", "selfsubjectrulesreviews", ""): review_rules,
     ("update", "namespaces", "finalize"): update,
     ("create", "serviceaccounts", "token"): request_token,
     ("get", "pods", "log"): read_log,
@@ -288,6 +293,9 @@ SUBRESOURCES: dict[tuple[str, str, str], Callable[[Call], Steps]] = {
     ("patch", "pods", "ephemeralcontainers"): write_ephemeral,
 }
 
+VIRTUAL = tuple(
+    resource for _, resource, subresource in SUBRESOURCES if not subresource
+)  # nothing of it is stored
 STATUS: dict[str, Callable[[Call], Steps]] = {"get": get, "update": update, "patch": patch}
 SCALE: dict[str, Callable[[Call], Steps]] = {"get": get_scale, "update": write_scale, "patch": write_scale}
 

@@ -235,6 +235,20 @@ def test_what_kubectl_creates_by_protobuf_is_read_whole(kubectl: Kubectl) -> Non
     kubectl("delete", "namespace", "bounded")
 
 
+def test_one_is_told_what_one_may_do(kubectl: Kubectl) -> None:
+    assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
+    assert kubectl.says(1, "auth", "can-i", "impersonate", "users", "--as=somebody") == "no\n"
+    assert "*.*" in kubectl("auth", "can-i", "--list")
+
+
+def test_pods_keep_to_the_standard_of_their_namespace(kubectl: Kubectl) -> None:
+    kubectl("create", "namespace", "strict")
+    kubectl("label", "namespace", "strict", "pod-security.kubernetes.io/enforce=restricted")
+    refused = kubectl.says(1, "run", "p", "-n", "strict", "--image=nginx")
+    assert 'pods "p" is forbidden: violates PodSecurity "restricted:latest"' in refused
+    kubectl("delete", "namespace", "strict")
+
+
 def test_one_sees_a_zone_die_and_its_pods_come_back_elsewhere(tmp_path: Path) -> None:
     if KUBECTL is None:
         pytest.skip("no kubectl")

@@ -6,10 +6,8 @@ Holds: a credential that is offered and bad is refused, never taken for anonymou
 of the masters' group.
 
 Mirrors  kubernetes v1.25 apiserver pkg/authentication/{request/bearertoken,token/tokenfile,request/x509},
-         pkg/authorization, pkg/endpoints/filters/impersonation.go; the public paths are those of the bootstrap roles
-         system:basic-user, system:discovery and system:public-info-viewer.
-Differs  there are no roles yet: who shows a credential of this server may do everything but impersonate, unless
-         the authorizer is strict; then only the masters' group may, and others read what anybody may.
+         pkg/authorization, pkg/endpoints/filters/impersonation.go.
+Differs  there are no roles yet: who shows a credential of this server may do everything but impersonate (`authorizer`).
 """
 
 from __future__ import annotations
@@ -24,10 +22,9 @@ from sim.errors import InputError
 from sim.ident import Names
 from sim.machinery import status
 from sim.machinery.api import Obj, UserInfo
+from sim.machinery.authorizer import may
 from sim.wire.http.routing import Attributes
 
-PUBLIC = ("/healthz", "/livez", "/readyz", "/version", "/version/")
-DISCOVERY = ("/api", "/apis", "/openapi")
 TOKEN_COLUMNS_MIN = 3
 
 
@@ -92,32 +89,18 @@ class Authenticator:
 
 
 class Access:
-    """The authorizer.  strict: only the masters' group may do more than read what is public."""
+    """The authorizer of what comes from outside."""
 
-    def __init__(self, names: Names, strict: bool = False) -> None:
+    def __init__(self, names: Names) -> None:
         self._names = names
-        self._strict = strict
 
     def refusal(self, user: UserInfo, asked: Attributes) -> Obj | None:
         """The Status of a refusal; None if the user may."""
-        if self._may(user, asked):
+        if may(self._names, user, asked.verb, None if asked.is_resource else asked.path):
             return None
         if not asked.is_resource:
             return status.forbidden_path(f'User "{user.name}" cannot {asked.verb} path "{asked.path}"')
         return _forbidden(asked, f'User "{user.name}" cannot {asked.verb} resource {_what(asked)}')
-
-    def _may(self, user: UserInfo, asked: Attributes) -> bool:
-        names = self._names
-        if names.group_masters in user.groups:
-            return True
-        if not asked.is_resource and asked.verb == "get" and asked.path in PUBLIC:
-            return True
-        if names.group_authenticated not in user.groups:
-            return False
-        if not self._strict:
-            return True
-        first = "/" + asked.path.split("/")[1]
-        return not asked.is_resource and asked.verb == "get" and first in DISCOVERY
 
     def impersonated(self, user: UserInfo, name: str, groups: tuple[str, ...]) -> UserInfo | Obj:
         """The user to act as, or the Status of a refusal."""

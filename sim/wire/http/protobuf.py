@@ -176,6 +176,8 @@ def _value(node: SchemaNode, value: int | bytes, depth: int) -> Any:
         return special(_bytes(value))
     if node.type in ("object", "map"):
         return _message(node, node.name, _bytes(value), depth + 1)
+    if node.type == "array" and node.items is not None:  # as a map's value: a message of its own
+        return [_value(node.items, entry, depth) for number, entry in _fields(_bytes(value)) if number == 1]
     if node.type == "boolean":
         return bool(_signed(value))
     if node.type == "integer":

@@ -113,6 +113,13 @@ def test_zero_and_the_empty_message_behind_a_pointer_are_values() -> None:
     assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0}
 
 
+def test_lists_as_values_of_a_map_are_read() -> None:
+    extra = put(5, put(1, "scopes") + put(2, put(1, "a") + put(1, "b")))
+    group = "authorization.k8s.io"
+    read = decode(body(f"{group}/v1", "SubjectAccessReview", put(2, extra)), group)
+    assert read["spec"] == {"extra": {"scopes": ["a", "b"]}}
+
+
 def test_a_pointer_to_no_time_is_no_time() -> None:
     read = decode(body("coordination.k8s.io/v1", "Lease", put(2, put(4, b""))), "coordination.k8s.io")
     assert "renewTime" not in read.get("spec", {})
