@@ -80,7 +80,7 @@ class ApiServer:
         self.scheme = scheme
         self.options = options or ApiServerOptions()
         self.authorizer: Authorizer = authorizer or AllowAll()
-        self.log: Callable[[Call, Any], Reply] | None = None  # pods/log, given by who knows the nodes
+        self.log: Callable[[Call, Any, str], Reply] | None = None  # pods/log, given by who knows the nodes
         self.ctx: Context | None = None
         self.caches: Caches | None = None
         self.handlers: Handlers | None = None

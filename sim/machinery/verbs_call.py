@@ -84,7 +84,7 @@ class Registry:
     bits: Callable[[int], int]
     wall_us: Callable[[], int]
     service_cidr: str = "10.0.0.0/24"
-    log: Callable[[Call, Item], Reply] | None = None
+    log: Callable[[Call, Item, str], Reply] | None = None  # of the container named
 
     @property
     def names(self) -> Names:

@@ -25,6 +25,7 @@ from sim.machinery.verbs_apply import patch
 from sim.machinery.verbs_body import body_kind, decode
 from sim.machinery.verbs_call import Call, Refusal, Steps, any_of, bad_request, found, internal, written
 from sim.machinery.verbs_delete import DeleteOptions, check_policy, delete_object
+from sim.machinery.verbs_log import read_log
 from sim.machinery.verbs_review import review_access, review_rules
 from sim.machinery.verbs_scale import get_scale, write_scale
 from sim.machinery.verbs_token import request_token
@@ -257,24 +258,12 @@ def _check_budget(call: Call, budget: Obj, status: Obj) -> None:
         raise Refusal.of(refusal)
 
 
-# --- ephemeral containers, log -----------------------------------------------------------------------------
+# --- ephemeral containers -----------------------------------------------------------------------------
 
 
 def write_ephemeral(call: Call) -> Steps:
     """PUT or PATCH pods/NAME/ephemeralcontainers: only that list changes (`verbs` restores the rest)."""
     return (yield from (update(call) if call.request.verb == "update" else patch(call)))
-
-
-def read_log(call: Call) -> Steps:
-    """GET pods/NAME/log, answered by whoever knows the node agents."""
-    item = found((yield Get(call.key)))
-    if item is None:
-        raise call.not_found()
-    if not (item.obj.get("spec") or {}).get("nodeName"):
-        return Reply(204, body="")
-    if call.registry.log is None:
-        return Reply(200, body="")
-    return call.registry.log(call, item)
 
 
 SUBRESOURCES: dict[tuple[str, str, str], Callable[[Call], Steps]] = {
