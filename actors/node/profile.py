@@ -4,7 +4,7 @@ Turns scenario settings into `NodeSpec` (what the machine is) and `RuntimeProfil
 containers on it behave).  Nothing here changes during a run; faults are put into the `Machine`.
 
 Differs  upstream has real programs; here a container's behaviour is a value chosen by the first `Rule` that
-         covers its pod.  Latencies are constants of the profile: their spread comes from the phases of the
+         covers its pod, or by a command that everybody knows.  Latencies are constants of the profile: their spread comes from the phases of the
          agent's tickers and from the network.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from actors.node.commands import AT_ONCE_US, commanded
 from sim.units import MS, SECOND
 
 Obj = dict[str, Any]
@@ -63,7 +64,7 @@ class ContainerBehaviour:
 
 FOREVER = ContainerBehaviour()
 # An init container that does not end would hold its pod for ever.
-RUN_TO_END = ContainerBehaviour(exit_after_us=100 * MS)
+RUN_TO_END = ContainerBehaviour(exit_after_us=AT_ONCE_US)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,10 @@ class RuntimeProfile:
         for rule in self.rules:
             if rule.covers(pod, container):
                 return rule.behaviour
+        specs = pod["spec"].get("initContainers" if init else "containers") or ()
+        known = next((commanded(c) for c in specs if c["name"] == container), None)
+        if known is not None:
+            return replace(FOREVER, **known)
         return RUN_TO_END if init else FOREVER
 
     def overridden(self, overrides: Sequence[Override]) -> RuntimeProfile:

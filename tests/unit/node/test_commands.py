@@ -1,0 +1,55 @@
+"""Commands that everybody knows end as they do; others run on."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.node.commands import commanded
+from actors.node.profile import RUN_TO_END, ContainerBehaviour, Rule, RuntimeProfile
+from sim.units import SECOND
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_s", "code"),
+    [
+        (["true"], 0, 0),
+        (["/bin/false"], 0, 1),
+        (["sleep", "5"], 5, 0),
+        (["sleep", "2m"], 120, 0),
+        (["sh", "-c", "exit 3"], 0, 3),
+        (["/bin/sh", "-c", "sleep 7"], 7, 0),
+    ],
+)
+def test_a_known_command_ends(command: list[str], exit_s: int, code: int) -> None:
+    found = commanded({"name": "c", "command": command})
+    assert found is not None
+    assert (found["exit_after_us"] // SECOND, found.get("exit_code", 0)) == (exit_s, code)
+
+
+def test_what_is_echoed_is_in_the_log() -> None:
+    found = commanded({"command": ["echo"], "args": ["a", "b"]})
+    assert found is not None and found["log"] == "a b"
+    assert commanded({"command": ["sleep", "infinity"]}) == {}
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        {"args": ["true"]},
+        {"command": ["nginx"]},
+        {"command": ["sleep", "x"]},
+        {"command": ["sh", "-c", "true; nginx"]},
+        {"command": ["sh", "-c", "echo 'a"]},
+        {"command": ["sh", "-c", ""]},
+        {"command": ["exit", "-1"]},
+    ],
+)
+def test_others_are_not_known(container: dict[str, object]) -> None:
+    assert commanded(container) is None
+
+
+def test_what_a_node_is_told_of_its_containers_comes_first() -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "command": ["true"]}]}}
+    assert RuntimeProfile().behaviour(pod, "c", init=False) == RUN_TO_END
+    told = ContainerBehaviour(exit_code=4)
+    assert RuntimeProfile(rules=(Rule(told),)).behaviour(pod, "c", init=False) == told
