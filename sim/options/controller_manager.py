@@ -230,7 +230,7 @@ _WITHOUT_EFFECT = """
     service-account-private-key-file {short}config master flex-volume-plugin-dir
     volume-host-allow-local-loopback volume-host-cidr-denylist profiling contention-profiling
     allow-metric-labels disabled-metrics show-hidden-metrics-for-version cloud-container-registry-config
-    v vmodule logging-format log-flush-frequency attach-detach-reconcile-sync-period
+    help version v vmodule logging-format log-flush-frequency attach-detach-reconcile-sync-period
     disable-attach-detach-reconcile-sync pvclaimbinder-sync-period pv-recycler-increment-timeout-nfs
     pv-recycler-minimum-timeout-hostpath pv-recycler-minimum-timeout-nfs
     pv-recycler-pod-template-filepath-hostpath pv-recycler-pod-template-filepath-nfs

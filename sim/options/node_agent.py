@@ -385,6 +385,7 @@ WITHOUT_EFFECT = (
     "rotate-certificates",
     "rotate-server-certificates",
     "pod-max-pids",
+    "experimental-kernel-memcg-notification",
     "kernel-memcg-notification",
     "feature-gates",
     "contention-profiling",

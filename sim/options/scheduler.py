@@ -28,6 +28,21 @@ from sim.options.base import (
 )
 from sim.options.election import ElectionFlags
 
+# Known upstream, and without effect in this program.
+WITHOUT_EFFECT = (
+    *("authentication-{short}config", "authorization-{short}config", "bind-address", "cert-dir"),
+    *("client-ca-file", "config", "contention-profiling", "feature-gates", "help", "{short}config"),
+    *(
+        "{short}-api-content-type",
+        "logging-format",
+        "master",
+        "profiling",
+        "secure-port",
+        "show-hidden-metrics-for-version",
+    ),
+    *("tls-cert-file", "tls-private-key-file", "v", "version", "vmodule", "write-config-to"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions(ElectionFlags):
@@ -82,4 +97,4 @@ def parse_scheduler(
     places: Mapping[str, str] | None = None,
 ) -> SchedulerOptions:
     """The options from names (with or without `--`) to texts or YAML values; InputError names the place."""
-    return parse(SchedulerOptions, given, names=names, place=place, places=places)
+    return parse(SchedulerOptions, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)

@@ -201,6 +201,13 @@ async def test_a_body_beyond_the_limit_is_413_before_it_is_all_read(announced: b
         await stream.aclose()
 
 
+async def test_who_sends_too_much_is_told_so_whatever_the_connection_does() -> None:
+    async with served() as (_, client):
+        for beyond in (1, 4 * BODY_MAX):
+            answer = await client.post(MAPS, content=b" " * (BODY_MAX + beyond))
+            assert answer.status_code == 413
+
+
 async def test_a_refusal_before_the_body_leaves_the_connection_usable() -> None:
     async with served() as (_, client):
         stream = await trio.open_tcp_stream("127.0.0.1", client.base_url.port or 0)

@@ -37,6 +37,8 @@ _DURATION = re.compile(
 )
 _BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # whom upstream answers pretty without being asked
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
+# Of a body that is refused for its size: read and thrown away.
+DISCARDED_MAX, DISCARD_S = 8 * BODY_MAX, 0.25
 
 
 class Refused(Exception):
@@ -246,6 +248,8 @@ async def _read() -> bytes:
 
 async def _drained(response: Response) -> bool:
     """Read what a refusal left of the body, so that the connection can go on; False if it cannot."""
+    if response.status_code == 413:
+        await _discard()
     if response.status_code in (413, 504):
         return False
     try:
@@ -253,6 +257,16 @@ async def _drained(response: Response) -> bool:
     except Refused:
         return False
     return True
+
+
+async def _discard() -> None:
+    """Let who sends too much come to its end, within bounds: a connection closed on its way loses the answer."""
+    left = DISCARDED_MAX
+    with trio.move_on_after(DISCARD_S):
+        async for chunk in current.body:
+            left -= len(chunk)
+            if left < 0:
+                return
 
 
 def make_app(front: Front) -> QuartTrio:
