@@ -90,13 +90,13 @@ def _typed(resource: Resource, value: Json, text: str) -> Obj:
     if value is None:
         value = {}
     if not isinstance(value, dict):
-        why = f"json: cannot unmarshal {_go_kind(value)} into Go value of type struct {{ APIVersion string; Kind string }}"
+        why = f"json: cannot unmarshal {go_kind(value)} into Go value of type struct {{ APIVersion string; Kind string }}"
         why = f"couldn't get version/kind; json parse error: {why}"
         raise _unrecognized(resource, why, text)
     for field in ("apiVersion", "kind"):
         given = value.get(field)
         if given is not None and not isinstance(given, str):
-            why = f"json: cannot unmarshal {_go_kind(given)} into Go struct field .{field} of type string"
+            why = f"json: cannot unmarshal {go_kind(given)} into Go struct field .{field} of type string"
             raise _unrecognized(resource, f"couldn't get version/kind; json parse error: {why}", text)
     version, kind = value.get("apiVersion") or resource.api_version, value.get("kind") or resource.kind
     if version == resource.api_version and kind == resource.kind:
@@ -119,7 +119,7 @@ def _typed(resource: Resource, value: Json, text: str) -> Obj:
 def conform(node: SchemaNode, value: Json, kind: str) -> tuple[Any, list[str]]:
     """(object, problems), or (DecodeError, []) at the first value of a wrong type."""
     if not isinstance(value, dict):
-        return DecodeError(f"json: cannot unmarshal {_go_kind(value)} into Go value of type v1.{kind}"), []
+        return DecodeError(f"json: cannot unmarshal {go_kind(value)} into Go value of type v1.{kind}"), []
     walk = _Walk()
     try:
         return walk.fields(node, value, kind, "", ""), walk.problems
@@ -134,7 +134,8 @@ class _WrongType(Exception):
     pass
 
 
-def _go_kind(value: Json) -> str:
+def go_kind(value: Json) -> str:
+    """What Go calls the kind of a JSON value."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):
@@ -294,7 +295,7 @@ class _Walk:
         return text
 
     def _wrong(self, value: Json, field: str, target: str) -> _WrongType:
-        kind = _go_kind(value)
+        kind = go_kind(value)
         if kind == "number" and target[:3] in ("int", "uin", "flo"):
             kind = f"number {value}"
         return _WrongType(f"json: cannot unmarshal {kind} into Go struct field {field} of type {target}")

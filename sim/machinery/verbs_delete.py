@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sim.machinery import status
+from sim.machinery import fieldvalidation, status
 from sim.machinery.api import Json, Obj, Reply, Request
+from sim.machinery.schema import schema_of_kind
 from sim.machinery.store import Delete, Get, Item, Put
 from sim.machinery.strategies import strategy_of, with_metadata
 from sim.machinery.verbs import TRIES_MAX
@@ -51,16 +52,9 @@ class DeleteOptions:
 def options_of(request: Request, body: Json) -> DeleteOptions:
     """From the body; only without a body from the query."""
     if body:
-        if not isinstance(body, dict):
-            raise internal("couldn't get version/kind; json parse error")
         given = any_of(body.get("preconditions"))
-        grace_s = body.get("gracePeriodSeconds")
-        if grace_s is not None and not isinstance(grace_s, int):
-            raise internal(
-                "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
-            )
         return DeleteOptions(
-            grace_s,
+            body.get("gracePeriodSeconds"),
             body.get("propagationPolicy") or "",
             given.get("uid"),
             given.get("resourceVersion"),
@@ -99,9 +93,11 @@ def checked_options(call: Call) -> DeleteOptions:
         body = call.body()
     except ValueError as error:
         raise internal(f"couldn't get version/kind; json parse error: {error}") from None
-    if isinstance(body, dict):
-        kind, version = body.get("kind") or "DeleteOptions", body.get("apiVersion") or "v1"
+    if body is not None:
+        body = _typed(body, isinstance(call.request.body, dict))
+        kind = body.get("kind") or "DeleteOptions"
         if kind != "DeleteOptions":
+            version = body.get("apiVersion") or f"{call.registry.names.group('meta')}/v1"
             text = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:100"'
             raise internal(text)
         call.dry_run = bool(body.get("dryRun"))
@@ -110,6 +106,27 @@ def checked_options(call: Call) -> DeleteOptions:
     if call.resource.plural == "jobs" and not options.policy and options.orphan_dependents is None:
         call.warnings.append(ORPHANED_PODS)
     return options
+
+
+_VERSION_KIND = (
+    'into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
+    'Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
+def _typed(body: Json, ours: bool) -> Obj:
+    """A body of the right types; what processes of our own send is."""
+    if ours:
+        return body  # type: ignore[no-any-return]
+    if not isinstance(body, dict):
+        what = fieldvalidation.go_kind(body)
+        raise internal(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {what} {_VERSION_KIND}"
+        )
+    made, _ = fieldvalidation.conform(schema_of_kind("", "v1", "DeleteOptions"), body, "DeleteOptions")
+    if isinstance(made, fieldvalidation.DecodeError):
+        raise internal(made.message)
+    return body
 
 
 def check_policy(call: Call, policy: str) -> None:

@@ -171,6 +171,9 @@ async def test_a_journal_replays_to_the_same_trace() -> None:
         ("GET", f"{MAPS}/a?resourceVersion=abc", b"", {}, 500),
         ("POST", MAPS, b'{"metadata": {"name": "a", "resourceVersion": "1"}}', JSON, 500),
         ("DELETE", f"{MAPS}/a", b'{"kind": "Pod", "apiVersion": "v1"}', JSON, 500),
+        ("DELETE", f"{MAPS}/a", b"[]", JSON, 500),
+        ("DELETE", f"{MAPS}/a", b'{"dryRun": "All"}', JSON, 500),
+        ("DELETE", f"{MAPS}/a", b'{"preconditions": "x"}', JSON, 500),
     ],
 )
 async def test_bad_input_is_refused_in_upstreams_way(
