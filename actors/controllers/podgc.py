@@ -77,9 +77,17 @@ class PodCollector:
         index_by_node(self._pods)
         self._used: dict[str, int] = {}  # pods per node
         self._waiting: dict[str, int] = {}
+        self._removed: dict[str, int] = {}  # nodes that pods are left of -> the record by which they went
         self._pods.on(
             add=lambda pod: self._use(pod, 1), update=self._moved, delete=lambda pod: self._use(pod, -1)
         )
+
+        self._nodes.on(delete=self._node_removed)
+
+    def _node_removed(self, node: Obj) -> None:
+        name = node["metadata"]["name"]
+        if name in self._used:
+            self._removed[name] = self._env.ctx.kernel.cause
 
     def _use(self, pod: Obj, change: int) -> None:
         name = pod["spec"].get("nodeName")
@@ -87,6 +95,7 @@ class PodCollector:
             self._used[name] = count = self._used.get(name, 0) + change
             if not count:
                 del self._used[name]
+                self._removed.pop(name, None)
 
     def _moved(self, old: Obj, new: Obj) -> None:
         if old["spec"] is not new["spec"] and old["spec"].get("nodeName") != new["spec"].get("nodeName"):
@@ -109,12 +118,15 @@ class PodCollector:
         return [pod for pod in pods if not terminated_values(pod)]
 
     async def _delete_orphaned(self) -> None:
-        nodes = self._nodes.objects
+        nodes, kernel = self._nodes.objects, self._env.ctx.kernel
+        before = kernel.cause
         self._waiting, missing = quarantine(self._waiting, self._used, nodes, self._env.ctx.now_us())
         for name in missing:
             reply = await self._client.get("nodes", "", name)
             if reply.reason == "NotFound":
+                kernel.cause = self._removed.get(name, before)
                 await self._delete(self._pods.by_index(NODE_INDEX, name))
+        kernel.cause = before
 
     async def _delete(self, pods: Sequence[Obj]) -> None:
         """All at once; what fails is found again by the next pass."""

@@ -314,6 +314,8 @@ class LeaderElector:
         holder = holder_of(self._observed.spec)
         if holder not in ("", self.identity):
             self._note("take-over", holder.partition("_")[0], holder)
+        elif not holder and reply.item is not None and reply.item.cause:
+            ctx.kernel.cause = reply.item.cause  # it was given up
         self._write(claimed(spec, self.identity, options.lease_duration_us, ctx.wall_us()))
 
     def _create(self) -> None:
@@ -374,13 +376,14 @@ class LeaderElector:
             self._on_new_leader(self.leader)
 
     def _note(self, what: str, silent: str, holder: str = "") -> None:
-        """What follows is because `silent`, a host, did not renew."""
+        """What follows is because `silent`, a host, did not renew; if nothing kept it from that, because of the record."""
         ctx, since_us = self._ctx, self._observed.at_us
         why = {"silent_us": ctx.now_us() - since_us, "holder": holder}
         renewed = self._observed.spec.get("renewTime")
         if renewed:  # by its holder's clock, and maybe long before it was seen
             since_us = min(since_us, ctx.now_us() - (ctx.wall_us() - parse_time(renewed)))
-        ctx.decided(what, "leases/" + "/".join(self._lease), why, ctx.silence(silent, since_us))
+        written = 0 if self._held is None else self._held.cause
+        ctx.decided(what, "leases/" + "/".join(self._lease), why, ctx.silence(silent, since_us) or written)
 
     def _ask(
         self,

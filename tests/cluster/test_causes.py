@@ -178,3 +178,30 @@ async def test_who_lists_again_does_so_because_the_server_was_gone_and_its_histo
     )
     again = [r for r in decisions(book, "relist") if r.at_us >= 120_000_000]
     assert {root(book, r) for r in again} == {"down"}
+
+
+@pytest.mark.parametrize(
+    "action",
+    [{"loseLease": {"component": "scheduler"}}, {"crash": {"actor": "scheduler-leader", "gracefully": True}}],
+)
+async def test_a_lease_that_was_taken_or_given_up_has_its_next_holder_by_that(
+    tmp_path: Path, action: dict[str, Any]
+) -> None:
+    schedulers = {"nodes": [{"count": 3}], "scheduler": {"replicas": 2}}
+    book = await told(tmp_path, {"at": "2m", "name": "gone", **action}, cluster=schedulers)
+    holders = [
+        r
+        for r in about(book, "/coordination.orch.io/leases/orch-system/orch-scheduler")
+        if r.kind == "change" and r.values["what"] == "holder" and r.at_us > 100_000_000
+    ]
+    assert len(holders) == 2
+    assert [root(book, r) for r in holders] == ["gone", "gone"]
+
+
+async def test_pods_of_a_node_that_was_deleted_go_because_it_was(tmp_path: Path) -> None:
+    book = await told(
+        tmp_path, {"at": "2m", "name": "gone", "delete": {"resource": "nodes", "name": "node-1"}}
+    )
+    collected = pods(book, "delete", 120_000_000)
+    assert collected
+    assert {root(book, r) for r in collected} == {"gone"}
