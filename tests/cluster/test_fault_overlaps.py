@@ -12,6 +12,7 @@ import yaml
 
 from sim.app.cluster import Cluster
 from sim.app.director import Director
+from sim.app.faults import NODE_FAULTS
 from sim.kernel import Record, State, Trace, read
 from sim.machinery.objects import is_ready
 from sim.report.story import Book, about, chosen
@@ -189,6 +190,54 @@ async def test_a_process_that_still_says_farewell_can_be_killed(tmp_path: Path) 
             runs.append(actor.running)
         # it stands still and cannot hear the signal; killed; asked to end, until that is over too
         assert runs == [True, False, False, True]
+
+
+ON_NODE = [{"fail": {"nodes": {}, "how": how}} for how in sorted(NODE_FAULTS)]
+MIXED: dict[str, list[dict[str, Any]]] = {
+    "nodes": [
+        *ON_NODE,
+        {"fail": {"nodes": {}, "how": "slow-disk", "by": "2s"}},
+        {"pressure": {"nodes": {}, "resource": "memory", "available": "50Mi"}},
+        {"workload": {"ready": False}},
+        {"slow": {"actor": "nodes", "by": "50ms"}},
+        {"clock": {"actor": "nodes", "offset": "-1h", "driftPpm": 1000}},
+        {"partition": {"between": ["nodes", "apiserver"], "oneWay": True}},
+        {"network": {"between": ["nodes", "apiserver"], "latency": "50ms", "loss": 0.1}},
+        {"cordon": {"nodes": {}}},
+    ],
+    "the control plane": [
+        *({"storage": {"how": how}} for how in ("pause", "lost-quorum")),
+        {"storage": {"how": "slow", "by": "100ms"}},
+        *({"crash": {"actor": a}} for a in ("storage", "apiserver", "controller-manager", "scheduler-0")),
+        {"crash": {"actor": "scheduler-leader", "gracefully": True}},
+        *({"stall": {"actor": a}} for a in ("storage", "apiserver", "controller-manager-leader")),
+        *({"slow": {"actor": a, "by": "20ms"}} for a in ("apiserver", "controller-manager", "scheduler")),
+        {"overload": {"apiServer": "apiserver-0", "by": "1s", "inflight": 3}},
+        {"lag": {"apiServer": "apiserver-0", "by": "2s"}},
+        {"diverge": {"apiServer": "apiserver-0"}},
+        {"clock": {"actor": "controller-manager", "offset": "5m"}},
+    ],
+}
+
+
+@pytest.mark.parametrize("of", MIXED)
+async def test_nothing_is_left_of_faults_of_every_kind_at_once(tmp_path: Path, of: str) -> None:
+    drawn = [{"for": "1s..60s", **body} for body in MIXED[of]]
+    mixed = {"at": "1m", "every": "1s..5s", "until": "4m", "name": "mixed", "random": drawn}
+    async with befalls(tmp_path, mixed) as cluster:
+        await cluster.run_until("14m")
+        contexts = [actor.context for actor in cluster.supervisor.actors.values()]
+        assert all(context is not None and context.state is State.RUNNING for context in contexts)
+        assert not any(context.clock.drift_ppm or context.clock.offset_us for context in contexts if context)
+        nodes = cluster.list("nodes")
+        assert [is_ready(node) for node in nodes] == [True] * 3
+        assert not any(node["spec"].get("unschedulable") for node in nodes)
+        link = cluster.kernel.network.link("node-0", "apiserver-0")
+        assert (link.up, link.low_us, link.loss) == (True, 200, 0.0)
+    records = list(read(tmp_path / "trace"))
+    begun, ended = ([r.values["name"] for r in records if r.kind == kind] for kind in ("step", "step-end"))
+    assert len(begun) > 30
+    assert sorted(begun) == sorted(ended)
 
 
 # --- what is blamed -----------------------------------------------------------------------------------------
