@@ -24,7 +24,7 @@ class Caller(Protocol):
     """The part of a client that the agent uses."""
 
     def call(self, request: Request, on_reply: OnReply) -> None: ...
-    def folded(self, resource: str, name: str = "") -> Folded: ...
+    def exchanges(self, resource: str, name: str = "") -> Exchanges: ...
 
 
 class Beat(Protocol):
@@ -65,8 +65,6 @@ class Exchanges(Folded, Protocol):
 class HeartbeatCaller(Caller, Protocol):
     """The client of heartbeats: not rate limited, with a lane for renewals and short ways for reports."""
 
-    def exchanges(self, resource: str, name: str) -> Exchanges: ...
-
     def heartbeat(
         self,
         resource: str,
@@ -88,14 +86,14 @@ class Api:
         "_user",
         "call",
         "coordination",
-        "folded",
+        "exchanges",
         "lease_namespace",
     )
 
     def __init__(self, ctx: Context, client: Caller, user: UserInfo, names: Names) -> None:
         self._kernel = ctx.kernel
         self.call = client.call
-        self.folded = client.folded
+        self.exchanges = client.exchanges
         self._user = user
         self._agent = names.node_agent
         self.lease_namespace = names.lease_namespace

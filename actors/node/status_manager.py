@@ -19,6 +19,7 @@ from typing import Any
 
 from actors.node.api import Api
 from actors.node.pod_status import OWN_CONDITIONS, TERMINAL
+from sim.client.exchange import Leg
 from sim.kernel.actor import Context
 from sim.machinery.api import Reply, Request
 from sim.machinery.store import Item
@@ -174,7 +175,7 @@ class StatusManager:
         self._ctx = ctx
         self._api = api
         self._queue: dict[str, Entry] = {}
-        self._calls = api.folded("pods")
+        self._calls = api.exchanges("pods")
         self._sent: Entry | None = None  # whose request is under way
         self._patch: Obj = NOTHING  # of it
         self._retrying = False
@@ -258,6 +259,8 @@ class StatusManager:
         self._queue[entry.uid] = entry
         if self._idle():
             self._next()
+        else:
+            self._calls.plan()  # what is written is the newest
 
     def _idle(self) -> bool:
         """Whether no request is under way.  The reply to a write that nobody waits for is not told."""
@@ -279,11 +282,38 @@ class StatusManager:
             entry = self._queue.pop(uid)
             if entry.dirty and entry.held:
                 self._sent = entry
-                if not self._calls.send(self._look, self._read_request, self._read):
-                    self._api.call(self._read_request(), self._read)
+                self._ask()
                 return
         self._queue.clear()  # of the room that it had
         self._sent = None
+
+    def _ask(self) -> None:
+        """Read the pod whose turn it is, and write its status."""
+        entry = self._sent
+        assert entry is not None
+        read = Leg(self._look, self._read_request, self._read)
+        write = Leg(self._write, self._write_request, self._written)
+        alone = not (self._queue or entry.failed or entry.reclaimed)
+        if not (
+            alone and self._calls.exchange(read, self._compose, write, self._told)
+        ) and not self._calls.send(*read):
+            self._api.call(self._read_request(), self._read)
+
+    def _compose(self, item: Item, _: int = 0) -> bool:
+        """Whether there is something to write, which is then `_patch`."""
+        entry, pod = self._sent, item.obj
+        assert entry is not None
+        if pod["metadata"]["uid"] != entry.target:
+            return False
+        held = pod.get("status") or {}
+        patch = status_patch(held, outgoing(entry.status, held, entry.running))
+        self._patch = {"metadata": {"uid": entry.target}, "status": patch} if patch else NOTHING
+        return bool(patch)
+
+    def _told(self, item: Item, at_us: int) -> None:
+        """It is written, and nothing newer has come meanwhile."""
+        assert self._sent is not None
+        self._sent.dirty = False
 
     def _look(self, way: Any) -> tuple[Item, int] | None:
         assert self._sent is not None
@@ -308,10 +338,8 @@ class StatusManager:
         if pod["metadata"]["uid"] != entry.target:
             self._next()
             return
-        held = pod.get("status") or {}
-        patch = status_patch(held, outgoing(entry.status, held, entry.running))
-        if patch:
-            self._patch = {"metadata": {"uid": entry.target}, "status": patch}
+        assert reply.item is not None
+        if self._compose(reply.item):
             # By a short way, the reply says nothing new of an entry in order.
             quiet = not self._queue and not entry.failed
             if not self._calls.send(self._write, self._write_request, self._written, quiet=quiet):
@@ -332,6 +360,8 @@ class StatusManager:
         self._patch = NOTHING
         entry = self._sent
         assert entry is not None
+        if entry.uid not in self._queue:
+            entry.dirty = False
         if reply.code == NOT_FOUND:
             self._next()
         elif not reply.ok:

@@ -241,8 +241,8 @@ class Client:
         """Calls about one object, or about any one after the other, that a server may have a short way for."""
         return FoldedCalls(self.ctx, self, self.request(verb, resource, namespace, name), self.timeout_us)
 
-    def exchanges(self, resource: str, name: str, namespace: str = "") -> Exchange:
-        """Reads of one object, and the writes that follow from them."""
+    def exchanges(self, resource: str, name: str = "", namespace: str = "") -> Exchange:
+        """As `folded`, of reads and the writes that follow from them."""
         return Exchange(self.ctx, self, self.request("get", resource, namespace, name), self.timeout_us)
 
     def resume(

@@ -20,6 +20,8 @@ from sim.kernel import Context
 from sim.machinery.api import Request
 from sim.machinery.store import Item
 
+NOTHING = (-1, 0)
+
 
 class Leg(NamedTuple):
     """One call: the server's short way for it, the ordinary request that it stands for, and who gets the reply."""
@@ -50,17 +52,16 @@ class Exchange(FoldedCalls):
     def __init__(self, ctx: Context, client: Caller, asked: Request, timeout_us: int) -> None:
         super().__init__(ctx, client, asked, timeout_us)
         self._read: Read | None = None
-        self._told: Callable[[Item, int], None] = nobody
+        self._told: Callable[[Item, int], None] | None = None
         self._number = 0
-        self._next = (-1, 0)
-        self._limits = (0, 0)
+        self._next = self._limits = NOTHING
 
     def exchange(
         self,
         read: Leg,
         compose: Callable[[Item, int], bool],
         write: Leg,
-        told: Callable[[Item, int], None],
+        told: Callable[[Item, int], None] | None = None,
         timeout_us: int = 0,
         ends_us: int = NEVER_US,
     ) -> bool:
@@ -108,12 +109,14 @@ class Exchange(FoldedCalls):
     def _commit(self, number: int) -> None:
         if number != self._number:
             return  # it went on step by step
-        told, self._read, self._told = self._told, None, nobody
+        told, self._read, self._told = self._told, None, None
+        self._next, self._limits = NOTHING, NOTHING
         self._arrive(None)
         if self._due is not None:
             self._serve = nobody
-            self._kernel.cause = self._cause
-            told(self._due, self._due_us)
+            if told is not None:
+                self._kernel.cause = self._cause
+                told(self._due, self._due_us)
 
     def plan(self) -> None:
         read, self._read = self._read, None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from sim.app.cluster import Cluster, plain_nodes
+from sim.client.exchange import Exchange
 from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.units import MS, SECOND
 
@@ -71,3 +75,27 @@ async def disturb(cluster: Cluster, chosen: Steps, times_us: list[int]) -> None:
                 cluster.request(begins[1], *where, NODE.name, body=begins[2], content_type=kind)
         else:
             cluster.faults.impose(str(number), *begins)
+
+
+@contextmanager
+def step_by_step() -> Iterator[None]:
+    """Exchanges go on call by call from their begin."""
+    begin = Exchange.exchange
+
+    def planned(self: Exchange, *legs: Any) -> bool:
+        begun = begin(self, *legs)
+        if begun:
+            self.plan()
+        return begun
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Exchange, "exchange", planned)
+        yield
+
+
+@contextmanager
+def no_exchanges() -> Iterator[None]:
+    """Each call is one of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Exchange, "exchange", lambda *_: False)
+        yield

@@ -5,19 +5,13 @@ Likewise one in which reports are exchanges of one event, and one in which each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
-import pytest
 import trio
 from hypothesis import given, settings
 
 from sim.app.cluster import Cluster
-from sim.client.exchange import Exchange
 from sim.machinery.store import Beaten, Change
 from sim.units import SECOND
-from tests.property.disturbed import FAULTS, PLAN, Steps, disturb, steps
+from tests.property.disturbed import FAULTS, PLAN, Steps, disturb, no_exchanges, step_by_step, steps
 
 END_US = 110 * SECOND
 # Reports, and renewals of a leader.
@@ -36,28 +30,6 @@ class Reports:
 
     def see_leader(self, change: Change) -> None:
         self.leaders_us.append(change.at_us)
-
-
-@contextmanager
-def step_by_step() -> Iterator[None]:
-    begin = Exchange.exchange
-
-    def planned(self: Exchange, *legs: Any) -> bool:
-        begun = begin(self, *legs)
-        if begun:
-            self.plan()
-        return begun
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Exchange, "exchange", planned)
-        yield
-
-
-@contextmanager
-def no_exchanges() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Exchange, "exchange", lambda *_: False)
-        yield
 
 
 async def history(chosen: Steps, times_us: list[int], folded: bool) -> tuple[str, Reports]:

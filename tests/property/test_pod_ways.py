@@ -12,7 +12,7 @@ from sim.app.cluster import Cluster
 from sim.machinery.api import Request
 from sim.machinery.store import Change
 from sim.units import SECOND
-from tests.property.disturbed import FAULTS, PLAN, Steps, disturb, steps
+from tests.property.disturbed import FAULTS, PLAN, Steps, disturb, no_exchanges, step_by_step, steps
 
 APPLY_US, END_US = 15 * SECOND, 100 * SECOND
 POD = {
@@ -87,4 +87,14 @@ def test_a_reply_that_nobody_waits_for_is_no_event_of_the_kernel() -> None:
 @settings(max_examples=25, deadline=None)
 @given(STEPS)
 def test_short_ways_for_pods_change_nothing_that_anybody_can_see(chosen: Steps) -> None:
-    assert trio.run(history, chosen, TIMES_US, True)[0] == trio.run(history, chosen, TIMES_US, False)[0]
+    with no_exchanges():
+        short = trio.run(history, chosen, TIMES_US, True)[0]
+        assert short == trio.run(history, chosen, TIMES_US, False)[0]
+
+
+@settings(max_examples=25, deadline=None)
+@given(STEPS)
+def test_exchanges_about_pods_change_nothing_that_anybody_can_see(chosen: Steps) -> None:
+    in_one = trio.run(history, chosen, TIMES_US, True)[0]
+    with step_by_step():
+        assert trio.run(history, chosen, TIMES_US, True)[0] == in_one
