@@ -28,7 +28,6 @@ from actors.node.node_status import (
     status_of,
     status_patch,
 )
-from sim.client.exchange import Leg
 from sim.kernel.dice import Dice
 from sim.machinery.api import Reply, Request
 from sim.machinery.store import Item
@@ -270,9 +269,9 @@ class NodeLoop:
     def _report(self) -> bool:
         """A pass that writes nothing but times, if the server has a short way for it."""
         self._running = self._calls.exchange(
-            Leg(self._look, self._request_read, self._read),
+            (self._look, self._request_read, self._read),
             self._compose,
-            Leg(self._beat, self._request_beat, self._written),
+            (self._beat, self._request_beat, self._written),
             self._reported,
         )
         self._tries = 0

@@ -19,7 +19,6 @@ from typing import Any
 
 from actors.node.api import Api
 from actors.node.pod_status import OWN_CONDITIONS, TERMINAL
-from sim.client.exchange import Leg
 from sim.kernel.actor import Context
 from sim.machinery.api import Reply, Request
 from sim.machinery.store import Item
@@ -291,8 +290,8 @@ class StatusManager:
         """Read the pod whose turn it is, and write its status."""
         entry = self._sent
         assert entry is not None
-        read = Leg(self._look, self._read_request, self._read)
-        write = Leg(self._write, self._write_request, self._written)
+        read = (self._look, self._read_request, self._read)
+        write = (self._write, self._write_request, self._written)
         alone = not (self._queue or entry.failed or entry.reclaimed)
         if not (
             alone and self._calls.exchange(read, self._compose, write, self._told)

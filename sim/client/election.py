@@ -20,7 +20,6 @@ from operator import methodcaller
 from typing import Any
 
 from sim.client.client import Client, OnReply
-from sim.client.exchange import Leg
 from sim.kernel import Context, Future, Timer
 from sim.machinery.api import Obj, Reply, Request
 from sim.machinery.store import Item
@@ -258,9 +257,9 @@ class LeaderElector:
         """Read the record and move our time on in it, if nobody else is in it."""
         kernel_us = self._ctx.kernel.now_us - self._ctx.now_us()
         return self._calls.exchange(
-            Leg(LOOK, self._request_read, self._read),
+            (LOOK, self._request_read, self._read),
             self._compose,
-            Leg(self._renew_lease, self._request_write, self._wrote),
+            (self._renew_lease, self._request_write, self._wrote),
             self._renewed_at,
             self._options.timeout_us,
             self._try_ends_us + kernel_us,

@@ -13,7 +13,7 @@ Mirrors  nothing upstream: the two ordinary calls are its meaning.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from sim.client.folded import NEVER_US, Caller, FoldedCalls, OnReply, Served, nobody
 from sim.kernel import Context
@@ -23,21 +23,10 @@ from sim.machinery.store import Item
 NOTHING = (-1, 0)
 
 
-class Leg(NamedTuple):
-    """One call: the server's short way for it, the ordinary request that it stands for, and who gets the reply."""
-
-    serve: Callable[[Any], Served | None]
-    request: Callable[[], Request]
-    on_reply: OnReply
-
-
-class Read(NamedTuple):
-    """What was read: sent and answered then, known at `at_us`."""
-
-    leg: Leg
-    item: Item
-    served_us: tuple[int, int]
-    at_us: int
+# One call: the server's short way for it, the ordinary request that it stands for, and who gets the reply.
+Leg = tuple[Callable[[Any], Served | None], Callable[[], Request], OnReply]
+# What was read: by which call, the object, when it was served and answered, when that is known.
+Read = tuple[Leg, Item, int, int, int]
 
 
 class Exchange(FoldedCalls):
@@ -74,7 +63,7 @@ class Exchange(FoldedCalls):
         if self._moves != self._standing.moves and not self._is_open():
             return False
         self.over()
-        served = read.serve(self._way)
+        served = read[0](self._way)
         channel, kernel = self._channel, self._kernel
         assert channel is not None
         if served is None:
@@ -91,7 +80,7 @@ class Exchange(FoldedCalls):
         if bucket.limits and not (bucket.take(local_us) and bucket.take(local_us)):
             return False
         self._next = at_us, delay_us
-        self._read = Read(read, served[0], (now_us, replies_us), at_us)
+        self._read = read, served[0], now_us, replies_us, at_us
         self._told = told
         self._cause = kernel.cause
         self._limits = timeout_us, ends_us
@@ -120,14 +109,15 @@ class Exchange(FoldedCalls):
 
     def plan(self) -> None:
         read, self._read = self._read, None
-        if read is None or self._kernel.now_us >= read.at_us:
+        if read is None or self._kernel.now_us >= read[4]:
             self._quiet = False
             super().plan()
             return
+        leg, item, served_us, replies_us, at_us = read
         self._number += 1
-        self._begin(read.leg, read.served_us[0], False)
-        self._served_us = read.served_us
-        self._kernel.call_at(read.at_us, self._deliver, read.item)
+        self._begin(leg, served_us, False)
+        self._served_us = served_us, replies_us
+        self._kernel.call_at(at_us, self._deliver, item)
 
     def _has_token(self) -> bool:
         return self._next[0] == self._kernel.now_us or super()._has_token()
