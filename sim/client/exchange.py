@@ -3,8 +3,8 @@
 Turns "read it, then write what comes of that" into the write at the instant of its arrival, and what is known of the read
 and its reply before.
 
-Holds: each of the four messages takes a delay of its own, drawn when the read is sent; what is read is what the server
-shows then, as the read of a cache may be that much behind.  As soon as something moves, or the caller wants it
+Holds: each of the four messages takes a delay of its own, those of the first three drawn when the read is sent; what is
+read is what the server has at that time, one link delay before an ordinary read would find it.  As soon as something moves, or the caller wants it
 (`plan`), the exchange goes on from where it is, step by step, at the same instants.
 
 Mirrors  nothing upstream: the two ordinary calls are its meaning.
@@ -21,8 +21,6 @@ from sim.machinery.api import Request
 from sim.machinery.store import Item
 
 NOTHING = (-1, 0)
-
-
 # One call: the server's short way for it, the ordinary request that it stands for, and who gets the reply.
 Leg = tuple[Callable[[Any], Served | None], Callable[[], Request], OnReply]
 # What was read: by which call, the object, when it was served and answered, when that is known.
@@ -50,7 +48,7 @@ class Exchange(FoldedCalls):
         read: Leg,
         compose: Callable[[Item, int], bool],
         write: Leg,
-        told: Callable[[Item, int], None] | None = None,
+        told: Callable[[Item, int], None],
         timeout_us: int = 0,
         ends_us: int = NEVER_US,
     ) -> bool:
