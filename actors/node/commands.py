@@ -12,11 +12,13 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from sim.kernel.kernel import NEVER_US
 from sim.units import MS, SECOND
 
 Changes = dict[str, Any]
 AT_ONCE_US = 100 * MS  # a program that has nothing to do
 
+DIGITS_MAX = 18  # of an int64, whatever they are
 SHELLS = ("sh", "bash", "ash", "dash")
 SHELL_LINE = 3  # sh -c LINE
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -48,8 +50,9 @@ def _behaviour(program: str, arguments: Sequence[str]) -> Changes | None:
         return {"exit_after_us": AT_ONCE_US}
     if program == "false":
         return {"exit_after_us": AT_ONCE_US, "exit_code": 1}
-    if program == "exit" and len(arguments) <= 1 and all(a.isascii() and a.isdecimal() for a in arguments):
-        return {"exit_after_us": AT_ONCE_US, "exit_code": int(arguments[0]) % 256 if arguments else 0}
+    if program == "exit" and len(arguments) <= 1:
+        code = _number(arguments[0]) if arguments else 0
+        return None if code is None else {"exit_after_us": AT_ONCE_US, "exit_code": code % 256}
     if program == "echo":
         return {"exit_after_us": AT_ONCE_US, "log": " ".join(arguments)}
     if program == "sleep" and len(arguments) == 1:
@@ -60,7 +63,14 @@ def _behaviour(program: str, arguments: Sequence[str]) -> Changes | None:
 def _sleep(text: str) -> Changes | None:
     if text in ("infinity", "inf"):
         return {}
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS_S else (text, "s")
-    if not (number.isascii() and number.isdecimal()):
+    digits, unit = (text[:-1], text[-1]) if text[-1:] in UNITS_S else (text, "s")
+    number = _number(digits)
+    if number is None:
         return None
-    return {"exit_after_us": max(int(number) * UNITS_S[unit] * SECOND, AT_ONCE_US)}
+    sleeps_us = number * UNITS_S[unit] * SECOND
+    return {"exit_after_us": max(sleeps_us, AT_ONCE_US)} if sleeps_us < NEVER_US else {}
+
+
+def _number(text: str) -> int | None:
+    """None: it is no number, or longer than a program would read."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX else None

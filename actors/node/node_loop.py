@@ -293,9 +293,8 @@ class NodeLoop:
         self._take(item.obj)
         self._agent.tidy()
         self._replies_us = at_us
-        self._wake_at(
-            self._report_pass_us(at_us, at_us)
-        )  # had anything changed since, `ask_again` had put an end to it
+        # Had anything changed since the pass began, `ask_again` had put an end to the exchange.
+        self._wake_at(self._report_pass_us(at_us, at_us))
 
     def _is_running(self) -> bool:
         """Whether a pass is under way; one whose reply has come meanwhile is over."""

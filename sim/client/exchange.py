@@ -31,7 +31,7 @@ class Exchange(FoldedCalls):
     """Exchanges about one object, one at a time, and single calls.
 
     _read: on its way, with the write behind it; _number: of the write that is planned; _next: when it is sent, and the delay
-    that it is known to take; _told: who hears that it is done
+    that it is known to take; _told: who hears that it is done; _limits: after which time each call is given up, and when both
     """
 
     __slots__ = ("_limits", "_next", "_number", "_read", "_told")

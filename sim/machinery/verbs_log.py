@@ -17,6 +17,7 @@ from sim.machinery.store import Get
 from sim.machinery.validation.errors import AT_LEAST_ZERO, FieldError, forbidden, invalid
 from sim.machinery.verbs_call import Call, Refusal, Steps, bad_request, found
 
+INT64_DIGITS = 19
 _ABOVE_ZERO = "must be greater than 0"
 
 
@@ -73,4 +74,6 @@ def number_of(options: Mapping[str, str], name: str) -> int | None:
     digits = text.removeprefix("-")
     if not digits.isascii() or not digits.isdecimal():
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    if len(digits) > INT64_DIGITS:  # nor is a text without end made a number
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
     return int(text)

@@ -47,3 +47,8 @@ def test_a_container_is_named_where_there_are_several() -> None:
     with pytest.raises(Refusal) as refused:
         container_of(pod("a"), "z")
     assert refused.value.body["message"] == "container z is not valid for pod p"
+
+
+def test_a_text_longer_than_a_number_is_refused() -> None:
+    with pytest.raises(Refusal, match="value out of range"):
+        errors_of({"tailLines": "9" * 5000})

@@ -32,6 +32,12 @@ def test_what_is_echoed_is_in_the_log() -> None:
     assert commanded({"command": ["sleep", "infinity"]}) == {}
 
 
+def test_a_sleep_beyond_all_time_is_without_end_and_what_is_longer_than_a_number_is_none() -> None:
+    assert commanded({"command": ["sleep", "999999999999d"]}) == {}
+    assert commanded({"command": ["sleep", "9" * 5000]}) is None
+    assert commanded({"command": ["exit", "9" * 5000]}) is None
+
+
 @pytest.mark.parametrize(
     "container",
     [
