@@ -205,6 +205,7 @@ class Names:
         self.lease_controller_manager = f"{s}-controller-manager"
         self.lease_scheduler = f"{s}-scheduler"
         self.apiserver_service = self.product
+        self.check_storage = "etcd" if s == "kube" else "storage"  # of the API server's health
         self.config_map_root_ca = f"{s}-root-ca.crt"
         self.config_map_authentication = "extension-apiserver-authentication"
         self.volume_api_access_prefix = f"{s}-api-access-"

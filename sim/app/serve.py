@@ -39,6 +39,7 @@ from sim.wire.http.access import Access, Authenticator, read_tokens
 from sim.wire.http.app import Front, make_app
 from sim.wire.http.documents import Documents
 from sim.wire.http.gateway import Gateway
+from sim.wire.http.metrics import Counts
 from sim.wire.http.server import serve as serve_http
 from sim.wire.tls import Authority, server_context
 
@@ -137,17 +138,19 @@ def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> F
     """The HTTP front of a cluster that is running."""
     gateway = Gateway(cluster.kernel, cluster.api_servers)
 
+    counts = Counts()
+
     def healthy(check: str) -> bool:
-        if check.startswith("etcd"):
+        if check.startswith(cluster.names.check_storage):
             return cluster.storage.prompt
         return any(server.running for server in cluster.api_servers.values())
 
     def metrics() -> str:
-        return "".join(f"{line}\n" for line in _metrics(cluster))
+        return "".join(f"{line}\n" for line in (*_metrics(cluster), *counts.lines()))
 
     documents = Documents(cluster.scheme, address, healthy, metrics)
     names = cluster.names
-    return Front(cluster.scheme, gateway, Authenticator(names, tokens), Access(names), documents)
+    return Front(cluster.scheme, gateway, Authenticator(names, tokens), Access(names), documents, counts)
 
 
 def _metrics(cluster: Cluster) -> Iterator[str]:
@@ -160,10 +163,11 @@ def _metrics(cluster: Cluster) -> Iterator[str]:
     yield f"orrery_work_units_total {kernel.steps}"
     yield "# HELP apiserver_storage_objects Number of stored objects at the time of the last check."
     yield "# TYPE apiserver_storage_objects gauge"
-    for resource in cluster.scheme.resources:
-        if "get" in resource.verbs:
-            count = len(store.bucket(resource.prefix).items)
-            yield f'apiserver_storage_objects{{resource="{resource.group_resource}"}} {count}'
+    # One line a store: what is served by several groups or versions is counted under the first.
+    stored = {r.prefix: r for r in reversed(cluster.scheme.resources) if "get" in r.verbs}
+    for prefix, resource in sorted(stored.items(), key=lambda pair: pair[1].group_resource):
+        count = len(store.bucket(prefix).items)
+        yield f'apiserver_storage_objects{{resource="{resource.group_resource}"}} {count}'
 
 
 def write_client_config(path: Path, names: Names, url: str, authority: Authority, token: str) -> None:

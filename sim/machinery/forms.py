@@ -40,6 +40,12 @@ def form_of(resource: Resource, names: Names) -> Form | None:
             lambda obj: autoscaler_forms.to_second(obj, names),
             lambda obj: autoscaler_forms.to_first(obj, names),
         )
+    if resource.lifecycle is not None:  # those here have the fields of what takes their place
+        newer = names.api_version(resource.short_group, resource.lifecycle.replacement)
+        return Form(
+            lambda obj: {**obj, "apiVersion": newer},
+            lambda obj: {**obj, "apiVersion": resource.api_version},
+        )
     return None
 
 

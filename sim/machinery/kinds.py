@@ -180,6 +180,16 @@ ROWS = (
         categories=("all",),
         subs=(_STATUS,),
     ),
+    Row(
+        "autoscaling",
+        "v2beta2",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        short=("hpa",),
+        categories=("all",),
+        subs=(_STATUS,),
+        stored_version="v1",
+    ),
     Row("batch", "v1", "cronjobs", "CronJob", short=("cj",), categories=("all",), subs=(_STATUS,)),
     Row("batch", "v1", "jobs", "Job", categories=("all",), subs=(_STATUS,)),
     Row("events", "v1", "events", "Event", short=("ev",), stored_in="", stored_version="v1"),
@@ -195,23 +205,39 @@ ROWS = (
     Row("scheduling", "v1", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",)),
     Row("coordination", "v1", "leases", "Lease"),
     Row("discovery", "v1", "endpointslices", "EndpointSlice", stored_version="v1beta1"),
-    Row(
-        "flowcontrol.apiserver",
-        "v1beta2",
-        "flowschemas",
-        "FlowSchema",
-        namespaced=False,
-        subs=(_STATUS,),
-    ),
-    Row(
-        "flowcontrol.apiserver",
-        "v1beta2",
-        "prioritylevelconfigurations",
-        "PriorityLevelConfiguration",
-        namespaced=False,
-        subs=(_STATUS,),
+    *(
+        Row(
+            "flowcontrol.apiserver",
+            version,
+            plural,
+            kind,
+            namespaced=False,
+            subs=(_STATUS,),
+            stored_version="v1beta2",
+        )
+        for version in ("v1beta2", "v1beta1")
+        for plural, kind in (
+            ("flowschemas", "FlowSchema"),
+            ("prioritylevelconfigurations", "PriorityLevelConfiguration"),
+        )
     ),
 )
+
+
+class Lifecycle(NamedTuple):
+    """Minor releases of a version that is on its way out, and the version that takes its place."""
+
+    deprecated: int
+    removed: int
+    replacement: str
+
+
+# Of the versions above; k8s.io/api */zz_generated.prerelease-lifecycle.go.  What is deprecated later than the release
+# served (flowcontrol v1beta2 in 1.26) is not yet.
+DEPRECATED = {
+    ("autoscaling", "v2beta2"): Lifecycle(23, 26, "v2"),
+    ("flowcontrol.apiserver", "v1beta1"): Lifecycle(23, 26, "v1beta2"),
+}
 
 # groupPriorityMinimum of each group, versionPriority of each version in it.
 GROUP_PRIORITIES = {

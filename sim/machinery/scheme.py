@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 from hashlib import sha256
 
 from sim.ident import Names
-from sim.machinery.kinds import ROWS, VERBS, Row
+from sim.machinery.kinds import DEPRECATED, ROWS, VERBS, Lifecycle, Row
 from sim.machinery.schema import SchemaNode, schema_of_kind
 
 
@@ -68,6 +68,11 @@ class Resource:
     def schema(self) -> SchemaNode:
         """Compiled when first asked for: a run touches a few kinds only."""
         return schema_of_kind(self.upstream_group, self.version, self.kind)
+
+    @property
+    def lifecycle(self) -> Lifecycle | None:
+        """Of a version that is deprecated."""
+        return DEPRECATED.get((self.short_group, self.version))
 
     def subresource(self, name: str) -> Subresource | None:
         return next((sub for sub in self.subresources if sub.name == name), None)

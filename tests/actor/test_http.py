@@ -21,6 +21,7 @@ from sim.kernel import NEVER_US, Operation
 from sim.machinery.api import UserInfo
 from sim.wire.http.app import make_app
 from sim.wire.http.body import BODY_MAX
+from sim.wire.http.protobuf import decode
 from sim.wire.http.server import serve
 from sim.wire.tls import Authority, server_context
 
@@ -289,3 +290,85 @@ async def test_a_dead_api_server_is_503_and_the_next_one_answers() -> None:
         assert (await client.get("/readyz")).status_code == 500
         cluster.supervisor["apiserver-0"].start()
         assert (await client.get(MAPS)).status_code == 200
+
+
+async def test_several_health_checks_can_be_left_out_and_unknown_ones_are_told() -> None:
+    async with served() as (_, client):
+        text = (await client.get("/readyz?verbose&exclude=ping&exclude=log&exclude=b&exclude=a")).text
+        lines = text.splitlines()
+        assert lines[:3] == ["[+]ping excluded: ok", "[+]log excluded: ok", "[+]etcd ok"]
+        assert lines[-2:] == [
+            'warn: some health checks cannot be excluded: no matches for "a","b"',
+            "readyz check passed",
+        ]
+
+
+async def test_a_version_that_is_deprecated_is_served_with_a_warning_and_counted() -> None:
+    newer, older = (
+        f"/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers"
+        for version in ("v2", "v2beta2")
+    )
+    text = (
+        '299 - "autoscaling/v2beta2 HorizontalPodAutoscaler is deprecated in v1.23+, unavailable in v1.26+; '
+        'use autoscaling/v2 HorizontalPodAutoscaler"'
+    )
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    async with served() as (_, client):
+        made = await client.post(
+            older,
+            json={"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, "scaleTargetRef": target}, "x": 1},
+        )
+        assert made.status_code == 201
+        assert made.headers.get_list("Warning") == [text, '299 - "unknown field \\"x\\""']
+        assert made.json()["apiVersion"] == "autoscaling/v2beta2"
+        found = await client.get(f"{newer}/a")
+        assert found.json()["apiVersion"] == "autoscaling/v2"
+        assert "Warning" not in found.headers
+        assert (await client.get(f"{older}/none")).headers["Warning"] == text
+        metrics = (await client.get("/metrics")).text.splitlines()
+        assert (
+            'apiserver_requested_deprecated_apis{group="autoscaling",removed_release="1.26",'
+            'resource="horizontalpodautoscalers",subresource="",version="v2beta2"} 1'
+        ) in metrics
+        assert (
+            'apiserver_request_total{code="404",component="apiserver",dry_run="",group="autoscaling",'
+            'resource="horizontalpodautoscalers",scope="resource",subresource="",verb="GET",version="v2beta2"} 1'
+        ) in metrics
+
+
+async def test_a_series_of_the_metrics_has_one_line() -> None:
+    async with served() as (_, client):
+        await client.get("/nope")
+        await client.get("/api/v1/nopes")
+        lines = (await client.get("/metrics")).text.splitlines()
+        series = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+        assert len(series) == len(set(series))
+        assert not any("nope" in line for line in lines)
+
+
+async def test_answers_come_in_protobuf_where_that_is_asked_for() -> None:
+    accept = {"Accept": f"{N.media_protobuf}, */*"}
+    async with served(pace=60) as (_, client):
+        made = await client.post(MAPS, json=config_map("a"), headers=accept)
+        assert made.headers["Content-Type"] == N.media_protobuf
+        found = decode(made.content, "")
+        assert (found["kind"], found["data"]) == ("ConfigMap", {"k": "v"})
+        assert found == decode((await client.get(f"{MAPS}/a", headers=accept)).content, "")
+        assert (await client.get(f"{MAPS}/a")).json() == found
+        listed = (await client.get(MAPS, headers=accept)).content
+        assert b"ConfigMapList" in listed
+        missing = await client.get(f"{MAPS}/none", headers=accept)
+        assert missing.status_code == 404
+        assert b'configmaps "none" not found' in missing.content
+        assert missing.headers["Content-Type"] == N.media_protobuf
+        partial = {"Accept": f"{N.media_protobuf};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
+        assert b"PartialObjectMetadata" in (await client.get(f"{MAPS}/a", headers=partial)).content
+        table = {"Accept": f"{N.media_protobuf};as=Table;g=meta.k8s.io;v=v1, application/json"}
+        assert (await client.get(MAPS, headers=table)).headers["Content-Type"] == "application/json"
+        path = f"{MAPS}?watch=1&timeoutSeconds=30&fieldSelector=metadata.name=a"
+        async with client.stream("GET", path, headers=accept) as stream:
+            assert stream.headers["Content-Type"] == f"{N.media_protobuf};stream=watch"
+            data = await stream.aread()
+        assert int.from_bytes(data[:4], "big") == len(data) - 4
+        assert data[4:].startswith(b"\x0a\x05ADDED")
+        assert decode(data[data.index(b"k8s\x00") :], "") == found

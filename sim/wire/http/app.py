@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import trio
@@ -20,12 +21,13 @@ from quart_trio import QuartTrio
 
 from sim.machinery import status
 from sim.machinery.api import Obj, Request, UserInfo
-from sim.machinery.scheme import Scheme
+from sim.machinery.scheme import Resource, Scheme
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.access import Access, Authenticator, Certificate
 from sim.wire.http.body import BODY_MAX, BadBody, json_text
 from sim.wire.http.documents import NO_PAGE, Document, Documents
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch
+from sim.wire.http.metrics import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable
 from sim.wire.http.options import BadOption, check_options
 from sim.wire.http.rendering import Answer, EventWriter, View
@@ -49,6 +51,14 @@ class Refused(Exception):
         self.body = body
 
 
+@dataclass(slots=True)
+class _Found:
+    """What a request's path leads to, as far as it has been followed.  asked: set where there is something."""
+
+    asked: Attributes | None = None
+    resource: Resource | None = None
+
+
 class Front:
     """Serves one scheme through one gateway."""
 
@@ -59,6 +69,7 @@ class Front:
         authenticator: Authenticator,
         access: Access,
         documents: Documents,
+        counts: Counts,
     ) -> None:
         self._scheme = scheme
         self._names = scheme.names
@@ -66,21 +77,35 @@ class Front:
         self._authenticator = authenticator
         self._access = access
         self._documents = documents
+        self._counts = counts
         self._served = 0
 
     async def answer(self) -> Response:
         """The whole life of the current request."""
         header = current.headers.get("Accept", "")
+        found = _Found()
         try:
-            response = await self._answer(header)
+            response = await self._answer(header, found)
         except Refused as refused:
             form = negotiation.error_form(self._names, header)
             response = self._response(rendering.failure(self._names, form, refused.body))
+        if found.asked is not None:
+            self._count(response, found.asked, found.resource)
         if not await _drained(response):
             response.headers["Connection"] = "close"
         return response
 
-    async def _answer(self, header: str) -> Response:
+    def _count(self, response: Response, asked: Attributes, resource: Resource | None) -> None:
+        """Count the request, and warn of a version that is deprecated."""
+        options = routing.parse_query(current.query_string.decode("latin1"))
+        content = current.headers.get("Content-Type", "")
+        self._counts.answered(asked, response.status_code, content, options)
+        if resource is not None and resource.lifecycle is not None:
+            self._counts.deprecated(asked, resource.lifecycle)
+            others = response.headers.getlist("Warning")
+            response.headers.setlist("Warning", [f'299 - "{_deprecated(resource)}"', *others])
+
+    async def _answer(self, header: str, found: _Found) -> Response:
         raw_path = current.scope["raw_path"].decode("latin1")
         path = routing.decode_path(raw_path)
         if path is None:
@@ -95,11 +120,14 @@ class Front:
         refusal = self._access.refusal(user, asked)
         if refusal is not None:
             raise Refused(refusal)
-        document = self._documents.find(current.method, path, options, header)
+        query = current.query_string.decode("latin1")
+        document = self._documents.find(current.method, path, query, header)
         if document is not None:
+            found.asked = None if document.code == 404 else asked
             return self._response(self._document(document, header, options))
         try:
             target = routing.route(self._scheme, current.method, path, options)
+            found.asked, found.resource = asked, target.resource
             listing = target.verb in ("list", "watch", "deletecollection")
             negotiation.check_route(self._names, header, listing and current.method == "GET")
             return await self._resource(target, user, header, options)
@@ -207,7 +235,7 @@ class Front:
             finally:
                 watch.stop()
 
-        response = Response(lines(), 200, content_type=self._names.media_json)
+        response = Response(lines(), 200, content_type=writer.media)
         response.timeout = None
         self._common(response)
         return response
@@ -229,6 +257,17 @@ class Front:
         # An identifier of the answer only: a running number in the form of a UUID.
         response.headers["Audit-Id"] = f"00000000-0000-4000-8000-{self._served:012x}"
         response.headers["Cache-Control"] = "no-cache, private"
+
+
+def _deprecated(resource: Resource) -> str:
+    """What who asks for a version on its way out is warned of."""
+    lifecycle = resource.lifecycle
+    assert lifecycle is not None
+    newer = f"{resource.group}/{lifecycle.replacement}"
+    return (
+        f"{resource.api_version} {resource.kind} is deprecated in v1.{lifecycle.deprecated}+, "
+        f"unavailable in v1.{lifecycle.removed}+; use {newer} {resource.kind}"
+    )
 
 
 async def _read() -> bytes:

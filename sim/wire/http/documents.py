@@ -9,14 +9,15 @@ Differs  health checks are those of parts that exist here; metrics are a few.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sim.ident import Names
 from sim.machinery import discovery, openapi_protobuf, status
 from sim.machinery.openapi import openapi_v2, openapi_v2_protobuf, openapi_v3, openapi_v3_index
 from sim.machinery.scheme import Scheme
 from sim.wire.http.rendering import TEXT
+from sim.wire.http.routing import query_pairs
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NOT_FOUND = b"404 page not found\n"
@@ -32,39 +33,28 @@ VERSION = {
     "compiler": "",
     "platform": "linux/amd64",
 }
-_HOOKS = (
-    "start-kube-apiserver-admission-initializer",
-    "generic-apiserver-start-informers",
-    "bootstrap-controller",
-    "rbac/bootstrap-roles",
-    "scheduling/bootstrap-system-priority-classes",
-)
-CHECKS = {
-    "healthz": (
-        "ping",
-        "log",
-        "etcd",
-        *(f"poststarthook/{hook}" for hook in _HOOKS),
-        "autoregister-completion",
-    ),
-    "livez": (
-        "ping",
-        "log",
-        "etcd",
-        *(f"poststarthook/{hook}" for hook in _HOOKS),
-        "autoregister-completion",
-    ),
-    "readyz": (
-        "ping",
-        "log",
-        "etcd",
-        "etcd-readiness",
-        "informer-sync",
-        *(f"poststarthook/{hook}" for hook in _HOOKS),
-        "autoregister-completion",
-        "shutdown",
-    ),
-}
+
+
+def checks_of(names: Names) -> dict[str, tuple[str, ...]]:
+    """The health checks of each path, in upstream's order."""
+    storage = names.check_storage
+    hooks = (
+        f"start-{names.component('apiserver')}-admission-initializer",
+        "generic-apiserver-start-informers",
+        "priority-and-fairness-config-consumer",
+        "priority-and-fairness-filter",
+        "storage-object-count-tracker-hook",
+        "bootstrap-controller",
+        "rbac/bootstrap-roles",
+        "scheduling/bootstrap-system-priority-classes",
+        "priority-and-fairness-config-producer",
+    )
+    started = (*(f"poststarthook/{hook}" for hook in hooks), "autoregister-completion")
+    alive = ("ping", "log", storage, *started)
+    ready = ("ping", "log", storage, f"{storage}-readiness", "informer-sync", *started, "shutdown")
+    return {"healthz": alive, "livez": alive, "readyz": ready}
+
+
 OTHERS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 
 
@@ -99,16 +89,17 @@ class Documents:
         self._healthy = healthy
         self._metrics = metrics
         self._groups = discovery.group_versions(scheme)
+        self._checks = checks_of(scheme.names)
 
-    def find(self, method: str, path: str, options: Mapping[str, str], accept: str = "") -> Document | None:
+    def find(self, method: str, path: str, query: str, accept: str = "") -> Document | None:
         """The document at a path; None where resources are."""
         parts = path.split("/")[1:]
         if not path.startswith("/") or (parts[0] == "" and path != "/"):
             return NO_PAGE
         if parts[0] in ("api", "apis"):
             return self._discovery(method, parts)
-        if parts[0] in CHECKS:
-            return self._health(parts[0], "/".join(parts[1:]) if len(parts) > 1 else None, options)
+        if parts[0] in self._checks:
+            return self._health(parts[0], "/".join(parts[1:]) if len(parts) > 1 else None, query)
         if parts[0] == "version":
             return self._version(method, parts)
         if parts[0] == "openapi":
@@ -171,28 +162,31 @@ class Documents:
             found = None
         return Document(raw=found, media=TEXT) if found is not None else empty
 
-    def _health(self, what: str, check: str | None, options: Mapping[str, str]) -> Document:
-        checks = CHECKS[what]
+    def _health(self, what: str, check: str | None, query: str) -> Document:
+        checks = self._checks[what]
         if check is not None:
             if check not in checks:
                 return NO_PAGE
             good = self._healthy(check)
             text = "ok" if good else f"internal server error: {check} failed: reason withheld\n"
             return Document(200 if good else 500, raw=text.encode(), media=TEXT)
-        excluded = options.get("exclude", "")
+        asked = list(query_pairs(query))
+        excluded = [value for key, value in asked if key == "exclude"]
         lines, failed = [], False
         for name in checks:
-            if name == excluded:
+            if name in excluded:
                 lines.append(f"[+]{name} excluded: ok")
             elif self._healthy(name):
                 lines.append(f"[+]{name} ok")
             else:
                 lines.append(f"[-]{name} failed: reason withheld")
                 failed = True
-        if excluded and excluded not in checks:
-            lines.append(f'warn: some health checks cannot be excluded: no matches for "{excluded}"')
+        unknown = sorted({name for name in excluded if name not in checks})
+        if unknown:
+            listed = ",".join(f'"{name}"' for name in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {listed}")
         if failed:
             return Document(500, raw="\n".join([*lines, f"{what} check failed", ""]).encode(), media=TEXT)
-        if "verbose" not in options:
+        if all(key != "verbose" for key, _ in asked):
             return Document(raw=b"ok", media=TEXT)
         return Document(raw="\n".join([*lines, f"{what} check passed", ""]).encode(), media=TEXT)

@@ -4,7 +4,7 @@ Turns an Accept header into a `Form`, or into the 406 upstream gives.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/negotiation/negotiate.go, go-restful's route selection
          (which looks at the header first, case-sensitively and without wildcards of a type).
-Differs  protobuf is never chosen: clients that offer JSON beside it get JSON, all others 406.
+Differs  a Table in protobuf, which there is not, is passed over; upstream chooses it and then refuses with 406.
 """
 
 from __future__ import annotations
@@ -111,6 +111,8 @@ def choose(
 def _media(names: Names, asked: str, watching: bool) -> str | None:
     if asked in ("*/*", "application/*", names.media_json):
         return names.media_json
+    if asked == names.media_protobuf:
+        return asked
     return names.media_yaml if asked == names.media_yaml and not watching else None
 
 
@@ -125,6 +127,7 @@ def _converted(names: Names, clause: Clause, media: str, pretty: bool, convertib
     if (
         not convertible
         or kind not in (TABLE, PARTIAL, PARTIAL_LIST)
+        or (kind == TABLE and media.endswith("protobuf"))
         or parameters.get("g") != names.group("meta")
         or parameters.get("v") not in META_VERSIONS
     ):
@@ -133,10 +136,10 @@ def _converted(names: Names, clause: Clause, media: str, pretty: bool, convertib
 
 
 def error_form(names: Names, header: str) -> Form:
-    """The form of an error: YAML where that is asked for, otherwise JSON."""
+    """The form of an error: YAML or protobuf where that is asked for, otherwise JSON."""
     for clause in parse_accept(header):
-        if clause.media == names.media_yaml:
-            return Form(names.media_yaml)
+        if clause.media in (names.media_yaml, names.media_protobuf):
+            return Form(clause.media)
         if clause.media in ("*/*", names.media_json):
             break
     return Form(names.media_json)

@@ -6,7 +6,7 @@ numbers in `protobuf_numbers.txt` and the types in the schema.
 Holds: every length is checked against what is there; nesting is bounded; unknown fields are skipped.
 
 Mirrors  kubernetes v1.25 apimachinery pkg/runtime/serializer/protobuf, api */generated.proto (numbers only).
-Differs  answers are never protobuf; fields newer than the schema are dropped.
+Differs  fields newer than the schema are dropped.
 """
 
 from __future__ import annotations
@@ -32,28 +32,38 @@ class ProtobufError(Exception):
     """The body is no message of its kind."""
 
 
-class _Column(NamedTuple):
-    """field: JSON name, "" for a message whose fields stand in place; pointer: zero, or an empty message, is a value."""
+class Column(NamedTuple):
+    """field: JSON name, "" for a message whose fields stand in place; pointer: zero, or an empty message, is a value;
+    wrapped: a list that is a message of its own."""
 
     field: str
     pointer: bool
     inline: str
+    wrapped: bool
 
 
 @lru_cache(maxsize=1)
-def _numbers() -> dict[str, dict[int, _Column]]:
-    found: dict[str, dict[int, _Column]] = {}
+def numbers() -> dict[str, dict[int, Column]]:
+    found: dict[str, dict[int, Column]] = {}
     for line in (Path(__file__).parent / "protobuf_numbers.txt").read_text().splitlines():
         if line.startswith("#"):
             continue
         message, *columns = line.split()
+        if message.startswith("="):
+            older, newer = message[1:] + ".", columns[0] + "."
+            found |= {
+                older + name.removeprefix(newer): table
+                for name, table in found.items()
+                if name.startswith(newer)
+            }
+            continue
         table = found[message] = {}
         package = message.rpartition(".")[0]
         for column in columns:
             name, _, number = column.partition("=")
-            pointer = number.endswith("?")
+            pointer, wrapped = number.endswith("?"), number.endswith("[]")
             inline = f"{package}.{name[1:]}" if name.startswith("+") else ""
-            table[int(number.rstrip("?"))] = _Column("" if inline else name, pointer, inline)
+            table[int(number.rstrip("?[]"))] = Column("" if inline else name, pointer, inline, wrapped)
     return found
 
 
@@ -75,7 +85,7 @@ def decode(body: bytes, upstream_group: str) -> Any:
         node = schema_of_kind(upstream_group, version, kind)
     except KeyError:
         raise ProtobufError(_unknown(kind, api_version)) from None
-    if _short(node.name) not in _numbers():
+    if short_name(node.name) not in numbers():
         raise ProtobufError(_unknown(kind, api_version))
     return {"apiVersion": api_version, "kind": kind, **_message(node, node.name, raw, 0)}
 
@@ -84,7 +94,7 @@ def _unknown(kind: str, api_version: str) -> str:
     return f'no kind "{kind}" is known for version "{api_version}"'
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
     """A definition's name as the table of numbers has it: "core.v1.Pod"."""
     return ".".join(name.split(".")[-3:])
 
@@ -130,7 +140,7 @@ def _message(node: SchemaNode, name: str, data: bytes, depth: int) -> dict[str, 
     """A message whose schema is `node` and whose numbers stand under `name`."""
     if depth > DEPTH_MAX:
         raise ProtobufError("exceeded max depth")
-    table = _numbers()[_short(name)]
+    table = numbers()[short_name(name)]
     made: dict[str, Any] = {}
     for number, value in _fields(data):
         column = table.get(number)

@@ -1,4 +1,4 @@
-"""Replies as bytes: objects, lists, Tables, metadata only, Status bodies and watch events.
+"""Replies as bytes of JSON, YAML or protobuf: objects, lists, Tables, metadata only, Status bodies and watch events.
 
 Turns a `Reply` and a `Form` into a code, headers and a body.  The bytes of a stored object are made once and kept
 in its `Item`, shared by every get, list and watch event.
@@ -24,12 +24,14 @@ from sim.machinery.api import Obj, Reply, WatchEvent
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Item
 from sim.machinery.tables import columns, row
+from sim.wire.http import protobuf_encode
 from sim.wire.http.negotiation import PARTIAL, PARTIAL_LIST, TABLE, Form, NotAcceptable
 from sim.wire.http.yaml_json import dump_yaml
 
 TEXT = "text/plain; charset=utf-8"
 INCLUDE = ("", "Metadata", "Object", "None")
-_BARE = "bare"  # key of Item.raw: JSON without kind and apiVersion
+# Keys of Item.raw: JSON without kind and apiVersion, the protobuf message (which has none).
+_BARE, _MESSAGE = "bare", "message"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -78,6 +80,17 @@ def _bare(item: Item) -> bytes:
     if found is None:
         obj = {key: value for key, value in whole(item).items() if key not in ("kind", "apiVersion")}
         found = raw[_BARE] = _encode(obj)
+    return found
+
+
+def _message(view: View, item: Item) -> bytes:
+    """One object as a protobuf message."""
+    raw = item.raw
+    if raw is None:
+        raw = item.raw = {}
+    found = raw.get(_MESSAGE)
+    if found is None:
+        found = raw[_MESSAGE] = protobuf_encode.message(typed(view.resource, item), view.names)
     return found
 
 
@@ -156,6 +169,8 @@ def check_form(view: View, listing: bool, watching: bool) -> None:
 
 def encode(names: Names, form: Form, value: Any) -> bytes:
     """A JSON value in the form's media type."""
+    if form.media == names.media_protobuf:
+        return protobuf_encode.encode(value, names)
     if form.media == names.media_yaml:
         return dump_yaml(value)
     data = _encode(value)
@@ -194,6 +209,9 @@ def _item_body(view: View, item: Item) -> Any:
         return partial(view, item)
     if form.media == view.names.media_json:
         return object_bytes(view.resource, item)
+    if form.media == view.names.media_protobuf:
+        resource = view.resource
+        return protobuf_encode.envelope(resource.api_version, resource.kind, _message(view, item))
     return typed(view.resource, item)
 
 
@@ -207,6 +225,9 @@ def _list_body(view: View, reply: Reply) -> Any:
         # Quirk: an empty list of metadata is null.
         shown = [partial(view, item) for item in items] or None
         return {"kind": PARTIAL_LIST, "apiVersion": view.meta_version, "metadata": metadata, "items": shown}
+    if form.media == view.names.media_protobuf:
+        listed = protobuf_encode.items_message(metadata, [_message(view, item) for item in items])
+        return protobuf_encode.envelope(resource.api_version, resource.list_kind, listed)
     if form.media == view.names.media_json:
         head = _encode({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata})
         return head[:-1] + b',"items":[' + b",".join([_bare(item) for item in items]) + b"]}"
@@ -233,11 +254,17 @@ def failure(names: Names, form: Form, body: Obj) -> Answer:
 
 
 class EventWriter:
-    """The events of one watch as lines of JSON."""
+    """The events of one watch, as lines of JSON or frames of protobuf."""
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._first = True
+        self._binary = view.form.media == view.names.media_protobuf
+
+    @property
+    def media(self) -> str:
+        """Of the stream."""
+        return self._view.form.media + (protobuf_encode.STREAM if self._binary else "")
 
     def write(self, events: Sequence[WatchEvent], now_us: int) -> bytes:
         if self._view.form.kind == PARTIAL_LIST:
@@ -245,12 +272,19 @@ class EventWriter:
         if not self._view.form.kind:
             return b"".join([self._plain(event) for event in events])
         view = View(self._view.names, self._view.resource, self._view.form, now_us, self._view.include)
-        return b"".join([self._line(event, _encode(self._converted(view, event))) for event in events])
+        return b"".join([self._event(event, self._converted(view, event)) for event in events])
 
     def _plain(self, event: WatchEvent) -> bytes:
-        if event.item is not None:
-            return self._line(event, object_bytes(self._view.resource, event.item))
-        return self._line(event, _encode(self._bodyless(event)))
+        if event.item is None:
+            return self._event(event, self._bodyless(event))
+        if self._binary:
+            return protobuf_encode.frame(event.type, _item_body(self._view, event.item))
+        return self._line(event, object_bytes(self._view.resource, event.item))
+
+    def _event(self, event: WatchEvent, value: Any) -> bytes:
+        if self._binary:
+            return protobuf_encode.frame(event.type, protobuf_encode.encode(value, self._view.names))
+        return self._line(event, _encode(value))
 
     def _bodyless(self, event: WatchEvent) -> Any:
         if event.status is not None:

@@ -30,7 +30,7 @@ TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
         ("*/*", Form(JSON)),
         ("text/html;q=0.9,*/*;q=0.1", Form(JSON)),
         (f"{JSON};q=0.1, {YAML};q=0.9", Form(YAML)),
-        (f"{N.media_protobuf},{JSON}", Form(JSON)),
+        (f"{N.media_protobuf},{JSON}", Form(N.media_protobuf)),
         (f"{TABLE},{JSON}", Form(JSON, "Table", "v1")),
         (f"{JSON};as=Foo;v=v1;g=meta.k8s.io,{TABLE}", Form(JSON, "Table", "v1")),
         (f"{JSON};as=Table;v=v1;g=wrong.io,{JSON}", Form(JSON)),

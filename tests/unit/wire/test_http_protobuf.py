@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sim.ident import NAMES
 from sim.machinery.schema import SchemaNode, schema_of_kind
 from sim.machinery.scheme import Scheme
-from sim.wire.http.protobuf import MAGIC, ProtobufError, _numbers, _short, decode
+from sim.wire.http.protobuf import MAGIC, ProtobufError, decode, numbers, short_name
+from sim.wire.http.protobuf_encode import encode, frame
 
 
 def varint(value: int) -> bytes:
@@ -151,8 +152,79 @@ def test_each_field_of_the_served_kinds_has_its_number() -> None:
 
 def _fields_of(name: str) -> set[str]:
     package, _, _ = name.rpartition(".")
-    columns = _numbers()[_short(name)].values()
+    columns = numbers()[short_name(name)].values()
     below = [
         _fields_of(f"{package}.{column.inline.rpartition('.')[2]}") for column in columns if column.inline
     ]
     return {column.field for column in columns}.union(*below)
+
+
+NAMING = NAMES["kubernetes"]
+WEB = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {
+        "name": "web",
+        "creationTimestamp": "2020-09-13T12:26:40Z",
+        "labels": {"app": "web"},
+        "managedFields": [{"manager": "m", "fieldsV1": {"f:spec": {}}}],
+    },
+    "spec": {
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": "web"}},
+        "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}},
+        "template": {
+            "spec": {
+                "securityContext": {},
+                "volumes": [{"name": "v", "emptyDir": {}}],
+                "containers": [
+                    {
+                        "name": "c",
+                        "image": "nginx",
+                        "resources": {"limits": {"cpu": "500m"}},
+                        "livenessProbe": {"httpGet": {"port": 8080}, "initialDelaySeconds": 3},
+                        "lifecycle": {"preStop": {"exec": {"command": ["a", "b"]}}},
+                    }
+                ],
+            }
+        },
+    },
+}
+
+
+def test_what_is_written_is_read_as_it_was() -> None:
+    assert decode(encode(WEB, NAMING), "apps") == WEB
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"k": "AAEC"}}
+    assert decode(encode(secret, NAMING), "") == secret
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "l"},
+        "spec": {"renewTime": "2022-08-23T00:00:00.000250Z", "leaseDurationSeconds": 15},
+    }
+    assert decode(encode(lease, NAMING), "coordination.k8s.io") == lease
+    terminating = {"metadata": {"deletionGracePeriodSeconds": -1}, "kind": "Pod", "apiVersion": "v1"}
+    assert decode(encode(terminating, NAMING), "") == terminating
+
+
+def test_lists_in_messages_of_their_own_are_written_as_such() -> None:
+    extra = {"scopes": ["a", "b"]}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"extra": extra},
+    }
+    assert decode(encode(review, NAMING), "authorization.k8s.io") == review
+    listed = {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": "v1",
+        "resources": [{"name": "pods", "verbs": ["get", "list"]}],
+    }
+    resource = put(1, "pods") + put(4, put(1, "get") + put(1, "list"))
+    assert put(1, "v1") + put(2, resource) in encode(listed, NAMING)
+
+
+def test_an_event_of_a_watch_is_a_frame_with_its_length() -> None:
+    data = frame("ADDED", b"object")
+    assert data == len(data[4:]).to_bytes(4, "big") + put(1, "ADDED") + put(2, put(1, b"object"))

@@ -1,0 +1,202 @@
+"""JSON values as protobuf answers.
+
+Turns an object, a list, a Status or a discovery document into the envelope around its message, and watch events into
+frames, from the same field numbers as `protobuf` reads.
+
+Holds: `protobuf.decode` reads from what is written here the object that was written.
+
+Mirrors  kubernetes v1.25 apimachinery pkg/runtime/serializer/protobuf, pkg/util/framer (frames of a watch).
+Differs  zero values that the JSON form leaves out are left out here too, which a reader cannot tell.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sim.ident import Names
+from sim.machinery.api import Obj
+from sim.machinery.schema import OBJECT_META, SchemaNode, schema_of, schema_of_kind
+from sim.units import SECOND, parse_time
+from sim.wire.http.protobuf import MAGIC, numbers, short_name
+
+STREAM = ";stream=watch"  # of the media type of a watch
+_META = OBJECT_META.rpartition(".")[0]
+_U64 = (1 << 64) - 1
+
+
+class _Field(NamedTuple):
+    """around: numbers of the messages that stand in place around it."""
+
+    around: tuple[int, ...]
+    number: int
+    node: SchemaNode
+    wrapped: bool
+
+
+def envelope(api_version: str, kind: str, message: bytes) -> bytes:
+    """A message with what tells its kind."""
+    meta = _part(1, api_version.encode()) + _part(2, kind.encode())
+    # Encoding and type of the content, which are what they usually are.
+    return MAGIC + _part(1, meta) + _part(2, message) + _part(3, b"") + _part(4, b"")
+
+
+def encode(obj: Obj, names: Names) -> bytes:
+    """A whole answer that is no list of objects."""
+    api_version, kind = str(obj.get("apiVersion", "v1")), str(obj["kind"])
+    return envelope(api_version, kind, message(obj, names))
+
+
+def message(obj: Obj, names: Names) -> bytes:
+    """The message of an object, Status, discovery document or list of metadata, by its kind."""
+    group, _, version = str(obj.get("apiVersion", "v1")).rpartition("/")
+    kind = str(obj["kind"])
+    if kind in ("PartialObjectMetadata", "PartialObjectMetadataList"):
+        return _partial(obj, kind)
+    return _message(schema_of_kind(names.upstream_group(group), version, kind), obj)
+
+
+def items_message(metadata: Obj, items: list[bytes]) -> bytes:
+    """The message of a list."""
+    head = _part(1, _message(schema_of(f"{_META}.ListMeta"), metadata))
+    return head + b"".join([_part(2, item) for item in items])
+
+
+def frame(event: str, obj: bytes) -> bytes:
+    """One event of a watch: its length, then a WatchEvent around an enveloped object."""
+    data = _part(1, event.encode()) + _part(2, _part(1, obj))
+    return len(data).to_bytes(4, "big") + data
+
+
+def _partial(obj: Obj, kind: str) -> bytes:
+    if kind.endswith("List"):
+        return items_message(obj["metadata"], [_partial(item, "") for item in obj["items"] or ()])
+    return _part(1, _message(schema_of(OBJECT_META), obj["metadata"]))
+
+
+# --- wire -------------------------------------------------------------------------------------------------
+
+
+def _varint(value: int) -> bytes:
+    if 0 <= value < 0x80:
+        return bytes((value,))
+    value &= _U64  # negative numbers are as long as can be
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _part(number: int, data: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+# --- messages ---------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def _fields(name: str) -> Mapping[str, _Field]:
+    """The fields of a message by their JSON names."""
+    node = schema_of(name)
+    package = name.rpartition(".")[0]
+
+    def walk(message: str, around: tuple[int, ...]) -> Iterator[tuple[str, _Field]]:
+        for number, column in numbers()[message].items():
+            if column.inline:
+                yield from walk(column.inline, (*around, number))
+            elif column.field in node.properties:
+                yield (
+                    column.field,
+                    _Field(around, number, node.properties[column.field], column.wrapped),
+                )
+
+    return dict(walk(short_name(f"{package}.{name.rpartition('.')[2]}"), ()))
+
+
+def _message(node: SchemaNode, obj: Obj) -> bytes:
+    fields = _fields(node.name)
+    out = bytearray()
+    inlined: dict[tuple[int, ...], bytearray] = {}
+    for name, value in obj.items():
+        field = fields.get(name)
+        if field is None or value is None:
+            continue
+        made = _field(field, value)
+        if field.around:
+            inlined.setdefault(field.around, bytearray()).extend(made)
+        else:
+            out += made
+    # Deepest first, so that what stands in what stands in place comes to its place.
+    for depth in range(max(map(len, inlined), default=0), 0, -1):
+        for around in [around for around in inlined if len(around) == depth]:
+            part = _part(around[-1], bytes(inlined[around]))
+            if depth > 1:
+                inlined.setdefault(around[:-1], bytearray()).extend(part)
+            else:
+                out += part
+    return bytes(out)
+
+
+def _field(field: _Field, value: Any) -> bytes:
+    number, node = field.number, field.node
+    if node.type == "array" and node.items is not None:
+        parts = b"".join([_single(1 if field.wrapped else number, node.items, item) for item in value])
+        return _part(number, parts) if field.wrapped else parts
+    if node.type == "map" and node.values is not None:
+        below = node.values
+        return b"".join(
+            [_part(number, _part(1, key.encode()) + _single(2, below, entry)) for key, entry in value.items()]
+        )
+    return _single(number, node, value)
+
+
+def _single(number: int, node: SchemaNode, value: Any) -> bytes:
+    """One value with its number."""
+    special = _SPECIAL.get(node.name.rpartition(".")[2])
+    if special is not None and node.name.startswith("io.k8s.apimachinery."):
+        return _part(number, special(value))
+    if node.type == "boolean":
+        return _varint(number << 3) + (b"\x01" if value else b"\x00")
+    if node.type == "integer":
+        return _varint(number << 3) + _varint(int(value))
+    if node.type == "array" and node.items is not None:  # as a map's value: a message of its own
+        return _part(number, b"".join([_single(1, node.items, item) for item in value or ()]))
+    if node.type in ("object", "map"):
+        return _part(number, _message(node, value or {}))
+    text = "" if value is None else str(value)
+    return _part(number, b64decode(text) if node.format == "byte" else text.encode("utf-8", "replace"))
+
+
+# --- types with forms of their own ------------------------------------------------------------------------
+
+
+def _time(text: str) -> bytes:
+    at_us = parse_time(text)
+    nanos = at_us % SECOND * 1000
+    return _varint(1 << 3) + _varint(at_us // SECOND) + _varint(2 << 3) + _varint(nanos)
+
+
+def _int_or_string(value: int | str) -> bytes:
+    if isinstance(value, str):
+        return _varint(1 << 3) + b"\x01" + _part(3, value.encode())
+    return _varint(1 << 3) + b"\x00" + _varint(2 << 3) + _varint(value)
+
+
+def _json(value: Any) -> bytes:
+    return _part(1, msgspec.json.encode(value))
+
+
+_SPECIAL: dict[str, Callable[[Any], bytes]] = {
+    "Time": _time,
+    "MicroTime": _time,
+    "Quantity": lambda value: _part(1, str(value).encode()),
+    "IntOrString": _int_or_string,
+    "FieldsV1": _json,
+    "RawExtension": _json,
+}
