@@ -34,6 +34,21 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
+def duplicates(value: Any, at: str = "") -> list[str]:
+    """The paths of all keys that came twice, in the order of the text."""
+    found: list[str] = []
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            found += duplicates(item, f"{at}[{index}]")
+    elif isinstance(value, dict):
+        twice = value.keys_twice if isinstance(value, Twice) else ()
+        for key, item in value.items():
+            path = f"{at}.{key}" if at else key
+            found += [path] if key in twice else []
+            found += duplicates(item, path)
+    return found
+
+
 def parse(text: str) -> Any:
     """The value; ValueError in Go's words."""
     try:

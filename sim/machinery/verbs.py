@@ -22,9 +22,10 @@ from functools import lru_cache, partial
 
 from sim.machinery import managed as ownership
 from sim.machinery.api import Json, Obj, Reply
-from sim.machinery.json_text import parse
+from sim.machinery.json_text import duplicates, parse
 from sim.machinery.names_gen import generated_name, new_uid
 from sim.machinery.patch import PatchError, check_merge_patch, json_patch, json_patch_problems, merge_patch
+from sim.machinery.pod_warnings import pod_warnings
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Answer, Delete, Get, Item, Managed, Op, Put
 from sim.machinery.strategic import go_print, restore_error, strategic_merge
@@ -123,8 +124,10 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     if resource.plural == "services":
         obj = yield from _allocate(call, obj, None)
     obj = for_create(resource.plural, obj, names)
-    call.warnings += warnings_of(resource.plural, obj, names)
     registry.rules.valid(call, obj, None)
+    call.warnings += warnings_of(resource.plural, obj, names)
+    if call.from_outside:
+        call.warnings += pod_warnings(resource.plural, obj, None, names)
     registry.rules.check(call, obj, None)
     charge = registry.rules.charge(call, obj, None)
     if charge is not None:
@@ -338,13 +341,16 @@ def _prepared(
         if plural == "services":
             new = yield from _allocate(call, new, old)
         new = for_update(plural, new, old, names)
-        call.warnings += [w for w in warnings_of(plural, new, names) if w not in call.warnings]
     if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
         new = with_metadata(new, resourceVersion=old["metadata"]["resourceVersion"])
     if new.get("status") is not wanted.get("status"):
         record = ownership.rebound(record, wanted, new)
     if new is not old:
         registry.rules.valid(call, new, old)
+        if not call.subresource:
+            said = [*warnings_of(plural, new, names)]
+            said += pod_warnings(plural, new, old, names) if call.from_outside else []
+            call.warnings += [text for text in said if text not in call.warnings]
         registry.rules.check(call, new, old)
         charge = registry.rules.charge(call, new, old)
         if charge is not None:
@@ -373,9 +379,10 @@ def patch(call: Call) -> Steps:
         raise _unsupported_patch(call)
     body = patch_body(call, kind)
     strategic = kind == names.media_strategic_patch
+    twice = [] if kind == names.media_json_patch else [f'duplicate field "{at}"' for at in duplicates(body)]
 
     def change(item: Item) -> Obj:
-        problems: list[str] = []
+        problems = twice
         try:
             if strategic:
                 out: Obj = strategic_merge(resource.schema, item.obj, body)

@@ -372,3 +372,27 @@ async def test_answers_come_in_protobuf_where_that_is_asked_for() -> None:
         assert int.from_bytes(data[:4], "big") == len(data) - 4
         assert data[4:].startswith(b"\x0a\x05ADDED")
         assert decode(data[data.index(b"k8s\x00") :], "") == found
+
+
+async def test_keys_that_a_patch_holds_twice_are_warned_about_or_refused() -> None:
+    async with served() as (_, client):
+        await client.post(MAPS, json=config_map("a"))
+        merge = {"Content-Type": N.media_merge_patch}
+        twice = b'{"data": {"k": "1", "k": "2"}, "nope": 1}'
+        warned = await client.patch(f"{MAPS}/a", content=twice, headers=merge)
+        assert warned.headers.get_list("Warning") == [
+            '299 - "duplicate field \\"data.k\\""',
+            '299 - "unknown field \\"nope\\""',
+        ]
+        strict = await client.patch(f"{MAPS}/a?fieldValidation=Strict", content=twice, headers=merge)
+        assert strict.status_code == 422
+        assert 'strict decoding error: duplicate field "data.k"' in strict.json()["message"]
+        apply = {"Content-Type": N.media_apply_patch}
+        text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: x, k: z}\n"
+        path = f"{MAPS}/a?fieldManager=m&force=true"
+        warned = await client.patch(path, content=text, headers=apply)
+        assert warned.headers["Warning"] == '299 - "line 4: key \\"k\\" already set in map"'
+        strict = await client.patch(f"{path}&fieldValidation=Strict", content=text, headers=apply)
+        assert strict.status_code == 400
+        ignored = await client.patch(f"{path}&fieldValidation=Ignore", content=text, headers=apply)
+        assert "Warning" not in ignored.headers

@@ -24,7 +24,7 @@ from sim.machinery.api import Obj, Request, UserInfo
 from sim.machinery.scheme import Resource, Scheme
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.access import Access, Authenticator, Certificate
-from sim.wire.http.body import BODY_MAX, BadBody, json_text
+from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
 from sim.wire.http.documents import NO_PAGE, Document, Documents
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch
 from sim.wire.http.metrics import Counts
@@ -205,8 +205,12 @@ class Front:
         rendering.check_form(view, target.verb in ("list", "deletecollection"), watching)
         body = None
         content = current.headers.get("Content-Type", "")
+        warnings: tuple[str, ...] = ()
         if target.verb in WRITES:
-            body = json_text(names, target, content, await _read())
+            raw = await _read()
+            body = json_text(names, target, content, raw)
+            if target.verb == "patch":
+                warnings = strict_warnings(names, content, raw, options.get("fieldValidation", ""))
         check_options(names, target, content, current.query_string.decode("latin1"), body)
         asked = Request(
             verb=target.verb,
@@ -225,6 +229,8 @@ class Front:
         reply, watch = await self._gateway.call(asked)
         if watch is not None:
             return self._stream(EventWriter(view), watch)
+        if warnings and reply.ok:
+            reply.warnings += warnings
         return self._response(rendering.render(view, reply))
 
     def _stream(self, writer: EventWriter, watch: OutsideWatch) -> Response:

@@ -5,7 +5,7 @@ Turns raw bytes and a content type into the JSON text a `Request` carries; decod
 Holds: what is not understood is refused with upstream's Status, never with an exception of a parser.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{create,update,delete,patch}.go, negotiation.
-Differs  keys that YAML holds twice aren't told.
+Differs  keys that YAML holds twice are told of an apply only, and with fieldValidation=Strict before it is tried.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sim.machinery.api import Obj
 from sim.wire.http.negotiation import produced
 from sim.wire.http.protobuf import ProtobufError, decode
 from sim.wire.http.routing import Target
-from sim.wire.http.yaml_json import YamlError, load_yaml
+from sim.wire.http.yaml_json import YamlError, duplicate_keys, load_yaml
 
 BODY_MAX = 3 * 1024 * 1024  # server.Config.MaxRequestBodyBytes
 # Schemas nest about 20 deep; upstream stops at 10000, which Python's own stack does not reach.
@@ -101,6 +101,17 @@ def _patch_text(names: Names, target: Target, header: str, raw: bytes) -> bytes:
         return _from_yaml(raw, "error decoding YAML: ")
     _check_depth(target, raw)
     return raw
+
+
+def strict_warnings(names: Names, header: str, raw: bytes, directive: str) -> tuple[str, ...]:
+    """Keys that the YAML of an apply holds twice; with `Strict` they refuse it.  Raises BadBody."""
+    if directive == "Ignore" or not header.startswith(names.media_apply_patch):
+        return ()
+    found = duplicate_keys(raw)
+    if found and directive == "Strict":
+        listed = "\n  ".join(["error strict decoding YAML: yaml: unmarshal errors:", *found])
+        raise BadBody(status.bad_request(listed))
+    return tuple(found)
 
 
 def _kind(target: Target) -> str:

@@ -77,6 +77,42 @@ def load_yaml(text: bytes) -> Any:
             loader.dispose()
 
 
+def duplicate_keys(text: bytes) -> list[str]:
+    """What Go's strict reader says of keys that one map of the first document holds twice."""
+    loader = _Loader(text)
+    try:
+        root = loader.get_node() if loader.check_node() else None
+    except (yaml.YAMLError, RecursionError):
+        return []  # which `load_yaml` tells
+    finally:
+        loader.dispose()
+    return [f'line {line}: key "{key}" already set in map' for line, key in sorted(_twice(root))]
+
+
+def _twice(root: Any) -> list[tuple[int, str]]:
+    """Line and key of each; aliases are looked at once."""
+    left: list[Any] = [root]
+    met: dict[int, Any] = {}  # only asked whether they are there
+    found: list[tuple[int, str]] = []
+    while left:
+        node = left.pop()
+        if isinstance(node, yaml.SequenceNode):
+            below = list(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            known: dict[str, None] = {}
+            for key in keys:
+                if key.value in known:
+                    found.append((key.start_mark.line + 1, str(key.value)))
+                known[key.value] = None
+            below = [value for _, value in node.value]
+        else:
+            continue
+        left += [each for each in below if id(each) not in met]
+        met |= {id(each): each for each in below}
+    return found
+
+
 def _checked(value: Any, left: list[int], depth: int) -> Any:
     left[0] -= 1
     if left[0] < 0:
