@@ -31,7 +31,7 @@ Key = NewType("Key", str)
 KEY_LENGTH = 24
 # A cluster keeps memos of identities and the collector's settings by process: threads of a Dask worker take turns.
 _turn = Lock()
-# A cluster that ended is garbage with cycles, some 3 MB of a small one; a full collection takes a tenth of a short run.
+# A cluster that ended is garbage with cycles, some 3 MB of a small one, and to free it takes a tenth of its run.
 COLLECT_EVERY = 10
 _performed = count(1)
 
@@ -108,12 +108,18 @@ def _program() -> bytes:
     return digest.digest()
 
 
-def perform(job: Job) -> Outcome:
-    """Run one seed to its end."""
+def perform_among_others(job: Job) -> Outcome:
+    """Run one seed to its end in a process that goes on: what ended clusters leave behind is freed now and then."""
     with _turn:
-        found = outcome.capture(_run, job.plan, job.seed)
+        found = perform(job)
         if next(_performed) % COLLECT_EVERY == 0:
             gc.collect()
+    return found
+
+
+def perform(job: Job) -> Outcome:
+    """Run one seed to its end."""
+    found = outcome.capture(_run, job.plan, job.seed)
     if isinstance(found, outcome.Error):
         if isinstance(found.error, KeyboardInterrupt | SystemExit):
             raise found.error

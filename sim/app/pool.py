@@ -1,6 +1,7 @@
 """Many jobs to outcomes, as they end: in worker processes here, or on a Dask cluster.
 
-A worker is a fresh process (spawned) that imports the program once and performs one job after the other.
+A worker is a process that performs one job after the other, until what ended clusters have left in its memory is worth
+another process: to end is quicker than to free it.
 
 Holds: a process that dies costs the seed it ran, whose outcome says so, and is replaced; leaving the iterator
 early ends every worker at once; at most as many jobs are under way as there are workers.
@@ -10,20 +11,25 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from importlib import import_module
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection, wait
 from threading import current_thread, main_thread
 from typing import Any
 
-from sim.app.outcome import Job, Outcome, perform
+from sim.app.cluster import no_collection
+from sim.app.outcome import Job, Outcome, perform, perform_among_others
 from sim.errors import InputError
 
 Pool = Callable[[Iterable[Job]], Iterator[Outcome]]
 # More than one task for each thread of a Dask cluster, so that none waits for the next to travel.
 DASK_AHEAD = 2
+# Where a process that has imported the program can be forked, one more is had for some 20 ms; a spawned one takes 700.
+FORKS = "forkserver" in get_all_start_methods()
+WORKER_MIB = 256  # of memory at the peak, after which a forked worker is replaced
 
 
 def cores() -> int:
@@ -32,16 +38,18 @@ def cores() -> int:
 
 
 class Worker:
-    """A process at the other end of a pipe, and the job it has."""
+    """A process at the other end of a pipe, and the job it has.  most_mib: of memory, after which it is `spent`."""
 
-    def __init__(self) -> None:
-        context = get_context("spawn")
+    def __init__(self, most_mib: int = WORKER_MIB) -> None:
+        context: Any = get_context("forkserver" if FORKS else "spawn")
+        context.set_forkserver_preload([__name__])  # what is spawned takes no notice
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self.process = context.Process(target=_work, args=(theirs, most_mib), daemon=True)
         with _uninterrupted():
             self.process.start()
         theirs.close()
         self.job: Job | None = None
+        self.spent = False  # it is dead, or worth replacing
 
     def give(self, job: Job) -> None:
         self.job = job
@@ -52,9 +60,10 @@ class Worker:
         job, self.job = self.job, None
         assert job is not None
         try:
-            found = self.pipe.recv()
+            found, self.spent = self.pipe.recv()
         except (EOFError, ConnectionResetError):  # a reset: the dead left its job unread
             self.process.join()
+            self.spent = True
             return Outcome(job.key, job.seed, error=f"its process ended by {_end(self.process.exitcode)}")
         assert isinstance(found, Outcome)
         return found
@@ -78,30 +87,41 @@ def _uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _work(pipe: Connection) -> None:
+def _work(pipe: Connection, most_mib: int) -> None:
     """What a worker process does until its pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    while True:
-        try:
-            job = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(perform(job))
+    with no_collection() if FORKS else nullcontext():
+        while True:
+            try:
+                job = pipe.recv()
+            except EOFError:
+                return
+            if FORKS:
+                pipe.send((perform(job), _peak_mib() > most_mib))
+            else:
+                pipe.send((perform_among_others(job), False))
+
+
+def _peak_mib() -> float:
+    """The most memory that this process has had."""
+    resource = import_module("resource")  # of systems that fork
+    peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def _end(code: int | None) -> str:
     return signal.Signals(-code).name if code is not None and code < 0 else f"exit status {code}"
 
 
-def processes(count: int) -> Pool:
-    """Run jobs in that many processes of this machine."""
+def processes(count: int, most_mib: int = WORKER_MIB) -> Pool:
+    """Run jobs in that many processes of this machine, each replaced once it has had so much memory."""
 
     def run(jobs: Iterable[Job]) -> Iterator[Outcome]:
         left = iter(jobs)
         crew: list[Worker] = []
         try:
             for job in left:
-                crew.append(Worker())
+                crew.append(Worker(most_mib))
                 crew[-1].give(job)
                 if len(crew) == count:
                     break
@@ -113,9 +133,9 @@ def processes(count: int) -> Pool:
                     found = worker.take()
                     following = next(left, None)
                     if following is not None:
-                        if not worker.process.is_alive():
+                        if worker.spent:
                             worker.end()
-                            worker = crew[index] = Worker()
+                            worker = crew[index] = Worker(most_mib)
                         worker.give(following)
                     yield found
         finally:
@@ -148,7 +168,7 @@ def dask(address: str) -> Pool:
             def submit() -> None:
                 job = next(left, None)
                 if job is not None:
-                    future = client.submit(perform, job, pure=False)
+                    future = client.submit(perform_among_others, job, pure=False)
                     of_future[future.key] = job
                     running.add(future)
 

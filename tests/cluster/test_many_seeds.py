@@ -95,9 +95,9 @@ def test_a_worker_that_dies_costs_one_seed_and_is_replaced(small: Path) -> None:
     for one in processes(1)(jobs):
         found.append(one)
         if one.seed == 1:
-            children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-            workers = [pid for pid in map(int, children) if b"spawn_main" in _command(pid)]
-            os.kill(workers[0], signal.SIGKILL)
+            servers = [pid for pid in _children(os.getpid()) if b"forkserver" in _command(pid)]
+            (worker,) = _children(servers[0])
+            os.kill(worker, signal.SIGKILL)
     assert [one.seed for one in found] == [0, 1, 2]
     assert found[0].error.startswith("UnpicklingError") and found[1].ok
     assert found[2].error == "its process ended by SIGKILL"
@@ -110,6 +110,29 @@ def test_a_worker_ignores_interrupts_from_its_first_instruction_on() -> None:
     worker.give(Job(Key("k"), 0, b"not a plan"))
     assert worker.take().error.startswith("UnpicklingError")
     worker.end()
+
+
+@pytest.mark.slow
+def test_a_worker_whose_memory_has_grown_is_replaced_and_nothing_else_changes(small: Path) -> None:
+    blob = packed(load(small))
+    jobs = [Job(Key("k"), seed, blob) for seed in range(3)]
+
+    def performed(most_mib: int) -> tuple[list[str], int]:
+        workers, found = [], []
+        for one in processes(1, most_mib)(jobs):
+            servers = [pid for pid in _children(os.getpid()) if b"forkserver" in _command(pid)]
+            workers += _children(
+                servers[0]
+            )  # who has the next job by now: never the first, if it is replaced
+            found.append(one.sha256)
+        return found, len(set(workers))
+
+    one, each = performed(10_000), performed(1)
+    assert one[0] == each[0] and (one[1], each[1]) == (1, 2)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def _command(pid: int) -> bytes:
