@@ -71,6 +71,7 @@ class DeploymentLoop:
         self.client = env.client("deployment-controller")
         self.recorder = env.recorder("deployment-controller", self.client)
         self.queue = env.queue("deployment")
+        self.queue.returns = self._is_overdue
         self.deployments = env.informers[RESOURCE]
         self.sets = env.informers["replicasets"]
         self.pods = env.informers["pods"]
@@ -156,13 +157,12 @@ class DeploymentLoop:
         self.queue.add(key_of(deployment))
 
     async def sync(self, key: str) -> str | None:
-        deployment = self.deployments.get(key)
-        overdue = self._overdue.pop(key, None)
-        if deployment is None:
-            return None
-        if overdue is not None and self._unchanged(deployment, overdue):
-            self._overdue[key] = overdue
+        if self._is_overdue(key):
             self.queue.add_rate_limited(key)
+            return None
+        self._overdue.pop(key, None)
+        deployment = self.deployments.get(key)
+        if deployment is None:
             return None
         try:
             await _Rollout(self, deployment).run()
@@ -178,9 +178,10 @@ class DeploymentLoop:
         """
         self._overdue[key_of(deployment)] = deployment, candidates
 
-    def _unchanged(self, deployment: Obj, overdue: tuple[Obj, list[Obj]]) -> bool:
-        before, candidates = overdue
-        if before is not deployment:
+    def _is_overdue(self, key: str) -> bool:
+        """Whether a sync would do what the last one did."""
+        deployment, candidates = self._overdue.get(key, (None, ()))
+        if deployment is None or self.deployments.get(key) is not deployment:
             return False
         now = candidates_of(self.sets, deployment)
         return len(now) == len(candidates) and all(map(is_, now, candidates))

@@ -11,12 +11,17 @@ Differs  never shuts down on its own: it ends with its actor.  Bound: as many en
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from sim.client.limiter import Limiter, default_limiter
 from sim.kernel import Context, Timer
 
 Key = Any  # hashable: mostly "namespace/name"
+
+
+def never(_: Key) -> bool:
+    return False
 
 
 class WorkQueue:
@@ -32,6 +37,8 @@ class WorkQueue:
         self._delayed: dict[Key, Timer] = {}
         self._waiters: deque[Any] = deque()
         self._causes: dict[Key, int] = {}
+        # Whether whoever took a key now would find nothing to do but put it back with a delay.
+        self.returns: Callable[[Key], bool] = never
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -65,7 +72,12 @@ class WorkQueue:
 
     def _ripe(self, key: Key) -> None:
         del self._delayed[key]
-        self.add(key)
+        idle = self._waiters and key not in self._dirty and key not in self._processing
+        if idle and self.returns(key):  # no worker need be woken for it
+            self.add_rate_limited(key)
+            self.forget(key)
+        else:
+            self.add(key)
 
     def add_rate_limited(self, key: Key) -> None:
         """Queue a key that failed when its limiter allows."""

@@ -218,6 +218,40 @@ def test_a_key_added_while_worked_on_comes_back_once_and_an_earlier_time_wins():
     assert log == [("a", 0), ("late", 4_000_000)]
 
 
+def test_a_key_that_would_only_be_put_back_wakes_no_worker_and_comes_at_the_same_times():
+    """Of a hundred rounds in five milliseconds each and then ten a second, as the limiter gives them."""
+    until_us = 3_000_000
+
+    def rounds(*, asked: bool) -> tuple[list, int]:
+        log, woken = [], 0
+
+        async def main(ctx):
+            nonlocal woken
+            queue = WorkQueue(ctx, "q")
+            if asked:
+                queue.returns = lambda key: key == "stubborn" and ctx.now_us() < until_us
+            queue.add("stubborn")
+            queue.add_after_us("other", 1_234_567)
+            while len(log) < 3:
+                key = await queue.get()
+                woken += 1
+                if key == "stubborn" and ctx.now_us() < until_us:
+                    queue.add_rate_limited(key)
+                    queue.forget(key)
+                else:
+                    log.append((key, ctx.now_us()))
+                    if key == "other":
+                        queue.add_rate_limited("third")  # from the same bucket
+                queue.done(key)
+
+        actors(20, {"c": main})
+        return log, woken
+
+    (each, woken), (asked, rarely) = rounds(asked=False), rounds(asked=True)
+    assert each == asked and [key for key, _ in asked] == ["other", "third", "stubborn"]
+    assert woken > 110 and rarely == 4  # the first time, before it was put back, too
+
+
 def elect(release: bool) -> tuple[list, FakeServer]:
     server, led = FakeServer(), []
 
