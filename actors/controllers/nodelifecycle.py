@@ -35,6 +35,7 @@ from actors.controllers.nodelifecycle_decide import (
     not_ready_pod,
     only_reported,
     opposite_taint,
+    same,
     silent_status,
     taint_for,
 )
@@ -136,7 +137,7 @@ class NodeLifecycle:
         name = node["metadata"]["name"]
         self._restless[name] = None
         health = self._health.get(name)
-        if health is not None and (old is health.node or old is health.beaten):
+        if health is not None and (same(old, health.node) or same(old, health.beaten)):
             health.beaten = node
         if node["metadata"]["name"] in self._unsettled:
             self._consider(node)
@@ -317,7 +318,7 @@ class NodeLifecycle:
         """As `_examine` of those who only reported, each in its turn."""
         for health in reporters:
             node = nodes[health.name]
-            if node is not health.node:
+            if not same(node, health.node):
                 health.node, health.ready = node, condition_of(node, "Ready")
         self._renewals.report(reporters, turns)
         for health in reporters:
@@ -331,8 +332,8 @@ class NodeLifecycle:
         renewed = None if lease is None else lease.peek_us("spec", "renewTime")
         health.lease_revision = "" if lease is None else str(lease.rev)
         now_us = self._ctx.now_us() + self._owed_us
-        well = health.quiet and (node is health.node or node is health.beaten)
-        if well and node is not None and node is not health.node:
+        well = health.quiet and (same(node, health.node) or same(node, health.beaten))
+        if well and node is not None and not same(node, health.node):
             health.node = node
             listen(health, condition_of(node, "Ready"), renewed, now_us, now_us)
         elif well and renewed is not None:

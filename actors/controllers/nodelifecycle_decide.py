@@ -146,13 +146,22 @@ def listen(health: Health, ready: Obj | None, renewed: int | None, now_us: int, 
         health.renewed, health.probe_us = renewed, now_us
 
 
+def same(node: Obj | None, known: Obj | None) -> bool:
+    """Whether these are a node as of one revision: what rests in bytes is another object each time it is read."""
+    if node is known:
+        return True
+    if node is None or known is None:
+        return False
+    return bool(node["metadata"]["resourceVersion"] == known["metadata"]["resourceVersion"])
+
+
 def only_reported(health: Health, node: Obj | None) -> bool:
     """Whether a node whose renewals come by the thousand is well, and has at most other heartbeat times than before."""
     if health.row < 0 or not health.quiet or node is None:
         return False
-    if node is health.node:
+    if same(node, health.node):
         return not health.timed  # it forgot the lease that it had
-    ready = condition_of(node, "Ready") if node is health.beaten else None
+    ready = condition_of(node, "Ready") if same(node, health.beaten) else None
     saved = health.ready
     return (
         ready is not None and saved is not None and saved["lastHeartbeatTime"] != ready["lastHeartbeatTime"]

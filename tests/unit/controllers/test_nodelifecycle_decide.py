@@ -11,6 +11,7 @@ from actors.controllers.nodelifecycle_decide import (
     label_fixes,
     listen,
     not_ready_pod,
+    only_reported,
     silent_status,
     taints_patch,
     with_taints,
@@ -134,3 +135,17 @@ def test_a_pod_is_marked_once() -> None:
 def test_beta_labels_follow_the_stable_ones() -> None:
     assert label_fixes({N.label_os: "linux"}, N) == {N.label_beta_os: "linux"}
     assert label_fixes({N.label_os: "linux", N.label_beta_os: "linux"}, N) == {}
+
+
+def test_a_node_that_rests_in_bytes_is_known_again_by_its_revision() -> None:
+    def node(revision: str, beat: str) -> dict[str, Any]:
+        metadata = {"name": "n", "resourceVersion": revision}
+        return {"metadata": metadata, "status": {"conditions": [ready(beat=beat)]}}
+
+    health = known(1, ready())
+    health.row, health.quiet, health.node, health.beaten = 0, True, node("1", "t0"), node("2", "t1")
+    health.timed = False
+    assert only_reported(health, node("1", "t0")) and only_reported(health, node("2", "t1"))
+    assert not only_reported(health, node("3", "t2"))  # more may have changed
+    health.timed = True
+    assert not only_reported(health, node("1", "t0"))
