@@ -147,6 +147,8 @@ class Names:
         self.annotation_last_change_trigger_time = f"endpoints.{d}/last-change-trigger-time"
         self.annotation_over_capacity = f"endpoints.{d}/over-capacity"
         self.annotation_tolerate_unready = f"service.alpha.{d}/tolerate-unready-endpoints"
+        self.annotation_ingress_class = f"{d}/ingress.class"
+        self.annotation_default_ingress_class = f"ingressclass.{d}/is-default-class"
         self.annotation_topology_hints = f"service.{d}/topology-aware-hints"
         self.annotation_leader = f"control-plane.alpha.{d}/leader"
         self.annotation_node_ttl = f"node.alpha.{d}/ttl"

@@ -24,6 +24,7 @@ import msgspec
 
 from sim.ident import Names
 from sim.machinery.admission_base import Attributes, Denial, Plugin, View, forbidden, name_of
+from sim.machinery.admission_classes import DefaultIngressClass, RuntimeClass
 from sim.machinery.admission_pod_security import PodSecurity
 from sim.machinery.api import Obj
 from sim.machinery.identity import IdentityMemo
@@ -382,6 +383,8 @@ ORDER = (
     "PodSecurity",
     "Priority",
     "DefaultTolerationSeconds",
+    "RuntimeClass",
+    "DefaultIngressClass",
     RESOURCE_QUOTA,
 )
 
@@ -413,6 +416,8 @@ class Chain:
             PodSecurity(names),
             Priority(names),
             DefaultTolerationSeconds(names, defaults or Defaults()),
+            RuntimeClass(),
+            DefaultIngressClass(names),
         )
         self._on = [plugin for name, plugin in zip(ORDER, made, strict=False) if name not in off]
         self._plans: dict[tuple[str, str, str], tuple[list[Mutate], list[Validate]]] = {}
@@ -427,7 +432,7 @@ class Chain:
                 [
                     p.validate
                     for p in self._on
-                    if isinstance(p, LimitRanger | ServiceAccount | PodSecurity | Priority)
+                    if isinstance(p, LimitRanger | ServiceAccount | PodSecurity | Priority | RuntimeClass)
                     and p.judges(*kind)
                 ],
             )

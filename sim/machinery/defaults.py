@@ -509,6 +509,37 @@ def _newer_event(obj: Obj) -> Obj:
     return _present(obj, {**times, "regarding": {}, "deprecatedSource": {}})
 
 
+def _ingress(obj: Obj) -> Obj:
+    return _in(
+        _present(obj, {"spec": {}, "status": {}}), "status", lambda s: _present(s, {"loadBalancer": {}})
+    )
+
+
+def _ingress_class(obj: Obj) -> Obj:
+    obj = _present(obj, {"spec": {}})
+    return _in(obj, "spec", lambda spec: _in(spec, "parameters", lambda p: _fill(p, {"scope": "Cluster"})))
+
+
+def _network_policy(obj: Obj) -> Obj:
+    def rule(value: Obj) -> Obj:
+        return _all(value, "ports", lambda port: _fill(port, _TCP))
+
+    def spec(value: Obj) -> Obj:
+        value = _present(_all(_all(value, "ingress", rule), "egress", rule), {"podSelector": {}})
+        types = ["Ingress", "Egress"] if value.get("egress") else ["Ingress"]
+        return value if value.get("policyTypes") else {**value, "policyTypes": types}
+
+    return _in(_present(obj, {"spec": {}}), "spec", spec)
+
+
+def _pod_template(obj: Obj) -> Obj:
+    return _in(_present(obj, {"template": {}}), "template", _templates)
+
+
+def _runtime_class(obj: Obj) -> Obj:
+    return _in(obj, "overhead", lambda value: _in(value, "podFixed", _amounts))
+
+
 _KINDS: dict[tuple[str, str], Fn] = {
     ("", "Pod"): _pod,
     ("", "Namespace"): _namespace,
@@ -526,6 +557,11 @@ _KINDS: dict[tuple[str, str], Fn] = {
     ("apps", "DaemonSet"): _daemon_set,
     ("policy", "PodDisruptionBudget"): _budget,
     ("scheduling", "PriorityClass"): lambda obj: _fill(obj, {"preemptionPolicy": "PreemptLowerPriority"}),
+    ("", "PodTemplate"): _pod_template,
+    ("networking", "Ingress"): _ingress,
+    ("networking", "IngressClass"): _ingress_class,
+    ("networking", "NetworkPolicy"): _network_policy,
+    ("node", "RuntimeClass"): _runtime_class,
     ("coordination", "Lease"): lambda obj: _present(obj, {"spec": {}}),
     ("discovery", "EndpointSlice"): _endpoint_slice,
     ("batch", "Job"): batch.job(_templates),

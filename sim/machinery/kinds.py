@@ -92,6 +92,7 @@ ROWS = (
     ),
     Row("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short=("pvc",), subs=(_STATUS,)),
     Row("", "v1", "pods", "Pod", short=("po",), categories=("all",), subs=_POD_SUBS),
+    Row("", "v1", "podtemplates", "PodTemplate"),
     Row(
         "",
         "v1",
@@ -193,6 +194,9 @@ ROWS = (
     Row("batch", "v1", "cronjobs", "CronJob", short=("cj",), categories=("all",), subs=(_STATUS,)),
     Row("batch", "v1", "jobs", "Job", categories=("all",), subs=(_STATUS,)),
     Row("events", "v1", "events", "Event", short=("ev",), stored_in="", stored_version="v1"),
+    Row("networking", "v1", "ingressclasses", "IngressClass", namespaced=False),
+    Row("networking", "v1", "ingresses", "Ingress", short=("ing",), subs=(_STATUS,)),
+    Row("networking", "v1", "networkpolicies", "NetworkPolicy", short=("netpol",), subs=(_STATUS,)),
     Row(
         "policy",
         "v1",
@@ -202,6 +206,7 @@ ROWS = (
         subs=(_STATUS,),
         stored_version="v1beta1",
     ),
+    Row("node", "v1", "runtimeclasses", "RuntimeClass", namespaced=False),
     Row("scheduling", "v1", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",)),
     Row("coordination", "v1", "leases", "Lease"),
     Row("discovery", "v1", "endpointslices", "EndpointSlice", stored_version="v1beta1"),

@@ -29,6 +29,7 @@ _PATHS = {
     "jobs": "spec.template.",
     "cronjobs": "spec.jobTemplate.spec.template.",
     "replicationcontrollers": "spec.template.",
+    "podtemplates": "template.",
 }
 _VOLUMES = {
     "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",

@@ -112,6 +112,11 @@ def _equalities(labels: tuple[tuple[str, str], ...]) -> LabelSelector:
     return LabelSelector(tuple(Requirement(key, IN, (value,)) for key, value in labels))
 
 
+def format_labels(labels: Mapping[str, str] | None) -> str:
+    """labels.FormatLabels: "a=b,c=d"; "<none>" where there are none."""
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or "<none>"
+
+
 def format_selector(obj: Mapping[str, Any] | None) -> str:
     """metav1.FormatLabelSelector: "a=b,c in (d,e),!f"; "<none>" where it selects by nothing."""
     if obj is None:

@@ -41,6 +41,7 @@ _ZERO_STATUS: dict[str, Obj] = {
         "expectedPods": 0,
     },
     "services": {"loadBalancer": {}},
+    "ingresses": {"loadBalancer": {}},
     "persistentvolumeclaims": {"phase": "Pending"},
     "namespaces": {"phase": "Active"},
     "horizontalpodautoscalers": {"desiredReplicas": 0, "currentMetrics": None},
@@ -59,7 +60,7 @@ def _same_update(new: Obj, _old: Obj, _names: Names) -> Obj:
 class Strategy:
     """How one kind differs from the rule.
 
-    status: it has a status subresource; generation: what it counts ("", "spec", "spec+annotations", "all", "one")
+    status: it has a status subresource; generation: what it counts ("", "spec", "spec+annotations", "template", "all", "one")
     create_by_put: a PUT to a missing name creates; unconditional: a PUT without resourceVersion is let through
     """
 
@@ -303,8 +304,16 @@ _TABLE: dict[str, Strategy] = {
         prepare_update=lambda new, _old, names: _autoscaler(new, names),
     ),
     "cronjobs": _WORKLOAD,
+    "podtemplates": Strategy(generation="template"),
     "ingresses": _WORKLOAD,
-    "networkpolicies": Strategy(generation="spec"),
+    "ingressclasses": Strategy(generation="spec"),
+    "networkpolicies": Strategy(
+        generation="spec",
+        # Their status is behind a feature that is off.
+        prepare_create=lambda obj, _: with_field(obj, "status", None),
+        prepare_update=lambda new, _old, _names: with_field(new, "status", None),
+        prepare_status=lambda new, _old, _names: with_field(new, "status", None),
+    ),
     "endpointslices": Strategy(generation="all"),
     "flowschemas": _FLOW,
     "prioritylevelconfigurations": _FLOW,
@@ -362,7 +371,9 @@ def for_status(plural: str, new: Obj, old: Obj, names: Names) -> Obj:
 
 def _count(rule: str, new: Obj, old: Obj) -> Obj:
     changed = False
-    if rule in ("spec", "spec+annotations"):
+    if rule == "template":
+        changed = new.get(rule) != old.get(rule)
+    elif rule in ("spec", "spec+annotations"):
         changed = new.get("spec") is not old.get("spec") and new.get("spec") != old.get("spec")
         if not changed and rule == "spec+annotations":
             changed = new["metadata"].get("annotations") != old["metadata"].get("annotations")

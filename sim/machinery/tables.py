@@ -8,17 +8,17 @@ Differs  columns carry a description only where it is that of a field of the sch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 from sim.ident import Names
-from sim.machinery import tables_batch
+from sim.machinery import tables_batch, tables_network
 from sim.machinery.forms import form_of
 from sim.machinery.objects import condition_status, get_in, is_deleting, labels_of, metadata_of, name_of
 from sim.machinery.schema import definition_name, description
 from sim.machinery.scheme import Resource
-from sim.machinery.selectors import format_selector
+from sim.machinery.selectors import format_labels, format_selector
 from sim.machinery.tables_pod import age, pod_cells
 from sim.units import human_duration, parse_time
 
@@ -67,6 +67,7 @@ _COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
                                         "Max Unavailable=spec.maxUnavailable", "Allowed Disruptions:integer", _AGE),
     ("scheduling", "PriorityClass"): (_NAME, "Value:integer=value", "Global-Default:boolean=globalDefault", _AGE),
     **tables_batch.COLUMNS,
+    **tables_network.COLUMNS,
     ("flowcontrol.apiserver", "FlowSchema"): (_NAME, "PriorityLevel=spec.priorityLevelConfiguration",
                                               "MatchingPrecedence=spec.matchingPrecedence",
                                               "DistinguisherMethod=spec.distinguisherMethod", _AGE, "MissingPL"),
@@ -143,10 +144,6 @@ def _none(text: str) -> str:
     return text or "<none>"
 
 
-def _labels(labels: Mapping[str, str] | None) -> str:
-    return _none(",".join(f"{k}={v}" for k, v in sorted((labels or {}).items())))
-
-
 def _cut(texts: Sequence[str], limit: int) -> str:
     shown = ",".join(texts[:limit])
     return f"{shown} + {len(texts) - limit} more..." if len(texts) > limit else shown
@@ -165,7 +162,7 @@ def _count(obj: Obj, *path: str) -> int:
 
 
 def _replication_controller(obj: Obj, now_us: int, names: Names) -> Cells:
-    return [*_replica_set(obj, now_us, names)[:-1], _labels(get_in(obj, ("spec", "selector")))]
+    return [*_replica_set(obj, now_us, names)[:-1], format_labels(get_in(obj, ("spec", "selector")))]
 
 
 def _replica_set(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -200,7 +197,7 @@ def _daemon_set(obj: Obj, now_us: int, _: Names) -> Cells:
     counters = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady")
     rollout = ("updatedNumberScheduled", "numberAvailable")
     numbers = [_count(obj, "status", counter) for counter in (*counters, *rollout)]
-    selector = _labels(get_in(obj, ("spec", "template", "spec", "nodeSelector")))
+    selector = format_labels(get_in(obj, ("spec", "template", "spec", "nodeSelector")))
     shown = format_selector(get_in(obj, ("spec", "selector")))
     return [name_of(obj), *numbers, selector, age(obj, now_us), *_containers(obj), shown]
 
@@ -235,7 +232,7 @@ def _service(obj: Obj, now_us: int, _: Names) -> Cells:
         ports.append(f"{port['port']}{node}/{port.get('protocol', 'TCP')}")
     ips = spec.get("clusterIPs") or [spec.get("clusterIP") or "<none>"]
     head = [name_of(obj), spec.get("type", ""), ips[0], _external_ip(obj), _none(",".join(ports))]
-    return [*head, age(obj, now_us), _labels(spec.get("selector"))]
+    return [*head, age(obj, now_us), format_labels(spec.get("selector"))]
 
 
 def _endpoints(obj: Obj, now_us: int, _: Names) -> Cells:
@@ -361,6 +358,7 @@ _PRINTERS: dict[tuple[str, str], _Printer] = {
     ],
     ("", "PersistentVolumeClaim"): _claim,
     ("", "ResourceQuota"): tables_batch.quota,
+    **tables_network.PRINTERS,
     ("autoscaling", "HorizontalPodAutoscaler"): tables_batch.autoscaler,
     ("batch", "CronJob"): tables_batch.cron_job,
     ("batch", "Job"): tables_batch.job,

@@ -21,6 +21,7 @@ from sim.machinery.validation import (
     batch,
     core,
     flows,
+    ingress,
     network,
     pods,
     policy,
@@ -38,6 +39,7 @@ Update = Callable[[Obj, Obj], Errors]
 
 _CREATE: dict[tuple[str, str], Create] = {
     ("", "configmaps"): core.create_config_map,
+    ("", "podtemplates"): workloads.create_pod_template,
     ("", "endpoints"): network.create_endpoints,
     ("", "events"): core.create_event,
     ("", "limitranges"): quotas.create_limit_range,
@@ -63,12 +65,17 @@ _CREATE: dict[tuple[str, str], Create] = {
     ("events", "events"): core.create_new_event,
     ("flowcontrol.apiserver", "flowschemas"): flows.create_schema,
     ("flowcontrol.apiserver", "prioritylevelconfigurations"): flows.create_level,
+    ("node", "runtimeclasses"): policy.create_runtime_class,
+    ("networking", "ingressclasses"): ingress.create_class,
+    ("networking", "ingresses"): ingress.create_ingress,
+    ("networking", "networkpolicies"): ingress.create_policy,
     ("policy", "poddisruptionbudgets"): policy.create_budget,
     ("scheduling", "priorityclasses"): policy.create_priority_class,
 }
 
 _UPDATE: dict[tuple[str, str, str], Update] = {
     ("", "configmaps", ""): core.update_config_map,
+    ("", "podtemplates", ""): workloads.update_pod_template,
     ("", "endpoints", ""): network.update_endpoints,
     ("", "events", ""): core.update_event,
     ("", "limitranges", ""): quotas.update_limit_range,
@@ -109,6 +116,11 @@ _UPDATE: dict[tuple[str, str, str], Update] = {
     ("events", "events", ""): core.update_new_event,
     ("flowcontrol.apiserver", "flowschemas", ""): flows.update_schema,
     ("flowcontrol.apiserver", "prioritylevelconfigurations", ""): flows.update_level,
+    ("node", "runtimeclasses", ""): policy.update_runtime_class,
+    ("networking", "ingressclasses", ""): ingress.update_class,
+    ("networking", "ingresses", ""): ingress.update_ingress,
+    ("networking", "ingresses", "status"): ingress.status_ingress,
+    ("networking", "networkpolicies", ""): ingress.update_policy,
     ("policy", "poddisruptionbudgets", ""): policy.update_budget,
     ("policy", "poddisruptionbudgets", "status"): policy.status_budget,
     ("scheduling", "priorityclasses", ""): policy.update_priority_class,

@@ -311,7 +311,12 @@ def _addresses_update(spec: Obj, before: Obj) -> Errors:
 
 
 def status_service(new: Obj, old: Obj) -> Errors:
-    errors = object_meta_update(new["metadata"], old["metadata"])
+    return object_meta_update(new["metadata"], old["metadata"]) + load_balancer_points(new)
+
+
+def load_balancer_points(new: Obj) -> Errors:
+    """Where a balancer, as the status tells, takes traffic in."""
+    errors: Errors = []
     ingress = ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress")
     for i, point in enumerate(ingress or ()):
         at = f"status.loadBalancer.ingress[{i}]"

@@ -1,6 +1,6 @@
-"""Leases, PodDisruptionBudgets, PriorityClasses.
+"""Leases, PodDisruptionBudgets, PriorityClasses, RuntimeClasses.
 
-Mirrors  kubernetes v1.25 pkg/apis/{coordination,policy,scheduling}/validation/validation.go.
+Mirrors  kubernetes v1.25 pkg/apis/{coordination,policy,scheduling,node}/validation/validation.go.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any
 
 from sim.machinery.api import Obj
 from sim.machinery.validation import text
+from sim.machinery.validation.affinity import tolerations
 from sim.machinery.validation.errors import (
     Errors,
     Shown,
@@ -18,7 +19,8 @@ from sim.machinery.validation.errors import (
     invalid,
     unsupported,
 )
-from sim.machinery.validation.meta import label_selector, object_meta, object_meta_update
+from sim.machinery.validation.meta import label_selector, labels, object_meta, object_meta_update
+from sim.machinery.validation.resources import container_resource_name, quantity
 from sim.machinery.validation.workloads import int_or_percent, not_above_all
 
 # scheduling.HighestUserDefinablePriority; system classes start above it.
@@ -76,6 +78,24 @@ def status_budget(new: Obj, old: Obj) -> Errors:
     for key in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
         errors += at_least_zero(f"status.{key}", status.get(key))
     return errors
+
+
+def create_runtime_class(obj: Obj) -> Errors:
+    errors = object_meta(obj["metadata"], False, text.subdomain, core=False)
+    handler = obj.get("handler") or ""
+    errors += [invalid("handler", handler, problem) for problem in text.label(handler)]
+    overhead = (obj.get("overhead") or {}).get("podFixed") or {}
+    for name, amount in overhead.items():
+        at = f"overhead.podFixed[{name}]"
+        errors += container_resource_name(name, at) + quantity(name, amount, at)
+    scheduling = obj.get("scheduling") or {}
+    errors += labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
+    return errors + tolerations(scheduling.get("tolerations"), "scheduling.tolerations")
+
+
+def update_runtime_class(new: Obj, old: Obj) -> Errors:
+    errors = object_meta_update(new["metadata"], old["metadata"], core=False)
+    return errors + immutable("handler", new.get("handler"), old.get("handler"))
 
 
 def create_priority_class(obj: Obj) -> Errors:

@@ -82,6 +82,16 @@ _percent_re = re.compile("[0-9]+%")
 Problems = tuple[str, ...]
 
 
+_WILDCARD = r"\*\." + _SUBDOMAIN
+_WILDCARD_ERROR = _shown_pattern(
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain,"
+    f" which must consist of {_LOWER}, '-' or '.' and end with an alphanumeric character",
+    _WILDCARD,
+    "*.example.com",
+)
+_wildcard_re = re.compile(_WILDCARD)
+
+
 def _too_long(limit: int) -> str:
     return f"must be no more than {limit} characters"
 
@@ -99,6 +109,11 @@ def label(text: str) -> Problems:
 @lru_cache(_CACHE)
 def subdomain(text: str) -> Problems:
     return _matching(text, 253, _subdomain_re, _SUBDOMAIN_ERROR)
+
+
+@lru_cache(_CACHE)
+def wildcard_subdomain(text: str) -> Problems:
+    return _matching(text, 253, _wildcard_re, _WILDCARD_ERROR)
 
 
 @lru_cache(_CACHE)

@@ -156,6 +156,17 @@ def _replica_set_spec(spec: Obj) -> Errors:
     return errors + _set_template(spec)
 
 
+def create_pod_template(obj: Obj) -> Errors:
+    return object_meta(obj["metadata"], True, text.subdomain) + template(
+        obj.get("template") or {}, "template"
+    )
+
+
+def update_pod_template(new: Obj, old: Obj) -> Errors:
+    errors = object_meta_update(new["metadata"], old["metadata"])
+    return errors + template(new.get("template") or {}, "template")
+
+
 def create_replica_set(obj: Obj) -> Errors:
     return object_meta(obj["metadata"], True, text.subdomain) + _replica_set_spec(_spec(obj))
 

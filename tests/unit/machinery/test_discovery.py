@@ -15,9 +15,11 @@ def test_groups_come_in_the_order_of_their_priority():
         "authorization.k8s.io",
         "autoscaling",
         "batch",
+        "networking.k8s.io",
         "policy",
         "scheduling.k8s.io",
         "coordination.k8s.io",
+        "node.k8s.io",
         "discovery.k8s.io",
         "flowcontrol.apiserver.k8s.io",
     ]
