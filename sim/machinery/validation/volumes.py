@@ -1,8 +1,6 @@
 """Volumes of a pod spec.
 
 Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: ValidateVolumes, validateVolumeSource.
-Differs  sources that no kind of this cluster mounts (cloud disks, iSCSI, Ceph and their like) are checked for their
-         mandatory fields only.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.machinery.api import Obj
-from sim.machinery.validation import text
+from sim.machinery.validation import text, volumes_vendor
 from sim.machinery.validation.claims import claim_spec
 from sim.machinery.validation.errors import (
     Errors,
@@ -52,31 +50,9 @@ _RESOURCES = (
 _TOKEN_SECONDS_MIN = 600
 _TOKEN_SECONDS_MAX = 1 << 32
 
-# Sources in upstream's order; the fields each one must have.
-_MANDATORY: dict[str, tuple[str, ...]] = {
-    "gitRepo": ("repository",),
-    "gcePersistentDisk": ("pdName",),
-    "awsElasticBlockStore": ("volumeID",),
-    "nfs": ("server", "path"),
-    "iscsi": ("targetPortal", "iqn"),
-    "glusterfs": ("endpoints", "path"),
-    "flocker": (),
-    "rbd": ("monitors", "image"),
-    "cinder": ("volumeID",),
-    "cephfs": ("monitors",),
-    "quobyte": ("registry", "volume"),
-    "fc": (),
-    "flexVolume": ("driver",),
-    "azureFile": ("secretName", "shareName"),
-    "vsphereVolume": ("volumePath",),
-    "photonPersistentDisk": ("pdID",),
-    "portworxVolume": ("volumeID",),
-    "azureDisk": ("diskName", "diskURI"),
-    "storageos": (),
-    "scaleIO": ("gateway", "system", "volumeName"),
-}
 # Field paths that upstream spells otherwise than the JSON.
 _SPELLED = {"gcePersistentDisk": "persistentDisk", "cephfs": "cephFS"}
+_SECOND = {"downwardAPI": "downwarAPI"}  # as the second one
 _ORDER = (
     "emptyDir",
     "hostPath",
@@ -116,7 +92,7 @@ def volumes(given: Any, field: str) -> tuple[dict[str, Obj], Errors]:
     errors: Errors = []
     for i, volume in enumerate(given or ()):
         at = f"{field}[{i}]"
-        found = _source(volume, at)
+        found = _source(volume, at) + volumes_vendor.iscsi_name(volume, at)
         name = volume.get("name", "")
         if not name:
             found.append(required(f"{at}.name"))
@@ -140,13 +116,10 @@ def _source(volume: Obj, at: str) -> Errors:
         count += 1
         field = f"{at}.{_SPELLED.get(kind, kind)}"
         if count > 1:
+            field = f"{at}.{_SECOND.get(kind, _SPELLED.get(kind, kind))}"
             errors.append(forbidden(field, "may not specify more than 1 volume type"))
-        elif kind in _CHECKS:
-            errors += _CHECKS[kind](source, field)
         else:
-            errors += [
-                required(f"{field}.{name}") for name in _MANDATORY.get(kind, ()) if not source.get(name)
-            ]
+            errors += _CHECKS[kind](source, field)
     if not count:
         errors.append(required(at, "must specify a volume type"))
     return errors
@@ -175,8 +148,8 @@ def _host_path(source: Obj, field: str) -> Errors:
 def _nfs(source: Obj, field: str) -> Errors:
     errors = [required(f"{field}.{name}") for name in ("server", "path") if not source.get(name)]
     path = source.get("path")
-    if path and not path.startswith("/"):
-        errors.append(invalid(f"{field}.path", path, "must be an absolute path"))
+    if not (path or "").startswith("/"):
+        errors.append(invalid(f"{field}.path", path or "", "must be an absolute path"))
     return errors
 
 
@@ -420,6 +393,7 @@ def _csi(source: Obj, field: str) -> Errors:
 
 
 _CHECKS = {
+    **volumes_vendor.CHECKS,
     "emptyDir": _empty_dir,
     "hostPath": _host_path,
     "nfs": _nfs,
