@@ -5,8 +5,8 @@ Turns a scheme into the v3 index, one v3 document per group version, and the v2 
 Holds: the dependency's own changes to the schema are undone (null types, enums of kind and apiVersion, Quantity and
 IntOrString as unions).
 
-Mirrors  kubernetes v1.25 api/openapi-spec.
-Differs  paths carry what clients read (kind, action, fieldValidation and dryRun of PATCH), not every parameter.
+Mirrors  kubernetes v1.25 api/openapi-spec, apiserver pkg/server/routes/openapi.go.
+Differs  what a field may hold (`enum`) and what it is by default are not told.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ import msgspec
 
 from sim.ident import UPSTREAM_GROUP_DOMAIN, Names
 from sim.machinery import openapi_protobuf
+from sim.machinery.discovery import group_versions
+from sim.machinery.openapi_paths import META, SECURITY, V2, V3, Writer, document, newer, title
 from sim.machinery.schema import INT_OR_STRING, QUANTITY, definition_name, raw_definitions
 from sim.machinery.scheme import Resource, Scheme
 
 Body = dict[str, Any]
 
-_V2, _V3 = "#/definitions/", "#/components/schemas/"
+_DISCOVERED = ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions")
 
 
 def _clean(raw: Body, refs: str, names: Names) -> Body:
@@ -76,40 +78,65 @@ def _references(raw: Any) -> list[str]:
     return own + [name for below in raw.values() for name in _references(below)]
 
 
-def _paths(r: Resource, v3: bool) -> Body:
-    base = f"/apis/{r.group}/{r.version}" if r.group else f"/api/{r.version}"
-    collection = f"{base}/namespaces/{{namespace}}/{r.plural}" if r.namespaced else f"{base}/{r.plural}"
-    gvk = {"group": r.group, "kind": r.kind, "version": r.version}
-
-    def query(name: str) -> Body:
-        return {"name": name, "in": "query", **({"schema": {"type": "string"}} if v3 else {"type": "string"})}
-
-    def operation(action: str, *parameters: str) -> Body:
-        made: Body = {"x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk, "responses": {}}
-        return {**made, "parameters": [query(p) for p in parameters]} if parameters else made
-
-    write = ("dryRun", "fieldManager", "fieldValidation")
-    many: Body = {"post": operation("post", *write)} if "create" in r.verbs else {}
-    one: Body = {}
-    if "get" in r.verbs:
-        many["get"] = operation("list")
-        one = {
-            "get": operation("get"),
-            "put": operation("put", *write),
-            "patch": operation("patch", *write, "force"),
-            "delete": operation("delete", "dryRun"),
-        }
-    return {collection: many, **({f"{collection}/{{name}}": one} if one else {})}
+def _roots(resources: list[Resource], names: Names) -> list[str]:
+    """The definitions of what is sent and answered."""
+    kinds: list[tuple[str, str, str]] = []
+    for r in resources:
+        kinds += [(r.upstream_group, r.version, kind) for kind in (r.kind, r.list_kind)]
+        kinds += [
+            (names.upstream_group(sub.group), sub.version, sub.kind) for sub in r.subresources if sub.version
+        ]
+    found = [definition_name(*kind) for kind in kinds]
+    common = [f"{META}{kind}" for kind in ("DeleteOptions", "Patch", "Status", "WatchEvent", *_DISCOVERED)]
+    return [name for name in found if name] + common
 
 
-def _roots(resources: list[Resource]) -> list[str]:
-    found = [definition_name(r.upstream_group, r.version, r.kind) for r in resources]
-    lists = [definition_name(r.upstream_group, r.version, r.list_kind) for r in resources]
-    return [name for name in found + lists if name]
+def _paths(resources: list[Resource], names: Names) -> Body:
+    return {path: item for r in resources for path, item in Writer(r, names).items()}
+
+
+def _documents(scheme: Scheme) -> Body:
+    """The paths of discovery and of the version, by what leads there."""
+    names = scheme.names
+
+    def at(path: str, name: str, answer: str = "") -> tuple[str, Body]:
+        return path, document(path, name, names, answer)
+
+    found = [
+        at("/api/", "getCoreAPIVersions", "APIVersions"),
+        at("/api/v1/", "getCoreV1APIResources", "APIResourceList"),
+        at("/apis/", "getAPIVersions", "APIGroupList"),
+        at("/version/", "getCodeVersion"),
+    ]
+    for group, versions in group_versions(scheme).items():
+        short = names.short_group(group)
+        found.append(at(f"/apis/{group}/", f"get{title(short, '')}APIGroup", "APIGroup"))
+        found += [
+            at(f"/apis/{group}/{version}/", f"get{title(short, version)}APIResources", "APIResourceList")
+            for version in versions
+        ]
+    return dict(found)
 
 
 def _info() -> Body:
     return {"title": "Kubernetes", "version": "v1.25.0"}
+
+
+def _v3_document(paths: Body, schemas: Body) -> bytes:
+    components = {"schemas": schemas, "securitySchemes": SECURITY}
+    shown = {path: newer(item) for path, item in sorted(paths.items())}
+    document = {"openapi": "3.0.0", "info": _info(), "paths": shown, "components": components}
+    return msgspec.json.encode(document)
+
+
+def _schemas(roots: list[str], names: Names) -> Body:
+    schemas = {name: _definition(name, V3, names) for name in _reached(roots)}
+    if INT_OR_STRING in schemas:
+        schemas[INT_OR_STRING] = {
+            "format": "int-or-string",
+            "oneOf": [{"type": "integer"}, {"type": "string"}],
+        }
+    return schemas
 
 
 @lru_cache(maxsize=64)
@@ -118,34 +145,51 @@ def openapi_v3(scheme: Scheme, group: str, version: str) -> bytes | None:
     resources = [r for r in scheme.resources if (r.group, r.version) == (group, version)]
     if not resources:
         return None
-    schemas = {name: _definition(name, _V3, scheme.names) for name in _reached(_roots(resources))}
-    if INT_OR_STRING in schemas:
-        schemas[INT_OR_STRING] = {
-            "format": "int-or-string",
-            "oneOf": [{"type": "integer"}, {"type": "string"}],
-        }
-    paths = {path: body for r in resources for path, body in _paths(r, True).items()}
-    document = {"openapi": "3.0.0", "info": _info(), "paths": paths, "components": {"schemas": schemas}}
-    return msgspec.json.encode(document)
+    root = f"/apis/{group}/{version}/" if group else f"/api/{version}/"
+    paths = {root: _documents(scheme)[root], **_paths(resources, scheme.names)}
+    return _v3_document(paths, _schemas(_roots(resources, scheme.names), scheme.names))
+
+
+@lru_cache(maxsize=64)
+def openapi_v3_of_discovery(scheme: Scheme, path: str) -> bytes | None:
+    """The JSON document of "api", "apis", "apis/<group>" or "version"; None where there is no such."""
+    item = _documents(scheme).get(f"/{path}/")
+    if item is None or path.count("/") > 1 or path == "api/v1":
+        return None
+    roots = [f"{META}{kind}" for kind in _DISCOVERED]
+    return _v3_document({f"/{path}/": item}, _schemas(roots, scheme.names))
 
 
 @lru_cache(maxsize=8)
 def openapi_v3_index(scheme: Scheme) -> Body:
     """/openapi/v3: the documents with their hashes."""
-    served = {(r.group, r.version): None for r in scheme.resources}
+    made: dict[str, bytes | None] = {
+        path: openapi_v3_of_discovery(scheme, path)
+        for path in ("api", "apis", "version", *(f"apis/{group}" for group in group_versions(scheme)))
+    }
+    for r in scheme.resources:
+        path = f"apis/{r.group}/{r.version}" if r.group else f"api/{r.version}"
+        made.setdefault(path, openapi_v3(scheme, r.group, r.version))
     paths: Body = {}
-    for group, version in served:
-        path = f"apis/{group}/{version}" if group else f"api/{version}"
-        digest = sha512(openapi_v3(scheme, group, version) or b"").hexdigest().upper()
+    for path, text in sorted(made.items()):
+        digest = sha512(text or b"").hexdigest().upper()
         paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
     return {"paths": paths}
 
 
 def _v2_document(scheme: Scheme) -> Body:
     resources = list(scheme.resources)
-    definitions = {name: _definition(name, _V2, scheme.names) for name in _reached(_roots(resources))}
-    paths = {path: body for r in resources for path, body in _paths(r, False).items()}
-    return {"swagger": "2.0", "info": _info(), "paths": paths, "definitions": definitions}
+    roots = _roots(resources, scheme.names)
+    definitions = {name: _definition(name, V2, scheme.names) for name in _reached(roots)}
+    paths = {**_documents(scheme), **_paths(resources, scheme.names)}
+    return {
+        "swagger": "2.0",
+        "info": _info(),
+        "paths": dict(sorted(paths.items())),
+        "definitions": definitions,
+        "securityDefinitions": SECURITY,
+        "security": [{"BearerToken": []}],
+    }
 
 
 @lru_cache(maxsize=8)

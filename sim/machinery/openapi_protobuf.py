@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 MEDIA = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-ANSWERED = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"  # what may stand in a Content-Type
+ANSWERED = "application/octet-stream"
 Body = dict[str, Any]
 
 
@@ -106,6 +106,8 @@ def _path(item: Body) -> bytes:
 def _operation(raw: Body) -> bytes:
     out = _text(5, raw["operationId"]) if "operationId" in raw else b""
     for parameter in raw.get("parameters", ()):
+        if parameter["in"] != "query":
+            continue
         out += _part(8, _part(1, _part(2, _part(3, _query(parameter)))))
     return out + _part(9, b"") + _extensions(13, raw)
 

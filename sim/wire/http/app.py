@@ -249,7 +249,9 @@ class Front:
     # --- answers ------------------------------------------------------------------------------------------
 
     def _response(self, answer: Answer) -> Response:
-        response = Response(answer.body, answer.code, content_type=answer.media)
+        response = Response(answer.body, answer.code, content_type=answer.media or None)
+        if not answer.media:
+            response.headers.pop("Content-Type", None)
         for name, value in answer.headers.items():
             response.headers[name] = value
         for warning in dict.fromkeys(answer.warnings):

@@ -14,8 +14,15 @@ from typing import Any
 
 from sim.ident import Names
 from sim.machinery import discovery, openapi_protobuf, status
-from sim.machinery.openapi import openapi_v2, openapi_v2_protobuf, openapi_v3, openapi_v3_index
+from sim.machinery.openapi import (
+    openapi_v2,
+    openapi_v2_protobuf,
+    openapi_v3,
+    openapi_v3_index,
+    openapi_v3_of_discovery,
+)
 from sim.machinery.scheme import Scheme
+from sim.wire.http.negotiation import parse_accept
 from sim.wire.http.rendering import TEXT
 from sim.wire.http.routing import query_pairs
 
@@ -146,21 +153,23 @@ class Documents:
     def _openapi(self, parts: list[str], accept: str) -> Document:
         if parts[1:] == ["v2"] and openapi_protobuf.MEDIA in accept:
             return Document(raw=openapi_v2_protobuf(self._scheme), media=openapi_protobuf.ANSWERED)
+        if parts[1:] != ["v2"] and parts[1:2] != ["v3"]:
+            return NO_PAGE
+        asked = {clause.media for clause in parse_accept(accept)}
+        if asked and not asked & {"*/*", "application/*", self._scheme.names.media_json}:
+            return Document(406)
         if parts[1:] == ["v2"]:
             return Document(raw=openapi_v2(self._scheme), media=TEXT)
         if parts[1:] == ["v3"]:
             return Document(value=openapi_v3_index(self._scheme), media=TEXT)
-        empty = Document(404, media=TEXT)
-        if parts[1:2] != ["v3"]:
-            return NO_PAGE
         rest = parts[2:]
         if rest[:1] == ["api"] and len(rest) == 2:
             found = openapi_v3(self._scheme, "", rest[1])
         elif rest[:1] == ["apis"] and len(rest) == 3:
             found = openapi_v3(self._scheme, rest[1], rest[2])
         else:
-            found = None
-        return Document(raw=found, media=TEXT) if found is not None else empty
+            found = openapi_v3_of_discovery(self._scheme, "/".join(rest))
+        return Document(raw=found, media=TEXT) if found is not None else Document(404)
 
     def _health(self, what: str, check: str | None, query: str) -> Document:
         checks = self._checks[what]

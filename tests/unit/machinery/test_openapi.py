@@ -2,8 +2,16 @@
 
 import json
 
+import pytest
+
 from sim.ident import NAMES
-from sim.machinery.openapi import openapi_v2, openapi_v2_protobuf, openapi_v3, openapi_v3_index
+from sim.machinery.openapi import (
+    openapi_v2,
+    openapi_v2_protobuf,
+    openapi_v3,
+    openapi_v3_index,
+    openapi_v3_of_discovery,
+)
 from sim.machinery.scheme import Scheme
 
 SCHEME = Scheme(NAMES["kubernetes"])
@@ -73,3 +81,73 @@ def _message(data: bytes) -> dict[int, list[bytes]]:
         out.setdefault(tag >> 3, []).append(data[at : at + size])
         at += size
     return out
+
+
+def test_operations_are_named_as_upstream_names_them():
+    paths = json.loads(openapi_v2(SCHEME))["paths"]
+    apps = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
+    wanted = {
+        ("/api/v1/namespaces/{namespace}/configmaps", "delete"): "deleteCoreV1CollectionNamespacedConfigMap",
+        ("/api/v1/nodes", "get"): "listCoreV1Node",
+        ("/api/v1/watch/pods", "get"): "watchCoreV1PodListForAllNamespaces",
+        ("/api/v1/namespaces/{name}/finalize", "put"): "replaceCoreV1NamespaceFinalize",
+        (
+            "/api/v1/namespaces/{namespace}/services/{name}/proxy/{path}",
+            "patch",
+        ): "connectCoreV1PatchNamespacedServiceProxyWithPath",
+        ("/apis/apps/v1/deployments", "get"): "listAppsV1DeploymentForAllNamespaces",
+        (f"{apps}/scale", "get"): "readAppsV1NamespacedDeploymentScale",
+        (f"{apps}/status", "patch"): "patchAppsV1NamespacedDeploymentStatus",
+        ("/apis/", "get"): "getAPIVersions",
+    }
+    for (path, method), name in wanted.items():
+        assert paths[path][method]["operationId"] == name
+    scale = paths[f"{apps}/scale"]["get"]
+    assert scale["x-kubernetes-group-version-kind"] == {
+        "group": "autoscaling",
+        "version": "v1",
+        "kind": "Scale",
+    }
+    names = [
+        operation["operationId"]
+        for item in paths.values()
+        for method, operation in item.items()
+        if method != "parameters"
+    ]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("naming", ["kubernetes", "orch"])
+def test_every_reference_leads_to_a_schema(naming):
+    scheme = Scheme(NAMES[naming])
+    documents = [json.loads(openapi_v2(scheme))]
+    for path in openapi_v3_index(scheme)["paths"]:
+        root, _, rest = path.partition("/")
+        group, _, version = rest.rpartition("/") if root == "apis" else ("", "", rest)
+        text = openapi_v3(scheme, group, version) or openapi_v3_of_discovery(scheme, path)
+        assert text is not None
+        documents.append(json.loads(text))
+    for document in documents:
+        schemas = document.get("definitions") or document["components"]["schemas"]
+        for reference in _references(document):
+            assert reference.rpartition("/")[2] in schemas
+
+
+def test_a_document_of_version_three_has_bodies_and_answers_by_media_type():
+    text = openapi_v3(SCHEME, "coordination.k8s.io", "v1")
+    assert text is not None
+    paths = json.loads(text)["paths"]
+    made = paths["/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"]["post"]
+    lease = {"$ref": "#/components/schemas/io.k8s.api.coordination.v1.Lease"}
+    assert made["requestBody"] == {"content": {"*/*": {"schema": lease}}, "required": True}
+    assert made["responses"]["201"]["content"]["application/json"]["schema"] == lease
+    assert "body" not in [parameter["name"] for parameter in made["parameters"]]
+
+
+def _references(value):
+    if isinstance(value, list):
+        return [found for item in value for found in _references(item)]
+    if not isinstance(value, dict):
+        return []
+    own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
+    return own + [found for item in value.values() for found in _references(item)]
