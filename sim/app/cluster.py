@@ -75,8 +75,8 @@ class Cluster:
             plan = ClusterPlan(naming=naming, nodes=plain_nodes(nodes))
         self.plan = plan
         self.names = NAMES[plan.naming]
-        self.scheme = Scheme(self.names)
         self.options = check_options(plan)
+        self.scheme = Scheme(self.names, self.options.off)
         self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay)
         if plan.latency_us is not None:
             low, high = plan.latency_us

@@ -8,6 +8,7 @@ from actors.apiserver import ApiServerOptions
 from sim.errors import InputError
 from sim.ident import NAMES, Names
 from sim.machinery.admission import ORDER, Defaults
+from sim.machinery.runtime_config import turned_off
 from sim.machinery.validation.meta import labels
 from sim.options.api_server import ApiServerFlags, parse_api_server
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
@@ -19,12 +20,13 @@ from sim.units import SECOND
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Options of every daemon of a cluster; `nodes` by node name."""
+    """Options of every daemon of a cluster; `nodes` by node name; `off`: group, version and plural of what is not served."""
 
     api_server: ApiServerOptions
     controller_manager: ControllerManagerOptions
     scheduler: SchedulerOptions
     nodes: dict[str, NodeAgentOptions]
+    off: frozenset[tuple[str, str, str]] = frozenset()
 
 
 def check_options(plan: ClusterPlan) -> ClusterOptions:
@@ -40,11 +42,16 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
             options = of_group[id(node.flags)] = node_agent_options(node, names)
         nodes[node.name] = options
     flags = parse_api_server(server.flags, names=names, place=server.place, places=server.places)
+    try:
+        off = turned_off(flags.runtime_config, names)
+    except ValueError as error:
+        raise InputError(str(error), server.places.get("runtime-config", server.place)) from None
     return ClusterOptions(
         api_server_options(flags, server.places.get("disable-admission-plugins", server.place)),
         parse_controller_manager(manager.flags, names=names, place=manager.place, places=manager.places),
         parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places),
         nodes,
+        off,
     )
 
 

@@ -571,13 +571,17 @@ class Informers:
 
     def start(self) -> None:
         """Start those not yet started, in the order in which they were asked for."""
-        for informer in list(self._made.values()):
+        for informer in self._served():
             informer.start()
+
+    def _served(self) -> list[Informer]:
+        """Those of kinds that there are: what is turned off stays empty, and nobody waits for it."""
+        return [each for each in self._made.values() if self._client.scheme.serves(each.resource)]
 
     async def start_and_sync(self) -> None:
         """Start all, and wait until each has its first list."""
         self.start()
-        for informer in list(self._made.values()):
+        for informer in self._served():
             if not informer.synced:
                 done = self._ctx.future(f"sync of {informer.resource}")
                 informer.when_synced(lambda done=done: done.set(None))  # type: ignore[misc]

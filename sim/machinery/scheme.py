@@ -79,17 +79,22 @@ class Resource:
 
 
 class Scheme:
-    """The resources of a naming set, in the order of the table."""
+    """The resources of a naming set that are served, in the order of the table.
 
-    def __init__(self, names: Names) -> None:
+    off: those that are not; by name they are still known, to those who ask for them in vain.
+    """
+
+    def __init__(self, names: Names, off: frozenset[tuple[str, str, str]] = frozenset()) -> None:
         self.names = names
-        self.resources = _resources(names)
+        known = _resources(names)
+        self.resources = tuple(r for r in known if (r.group, r.version, r.plural) not in off)
         self._by_name: dict[str, Resource] = {}
         self._by_path: dict[tuple[str, str, str], Resource] = {}
         self._by_kind: dict[tuple[str, str], Resource] = {}
-        for r in self.resources:
+        for r in known:
             for text in (r.plural, f"{r.plural}.{r.group}", f"{r.plural}.{r.short_group}"):
                 self._by_name.setdefault(text, r)
+        for r in self.resources:
             self._by_path[r.group, r.version, r.plural] = r
             self._by_kind.setdefault((r.api_version, r.kind), r)
 
@@ -100,6 +105,11 @@ class Scheme:
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         """The resource a URL names."""
         return self._by_path.get((group, version, plural))
+
+    def serves(self, text: str | Resource) -> bool:
+        """Whether a resource that is known is served."""
+        r = self.resource(text)
+        return self.find(r.group, r.version, r.plural) is r
 
     def by_kind(self, api_version: str, kind: str) -> Resource | None:
         return self._by_kind.get((api_version, kind))

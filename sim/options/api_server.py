@@ -17,7 +17,18 @@ from ipaddress import IPv4Network
 
 from sim.errors import InputError
 from sim.ident import NAMES, Names
-from sim.options.base import at_least, boolean, duration, integer, more_than, option, parse, string, strings
+from sim.options.base import (
+    at_least,
+    boolean,
+    duration,
+    integer,
+    more_than,
+    option,
+    parse,
+    string,
+    strings,
+    switches,
+)
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
 WITHOUT_EFFECT = (
@@ -38,7 +49,6 @@ WITHOUT_EFFECT = (
     "livez-grace-period",
     "max-connection-bytes-per-sec",
     "profiling",
-    "runtime-config",
     "secure-port",
     "service-account-issuer",
     "service-node-port-range",
@@ -121,6 +131,13 @@ class ApiServerFlags:
     )
     disabled_admission: tuple[str, ...] = option(
         "disable-admission-plugins", strings, "", "plugins that are off"
+    )
+    runtime_config: Mapping[str, str] = option(
+        "runtime-config",
+        switches,
+        "",
+        "versions (GROUP/VERSION) and resources (GROUP/VERSION/RESOURCE) that are served, =true or =false; api/all, "
+        "api/ga, api/beta, api/alpha",
     )
     not_ready_toleration_s: int = option(
         "default-not-ready-toleration-seconds",

@@ -105,6 +105,14 @@ def mapping(value: object) -> Mapping[str, str]:
     raise ValueError("pairs such as key=value,key=value")
 
 
+def switches(value: object) -> Mapping[str, str]:
+    """ "key=value,key" or a mapping; a key alone is true."""
+    if isinstance(value, str):
+        pairs = [part.partition("=") for part in value.split(",") if part]
+        return {key.strip(): entry.strip() if equals else "true" for key, equals, entry in pairs}
+    return mapping(value)
+
+
 def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 

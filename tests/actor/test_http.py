@@ -14,11 +14,12 @@ import pytest
 import trio
 import trio.testing
 
-from sim.app.cluster import Cluster
+from sim.app.cluster import Cluster, plain_nodes
 from sim.app.serve import make_front
 from sim.ident import NAMES
 from sim.kernel import NEVER_US, Operation
 from sim.machinery.api import UserInfo
+from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.wire.http.app import make_app
 from sim.wire.http.body import BODY_MAX
 from sim.wire.http.protobuf import decode
@@ -39,10 +40,11 @@ async def served(
     nodes: int = 0,
     replay: list[Operation] | None = None,
     context: ssl.SSLContext | None = None,
+    plan: ClusterPlan | None = None,
 ) -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
     """A cluster without nodes; time stands still unless a pace is given."""
     async with (
-        Cluster(naming="kubernetes", nodes=nodes, replay=replay) as cluster,
+        Cluster(plan, naming="kubernetes", nodes=nodes, replay=replay) as cluster,
         trio.open_nursery() as nursery,
     ):
         cluster.kernel.set_rate(pace)
@@ -396,3 +398,25 @@ async def test_keys_that_a_patch_holds_twice_are_warned_about_or_refused() -> No
         assert strict.status_code == 400
         ignored = await client.patch(f"{path}&fieldValidation=Ignore", content=text, headers=apply)
         assert "Warning" not in ignored.headers
+
+
+async def test_versions_that_are_turned_off_are_not_there_and_the_rest_works() -> None:
+    server = ComponentPlan(flags={"runtime-config": "batch/v1=false,autoscaling/v2beta2=false"})
+    plan = ClusterPlan(naming="kubernetes", api_server=server, nodes=plain_nodes(1))
+    async with served(plan=plan) as (cluster, client):
+        groups = [group["name"] for group in (await client.get("/apis")).json()["groups"]]
+        assert "batch" not in groups
+        assert (await client.get("/apis/batch/v1/jobs")).status_code == 404
+        assert (await client.get("/apis/autoscaling/v2beta2")).status_code == 404
+        assert (await client.get("/apis/autoscaling/v2")).status_code == 200
+        cluster.kernel.set_rate(float("inf"))
+        await cluster.run_until("5s")
+        template = {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
+        spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+        path = "/apis/apps/v1/namespaces/default/deployments"
+        assert (await client.post(path, json={"metadata": {"name": "d"}, "spec": spec})).status_code == 201
+        await cluster.run_until("2m")
+        assert (await client.get(f"{path}/d")).json()["status"]["readyReplicas"] == 1
