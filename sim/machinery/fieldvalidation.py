@@ -99,6 +99,8 @@ def _typed(resource: Resource, value: Json, text: str) -> Obj:
             why = f"json: cannot unmarshal {go_kind(given)} into Go struct field .{field} of type string"
             raise _unrecognized(resource, f"couldn't get version/kind; json parse error: {why}", text)
     version, kind = value.get("apiVersion") or resource.api_version, value.get("kind") or resource.kind
+    if version.startswith("/"):  # Quirk: the core group has no name, which may be written so
+        version = version.removeprefix("/")
     if version == resource.api_version and kind == resource.kind:
         return value
     if version.count("/") > 1:
@@ -106,7 +108,8 @@ def _typed(resource: Resource, value: Json, text: str) -> Obj:
     short = version.rpartition("/")[2]
     cannot = f'{kind} in version "{short}" cannot be handled as a {resource.kind}: '
     registered = kind == "List" or definition_name(version.rpartition("/")[0], short, kind)
-    if kind == resource.kind and version.rpartition("/")[0] in _OTHER_GROUPS and version != "apps/v1":
+    other = version.rpartition("/")[0] in _OTHER_GROUPS and version != "apps/v1"
+    if kind == resource.kind and (other or registered):
         raise DecodeError(
             f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
         )

@@ -197,7 +197,8 @@ class Writer:
 
     def _gvk_of(self, sub: Subresource) -> Body:
         r = self._r
-        return {"group": sub.group, "version": sub.version or r.version, "kind": sub.kind}
+        group = sub.group if sub.version else r.group
+        return {"group": group, "version": sub.version or r.version, "kind": sub.kind}
 
     def _refers(self, kind: str, gvk: Body) -> Body:
         """The schema of an answer or a body; of the operation's group version, or of everybody's."""

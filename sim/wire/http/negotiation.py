@@ -138,7 +138,7 @@ def _converted(names: Names, clause: Clause, media: str, pretty: bool, convertib
 def error_form(names: Names, header: str) -> Form:
     """The form of an error: YAML or protobuf where that is asked for, otherwise JSON."""
     for clause in parse_accept(header):
-        if clause.media in (names.media_yaml, names.media_protobuf):
+        if clause.media in (names.media_yaml, names.media_protobuf) and "as" not in clause.parameters:
             return Form(clause.media)
         if clause.media in ("*/*", names.media_json):
             break

@@ -108,6 +108,8 @@ def test_operations_are_named_as_upstream_names_them():
         "version": "v1",
         "kind": "Scale",
     }
+    status = paths[f"{apps}/status"]["get"]
+    assert status["x-kubernetes-group-version-kind"]["group"] == "apps"
     names = [
         operation["operationId"]
         for item in paths.values()
