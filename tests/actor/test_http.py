@@ -359,6 +359,8 @@ async def test_answers_come_in_protobuf_where_that_is_asked_for() -> None:
         assert (await client.get(f"{MAPS}/a")).json() == found
         listed = (await client.get(MAPS, headers=accept)).content
         assert b"ConfigMapList" in listed
+        for path in (MAPS, f"{MAPS}/a"):  # which JSON only can be
+            assert (await client.get(f"{path}?pretty=1", headers=accept)).content.startswith(b"k8s\x00")
         missing = await client.get(f"{MAPS}/none", headers=accept)
         assert missing.status_code == 404
         assert b'configmaps "none" not found' in missing.content

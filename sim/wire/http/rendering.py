@@ -193,7 +193,7 @@ def _finish(view: View, reply: Reply, body: Any) -> Answer:
     form = view.form
     if not isinstance(body, bytes):
         data = encode(view.names, form, body)
-    elif form.pretty:
+    elif form.pretty and form.media == view.names.media_json:
         data = msgspec.json.format(body, indent=2)
     else:
         data = body
