@@ -10,7 +10,8 @@ the owner of a lazy watch sees what the server's watch showed one link delay bef
 
 Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apimachinery configures them
          (ReadIdleTimeout 30 s, PingTimeout 15 s: a dead connection is found after 45 s).
-Differs  a request or reply that meets a cut link is lost (TCP would send it again after a heal);
+Differs  what meets a cut link is sent again when that is healed (TCP's retransmissions double their pauses meanwhile, so
+         that one may come later, by as long as the link was cut at most);
          a watch holds still when either direction is cut, for it shares its connection with pings;
          the 45 s count from the cut, or from when the server's process stands still (upstream: from the last frame,
          so up to 30 s sooner); a request sent to a server that stands still is given up after 45 s as well (upstream
@@ -84,6 +85,7 @@ class Channel:
         self.servers = servers
         self.on_lost: list[Callable[[Channel], None]] = []  # its clients go to another server
         self.unanswered: list[Call] = []  # of a server that stands still
+        self.halted: list[Call] = []  # by a cut link
         self._opened = 0
         self._frozen_since_us = -1
         self._cut_since_us = -1 if self.up else ctx.kernel.now_us
@@ -139,6 +141,13 @@ class Channel:
             self._cut_since_us = -1
             for watch in self.watches.values():
                 watch.release()
+            calls, self.halted = self.halted, []
+            for call in calls:
+                call.go_on()
+
+    def abandon(self, on_reply: Callable[[Reply], None]) -> None:
+        """Its client does not wait for this answer any more: nothing is sent again for it."""
+        self.halted = [call for call in self.halted if call.on_reply is not on_reply]
 
     def _give_up(self, since_us: int) -> None:
         if since_us in (self._cut_since_us, self._frozen_since_us):
@@ -159,6 +168,7 @@ class Channel:
             link.listeners.remove(self._on_link)
         self.on_lost.clear()
         self.unanswered.clear()
+        self.halted.clear()
         for watch in list(self.watches.values()):
             watch.stop()
 
@@ -168,6 +178,7 @@ class Call(msgspec.Struct, eq=False):
 
     server: has served it at the first and replies at the second of the times `commits_us`
     closed: answered, or given up
+    step: what is to be done next, with what, once the link is healed
     """
 
     channel: Channel
@@ -177,11 +188,12 @@ class Call(msgspec.Struct, eq=False):
     server: Prompt | None = None
     commits_us: tuple[int, int] = (0, 0)
     closed: bool = False
+    step: tuple[Callable[[Any], None], Any] | None = None
 
     def arrive(self, _: Any) -> None:
         channel = self.channel
         if not channel.out.up:
-            self._lose()
+            self._halt(self.arrive, None)
             return
         server: Any = channel.servers.get(channel.target)
         serve: Callable[[Request], tuple[Reply, int] | None] | None = getattr(server, "serve", None)
@@ -226,13 +238,33 @@ class Call(msgspec.Struct, eq=False):
             else:
                 ctx.run(self.on_reply, reply)
             return
-        if reply.watch is not None:
-            reply.watch.stop()
-        self._lose()
+        self._halt(self.deliver, reply)
 
-    def _lose(self) -> None:
-        """No answer comes; the connection is found dead in the end."""
-        self.channel.ctx.kernel.call_at(self.sent_us + DEAD_CONNECTION_US, self._dead)
+    def _halt(self, step: Callable[[Any], None], what: Any) -> None:
+        """The link is cut: it goes on when that is healed, if the connection is not found dead before."""
+        channel = self.channel
+        kernel = channel.ctx.kernel
+        self.step = step, what
+        channel.halted.append(self)
+        kernel.call_at(max(kernel.now_us, self.sent_us + DEAD_CONNECTION_US), self._lose)
+
+    def go_on(self) -> None:
+        """The link is healed."""
+        assert self.step is not None
+        (step, what), self.step = self.step, None
+        channel = self.channel
+        link = channel.out if what is None else channel.back
+        channel.ctx.kernel.call_at(channel.ctx.kernel.now_us + link.delay_us(), step, what)
+
+    def _lose(self, _: Any) -> None:
+        """The connection is found dead."""
+        if self.step is None or self not in self.channel.halted:
+            return  # it went on, or nobody waits for it
+        self.channel.halted.remove(self)
+        reply = self.step[1]
+        if reply is not None and reply.watch is not None:
+            reply.watch.stop()
+        self._dead(None)
 
     def _overdue(self, _: Any) -> None:
         if not self.closed and self.channel.frozen:

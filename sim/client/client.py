@@ -302,7 +302,7 @@ class _Attempt(msgspec.Struct, eq=False):
 
     def awaited(self, until_us: int) -> OnReply:
         """Whom to tell of this try's answer, of which the first counts: that none came until then is one."""
-        this, ctx = self.tries, self.client.ctx
+        this, ctx, transport = self.tries, self.client.ctx, self.transport
 
         def answered(reply: Reply) -> None:
             if self.answered < this:
@@ -313,6 +313,8 @@ class _Attempt(msgspec.Struct, eq=False):
 
         def late(_: Any) -> None:
             if self.answered < this:
+                if isinstance(transport, Channel):
+                    transport.abandon(answered)
                 ctx.run(answered, Reply(0, lost=TIMEOUT))
 
         ctx.kernel.call_at(until_us, late)

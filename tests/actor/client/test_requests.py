@@ -10,7 +10,7 @@ import pytest
 
 from actors.apiserver import ApiServerOptions
 from sim.client import Channel, Client, Informers
-from sim.kernel import Context
+from sim.kernel import Context, Rule
 from sim.machinery.api import Reply
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import ADMIN, SCHEME, lease
@@ -125,6 +125,37 @@ async def test_without_a_time_out_a_dead_connection_is_found_after_45_seconds() 
         job = Job(r, lambda client: client.get("leases", "default", "a"))
         await r.run(60)
         assert job.done is not None and job.done[1].lost == "Timeout" and 45 <= job.done[0] <= 45.01
+
+
+@pytest.mark.parametrize("answered", [False, True])
+async def test_what_meets_a_cut_link_goes_on_when_it_is_healed(answered: bool) -> None:
+    """A request that was on its way, or the answer to one that was served."""
+    async with rig() as r:
+        if answered:
+            way = frozenset({"apiserver-0"}), frozenset({"job"})
+            r.kernel.network.impose(Rule("cut job", *way, cut=True, both_ways=False))
+        else:
+            r.cut("job")
+        job = Job(r, lambda client: client.create("leases", "default", lease("a")))
+        await r.run(20)
+        assert job.done is None and len(r.tap.asked) == (1 if answered else 0)
+        r.heal("job")
+        await r.run(1)
+        assert job.done is not None and job.done[1].code == 201 and 20 <= job.done[0] <= 20.1
+        assert len(r.tap.asked) == 1
+        await r.run(60)
+        assert job.done[1].code == 201
+
+
+async def test_a_request_that_was_given_up_does_not_go_on_when_the_link_is_healed() -> None:
+    async with rig() as r:
+        r.cut("job")
+        job = Job(r, lambda client: client.create("leases", "default", lease("a")), timeout_us=5 * SECOND)
+        await r.run(10)
+        assert job.done is not None and job.done[1].lost == "Timeout" and 5 <= job.done[0] <= 5.01
+        r.heal("job")
+        await r.run(10)
+        assert not r.tap.asked
 
 
 @pytest.mark.parametrize("verb", ["get", "create"])
