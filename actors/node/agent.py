@@ -71,7 +71,7 @@ class Clients(Protocol):
     """What the composition root gives agents: API clients and event recorder, made per incarnation."""
 
     def main(self, ctx: Context, node: str, qps: int, burst: int) -> Caller: ...
-    def heartbeat(self, ctx: Context, node: str) -> HeartbeatCaller: ...
+    def heartbeat(self, ctx: Context, node: str, timeout_us: int) -> HeartbeatCaller: ...
     def recorder(self, ctx: Context, node: str, qps: int, burst: int) -> Recorder: ...
 
 
@@ -114,7 +114,9 @@ class NodeAgent:
         self.names = names
         name = machine.spec.name
         user = UserInfo(names.node_user(name), (names.group_nodes, names.group_authenticated))
-        heartbeat = clients.heartbeat(ctx, name)
+        # server.go: buildKubeletClientConfig
+        timeout_us = min(options.node_status_update_frequency_us, options.node_lease_duration_s * SECOND)
+        heartbeat = clients.heartbeat(ctx, name, timeout_us)
         self.api = Api(
             ctx, clients.main(ctx, name, options.api_qps or 5, options.api_burst or 10), user, names
         )

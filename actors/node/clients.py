@@ -1,7 +1,7 @@
 """The API clients of one node agent.
 
 Turns a way to the API servers into the three clients an agent has: pods (rate limited), heartbeats (not limited,
-10 s time-out, with a lane), events (a rate of their own).
+with a time-out and a lane), events (a rate of their own).
 
 Mirrors  cmd/kubelet/app/server.go: kubeClient, heartbeatClient, eventClient (v1.25).
 """
@@ -16,9 +16,6 @@ from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.machinery.api import Obj, Transport, UserInfo
 from sim.machinery.scheme import Scheme
-from sim.units import SECOND
-
-HEARTBEAT_TIMEOUT_US = 10 * SECOND  # min(node status update frequency, lease duration)
 
 
 class NoNormal:
@@ -75,8 +72,8 @@ class NodeClients:
     def main(self, ctx: Context, node: str, qps: int, burst: int) -> Client:
         return self._client(ctx, node, qps, burst)
 
-    def heartbeat(self, ctx: Context, node: str) -> Client:
-        return self._client(ctx, node, 0, 0, HEARTBEAT_TIMEOUT_US)
+    def heartbeat(self, ctx: Context, node: str, timeout_us: int) -> Client:
+        return self._client(ctx, node, 0, 0, timeout_us)
 
     def recorder(self, ctx: Context, node: str, qps: int, burst: int) -> EventRecorder | NoNormal:
         client = self._client(ctx, node, qps, burst)

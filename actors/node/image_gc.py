@@ -1,7 +1,8 @@
 """Removes images that nobody uses, and what dead pods left, when their disk is full.
 
 Turns how full the images' file system is into removed images: every five minutes if it is fuller than the high
-threshold, and all at once when the eviction manager asks (`clear`).
+threshold, and all at once when the eviction manager asks (`clear`).  Tells the node's status what images there are: it
+shows those of a list that is made every half minute.
 
 Holds: an image that a container (also a dead one) was made from stays, and so does one known for less than two minutes;
 a disk that does not fill schedules nothing.
@@ -18,12 +19,13 @@ from typing import TYPE_CHECKING
 
 from actors.node.pressure import available, capacity, first_below, least_available, turns
 from actors.node.worker import FINISHED
-from sim.units import MINUTE
+from sim.units import MINUTE, SECOND
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
 
 PERIOD_US = 5 * MINUTE  # kubelet.go: ImageGCPeriod; image_gc_manager.go: detectImages runs as often
+LIST_US = 30 * SECOND  # image_gc_manager.go: imageCache
 SHORTAGE = "failed to garbage collect required amount of images. Wanted to free {} bytes, but freed {} bytes"
 
 
@@ -45,18 +47,31 @@ def removable(
 class ImageGC:
     """One agent's image and container garbage collection.  `_pulled_us`: images that this incarnation pulled."""
 
-    __slots__ = ("_agent", "_began_us", "_due_us", "_failed", "_pulled_us")
+    __slots__ = ("_agent", "_began_us", "_due_us", "_failed", "_pulled_us", "_stale")
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._began_us = agent.now_us
         self._due_us = -1
         self._failed = False
+        self._stale = False  # the list is to be made again
         self._pulled_us: dict[str, int] = {}
 
     def pulled(self, image: str) -> None:
         """A new image takes room."""
         self._pulled_us[image] = self._agent.now_us
+        self._changed()
+
+    def _changed(self) -> None:
+        """The next list is another one."""
+        if not self._stale:
+            self._stale = True
+            now_us = self._agent.now_us
+            self._agent.ctx.call_later_us(LIST_US - (now_us - self._began_us) % LIST_US, self._list)
+
+    def _list(self, _: object) -> None:
+        self._stale = False
+        self._agent.node_loop.list_images()
 
     # --- when to look -------------------------------------------------------------------------------------
 
@@ -120,8 +135,9 @@ class ImageGC:
         for image in removable(machine.images, used, known_us, now_us - agent.options.minimum_image_ttl_us):
             if freed >= wanted:
                 break
-            freed += machine.images.pop(image)
+            freed += machine.images[image]
+            machine.images = {name: size for name, size in machine.images.items() if name != image}
             self._pulled_us.pop(image, None)
         if freed:
-            agent.node_changed()
+            self._changed()
         return freed

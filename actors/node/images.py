@@ -2,18 +2,19 @@
 
 Turns a container's image and pull policy into time (`ensure` yields how long) and, on failure, a waiting reason.
 
-Mirrors  pkg/kubelet/images/image_manager.go: EnsureImageExists; puller.go: serial puller (v1.25).
-Differs  the registry limiter (--registry-qps) is not modelled: with serial pulls it can bind only for images that
-         take less than 0.2 s each.
+Mirrors  pkg/kubelet/images/image_manager.go: EnsureImageExists; puller.go: serial puller; helpers.go: a pull beyond the
+         registry's rate is not made to wait but fails (v1.25).
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from actors.node.backoff import Backoff
 from actors.node.pod_status import Reason
+from sim.client.limiter import TokenBucket
 from sim.units import format_duration
 
 if TYPE_CHECKING:
@@ -22,18 +23,30 @@ if TYPE_CHECKING:
 
 Obj = dict[str, Any]
 WAIT = -1  # the puller calls `Worker.proceed`
+TOO_FAST = "pull QPS exceeded"
+
+
+@dataclass(slots=True)
+class Pull:
+    """One try to pull an image, which takes so long unless the registry's rate refuses it."""
+
+    worker: Worker
+    work: Any
+    took_us: int
+    refused: bool = False
 
 
 class Images:
     """The image manager of one agent incarnation."""
 
-    __slots__ = ("_agent", "_back_off", "_pulling", "_queue")
+    __slots__ = ("_agent", "_back_off", "_pulling", "_queue", "_registry")
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._back_off = Backoff()
-        self._queue: list[tuple[Worker, Any, int]] = []
+        self._queue: list[Pull] = []
         self._pulling = False
+        self._registry = TokenBucket(agent.options.registry_qps, agent.options.registry_burst)
 
     def forget(self, uid: str) -> None:
         self._back_off.forget(uid)
@@ -66,13 +79,14 @@ class Images:
         began_us = agent.now_us
         profile = agent.spec.profile
         took_us = profile.refresh_us if present else profile.pull_us + (agent.machine.runtime_delay_us or 0)
+        pull = Pull(worker, worker.work, took_us)
         if agent.options.serialize_image_pulls:
-            self._queue.append((worker, worker.work, took_us))
+            self._queue.append(pull)
             self._pull_next()
             yield WAIT
         else:
-            yield took_us
-        error = profile.broken_images.get(image)
+            yield self._begin(pull)
+        error = TOO_FAST if pull.refused else profile.broken_images.get(image)
         if error is not None:
             self._back_off.next(key, agent.now_us, agent.now_us)
             meta = worker.pod["metadata"]
@@ -87,10 +101,9 @@ class Images:
             agent.event(worker.pod, "Warning", "Failed", text, container=name)
             return self._failed(worker, name, "ErrImagePull", error)
         if not profile.warm and image not in agent.machine.images:
-            agent.machine.images[image] = profile.image_bytes
+            agent.machine.images = {**agent.machine.images, image: profile.image_bytes}
             agent.image_gc.pulled(image)
             agent.consider_pressure()
-            agent.node_changed()
         waited = format_duration(agent.now_us - began_us)
         text = (
             f'Successfully pulled image "{image}" in {format_duration(took_us)} ({waited} including waiting)'
@@ -105,10 +118,16 @@ class Images:
     def _pull_next(self) -> None:
         if not self._pulling and self._queue:
             self._pulling = True
-            worker, work, took_us = self._queue.pop(0)
-            self._agent.ctx.call_later_us(took_us, self._pulled, (worker, work))
+            pull = self._queue.pop(0)
+            self._agent.ctx.call_later_us(self._begin(pull), self._pulled, pull)
 
-    def _pulled(self, done: tuple[Worker, Any]) -> None:
+    def _begin(self, pull: Pull) -> int:
+        """Ask the registry now: how long that takes."""
+        registry = self._registry
+        pull.refused = registry.limits and not registry.take(self._agent.now_us)
+        return 0 if pull.refused else pull.took_us
+
+    def _pulled(self, pull: Pull) -> None:
         self._pulling = False
         self._pull_next()
-        done[0].proceed(done[1])
+        pull.worker.proceed(pull.work)

@@ -3,7 +3,8 @@
 Turns time into PUTs of one Lease object: a steady node costs one kernel event and one request per renewal.
 
 Mirrors  component-helpers apimachinery/lease/controller.go (v1.25): renewal every quarter of the duration plus up
-         to 4 %, counted from the end of the last one; five immediate tries; a conflict reads the lease again;
+         to 4 %, counted from the end of the last one; five immediate tries, then the lease is read for five more; a
+         conflict reads the lease again;
          creation backs off 0.2 s doubling to 7; the owner reference is added as soon as the Node can be read.
 """
 
@@ -153,7 +154,7 @@ class Leases:
             self.healthy = False
             self._owner.troubled()
         self._tries += 1
-        if self._tries > TRIES:  # the retries after `_sync` fell back to reading are used up too
+        if self._tries == 2 * TRIES:  # five, and five more with the lease that was read after them
             self._done(False)
         elif reply.reason == "Conflict":
             self._ensure()

@@ -23,6 +23,7 @@ from actors.node.node_status import (
     changed,
     default_labels,
     fixed_status,
+    listing,
     new_node,
     only_beaten,
     status_of,
@@ -196,6 +197,11 @@ class NodeLoop:
         differs = changed(old, status)
         self._same = None if differs else (old, health)
         return differs
+
+    def list_images(self) -> None:
+        """The images that the status shows from now on."""
+        self._fixed = {**self._fixed, **listing(self._agent.machine, self._agent.options)}
+        self.changed()
 
     def changed(self) -> None:
         """Something that the status shows may have changed: let the next pass run."""

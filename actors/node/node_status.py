@@ -176,17 +176,13 @@ def status_of(
     conditions, events = conditions_of(health, old.get("conditions") or (), now)
     if fixed["nodeInfo"]["bootID"] != (old.get("nodeInfo") or {}).get("bootID", fixed["nodeInfo"]["bootID"]):
         events.insert(0, "Rebooted")
-    images = images_of(machine.images, options.node_status_max_images)
-    status = {**old, **fixed, "conditions": conditions}
-    if images:
-        status["images"] = images
-    return status, events
+    return {**old, **fixed, "conditions": conditions}, events
 
 
 def fixed_status(machine: Machine, options: NodeAgentOptions, address: str) -> Obj:
-    """The parts of the status that one incarnation of the agent never changes."""
+    """The parts of the status that one incarnation of the agent never changes, but for the list of images."""
     capacity = capacity_of(machine.spec, options)
-    return {
+    return listing(machine, options) | {
         "addresses": [
             {"type": "InternalIP", "address": address},
             {"type": "Hostname", "address": machine.spec.name},
@@ -196,6 +192,12 @@ def fixed_status(machine: Machine, options: NodeAgentOptions, address: str) -> O
         "nodeInfo": node_info(machine),
         "daemonEndpoints": ENDPOINTS,
     }
+
+
+def listing(machine: Machine, options: NodeAgentOptions) -> Obj:
+    """The part of the status that lists images, nothing if there are none."""
+    images = images_of(machine.images, options.node_status_max_images)
+    return {"images": images} if images else {}
 
 
 @lru_cache(maxsize=64)

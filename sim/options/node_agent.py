@@ -201,6 +201,12 @@ class NodeAgentOptions:
 
     # --- pods ---
     serialize_image_pulls: bool = option("serialize-image-pulls", boolean, True, "one image at a time")
+    registry_qps: int = option(
+        "registry-qps", integer, 5, "pulls a second, others fail; 0: no limit", check=at_least(0)
+    )
+    registry_burst: int = option(
+        "registry-burst", integer, 10, "pulls at once, while there is a limit", check=at_least(0)
+    )
     eviction_hard: Mapping[str, str] = option(
         "eviction-hard",
         _thresholds,
@@ -411,8 +417,6 @@ WITHOUT_EFFECT = (
     "minimum-container-ttl-duration",
     "max-open-files",
     "{short}-api-content-type",
-    "registry-qps",
-    "registry-burst",
     "runtime-request-timeout",
     "streaming-connection-idle-timeout",
     "volume-stats-agg-period",

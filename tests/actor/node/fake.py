@@ -90,6 +90,8 @@ class FakeApi:
         self.watches: list[FakeWatch] = []
         self.log: list[tuple[int, str, str, Any]] = []  # at_us, verb, resource/name, body
         self.down = ""  # "": answers; else what every request is lost to
+        self.failing: tuple[tuple[str, str], ...] = ()  # (verb, resource) of what is refused
+        self.patience_us = 0  # of the newest incarnation's heartbeats
         self.uids = 0
 
     # --- what a test does ---------------------------------------------------------------------------------
@@ -168,6 +170,8 @@ class FakeApi:
         if request.verb not in ("get", "list", "watch"):
             name = request.name or request.body["metadata"]["name"]
             self.log.append((self.kernel.now_us, request.verb, f"{request.resource}/{name}", request.body))
+        if (request.verb, request.resource) in self.failing:
+            return Reply(500, body={"reason": "InternalError", "message": "no"})
         if request.verb == "create":
             return self._create(request)
         if request.verb == "list":
@@ -268,7 +272,8 @@ class FakeClients:
     def main(self, ctx: Context, node: str, qps: int, burst: int) -> FakeClient:
         return FakeClient(self.api, ctx)
 
-    def heartbeat(self, ctx: Context, node: str) -> FakeClient:
+    def heartbeat(self, ctx: Context, node: str, timeout_us: int) -> FakeClient:
+        self.api.patience_us = timeout_us
         return FakeClient(self.api, ctx)
 
     def recorder(self, ctx: Context, node: str, qps: int, burst: int) -> FakeApi:

@@ -2,9 +2,12 @@
 
 import itertools
 
+import pytest
+
 from actors.node.pressure import Ramp
 from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from sim.machinery.store import Item
+from sim.options.node_agent import parse_node_agent
 from sim.units import MINUTE, SECOND
 from tests.actor.node.fake import one_node
 
@@ -227,6 +230,27 @@ async def test_without_an_answering_api_the_agent_keeps_trying_and_recovers() ->
         api.down = ""
         await kernel.run_until(2 * MINUTE + 21 * SECOND)
         assert api.writes("update", "leases")[-1] > 2 * MINUTE
+
+
+async def test_a_lease_that_cannot_be_renewed_is_read_after_five_tries_and_tried_five_times_more() -> None:
+    async with one_node() as (kernel, api, _):
+        api.failing = (("update", "leases"),)
+        await kernel.run_until(40 * SECOND)
+        tries = [at for at in api.writes("update", "leases") if at > 20 * SECOND]
+        first = [at for at in tries if at < tries[0] + SECOND]
+        assert len(first) == 10
+        assert 10 * SECOND <= tries[10] - first[-1] <= 10_500_000  # and again at the next renewal
+
+
+@pytest.mark.parametrize(("update", "lease_s", "wanted_s"), [("10s", 40, 10), ("4s", 40, 4), ("30s", 12, 12)])
+async def test_heartbeats_are_given_up_after_the_shorter_of_status_period_and_lease(
+    update: str, lease_s: int, wanted_s: int
+) -> None:
+    options = parse_node_agent(
+        {"node-status-update-frequency": update, "node-lease-duration-seconds": lease_s}
+    )
+    async with one_node(options=options) as (_, api, _node):
+        assert api.patience_us == wanted_s * SECOND
 
 
 async def test_a_failing_runtime_turns_the_node_not_ready_and_holds_new_pods() -> None:

@@ -1,6 +1,9 @@
 """More of a pod's life on one node: startup probes, hooks, deadlines, logs, hangs."""
 
+import pytest
+
 from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import one_node
 from tests.actor.node.test_agent import behaving
@@ -85,12 +88,32 @@ async def test_images_of_a_cold_node_are_pulled_one_at_a_time_and_then_listed() 
     async with one_node(NodeSpec("n1", profile=profile)) as (kernel, api, _):
         api.bind("a")
         api.bind("b", {"containers": [{"name": "c", "image": "img:2"}]})
-        await kernel.run_until(45 * SECOND)
+        listed = []
+        for at_s in (45, 75):  # the agent lists its images at 30 s and 60 s
+            await kernel.run_until(at_s * SECOND)
+            images = api.objects["nodes", "", "n1"]["status"]["images"]
+            listed.append(sorted(i["names"][0] for i in images))
         pulled = [(at // SECOND, text) for at, text in api.events("Pulled")]
         assert [at for at, _ in pulled] == [25, 30]
         assert pulled[1][1] == 'Successfully pulled image "img:2" in 5s (10s including waiting)'
-        images = api.objects["nodes", "", "n1"]["status"]["images"]
-        assert sorted(i["names"][0] for i in images) == ["img:1", "img:2"]
+        assert listed == [["img:1"], ["img:1", "img:2"]]
+
+
+@pytest.mark.parametrize("serial", ["true", "false"])
+async def test_pulls_beyond_the_registrys_rate_fail_and_are_tried_again_after_their_back_off(
+    serial: str,
+) -> None:
+    profile = RuntimeProfile(warm=False, pull_us=10_000)
+    options = parse_node_agent({"serialize-image-pulls": serial, "registry-qps": "1", "registry-burst": "3"})
+    async with one_node(NodeSpec("n1", profile=profile), options) as (kernel, api, _):
+        for number in range(5):
+            api.bind(f"p{number}", {"containers": [{"name": "c", "image": f"img:{number}"}]})
+        await kernel.run_until(30 * SECOND)
+        assert sum(api.ready(f"p{number}") for number in range(5)) == 3
+        failed = [text for _, text in api.events("Failed") if text.startswith("Failed to pull")]
+        assert len(failed) == 2 and all(text.endswith(": pull QPS exceeded") for text in failed)
+        await kernel.run_until(45 * SECOND)
+        assert all(api.ready(f"p{number}") for number in range(5))
 
 
 async def test_the_same_seed_gives_the_same_writes() -> None:
