@@ -49,9 +49,9 @@ LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
 
 
 class _Flight:
-    """One request being served."""
+    """One request being served.  until_us: it is answered 504 then (a watch: only if it has not begun)."""
 
-    __slots__ = ("at_once", "mutating", "request", "respond", "seated", "steps")
+    __slots__ = ("at_once", "mutating", "request", "respond", "seated", "steps", "until_us")
 
     def __init__(self, request: Request, respond: Callable[[Reply], None], at_once: bool) -> None:
         self.request = request
@@ -60,6 +60,7 @@ class _Flight:
         self.mutating = request.verb not in READS
         self.seated = False  # it has a seat or waits for one
         self.steps: Steps | None = None
+        self.until_us = 0
 
 
 class ApiServer:
@@ -233,6 +234,7 @@ class ApiServer:
 
     def _serve(self, number: int) -> None:
         flight = self._flights[number]
+        flight.until_us = self.kernel.now_us + self.options.request_timeout_us
         if flight.mutating:
             self._writing += 1
         else:
@@ -252,10 +254,13 @@ class ApiServer:
         self._answer(number, Reply(429, body=text, headers={"Retry-After": "1"}), 0)
 
     def start(self, number: int) -> None:
-        if self._extra_us and self.ctx is not None:
-            self.ctx.call_later_us(self._extra_us, self._begin, number)
-        else:
+        flight, ctx = self._flights[number], self.ctx
+        if not self._extra_us or ctx is None:
             self._begin(number)
+        elif flight.request.verb != "watch" and self.kernel.now_us + self._extra_us >= flight.until_us:
+            self.kernel.call_at(flight.until_us, self._time_out, number)
+        else:
+            ctx.call_later_us(self._extra_us, self._begin, number)
 
     def _begin(self, number: int) -> None:
         flight, handlers, caches = self._flights.get(number), self.handlers, self.caches
@@ -267,7 +272,7 @@ class ApiServer:
             call = handlers.call(request)
             if request.verb == "watch" and not caches.ready:
                 caches.waiting.append(number)
-                self.kernel.call_later(self.options.request_timeout_us, self._time_out, number)
+                self.kernel.call_at(max(flight.until_us, self.kernel.now_us), self._time_out, number)
                 return
             if request.verb == "watch":
                 self._answer(number, handlers.watch(call), self.storage.latency_us(0))
@@ -283,7 +288,7 @@ class ApiServer:
         if self.storage.prompt:
             self._answer(number, *self._run(call, steps))
         else:
-            self.kernel.call_later(self.options.request_timeout_us, self._time_out, number)
+            self.kernel.call_at(flight.until_us, self._time_out, number)
             self._advance(number, None)
 
     def serve(self, request: Request) -> tuple[Reply, int] | None:

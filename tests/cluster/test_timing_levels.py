@@ -160,3 +160,35 @@ async def test_56_the_levels_do_not_take_seats_from_each_other_and_masters_need_
         await cluster.run_for("12s")
         assert answers.served(TAKES_S + 0.1) == sum(SEATS.values()) + 1000
         assert not answers.refused()
+
+
+@pytest.mark.parametrize(
+    ("timeout", "takes_s", "wanted"), [("15s", 70, (15, 504)), ("60s", 61, (60, 504)), ("60s", 59, (59, 404))]
+)
+async def test_56_a_request_that_takes_too_long_is_given_up_a_request_timeout_after_it_came(
+    timeout: str, takes_s: int, wanted: tuple[int, int]
+) -> None:
+    async with Cluster(alone(request_timeout=timeout), seed=1) as cluster:
+        await cluster.run_for("5s")
+        cluster.api_servers["apiserver-0"].overload(takes_s * SECOND, None)
+        answers = Answers(cluster)
+        answers.send(asked(cluster, "global-default"), 3)
+        await cluster.run_for("75s")
+        assert [(round(at), reply.code) for at, reply in answers.told] == [wanted] * 3
+        assert (
+            len({reply.reason for _, reply in answers.told} | {"Timeout" if wanted[1] == 504 else "NotFound"})
+            == 1
+        )
+
+
+async def test_56_the_wait_for_a_seat_counts_as_time_of_the_request() -> None:
+    """50 requests come at once, 49 have seats for the ten seconds that each takes; then requests take forty, and the last
+    one's time of 48 s is over before it is done."""
+    async with Cluster(alone(request_timeout="48s"), seed=1) as cluster:
+        answers = await slow(cluster)
+        answers.send(asked(cluster, "global-default"), 50)
+        await cluster.run_for("5s")
+        cluster.api_servers["apiserver-0"].overload(40 * SECOND, None)
+        await cluster.run_for("60s")
+        assert [reply.code for _, reply in answers.told] == [404] * 49 + [504]
+        assert 48 <= answers.told[-1][0] <= 48.1
