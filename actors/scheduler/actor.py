@@ -104,7 +104,9 @@ class Scheduler:
     ) -> None:
         self.ctx = ctx
         self.cluster = Cluster(names)
-        self.queue = SchedulingQueue(options.pod_initial_backoff_us, options.pod_max_backoff_us)
+        self.queue = SchedulingQueue(
+            options.pod_initial_backoff_us, options.pod_max_backoff_us, options.pod_max_unschedulable_us
+        )
         self.attempts = Attempts(self.cluster, options.percentage_of_nodes_to_score)
         self._name = options.scheduler_name
         self._client, self._informers, self._events = clients

@@ -1,7 +1,7 @@
 """Which pod is tried next, and when a pod that did not fit is tried again.
 
 Three places: active (by priority, then by the time of queueing), backoff (until its back-off is over) and
-unschedulable (until an event that may help, or 5 minutes).  Time is an argument.
+unschedulable (until an event that may help, or `leftover_us`).  Time is an argument.
 
 Holds: a pod is in one place, or in flight after `pop` until it is added again or deleted; a pod whose try
 overlapped an event goes to backoff, since the event may have come too late for that try to see.
@@ -19,7 +19,6 @@ from sim.units import SECOND
 
 FLUSH_BACKOFF_US = SECOND
 FLUSH_LEFTOVER_US = 30 * SECOND
-LEFTOVER_US = 300 * SECOND  # podMaxInUnschedulablePodsDuration
 STALE_MAX = 64  # heap entries of pods that are gone, kept beside as many live ones before a clean-up
 
 # Events by upstream name; what each may help (EventsToRegister of each plugin).
@@ -55,13 +54,14 @@ class QueuedPod:
 class SchedulingQueue:
     """All pods that wait for a node."""
 
-    def __init__(self, initial_backoff_us: int, max_backoff_us: int) -> None:
+    def __init__(self, initial_backoff_us: int, max_backoff_us: int, leftover_us: int) -> None:
         self.pods: dict[str, QueuedPod] = {}
         self.unschedulable: dict[str, QueuedPod] = {}
         self._sociable: dict[str, QueuedPod] = {}  # those of them that want to be near others
         self.cycle = 0
         self._initial_us = initial_backoff_us
         self._max_us = max_backoff_us
+        self._leftover_us = leftover_us
         self._active: list[tuple[int, int, int, str]] = []
         self._backoff: list[tuple[int, int, str]] = []
         self._tickets = 0
@@ -176,7 +176,7 @@ class SchedulingQueue:
                 self._enter(self.pods[key], "active")
 
     def flush_leftover(self, now_us: int) -> None:
-        old = [q for q in self.unschedulable.values() if now_us - q.since_us > LEFTOVER_US]
+        old = [q for q in self.unschedulable.values() if now_us - q.since_us > self._leftover_us]
         if old:
             self._move(old, "UnschedulableTimeout", now_us)
 

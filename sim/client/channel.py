@@ -249,12 +249,15 @@ class Call(msgspec.Struct, eq=False):
         kernel.call_at(max(kernel.now_us, self.sent_us + DEAD_CONNECTION_US), self._lose)
 
     def go_on(self) -> None:
-        """The link is healed."""
+        """The link is healed: by that, what is read now is known."""
         assert self.step is not None
         (step, what), self.step = self.step, None
-        channel = self.channel
+        channel, request = self.channel, self.request
+        kernel = channel.ctx.kernel
+        if request.verb in ("get", "list", "watch"):
+            request.cause = kernel.cause or request.cause
         link = channel.out if what is None else channel.back
-        channel.ctx.kernel.call_at(channel.ctx.kernel.now_us + link.delay_us(), step, what)
+        kernel.call_at(kernel.now_us + link.delay_us(), step, what)
 
     def _lose(self, _: Any) -> None:
         """The connection is found dead."""

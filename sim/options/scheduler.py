@@ -83,6 +83,15 @@ class SchedulerOptions(ElectionFlags):
         "pod-max-backoff", duration, "10s", "longest wait of a pod that keeps failing", unit="us"
     )
 
+    pod_max_unschedulable_us: int = option(
+        "pod-max-in-unschedulable-pods-duration",
+        duration,
+        "5m0s",
+        "after which a pod that did not fit is tried again without an event",
+        unit="us",
+        check=more_than(0),
+    )
+
     def __post_init__(self) -> None:
         if self.pod_max_backoff_us < self.pod_initial_backoff_us:
             raise ValueError("pod-max-backoff must not be less than pod-initial-backoff")

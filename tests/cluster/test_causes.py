@@ -87,6 +87,16 @@ async def test_a_cut_network_is_the_cause_of_the_silence_it_makes(tmp_path: Path
     assert [r.kind for r in book.chain(marked)] == ["step", "decision", "write"]
 
 
+async def test_a_node_whose_request_waited_for_its_network_is_ready_by_the_end_of_the_cut(
+    tmp_path: Path,
+) -> None:
+    cut = {"nodes": {"name": "node-1"}, "how": "network-cut"}
+    book = await told(tmp_path, {"at": "2m", "name": "cut", "for": "1m", "fail": cut})
+    ready = chosen(about(book, "//nodes//node-1"), "ready=True")
+    assert ready is not None and 180_000_000 < ready.at_us <= 190_400_000
+    assert [r.kind for r in book.chain(ready)] == ["step", "step-end", "write"]
+
+
 async def test_who_takes_over_does_so_because_the_leader_was_killed(tmp_path: Path) -> None:
     managers = {"nodes": [{"count": 3}], "controllerManager": {"replicas": 2}}
     book = await told(

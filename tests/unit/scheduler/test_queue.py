@@ -17,7 +17,7 @@ def pod(name, priority=0, **spec):
 
 
 def queue(*pods, now_us=0):
-    made = SchedulingQueue(SECOND, 10 * SECOND)
+    made = SchedulingQueue(SECOND, 10 * SECOND, 300 * SECOND)
     for each in pods:
         made.add(each, now_us)
     return made
