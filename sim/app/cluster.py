@@ -176,7 +176,9 @@ class Cluster:
             pod_cidr=f"10.{128 + number // 256 % 128}.{number % 256}.0/24",
             capacity={"ephemeral-storage": "100Gi", **plan.capacity},
             taints=plan.taints,
+            static_pods=plan.static_pods,
             profile=profile_of(plan.runtime),
+            lease_jitter=plan.lease_jitter,
         )
 
     def add_node(self, plan: NodePlan) -> Node:

@@ -19,7 +19,10 @@ import msgspec
 
 from sim.errors import InputError
 from sim.ident import NAMES
+from sim.machinery.defaults import apply_defaults
+from sim.machinery.fieldvalidation import STRICT, DecodeError, decode
 from sim.machinery.scheme import Scheme
+from sim.machinery.validation import validate_create
 from sim.machinery.validation.core import taints
 from sim.machinery.validation.meta import labels
 from sim.scenario import schema
@@ -157,7 +160,7 @@ class _Compiler:
         seen: set[str] = set()
         for index, group in enumerate(cluster.nodes):
             path = ("spec", "cluster", "nodes", index)
-            for node in self._group(group, path):
+            for node in self._group(group, path, cluster.naming):
                 if node.name in seen:
                     raise self.document.error(
                         path, f"two nodes are named {node.name}", "give the group a prefix"
@@ -185,7 +188,7 @@ class _Compiler:
             metrics=cluster.metrics,
         )
 
-    def _group(self, group: schema.NodeGroup, path: tuple[str | int, ...]) -> Iterable[NodePlan]:
+    def _group(self, group: schema.NodeGroup, path: tuple[str | int, ...], naming: str) -> Iterable[NodePlan]:
         runtime = group.runtime
         times = {
             "imagePull": runtime.image_pull,
@@ -197,6 +200,7 @@ class _Compiler:
         self._check_group(group, path)
         capacity = {key: str(value) for key, value in group.capacity.items()}
         place, places = self._flag_places(group.flags, path)
+        static_pods = self._static_pods(group, (*path, "staticPods"), naming)
         for index in range(group.count):
             zone = group.zones[index % len(group.zones)] if group.zones else ""
             number = index // len(group.zones) if group.zones else index
@@ -212,7 +216,35 @@ class _Compiler:
                 group.flags,
                 place,
                 places,
+                static_pods,
+                group.lease_jitter,
             )
+
+    def _static_pods(
+        self, group: schema.NodeGroup, path: tuple[str | int, ...], naming: str
+    ) -> tuple[dict[str, Any], ...]:
+        """Manifests as the agent takes them: with defaults, and sound as pods."""
+        resource = Scheme(NAMES[naming]).resource("pods")
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+        for index, value in enumerate(group.static_pods):
+            here = (*path, index)
+            manifest = self._manifest(value, self.document, here, naming)
+            if manifest["kind"] != "Pod":
+                raise self.document.error((*here, "kind"), f"no {manifest['kind']} can be static, only a Pod")
+            namespace = manifest["metadata"].get("namespace") or NAMES[naming].default_namespace
+            meta = {**manifest["metadata"], "namespace": namespace}
+            try:
+                pod = apply_defaults(resource, decode(resource, {**manifest, "metadata": meta}, STRICT).obj)
+            except DecodeError as error:
+                raise self.document.error(here, str(error)) from None
+            errors = validate_create(resource, pod)
+            if errors:
+                raise self.document.error(here, f"{errors[0].field}: {errors[0].message}")
+            key = namespace, str(meta["name"])
+            if key in found:
+                raise self.document.error(here, f"two static pods are named {'/'.join(key)}")
+            found[key] = pod
+        return tuple(found.values())
 
     def _flag_places(
         self, flags: Mapping[str, Any], path: tuple[str | int, ...]

@@ -27,6 +27,8 @@ class NodePlan:
     flags: Mapping[str, Any]
     place: str = ""  # of the flags, and of each
     places: Mapping[str, str] = field(default_factory=dict)
+    static_pods: tuple[dict[str, Any], ...] = ()
+    lease_jitter: bool = True
 
 
 @dataclass(frozen=True, slots=True)

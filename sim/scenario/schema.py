@@ -38,6 +38,10 @@ class NodeGroup(Strict):
     taints: list[dict[str, str]] = []
     runtime: Runtime = msgspec.field(default_factory=Runtime)
     flags: Flags = {}
+    static_pods: list[dict[str, Any]] = []
+    """Manifests that each node's agent runs by itself; the API shows their mirrors."""
+    lease_jitter: bool = True
+    """False: leases are renewed at whole multiples of their interval."""
 
 
 class Component(Strict):

@@ -70,6 +70,7 @@ def then(action: str, body: Any, at: str, name: str) -> dict[str, Any]:
     return {"at": at, "name": name, action: body}
 
 
+LOG = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "log"}, "spec": PLAIN}
 MISSING_NODE = then("fail", {"nodes": {"name": "node-a-0"}, "how": "power-loss"}, "1m", "dies")
 GONE = step("delete", {"resource": "nodes", "name": "node-a-0"})
 PODS_OF_IT = {"removed": "pods", "where": {"node": "node-a-0"}}
@@ -213,6 +214,27 @@ CASES: dict[str, Case] = {
             later("at least 6 pods are Running", "0s", "5s", "open"),
         ],
         {"objects": []},
+    ),
+    # a mirror is no more than a picture: the agent draws it anew, nothing restarts, and taints do not move it
+    "a static pod stays whatever becomes of its mirror and of its node": (
+        [
+            then("delete", {"resource": "pods", "name": "log-node-a-0"}, "1m", "mirror"),
+            step("fail", {"nodes": {"name": "node-a-0"}, "how": "power-loss"}),
+        ],
+        [
+            later({"created": "pods", "where": {"name": "log-node-a-0"}}, "0s", "1.1s", "mirror"),
+            never("pods named log-* have status.containerStatuses[0].restartCount>=1"),
+            within("nodes named node-a-0 have taint unreachable:NoExecute", "34.6s", "50.8s"),
+            never({"deleted": "pods", "where": {"name": "log-*"}}, after="it"),
+            count({"created": "pods", "where": {"name": "log-*"}}, 4),
+        ],
+        {"objects": [], "cluster": {"nodes": [{"count": 3, "zones": ["a", "b", "c"], "staticPods": [LOG]}]}},
+    ),
+    # renewed at 110 s, dead at 115 s: heard of within 5.01 s, found by the first pass more than 40 s after that
+    "leases without jitter are renewed at whole multiples of ten seconds": (
+        [then("fail", {"nodes": {"zone": "a"}, "how": "power-loss"}, "115s", "it")],
+        [within("any nodes have Ready=Unknown", "35s", "40.1s")],
+        {"cluster": {"nodes": [{"count": 3, "zones": ["a", "b", "c"], "leaseJitter": False}]}},
     ),
     # 30 s of grace, and no new pods meanwhile
     "a deletion in the foreground waits for pods that ignore it": (

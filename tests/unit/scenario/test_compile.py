@@ -196,3 +196,35 @@ def test_an_agent_gives_its_node_no_labels_that_are_not_its_own(folder: Path, la
     with pytest.raises(InputError) as caught:
         check_options(plan.cluster)
     assert says in str(caught.value)
+
+
+STATIC = "{apiVersion: v1, kind: Pod, metadata: {name: log}, spec: {containers: [{name: c, image: i}]}}"
+
+
+def test_static_pods_are_planned_with_their_defaults(folder: Path) -> None:
+    plan = plan_of(
+        folder, GOOD, f"cluster.nodes[0].staticPods=[{STATIC}]", "cluster.nodes[0].leaseJitter=false"
+    )
+    node = plan.cluster.nodes[0]
+    (pod,) = node.static_pods
+    assert pod["metadata"]["namespace"] == "default" and pod["spec"]["restartPolicy"] == "Always"
+    assert not node.lease_jitter and plan_of(folder, GOOD).cluster.nodes[0].lease_jitter
+
+
+@pytest.mark.parametrize(
+    ("pods", "says"),
+    [
+        (f"[{STATIC}, {STATIC}]", "two static pods are named default/log"),
+        (f"[{STATIC.replace('Pod', 'Service')}]", "no Service can be static, only a Pod"),
+        (f"[{STATIC.replace(', image: i', '')}]", "spec.containers[0].image: Required value"),
+        (f"[{STATIC.replace('image: i', 'image: {}')}]", "image"),
+        (f"[{STATIC.replace('name: c', 'nane: c, name: c')}]", 'unknown field "spec.containers[0].nane"'),
+        ("[{kind: Pod}]", "the object has no apiVersion"),
+    ],
+)
+def test_a_static_pod_that_no_agent_could_run_is_refused_before_the_run(
+    folder: Path, pods: str, says: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        plan_of(folder, GOOD, f"cluster.nodes[0].staticPods={pods}")
+    assert says in str(caught.value)
