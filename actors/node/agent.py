@@ -31,6 +31,7 @@ from actors.node.mirrors import Mirrors
 from actors.node.node_loop import NodeLoop
 from actors.node.node_status import WELL, Health
 from actors.node.pod_status import TERMINAL
+from actors.node.references import References
 from actors.node.runtime_health import RuntimeHealth
 from actors.node.shutdown import NOT_READY, REFUSAL, Shutdown
 from actors.node.source import Source
@@ -100,7 +101,7 @@ class NodeAgent:
     __slots__ = (
         "_began_us", "_nodes", "_pods", "_pods_started", "_recorder", "_restarted", "_stalled", "_tick_phase_us", "_told",
         "api", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "leases", "machine", "mirrors",
-        "names", "node_loop", "options", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
+        "names", "node_loop", "options", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
         "workers",
     )  # fmt: skip
 
@@ -131,6 +132,7 @@ class NodeAgent:
         self.used = Used()
         self.restarts = Backoff()
         self.images = Images(self)
+        self.references = References(self)
         self.image_gc = ImageGC(self)
         self.evictor = Evictor(self)
         self.statuses = StatusManager(ctx, self.api, self._gone)
@@ -444,6 +446,7 @@ class NodeAgent:
         self.machine.remove(uid)
         self.restarts.forget(uid)
         self.images.forget(uid)
+        self.references.forget(uid)
 
     def _gone(self, uid: str) -> None:
         """Our DELETE was answered; the source will show it."""

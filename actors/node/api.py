@@ -136,6 +136,10 @@ class Api:
         }
         self._send(on_reply, "delete", "pods", namespace=namespace, name=name, body=body)
 
+    def get_object(self, resource: str, namespace: str, name: str, on_reply: OnReply) -> None:
+        """A ConfigMap or Secret that a pod refers to."""
+        self._send(on_reply, "get", resource, namespace=namespace, name=name)
+
     # --- nodes --------------------------------------------------------------------------------------------
 
     def create_node(self, node: Obj, on_reply: OnReply) -> None:

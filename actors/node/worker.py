@@ -298,6 +298,9 @@ class Worker:
             return message
         if agent.is_static(pod):
             agent.mirrors.sync(self)
+        error = yield from agent.references.mount(self)
+        if error:
+            return error
         self._add_probes()
         self._check_readiness()
         error = yield from self._sync_runtime()
@@ -355,6 +358,11 @@ class Worker:
         if reason is not None:
             self._reason(name, reason)
             return reason[0]
+        problem = yield from agent.references.variables(self, spec)
+        if problem:
+            self._reason(name, ("CreateContainerConfigError", problem))
+            agent.event(pod, "Warning", "Failed", f"Error: {problem}", container=name)
+            return "CreateContainerConfigError"
         yield agent.spec.profile.start_us + (agent.machine.runtime_delay_us or 0)
         behaviour = agent.spec.profile.behaviour(pod, name, init)
         agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)

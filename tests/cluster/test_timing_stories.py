@@ -71,6 +71,18 @@ def then(action: str, body: Any, at: str, name: str) -> dict[str, Any]:
 
 
 LOG = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "log"}, "spec": PLAIN}
+MOUNT = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+
+
+def user(name: str, uses: dict[str, Any]) -> dict[str, Any]:
+    """A pod whose container uses a ConfigMap `late`."""
+    spec = {
+        "containers": [{"name": "c", "image": "r/c:1", **uses}],
+        "volumes": [{"name": "v", "configMap": {"name": "late"}}],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
 MISSING_NODE = then("fail", {"nodes": {"name": "node-a-0"}, "how": "power-loss"}, "1m", "dies")
 GONE = step("delete", {"resource": "nodes", "name": "node-a-0"})
 PODS_OF_IT = {"removed": "pods", "where": {"node": "node-a-0"}}
@@ -235,6 +247,20 @@ CASES: dict[str, Case] = {
         [then("fail", {"nodes": {"zone": "a"}, "how": "power-loss"}, "115s", "it")],
         [within("any nodes have Ready=Unknown", "35s", "40.1s")],
         {"cluster": {"nodes": [{"count": 3, "zones": ["a", "b", "c"], "leaseJitter": False}]}},
+    ),
+    # the agent tries again 10 to 16 s after each failure, and a mount at doubling intervals: 1 s, 2, 4 ... 64 s after the first
+    "pods whose ConfigMap comes late start when they try next": (
+        [
+            then("apply", {"objects": [user("env", {"envFrom": [{"configMapRef": {"name": "late"}}]}), user("vol", MOUNT)]}, "1m", "pods"),
+            step("apply", {"objects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}}]}),
+        ],
+        [
+            never("any pods are Running", until="it"),
+            later({"event": "FailedMount"}, "0s", "1.5s", "pods"),
+            within("pods named env are Running", "0s", "18s"),
+            within("pods named vol are Running", "3s", "8s"),
+        ],
+        {"objects": []},
     ),
     # 30 s of grace, and no new pods meanwhile
     "a deletion in the foreground waits for pods that ignore it": (

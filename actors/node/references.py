@@ -1,0 +1,172 @@
+"""The ConfigMaps and Secrets that a pod's volumes and variables come from: whether they are there.
+
+Turns a pod's spec into what has to exist (`volumes_of`, `variables_of`), and what the API says of that into reasons why a
+pod cannot have its volumes yet, or a container its environment.
+
+Holds: a pod that refers to none reads nothing.
+
+Mirrors  pkg/kubelet/volumemanager/volume_manager.go: WaitForAttachAndMount; pkg/volume/{configmap,secret};
+         pkg/util/goroutinemap/exponentialbackoff; pkg/kubelet/kubelet_pods.go: makeEnvironmentVariables (v1.25).
+Differs  read when needed (upstream watches them while pods refer to them); projected volumes are taken to be whole; a
+         pod's volumes are tried together, while its sync waits for them, and what is there takes no time to mount.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from actors.node.images import WAIT
+from sim.machinery.api import Reply
+from sim.units import MS, SECOND
+
+if TYPE_CHECKING:
+    from actors.node.agent import NodeAgent
+    from actors.node.worker import Worker
+
+Obj = dict[str, Any]
+Problem = tuple[str, str]  # volume ("" for a variable) and what is wrong
+
+MOUNT_WAIT_US = 123 * SECOND  # volume_manager.go: podAttachAndMountTimeout
+RETRY_US = 500 * MS  # exponential_backoff.go: initialDurationBeforeRetry, doubling
+RETRY_MAX_US = 122 * SECOND  # exponential_backoff.go: maxDurationBeforeRetry
+NOT_FOUND = 404
+KINDS = {"configmaps": "ConfigMap", "secrets": "Secret"}
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """An object that must exist, with these keys in it.  `volume`: which is made of it; "": a variable."""
+
+    resource: str
+    name: str
+    keys: tuple[str, ...] = ()
+    volume: str = ""
+
+
+def volumes_of(spec: Obj) -> list[Need]:
+    """What the volumes that a container mounts are made of."""
+    found = []
+    for volume in spec.get("volumes") or ():
+        for source, resource, name in (
+            ("configMap", "configmaps", "name"),
+            ("secret", "secrets", "secretName"),
+        ):
+            given = volume.get(source)
+            if given is not None and not given.get("optional"):
+                keys = tuple(item["key"] for item in given.get("items") or ())
+                found.append(Need(resource, given.get(name, ""), keys, volume["name"]))
+    if not found:
+        return found
+    containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    mounted = {mount["name"] for c in containers for mount in c.get("volumeMounts") or ()}
+    return [need for need in found if need.volume in mounted]
+
+
+def variables_of(container: Obj) -> list[Need]:
+    """What a container's environment is made of, in the order in which it is made."""
+    found = []
+    for source in container.get("envFrom") or ():
+        for part, resource in (("configMapRef", "configmaps"), ("secretRef", "secrets")):
+            given = source.get(part)
+            if given is not None and not given.get("optional"):
+                found.append(Need(resource, given.get("name", "")))
+    for variable in container.get("env") or ():
+        source = variable.get("valueFrom") or {}
+        for part, resource in (("configMapKeyRef", "configmaps"), ("secretKeyRef", "secrets")):
+            given = source.get(part)
+            if given is not None and not given.get("optional"):
+                found.append(Need(resource, given.get("name", ""), (given["key"],)))
+    return found
+
+
+def problem_of(need: Need, namespace: str, reply: Reply) -> str:
+    """What is wrong with an object as the API shows it, "" for nothing."""
+    kind = KINDS[need.resource]
+    if reply.code == NOT_FOUND:
+        return f'{kind.lower()} "{need.name}" not found'
+    if not reply.ok:
+        return f"failed to sync {kind.lower()} cache: timed out waiting for the condition"
+    data = reply.obj.get("data") or {}
+    held = {**(reply.obj.get("binaryData") or {}), **data} if need.volume else data
+    absent = [key for key in need.keys if key not in held]
+    if not absent:
+        return ""
+    if not need.volume:
+        return f"couldn't find key {absent[0]} in {kind} {namespace}/{need.name}"
+    what = (
+        "configmap references non-existent config"
+        if kind == "ConfigMap"
+        else "references non-existent secret"
+    )
+    return f"{what} key: {absent[0]}"
+
+
+class References:
+    """What one agent incarnation knows: pods whose volumes are mounted, and when those of others are tried again."""
+
+    __slots__ = ("_agent", "_mounted", "_retries")
+
+    def __init__(self, agent: NodeAgent) -> None:
+        self._agent = agent
+        self._mounted: dict[str, None] = {}
+        self._retries: dict[str, tuple[int, int]] = {}  # when, and how long to wait after that
+
+    def forget(self, uid: str) -> None:
+        self._mounted.pop(uid, None)
+        self._retries.pop(uid, None)
+
+    def _problems(self, worker: Worker, needs: Sequence[Need]) -> Generator[int, None, list[Problem]]:
+        found, namespace = [], worker.pod["metadata"]["namespace"]
+        for need in needs:
+            replies: list[Reply] = []
+            work = worker.work
+
+            def told(reply: Reply, replies: list[Reply] = replies, work: Any = work) -> None:
+                replies.append(reply)
+                worker.proceed(work)
+
+            self._agent.api.get_object(need.resource, namespace, need.name, told)
+            while not replies:
+                yield WAIT
+            text = problem_of(need, namespace, replies[0])
+            if text:
+                found.append((need.volume, text))
+        return found
+
+    def variables(self, worker: Worker, container: Obj) -> Generator[int, None, str]:
+        """Why the container's environment cannot be made; "" if it can."""
+        problems = yield from self._problems(worker, variables_of(container))
+        return problems[0][1] if problems else ""
+
+    def mount(self, worker: Worker) -> Generator[int, None, str]:
+        """Wait for the pod's volumes; returns the error if they do not come in time."""
+        agent, uid, pod = self._agent, worker.uid, worker.pod
+        needs = volumes_of(pod["spec"])
+        if not needs or uid in self._mounted:
+            return ""
+        until_us = agent.now_us + MOUNT_WAIT_US
+        due_us, delay_us = self._retries.get(uid, (agent.now_us, RETRY_US))
+        problems: list[Problem] = [(need.volume, "") for need in needs]
+        while due_us < until_us:
+            yield max(0, due_us - agent.now_us)
+            problems = yield from self._problems(worker, needs)
+            if not problems:
+                self._mounted[uid] = None
+                self._retries.pop(uid, None)
+                return ""
+            for volume, text in problems:
+                text = f'MountVolume.SetUp failed for volume "{volume}" : {text}'
+                agent.event(pod, "Warning", "FailedMount", text)
+            due_us, delay_us = agent.now_us + delay_us, min(2 * delay_us, RETRY_MAX_US)
+            self._retries[uid] = due_us, delay_us
+        yield max(0, until_us - agent.now_us)
+        missing = " ".join(sorted({volume for volume, _ in problems}))
+        volumes = " ".join(volume["name"] for volume in pod["spec"]["volumes"])
+        error = (
+            f"Unable to attach or mount volumes: unmounted volumes=[{missing}], unattached volumes=[{volumes}]: "
+            "timed out waiting for the condition"
+        )
+        agent.event(pod, "Warning", "FailedMount", error)
+        return error

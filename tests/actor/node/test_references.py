@@ -1,0 +1,104 @@
+"""Pods that refer to ConfigMaps and Secrets wait for them: a volume holds the pod back, a variable its container."""
+
+from typing import Any
+
+from sim.units import SECOND
+from tests.actor.node.fake import FakeApi, one_node
+
+VOLUMES = {
+    "volumes": [
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "conf", "configMap": {"name": "web"}},
+        {"name": "spare", "secret": {"secretName": "nobody-mounts-it"}},
+    ]
+}
+
+
+def container(**more: Any) -> dict[str, Any]:
+    return {"name": "c", "image": "img:1", **more}
+
+
+def config(api: FakeApi, name: str = "web", **data: str) -> None:
+    api.put(
+        "configmaps", {"kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
+    )
+
+
+def state(api: FakeApi) -> tuple[str, str, str]:
+    """What its container's status says: state, reason, message."""
+    ((kind, held),) = api.pod("web")["status"]["containerStatuses"][0]["state"].items()
+    return kind, held.get("reason", ""), held.get("message", "")
+
+
+async def test_a_container_waits_for_what_its_variables_come_from() -> None:
+    variable = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "web", "key": "a"}}}
+    async with one_node() as (kernel, api, _):
+        api.bind("web", {"containers": [container(env=[variable])]})
+        await kernel.run_until(25 * SECOND)
+        assert state(api) == ("waiting", "CreateContainerConfigError", 'configmap "web" not found')
+        config(api, b="1")
+        await kernel.run_until(56 * SECOND)  # of the second try the third one's sync tells
+        assert state(api)[2] == "couldn't find key a in ConfigMap default/web"
+        config(api, a="1")
+        await kernel.run_until(74 * SECOND)
+        assert state(api)[0] == "running"
+        assert api.pod("web")["status"]["containerStatuses"][0]["restartCount"] == 0
+        told = [text for _, text in api.events("Failed")]
+        assert told[0] == 'Error: configmap "web" not found' and len(told) <= 6
+
+
+async def test_a_pod_waits_for_what_its_volumes_are_made_of_and_tries_at_doubling_intervals() -> None:
+    mounts = [{"name": "conf", "mountPath": "/conf"}, {"name": "tmp", "mountPath": "/tmp"}]
+    async with one_node() as (kernel, api, _):
+        api.bind("web", {"containers": [container(volumeMounts=mounts)], **VOLUMES})
+        await kernel.run_until(160 * SECOND)
+        assert state(api) == ("waiting", "ContainerCreating", "")
+        times = [at for at, text in api.events("FailedMount") if text.startswith("MountVolume.SetUp")]
+        first = times[0]
+        assert [round((at - first) / SECOND, 1) for at in times[:8]] == [
+            0,
+            0.5,
+            1.5,
+            3.5,
+            7.5,
+            15.5,
+            31.5,
+            63.5,
+        ]
+        texts = [text for _, text in api.events("FailedMount")]
+        assert texts[0] == 'MountVolume.SetUp failed for volume "conf" : configmap "web" not found'
+        (late,) = [at for at, text in api.events("FailedMount") if text.startswith("Unable")]
+        assert round((late - first) / SECOND) == 123
+        assert (
+            "Unable to attach or mount volumes: unmounted volumes=[conf], unattached volumes=[tmp conf spare]: "
+            "timed out waiting for the condition"
+        ) in texts
+        config(api)
+        await kernel.run_until(first + 265 * SECOND)  # once more after the pause, then after 122 s
+        assert state(api)[0] == "running"
+
+
+async def test_what_is_optional_or_mounted_by_nobody_is_not_waited_for() -> None:
+    source = {"configMapRef": {"name": "none", "optional": True}}
+    volumes = [{"name": "conf", "configMap": {"name": "none", "optional": True}}, VOLUMES["volumes"][2]]
+    mounts = [{"name": "conf", "mountPath": "/conf"}]
+    async with one_node() as (kernel, api, _):
+        api.bind(
+            "web", {"containers": [container(envFrom=[source], volumeMounts=mounts)], "volumes": volumes}
+        )
+        await kernel.run_until(22 * SECOND)
+        assert state(api)[0] == "running"
+
+
+async def test_an_api_that_does_not_answer_holds_up_only_pods_that_refer_to_something() -> None:
+    async with one_node() as (kernel, api, _):
+        config(api)
+        api.failing = (("get", "configmaps"),)
+        api.bind("plain")
+        api.bind("web", {"containers": [container(envFrom=[{"configMapRef": {"name": "web"}}])]})
+        await kernel.run_until(25 * SECOND)
+        assert api.ready("plain")
+        assert state(api)[2] == "failed to sync configmap cache: timed out waiting for the condition"
+        api.failing = ()
+        await kernel.run_until(42 * SECOND)
+        assert api.ready("web")
