@@ -10,8 +10,8 @@ timer.
 
 Mirrors  pkg/kubelet/pod_workers.go, kubelet.go: syncPod, syncTerminatingPod, syncTerminatedPod;
          kuberuntime_manager.go: SyncPod, doBackOff (v1.25).
-Differs  the resync of a healthy pod after 60 to 90 s is left out: nothing it reads can have changed without a
-         callback.  Volumes take no time to mount; unmounting takes up to one poll of 0.3 s.
+Differs  of the resyncs of a healthy pod after 60 to 90 s only those are made that probe readiness sooner than its own
+         ticks: nothing else can have changed without a callback.  Volumes take no time to mount; unmounting takes up to one poll of 0.3 s.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ Work = Generator[int, None, str]
 SYNC, TERMINATING, TERMINATED, FINISHED = "sync", "terminating", "terminated", "finished"
 RETRY_US = 10 * SECOND  # pod_workers.go: backOffPeriod, jitter 0.5
 NETWORK_RETRY_US = 1 * SECOND  # kubelet.go: backOffOnTransientErrorPeriod
+RESYNC_US = 60 * SECOND  # types.go: SyncFrequency
 RESYNC_JITTER_PERCENT = 50
 UNMOUNT_POLL_US = 300 * MS  # volume_manager.go: podAttachAndMountRetryInterval
 MIN_GRACE_US = 2 * SECOND  # kuberuntime_container.go: minimumGracePeriodInSeconds
@@ -200,7 +201,7 @@ class Worker:
     def _ended(self, error: str) -> None:
         agent = self.agent
         self._work = None
-        self._settled_us = now_us = agent.now_us
+        self._settled_us = agent.now_us
         if self.state == FINISHED:
             agent.worker_finished(self)
             return
@@ -210,12 +211,18 @@ class Worker:
             return
         if error:
             base_us = NETWORK_RETRY_US if error.startswith(NO_NETWORK) else RETRY_US
-            retry_us = agent.dice.jitter_us(base_us, RESYNC_JITTER_PERCENT)
-            self._wake_at(agent.tick_after(now_us + retry_us))
+            self._resync(base_us)
+        elif any(probe.waits_longer(RESYNC_US) for probe in self.probes):
+            self._resync(RESYNC_US)
         if self._sandbox_us >= 0:  # a relist shows it, were it all that there is to see
             shown_us, self._sandbox_us = agent.relist_after(self._sandbox_us), -1
             self._wake_at(max(shown_us, self._ready_us()))
         self.observe()
+
+    def _resync(self, base_us: int) -> None:
+        agent = self.agent
+        retry_us = agent.dice.jitter_us(base_us, RESYNC_JITTER_PERCENT)
+        self._wake_at(agent.tick_after(agent.now_us + retry_us))
 
     def observe(self) -> None:
         """Wake at the relist that will show the next change of the runtime, and at the deadline."""
@@ -573,7 +580,7 @@ class Worker:
                     other.look()
         if probe.kind != "Liveness" and self.status.get("containerStatuses"):
             self.refresh()
-        if probe.kind != "Readiness":
+        if probe.kind != "Readiness" or probe.waits_longer(RESYNC_US):
             self.wake()
 
     def look(self) -> None:

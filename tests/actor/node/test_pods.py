@@ -125,3 +125,21 @@ async def test_the_same_seed_gives_the_same_writes() -> None:
             await kernel.run_until(200 * SECOND)
             logs.append(api.log)
     assert logs[0] == logs[1]
+
+
+async def test_a_pod_whose_readiness_is_probed_seldom_is_found_ready_by_its_next_sync() -> None:
+    """Each sync probes a container that is not ready, and there is one each 60 to 90 s; ticks come at 321, 621, 921 s."""
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 300, "failureThreshold": 1}
+    async with one_node(behaving(healthy_after_us=130 * SECOND)) as (kernel, api, node):
+        await kernel.run_until(320 * SECOND)
+        api.bind("web", {"containers": [{"name": "c", "image": "i", "readinessProbe": probe}]})
+        for at_s, ready in ((450, False), (543, True), (619, True)):
+            await kernel.run_until(at_s * SECOND)
+            assert api.ready("web") is ready
+        assert node.set_health("default", "web", "c", False)
+        for at_s, ready in ((625, False), (700, False)):
+            await kernel.run_until(at_s * SECOND)
+            assert api.ready("web") is ready
+        assert node.set_health("default", "web", "c", True)
+        await kernel.run_until(793 * SECOND)
+        assert api.ready("web")
