@@ -23,6 +23,7 @@ from actors.node.node_status import (
     changed,
     default_labels,
     fixed_status,
+    is_given_up,
     listing,
     new_node,
     only_beaten,
@@ -358,12 +359,17 @@ class NodeLoop:
                 self._write(self._patch)
             return
         status, events = status_of(agent.machine, agent.options, self._fixed, old, agent.health(), self.now())
+        kernel = agent.ctx.kernel
+        cause = kernel.cause
+        if is_given_up(old):  # what it says now it can say because something has ended
+            kernel.cause = agent.ctx.relief(self._reported_us) or cause
         for reason in events:
             agent.node_event(reason)
         if due or changed(old, status):
             self._write(status_patch(old, status))
         else:
             self._end()
+        kernel.cause = cause
 
     def _beat(self, way: Any) -> tuple[Item, int] | None:
         """Nothing but times: by the server's short way."""

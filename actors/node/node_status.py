@@ -229,6 +229,12 @@ def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: 
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": node_spec, "status": status}
 
 
+def is_given_up(status: Obj) -> bool:
+    """Whether somebody else has written that nothing is heard of the node."""
+    held = {c["type"]: c["status"] for c in status.get("conditions") or ()}
+    return held.get("Ready") == "Unknown"
+
+
 def changed(old: Obj, new: Obj) -> bool:
     """Whether the status differs in more than heartbeat times and the order of conditions."""
     for key, value in new.items():

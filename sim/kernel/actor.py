@@ -249,6 +249,11 @@ class Context:
         unheard_us = self.now_us() - since_us
         return kernel.standing.silence(host, self.name, kernel.now_us - unheard_us)
 
+    def relief(self, since_us: int) -> int:
+        """What ended that had kept others from hearing this process since this time of its clock (0: nothing known)."""
+        kernel = self.kernel
+        return kernel.standing.relief(self.name, kernel.now_us - (self.now_us() - since_us))
+
     def on_stop(self, hook: Callable[[], None]) -> None:
         """Run `hook` when this incarnation ends (to cut its connections); it must not wait or send."""
         self._stop_hooks.append(hook)

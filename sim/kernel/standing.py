@@ -1,9 +1,9 @@
-"""Faults that stand: what to blame for silence.
+"""Faults that stand: what to blame for silence, and what ended it.
 
 A process that is dead, stopped or cut off sends nothing, so no message leads from the fault to what others
 decide when they miss it.  The supervisor and the network note here when a fault of a host begins and ends, with
-the trace record it began by; whoever decides from silence asks which of them was in force meanwhile
-(`silence`) and makes its decision caused by that record.
+the trace records it began and ended by; whoever decides from silence asks which of them was in force meanwhile
+(`silence`) and makes its decision caused by that record; who is heard again, by the end of what hindered it (`relief`).
 
 Holds: answers depend on what was noted, in order, and on nothing else; of each host at most KEPT faults are
 remembered: those that stand rather than those that are over, the latest.
@@ -11,7 +11,7 @@ remembered: those that stand rather than those that are over, the latest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -20,13 +20,14 @@ KEPT = 8  # more at a time than anybody can tell apart
 
 
 class Fault(msgspec.Struct):
-    """`what` names it among those of a host; mute: nothing gets through; `ended_us` None: it stands."""
+    """`what` names it among those of a host; mute: nothing gets through; `ended_us` None: it stands; over: the record of its end."""
 
     what: str
     mute: bool
     record: int
     began_us: int
     ended_us: int | None = None
+    over: int = 0
 
 
 class PutOff(Protocol):
@@ -77,7 +78,7 @@ class Standing:
         for host in hosts:
             for fault in self._faults.get(host, ()):
                 if fault.what == what and fault.ended_us is None:
-                    fault.ended_us = self._now_us()
+                    fault.ended_us, fault.over = self._now_us(), self._cause()
 
     def silence(self, host: str, observer: str, since_us: int) -> int:
         """The record of the fault that kept `observer` from hearing `host` since then; 0 if none is known.
@@ -86,18 +87,34 @@ class Standing:
         those of what stands between, then the observer's (a stalled process finds everybody silent); of several one
         that stands still rather than one that is over, and the one that began last.
         """
+        for found in self._since(since_us, (host,), tuple(self.shared), (observer,)):
+            if found:
+                return max(found, key=_weight).record
+        return 0
+
+    def relief(self, host: str, since_us: int) -> int:
+        """The record of the end of what kept others from hearing `host` since then, in the same order; 0 if none is known."""
+        for found in self._since(since_us, (host,), tuple(self.shared)):
+            over = [fault for fault in found if fault.ended_us is not None]
+            if over:
+                return max(over, key=_end).over
+        return 0
+
+    def _since(self, since_us: int, *groups: tuple[str, ...]) -> Iterator[list[Fault]]:
+        """The faults of each group of hosts that were there at some time since then: first those that are mute."""
         for mute in (True, False):
-            for suspects in ((host,), tuple(self.shared), (observer,)):
-                found = [
+            for hosts in groups:
+                yield [
                     fault
-                    for suspect in suspects
-                    for fault in self._faults.get(suspect, ())
+                    for host in hosts
+                    for fault in self._faults.get(host, ())
                     if fault.mute is mute and (fault.ended_us is None or fault.ended_us >= since_us)
                 ]
-                if found:
-                    return max(found, key=_weight).record
-        return 0
 
 
 def _weight(fault: Fault) -> tuple[bool, int, int]:
     return fault.ended_us is None, fault.began_us, fault.record
+
+
+def _end(fault: Fault) -> tuple[int, int]:
+    return fault.ended_us or 0, fault.over

@@ -97,6 +97,19 @@ async def test_a_node_whose_request_waited_for_its_network_is_ready_by_the_end_o
     assert [r.kind for r in book.chain(ready)] == ["step", "step-end", "write"]
 
 
+@pytest.mark.parametrize("how", ["network-cut", "hang", "power-loss"])
+async def test_a_node_is_ready_again_because_what_silenced_it_has_ended(how: str, tmp_path: Path) -> None:
+    fault = {"nodes": {"name": "node-1"}, "how": how}
+    book = await told(tmp_path, {"at": "2m", "name": "fault", "for": "3m", "fail": fault})
+    marked = chosen(about(book, "//nodes//node-1"), "ready=True")
+    assert marked is not None and marked.at_us > 300_000_000
+    step, ended, *_ = book.chain(marked)
+    assert (step.values["name"], ended.values["name"]) == ("fault", "fault")
+    assert (step.at_us, ended.at_us) == (120_000_000, 300_000_000)
+    untainted = chosen(about(book, "//nodes//node-1"), "taints=none")
+    assert untainted is not None and book.chain(marked)[-1] in book.chain(untainted)
+
+
 async def test_who_takes_over_does_so_because_the_leader_was_killed(tmp_path: Path) -> None:
     managers = {"nodes": [{"count": 3}], "controllerManager": {"replicas": 2}}
     book = await told(

@@ -18,8 +18,8 @@ class Run:
         self.now_us, self.cause = at_us, cause
         self.standing.begin(what, hosts)
 
-    def end(self, at_us: int, what: str, *hosts: str) -> None:
-        self.now_us = at_us
+    def end(self, at_us: int, what: str, *hosts: str, cause: int = 0) -> None:
+        self.now_us, self.cause = at_us, cause
         self.standing.end(what, hosts)
 
 
@@ -74,3 +74,21 @@ def test_a_host_that_fails_for_ever_is_remembered_by_its_latest_faults_only() ->
         run.begin(number, number + 1, "process", "a")
     assert len(run.standing._faults["a"]) == KEPT
     assert run.standing.silence("a", "o", 0) == 3 * KEPT
+
+
+def test_relief_is_the_end_of_what_hindered_one_since_then_the_own_before_the_shared_and_the_last_of_several() -> (
+    None
+):
+    run = Run()
+    run.standing.shared["api"] = None
+    assert run.standing.relief("a", 0) == 0
+    run.begin(10, 1, "cut", "a")
+    assert run.standing.relief("a", 0) == 0  # it stands
+    run.begin(11, 2, "hang", "a")
+    run.begin(12, 3, "crash", "api")
+    run.end(20, "hang", "a", cause=5)
+    run.end(21, "cut", "a", cause=6)
+    run.end(22, "crash", "api", cause=7)
+    assert run.standing.relief("a", 15) == 6
+    assert run.standing.relief("a", 22) == run.standing.relief("b", 15) == 7
+    assert run.standing.relief("a", 23) == 0
