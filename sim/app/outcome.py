@@ -49,7 +49,10 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one seed came to; with an `error` the run has no end, and nothing else is known."""
+    """What one seed came to; with an `error` the run has no end, and nothing else is known.
+
+    refused: commands of the scenario that came to nothing, and why
+    """
 
     key: str
     seed: int
@@ -59,6 +62,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     events: int = 0
     expectations: tuple[Measured, ...] = ()
     error: str = ""
+    refused: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -157,4 +161,5 @@ def outcome_of(key: Key, result: Result) -> Outcome:
             Measured(one.name, one.kind, one.ok, one.measured, one.wanted, one.measured_s, one.missing)
             for one in result.verdicts
         ),
+        refused=result.refused,
     )

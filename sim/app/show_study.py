@@ -82,6 +82,8 @@ def print_study(
     )
     if not study.complete:
         console.print("stopped early: with --resume FILE a further start goes on from here", style="yellow")
+    if study.refused:
+        console.print(Text.assemble(("refused ", "yellow"), study.refused), soft_wrap=True)
     _print_failures(console, plan, study, settings)
     if report is not None:
         console.print(f"report: {report}", highlight=False, soft_wrap=True)

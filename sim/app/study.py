@@ -106,6 +106,15 @@ class Study:
         """Seeds under which everything holds."""
         return sum(one.ok for one in self.outcomes)
 
+    @property
+    def refused(self) -> str:
+        """Under how many seeds commands of the scenario came to nothing, and the first of them; "" if under none."""
+        found = [one for one in self.outcomes if one.refused]
+        if not found:
+            return ""
+        first = found[0]
+        return f"in {len(found)} of {len(self.outcomes)} seeds; seed {first.seed}: {first.refused[0]}"
+
     def to_json(self) -> dict[str, Any]:
         return {
             "ok": self.ok,
@@ -123,6 +132,7 @@ class Study:
                     "events": one.events,
                     "failed": [each.name for each in one.expectations if not each.ok],
                     **({"error": one.error} if one.error else {}),
+                    **({"refused": list(one.refused)} if one.refused else {}),
                 }
                 for one in self.outcomes
             ],

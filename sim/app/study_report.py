@@ -23,6 +23,8 @@ def write_study(file: Path, plan: Plan, study: Study, settings: Sequence[str]) -
         "nodes": str(len(plan.cluster.nodes)),
         "virtual time each": f"{plan.duration_us / 1e6:.0f} s",
     }
+    if study.refused:
+        facts["refused"] = study.refused
     rows = [_row(finding) for finding in study.findings]
     body = table(("", "expectation", "seeds", "measured", "wanted"), rows)
     quantities = [one for finding in study.findings for one in finding.quantities if one.values]

@@ -137,6 +137,15 @@ class Sweep:
                     at[index] = one if one.values else None
         return {name: at for name, at in found.items() if any(at)}
 
+    @property
+    def refused(self) -> list[str]:
+        """Of each point under whose seeds commands came to nothing: where, and what."""
+        return [
+            f"at {', '.join(point.values)} {study.refused}"
+            for point, study in zip(self.points, self.studies, strict=True)
+            if study.refused
+        ]
+
     def rows(self) -> list[dict[str, Any]]:
         """One a point and quantity, flat."""
         rows = []

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
-from sim.app.show import terminal
+from sim.app.show import REFUSED_MAX, terminal
 from sim.app.study import Quantity
 from sim.app.sweep import Sweep
 from sim.report.chart import Line, Place, draw_chart
@@ -24,6 +25,8 @@ def write_sweep(file: Path, sweep: Sweep) -> None:
     plan = sweep.points[0].plan
     facts = {axis.key: ", ".join(axis.values) for axis in sweep.axes}
     facts["seeds each"] = str(sweep.studies[0].wanted_seeds)
+    if sweep.refused:
+        facts["refused"] = "; ".join(sweep.refused)
     body = "".join(
         f"<h2>{escape(name)}</h2>{draw_chart(_lines(sweep, at), sweep.axes[0].key, _unit(at))}"
         for name, at in sweep.quantities.items()
@@ -90,6 +93,8 @@ def print_sweep(sweep: Sweep, report: Path | None) -> None:
                 shown.add_row(*varied, f"{row['held']}/{row['seeds']}", *_numbers(row))
         console.print(shown)
         console.print()
+    for line in sweep.refused[:REFUSED_MAX]:
+        console.print(Text.assemble(("refused ", "yellow"), line), soft_wrap=True)
     errors = [one for study in sweep.studies for one in study.errors]
     for one in errors[:10]:
         console.print(f"seed {one.seed} failed: {one.error}", style="red", highlight=False)
