@@ -314,6 +314,7 @@ _STATUS: Mapping[str, Any] = {"status": {}}
 
 
 def _pod(pod: Obj) -> Obj:
+    pod = pod if "spec" in pod else {**pod, "spec": {}}
     return _in(_in(_present(pod, _STATUS), "status", _pod_status), "spec", _pod_specs)
 
 

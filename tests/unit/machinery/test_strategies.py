@@ -166,3 +166,16 @@ def test_fields_of_sets_and_jobs_whose_features_are_off_are_dropped() -> None:
 def test_what_has_no_such_field_is_the_same_object_afterwards() -> None:
     spec = {"topologySpreadConstraints": [SPREAD], "containers": [{"name": "c"}]}
     assert for_create("pods", obj(spec), ORCH)["spec"] is spec
+
+
+def test_the_older_topology_of_endpoints_is_not_written():
+    point = {"addresses": ["10.1.2.3"], "deprecatedTopology": {"a": "b"}}
+    given = {
+        "metadata": {"name": "s"},
+        "addressType": "IPv4",
+        "endpoints": [point, {"addresses": ["10.1.2.4"]}],
+    }
+    made = for_create("endpointslices", given, NAMES["kubernetes"])
+    assert made["endpoints"] == [{"addresses": ["10.1.2.3"]}, {"addresses": ["10.1.2.4"]}]
+    assert for_update("endpointslices", given, made, NAMES["orch"])["endpoints"] == made["endpoints"]
+    assert "deprecatedTopology" in given["endpoints"][0]
