@@ -74,7 +74,8 @@ def decode(resource: Resource, body: bytes | str | Json, directive: str = WARN) 
         raise DecodeError(cannot + obj.message)
     if problems and directive == STRICT:
         raise DecodeError(cannot + "strict decoding error: " + ", ".join(problems))
-    obj = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+    typed = {"apiVersion": resource.api_version, "kind": resource.kind}
+    obj = {**typed, **obj, **typed}
     return Decoded(obj, [] if directive == IGNORE else problems)
 
 

@@ -105,7 +105,8 @@ def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
         raise Refusal.of(invalid("", "", "", [_BadPatch(patched.shown(), wrong)]))
     if directive != fieldvalidation.IGNORE:
         call.warnings += [problem for problem in problems if problem not in call.warnings]
-    return {"apiVersion": resource.api_version, "kind": resource.kind, **made}
+    typed = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return {**typed, **made, **typed}
 
 
 def _other_kind(resource: Resource, obj: Json) -> str:

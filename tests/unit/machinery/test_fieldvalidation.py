@@ -112,3 +112,16 @@ def test_a_body_of_another_kind_is_refused():
         with pytest.raises(DecodeError) as caught:
             decode(CONFIG_MAP, body)
         assert text in caught.value.message
+
+
+def test_the_core_group_may_be_written_as_none_and_nothing_else_for_it():
+    body = b'{"apiVersion":"/v1","kind":"ConfigMap","metadata":{"name":"a"}}'
+    assert decode(CONFIG_MAP, body).obj["apiVersion"] == "v1"
+    empty = decode(CONFIG_MAP, b'{"apiVersion":"","kind":"","metadata":{"name":"a"}}').obj
+    assert (empty["apiVersion"], empty["kind"]) == ("v1", "ConfigMap")
+    older = b'{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler"}'
+    with pytest.raises(DecodeError) as caught:
+        decode(SCHEME.resource("horizontalpodautoscalers"), older)
+    assert caught.value.message == (
+        "the API version in the data (autoscaling/v1) does not match the expected API version (autoscaling/v2)"
+    )
