@@ -38,7 +38,7 @@ class ServiceRefusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """What Services are given from.  lax: a dry run, which takes nothing and so refuses nothing as taken."""
+    """What Services are given from.  lax: a dry run, which refuses no address as taken, and no port as out of range."""
 
     cidr: str
     bits: Callable[[int], int]
@@ -64,8 +64,9 @@ def prepare_service(
     if asks_ip or asks_ports:
         page = yield Range(resource.prefix)
         assert isinstance(page, Page)
-        if not ranges.lax:
-            taken = _taken(page.items, obj["metadata"].get("uid"))
+        taken = _taken(page.items, obj["metadata"].get("uid"))
+        if ranges.lax:
+            taken = _Taken(ports=taken.ports)
     if asks_ip:
         wanted = _take_ip(wanted, taken.ips, ranges)
         spec["clusterIP"], spec["clusterIPs"] = wanted, [wanted]
@@ -299,8 +300,8 @@ def _take_ports(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) 
     out = []
     for index, port in enumerate(spec.get("ports") or ()):
         number = port.get("nodePort", 0)
-        if number and number not in had and not ranges.lax:
-            _check_port(number, taken, f"spec.ports[{index}].nodePort")
+        if number and number not in had:
+            _check_port(number, taken, f"spec.ports[{index}].nodePort", ranges)
         if not number and allocates:
             number = asked.get(port.get("port", 0), 0) or _free_port(
                 {**taken, **_ports_of(spec)}, ranges.bits
@@ -312,8 +313,8 @@ def _take_ports(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) 
     spec["ports"] = out
 
 
-def _check_port(number: int, taken: dict[int, None], where: str) -> None:
-    if not NODE_PORT_LOW <= number <= NODE_PORT_HIGH:
+def _check_port(number: int, taken: dict[int, None], where: str, ranges: Ranges) -> None:
+    if not ranges.lax and not NODE_PORT_LOW <= number <= NODE_PORT_HIGH:
         text = f"provided port is not in the valid range. The range of valid ports is {NODE_PORT_LOW}-{NODE_PORT_HIGH}"
     elif number in taken:
         text = "provided port is already allocated"
@@ -328,9 +329,9 @@ def _take_check_port(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ran
     number = spec.get("healthCheckNodePort", 0)
     if not number:
         spec["healthCheckNodePort"] = _free_port({**taken, **_ports_of(spec)}, ranges.bits)
-    elif not ranges.lax:
+    else:
         try:
-            _check_port(number, taken, "")
+            _check_port(number, taken, "", ranges)
         except ServiceRefusal as refusal:  # Quirk: the client's mistake, and yet a 500
             why = refusal.causes[0][2].partition(": ")[2].partition(": ")[2]
             raise ServiceRefusal(

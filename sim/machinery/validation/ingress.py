@@ -110,7 +110,7 @@ def _rule(rule: Obj, at: str) -> Errors:
 
 def _path(path: Obj, at: str) -> Errors:
     kind, value = path.get("pathType"), path.get("path") or ""
-    if kind is None:
+    if not kind:  # what is required and left out is empty by now
         return [required(f"{at}.pathType", "pathType must be specified")]
     errors: Errors = []
     if kind in ("Exact", "Prefix"):

@@ -51,8 +51,8 @@ _TOKEN_SECONDS_MIN = 600
 _TOKEN_SECONDS_MAX = 1 << 32
 
 # Field paths that upstream spells otherwise than the JSON.
-_SPELLED = {"gcePersistentDisk": "persistentDisk", "cephfs": "cephFS"}
-_SECOND = {"downwardAPI": "downwarAPI"}  # as the second one
+_SPELLED = {"gcePersistentDisk": "persistentDisk"}
+_SECOND = {"downwardAPI": "downwarAPI", "cephfs": "cephFS"}  # as the second one
 _ORDER = (
     "emptyDir",
     "hostPath",

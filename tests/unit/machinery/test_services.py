@@ -60,3 +60,17 @@ def test_an_address_in_use_is_refused_but_not_in_a_dry_run() -> None:
     other = {"metadata": {"name": "t"}, "spec": {"ports": [{"port": 80}], "clusterIP": address}}
     assert "provided IP is already allocated" in api.ask("POST", PATH, other).message
     assert api.ask("POST", f"{PATH}?dryRun=All", other).code == 201
+
+
+def test_a_dry_run_refuses_a_port_that_is_taken_and_none_that_is_out_of_range():
+    api = Api()
+    path = "/api/v1/namespaces/golden-ns/services"
+
+    def service(name, number):
+        ports = [{"port": 1, "nodePort": number}]
+        return {"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": ports}}
+
+    assert api.ask("POST", path, service("a", 30_100)).code == 201
+    assert api.ask("POST", f"{path}?dryRun=All", service("b", 30_100)).code == 422
+    assert api.ask("POST", f"{path}?dryRun=All", service("b", 100)).code == 201
+    assert api.ask("POST", path, service("b", 100)).code == 422
