@@ -27,6 +27,7 @@ from actors.controllers.pod_owners import (
     is_ready,
     key_of,
     owner_ref,
+    phase_of,
     pod_from_template,
     route_by_controller,
     selector_of,
@@ -68,6 +69,7 @@ class _Sync:
     end: decide.End | None = None
     error: str | None = None
     suspend_changed: bool = False
+    ended_us: int = 0  # when it was seen to be complete
 
 
 class JobLoop:
@@ -78,6 +80,7 @@ class JobLoop:
         self.recorder = env.recorder(CLIENT, self.client)
         self.expectations = Expectations(env.ctx.now_us)
         self.control = PodControl(env, self.client, self.recorder, self.expectations, named=False)
+        self.stopper = PodControl(env, self.client, self.recorder)  # its deletes are not awaited
         self.queue = WorkQueue(env.ctx, "job", ItemExponential(BACKOFF_US, BACKOFF_MAX_US))
         self.orphans = WorkQueue(env.ctx, "job_orphan_pod", ItemExponential(BACKOFF_US, BACKOFF_MAX_US))
         self.jobs = env.informers["jobs"]
@@ -103,8 +106,6 @@ class JobLoop:
         self.queue.add(key_of(job))
 
     def _job_updated(self, old: Obj, new: Obj) -> None:
-        if decide.is_finished(new):
-            self._release_pods(new)
         self._job_changed(new)
         seconds, start = new["spec"].get("activeDeadlineSeconds"), new["status"].get("startTime")
         if start and seconds is not None and seconds != old["spec"].get("activeDeadlineSeconds"):
@@ -112,11 +113,8 @@ class JobLoop:
             self.queue.add_after_us(key_of(new), left_us)
 
     def _job_deleted(self, job: Obj) -> None:
+        """Nobody will count its pods any more."""
         self._job_changed(job)
-        self._release_pods(job)
-
-    def _release_pods(self, job: Obj) -> None:
-        """Let go of pods that nobody will count any more."""
         for pod in self.pods.by_index("controller", decide.uid_of(job)):
             if decide.is_tracked(pod, self._finalizer):
                 self.orphans.add(key_of(pod))
@@ -129,11 +127,14 @@ class JobLoop:
         return job if job is not None and decide.uid_of(job) == ref["uid"] else None
 
     def _enqueue(self, job: Obj, at_once: bool = True) -> None:
-        """A pod changed: gather for a moment; a failed pod waits as long as the Job's failures so far ask for."""
+        """A pod changed: gather for a moment; one that has just failed waits for the Job's back-off."""
         key = key_of(job)
-        failures = 0 if at_once else self.queue.retries(key)
-        wait_us = min(BACKOFF_US << (failures - 1), BACKOFF_MAX_US) if failures else 0
-        self.queue.add_after_us(key, max(BATCH_US, wait_us))
+        self.queue.add_after_us(key, (0 if at_once else self._backoff_us(key)) or BATCH_US)
+
+    def _backoff_us(self, key: str) -> int:
+        """As long as the Job's failures so far ask for."""
+        failures = self.queue.retries(key)
+        return min(BACKOFF_US << min(failures - 1, 9), BACKOFF_MAX_US) if failures else 0
 
     def _pod_added(self, pod: Obj) -> None:
         if is_deleting(pod):
@@ -152,40 +153,39 @@ class JobLoop:
         if is_deleting(new):
             self._pod_gone(new, False)
             return
+        # Only the first word of a failure waits: that its finalizer is gone is news like any other.
+        at_once = phase_of(new) != "Failed" or phase_of(old) == "Failed"
         before, ref = controller_of(old), controller_of(new)
         if before != ref:
             former = self._job_of(old)
             if former is not None:
                 self._observe_freed(former, old, decide.is_tracked(new, self._finalizer))
-                self._enqueue(former)
+                self._enqueue(former, at_once)
         if ref is None:
-            if before is not None or old["metadata"].get("labels") != new["metadata"].get("labels"):
-                self._orphan_changed(new)
+            changed = before is not None or old["metadata"].get("labels") != new["metadata"].get("labels")
+            self._orphan_changed(new, changed, at_once)
             return
         job = self._job_of(new)
         if job is not None:
             self._observe_freed(job, new, decide.is_tracked(new, self._finalizer))
-            self._enqueue(job, at_once=new["status"].get("phase") != "Failed")
+            self._enqueue(job, at_once)
 
     def _pod_gone(self, pod: Obj, removed: bool) -> None:
         job = self._job_of(pod)
-        if job is None:
-            if (
-                decide.is_tracked(pod, self._finalizer)
-                and (controller_of(pod) or {}).get("kind", "Job") == "Job"
-            ):
-                self.orphans.add(key_of(pod))
+        if job is None or decide.is_finished(job):
+            if decide.is_tracked(pod, self._finalizer):
+                self.orphans.add(key_of(pod))  # no sync will free it
             return
         self.expectations.deleted(key_of(job))
         self._observe_freed(job, pod, not removed and decide.is_tracked(pod, self._finalizer))
         self._enqueue(job)
 
-    def _orphan_changed(self, pod: Obj) -> None:
+    def _orphan_changed(self, pod: Obj, adoptable: bool = True, at_once: bool = True) -> None:
         if decide.is_tracked(pod, self._finalizer):
             self.orphans.add(key_of(pod))
-        for job in self.jobs.by_index("namespace", pod["metadata"]["namespace"]):
+        for job in self.jobs.by_index("namespace", pod["metadata"]["namespace"]) if adoptable else ():
             if not selects_nothing(job) and selector_of(job)(pod):
-                self._enqueue(job)
+                self._enqueue(job, at_once)
 
     def _observe_freed(self, job: Obj, pod: Obj, tracked: bool) -> None:
         if not tracked:
@@ -251,7 +251,7 @@ class JobLoop:
         refused = await self._track(it, seen, needed, tracking)
         if refused is not None:
             if refused == _CONFLICT:
-                self.queue.add(it.key)
+                self.queue.add_after_us(it.key, self._backoff_us(it.key))
                 return None, False
             return f"tracking status: {refused}", False
         if bad > had.get("failed", 0) and not decide.is_finished(it.job):
@@ -285,7 +285,7 @@ class JobLoop:
 
     async def _stop(self, it: _Sync, active: Sequence[Obj], satisfied: bool) -> None:
         """Delete what runs of a failed Job; they keep their finalizers until they are counted."""
-        send = self.control.delete_send(it.job, active)
+        send = self.stopper.delete_send(it.job, active)
         replies = await in_parallel(self.env.ctx, len(active), send)
         refused = [reply for reply in replies if not reply.ok and reply.reason != "NotFound"]
         if refused or not satisfied:
@@ -298,7 +298,7 @@ class JobLoop:
         if managed:
             await self._manage(it, active)
         if decide.is_complete(it.job, it.active, it.good):
-            it.end = decide.COMPLETE
+            it.end, it.ended_us = decide.COMPLETE, self.env.ctx.wall_us()
         elif managed:
             self._tell_suspension(it)
 
@@ -359,7 +359,7 @@ class JobLoop:
         self.expectations.expect_creates(it.key, count)
         template = job["spec"]["template"]
         meta = template.get("metadata") or {}
-        finalizers = [*(f for f in meta.get("finalizers") or () if f != self._finalizer), self._finalizer]
+        finalizers = list(dict.fromkeys([*(meta.get("finalizers") or ()), self._finalizer]))
         template = {**template, "metadata": {**meta, "finalizers": finalizers}}
         ref = owner_ref(self.env, "jobs", job)
         if decide.is_indexed(job):
@@ -424,7 +424,7 @@ class JobLoop:
             if completions is not None and status.get("succeeded", 0) > completions:
                 text = "Too many succeeded pods running after completion count reached"
                 self.recorder.event(it.job, "Warning", "TooManySucceededPods", text)
-            status = {**status, "completionTime": format_time(wall_us)}
+            status = {**status, "completionTime": format_time(it.ended_us)}
             self.recorder.event(it.job, "Normal", "Completed", "Job completed")
         else:
             self.recorder.event(it.job, "Warning", end.reason, end.message)
@@ -467,7 +467,7 @@ class JobLoop:
             if reply.ok or reply.reason == "NotFound":
                 freed.append(uid)
             else:
-                error = error or reply.message
+                error = error or (_CONFLICT if reply.reason == "Conflict" else reply.message)
         return freed, error
 
     async def free_orphan(self, key: str) -> str | None:

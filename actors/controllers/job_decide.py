@@ -185,7 +185,7 @@ def succeeded_indexes(job: Obj, pods: Sequence[Obj], tracking: Tracking) -> tupl
     new = {
         index_of(pod, tracking.annotation)
         for pod in pods
-        if _is_succeeded(pod) and tracking.counts(pod) and tracking.has_place(job, pod)
+        if _is_succeeded(pod) and is_tracked(pod, tracking.finalizer) and tracking.has_place(job, pod)
     }
     return before, sorted({*before, *new})
 
@@ -330,6 +330,7 @@ def wanted_active(job: Obj, active: int, succeeded: int) -> int:
     return int(max(0, min(parallelism, completions - succeeded)))
 
 
+_NEVER = 1 << 63  # a time of Ready that is not told sorts first
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
@@ -343,7 +344,7 @@ def _usefulness(pod: Obj) -> tuple[Any, ...]:
         bool(pod["spec"].get("nodeName")),
         _PHASES.get(phase_of(pod), 0),
         is_ready(pod),
-        -ready_us if ready_us else 0,
+        -ready_us if ready_us else -_NEVER,
         -restarts,
         -parse_time(created) if created else 0,
         meta["name"],
@@ -358,7 +359,7 @@ def to_remove(job: Obj, active: Sequence[Obj], surplus: int, annotation: str) ->
         gone, left = _unneeded(active, spec_of(job).get("completions") or 0, annotation)
     if len(gone) < surplus:
         gone += sorted(left, key=_usefulness)[: surplus - len(gone)]
-    return gone[:PODS_PER_SYNC_MAX]
+    return gone if is_suspended(job) else gone[:PODS_PER_SYNC_MAX]
 
 
 def _unneeded(active: Sequence[Obj], completions: int, annotation: str) -> tuple[list[Obj], list[Obj]]:

@@ -186,6 +186,37 @@ async def test_pods_of_a_job_that_is_gone_lose_their_finalizer() -> None:
         assert "finalizers" not in pod["metadata"]
 
 
+async def test_a_pod_of_a_finished_job_loses_its_finalizer_when_it_is_deleted() -> None:
+    async with world(LOOPS) as w:
+        await w.create("jobs", job())
+        await w.settle()
+        await end_all(w, "Succeeded")
+        await w.settle()
+        (pod,) = await w.stored("pods")
+        name = pod["metadata"]["name"]
+        await w.patch("pods", name, {"metadata": {"finalizers": [NAMES.finalizer_job_tracking]}})
+        await w.settle()
+        assert await w.names("pods") == [name]
+        await w.delete("pods", name)
+        await w.settle()
+        assert await w.names("pods") == []
+
+
+async def test_a_status_in_conflict_waits_as_long_as_the_failures_so_far_ask_for() -> None:
+    async with world(LOOPS) as w:
+        await w.create("jobs", job(backoffLimit=6, parallelism=2))
+        await w.settle()
+        first, _ = await running(w)
+        await end(w, first, "Failed")
+        await w.settle(2 * SECOND)  # two seconds after it the pod has been replaced
+        _, second = await running(w)
+        writes = w.quota.watch("update", "jobs/status")
+        w.quota.refuse_once("update", "jobs/status", 409, "Conflict", "the object has been modified")
+        await end(w, second, "Succeeded")
+        await w.settle(60 * SECOND)
+        assert writes[1] - writes[0] > 5 * SECOND
+
+
 async def test_restarts_in_place_count_against_the_limit() -> None:
     async with world(LOOPS) as w:
         await w.create("jobs", job(restart="OnFailure", backoffLimit=3))

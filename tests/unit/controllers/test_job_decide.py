@@ -9,6 +9,7 @@ import pytest
 from actors.controllers.job_decide import (
     DEADLINE,
     LIMIT,
+    PODS_PER_SYNC_MAX,
     UNCOUNTED_MAX,
     Tracking,
     Uncounted,
@@ -79,6 +80,9 @@ def test_indexes_that_succeed_twice_or_beyond_the_last_count_once_or_not_at_all(
         pod("d", "Succeeded", 7),
     ]
     assert succeeded_indexes(made, pods, TRACKING) == ([0], [0, 1])
+    # a finalizer that is on its way out holds the index until it is gone
+    leaving = Tracking(FINALIZER, INDEX, {"b": None, "c": None})
+    assert succeeded_indexes(made, pods, leaving) == ([0], [0, 1])
 
 
 def test_at_most_five_hundred_finished_pods_are_taken_down_at_a_time() -> None:
@@ -145,6 +149,18 @@ def test_the_least_useful_pods_go_and_of_an_index_all_but_the_best() -> None:
         pod("e"),
     ]
     assert sorted(p["metadata"]["name"] for p in to_remove(indexed, twice, 0, INDEX)) == ["b", "c", "e"]
+
+
+def test_all_pods_of_a_suspended_job_go_at_once_and_else_five_hundred() -> None:
+    pods = [pod(f"p{i:03}") for i in range(PODS_PER_SYNC_MAX + 20)]
+    assert len(to_remove(job(suspend=True), pods, len(pods), INDEX)) == len(pods)
+    assert len(to_remove(job(), pods, len(pods), INDEX)) == PODS_PER_SYNC_MAX
+
+
+def test_a_pod_that_does_not_tell_since_when_it_is_ready_goes_before_one_that_does() -> None:
+    ready: Obj = {"type": "Ready", "status": "True"}
+    told = pod("a", conditions=[{**ready, "lastTransitionTime": "2026-01-01T00:00:00Z"}])
+    assert to_remove(job(), [told, pod("b", conditions=[ready])], 1, INDEX)[0]["metadata"]["name"] == "b"
 
 
 def test_a_condition_is_written_when_it_says_something_new() -> None:
