@@ -6,7 +6,7 @@ Holds: at most 250 creates and 250 deletes a sync; no rolling step in a sync tha
 pod is deleted at most once per back-off (1 s doubling to 900 s).
 
 Mirrors  kubernetes v1.25 pkg/controller/daemon/{daemon_controller.go,update.go}.
-Differs  the workers' order of nodes is that of their names; pods of a duplicate revision keep their label.
+Differs  the workers' order of nodes is that of their names.
 """
 
 from __future__ import annotations
@@ -88,19 +88,23 @@ class DaemonSetLoop:
         index_by_namespace(self.sets)
         index_by_controller(self.pods)
         index_by_controller(self.revisions)
-        self.sets.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._deleted)
+        self.sets.on(add=self._changed, update=self._updated, delete=self._deleted)
         self.nodes.on(add=self._node_added, update=self._node_updated, beat=unmoved)
         self.revisions.on(
-            add=self._revision_changed,
-            update=lambda old, new: self._revision_changed(new),
-            delete=self._revision_changed,
+            add=self._revision_added, update=self._revision_updated, delete=self._revision_deleted
         )
-        PodEvents("DaemonSet", self.sets, self.queue, self.expectations, named=False).attach(self.pods)
+        self.events = PodEvents("DaemonSet", self.sets, self.queue, self.expectations, named=False)
+        self.events.attach(self.pods)
 
     # --- handlers -----------------------------------------------------------------------------------------
 
     def _changed(self, owner: Obj) -> None:
         self.queue.add(key_of(owner))
+
+    def _updated(self, old: Obj, new: Obj) -> None:
+        if old["metadata"]["uid"] != new["metadata"]["uid"]:
+            self._deleted(old)  # and made again, between two lists
+        self._changed(new)
 
     def _deleted(self, owner: Obj) -> None:
         key = key_of(owner)
@@ -108,10 +112,30 @@ class DaemonSetLoop:
         self._fits.pop(key, None)
         self.queue.add(key)
 
-    def _revision_changed(self, revision: Obj) -> None:
+    def _revision_added(self, revision: Obj) -> None:
+        """One that is ours already is no news; an orphan may be for somebody."""
+        if is_deleting(revision):
+            self._revision_deleted(revision)
+        elif controller_of(revision) is None:
+            self.events.queue_matching(revision)
+
+    def _revision_updated(self, old: Obj, new: Obj) -> None:
+        if old is new:  # a resync
+            return
+        before, ref = controller_of(old), controller_of(new)
+        if before != ref:
+            self._revision_deleted(old)
+        if ref is not None:
+            self._revision_deleted(new)
+        elif before is not None or old["metadata"].get("labels") != new["metadata"].get("labels"):
+            self.events.queue_matching(new)
+
+    def _revision_deleted(self, revision: Obj) -> None:
+        """Queue the set that controls it."""
         ref = controller_of(revision)
-        if ref is not None and ref["kind"] == "DaemonSet":
-            self.queue.add(f"{revision['metadata']['namespace']}/{ref['name']}")
+        owner = self.events.owner(revision, ref) if ref is not None else None
+        if owner is not None:
+            self.queue.add(key_of(owner))
 
     def _node_added(self, node: Obj) -> None:
         for owner in self.sets.list():
@@ -141,6 +165,7 @@ class DaemonSetLoop:
         if owner is None:
             self.expectations.forget(key)
             return None
+        nodes = self.nodes.list()
         if selects_nothing(owner):
             text = "This daemon set is selecting all pods. A non-empty selector is required."
             self.recorder.event(owner, "Warning", "SelectingAll", text)
@@ -153,14 +178,12 @@ class DaemonSetLoop:
             return found
         current, olds = found
         hashed = (current["metadata"].get("labels") or {}).get(self.names.label_controller_revision_hash, "")
-        generation = (owner["metadata"].get("annotations") or {}).get(
-            self.names.annotation_template_generation
-        )
+        generation = decide.template_generation(owner, self.names)
         view = decide.View(owner, hashed, generation, self.names, self._fit(owner), self.env.ctx.wall_us())
         if not self.expectations.satisfied(key):
-            return await self._update_status(view, identity, observe=False)
-        error = await self._update(view, identity, olds)
-        refused = await self._update_status(view, identity, observe=True)
+            return await self._update_status(view, identity, nodes, observe=False)
+        error = await self._update(view, identity, nodes, olds)
+        refused = await self._update_status(view, identity, nodes, observe=True)
         return error or refused
 
     async def _owned(self, identity: Owner) -> dict[str, list[Obj]] | str:
@@ -169,11 +192,12 @@ class DaemonSetLoop:
         pods, error = await claim_objects(self.client, identity, "pods", candidates, selector_of(owner))
         return decide.pods_by_node(pods) if error is None else error
 
-    async def _update(self, view: decide.View, identity: Owner, olds: Sequence[Obj]) -> str | None:
+    async def _update(
+        self, view: decide.View, identity: Owner, nodes: Sequence[Obj], olds: Sequence[Obj]
+    ) -> str | None:
         by_node = await self._owned(identity)
         if isinstance(by_node, str):
             return by_node
-        nodes = self.nodes.list()
         changes = decide.decide_nodes(view, nodes, by_node)
         self._take_failed(view.owner, changes)
         error = await self._apply(view, changes)
@@ -188,7 +212,7 @@ class DaemonSetLoop:
                 error = await self._apply(view, decide.decide_roll(view, nodes, by_node))
                 if error is not None:
                     return error
-        return await self._cleanup(view.owner, olds, by_node)
+        return await self._cleanup(identity, olds)
 
     def _take_failed(self, owner: Obj, changes: decide.Changes) -> None:
         """Failed pods whose back-off is over are deleted too; the others wake the set when it is."""
@@ -217,30 +241,36 @@ class DaemonSetLoop:
         refused = await self.control.delete(owner, delete) if delete else None
         return error or refused
 
-    async def _update_status(self, view: decide.View, identity: Owner, observe: bool) -> str | None:
+    async def _update_status(
+        self, view: decide.View, identity: Owner, nodes: Sequence[Obj], observe: bool
+    ) -> str | None:
         by_node = await self._owned(identity)
         if isinstance(by_node, str):
             return by_node
         owner = view.owner
-        stored = owner.get("status") or {}
-        observed = owner["metadata"].get("generation", 0) if observe else stored.get("observedGeneration", 0)
-        status = decide.next_status(view, self.nodes.list(), by_node, observed)
-        error = await self._write_status(owner, status) if status != stored else None
-        if error is not None:
-            return error
+        counts = decide.count_status(view, nodes, by_node)
+        if decide.is_status_stale(owner, counts):
+            error = await self._write_status(owner, counts, observe)
+            if error is not None:
+                return error
         min_ready_s = owner["spec"].get("minReadySeconds") or 0
-        if min_ready_s and status["numberReady"] != status.get("numberAvailable", 0):
+        if min_ready_s and counts["numberReady"] != counts["numberAvailable"]:
             self.queue.add_after_us(key_of(owner), min_ready_s * SECOND)
         return None
 
-    async def _write_status(self, owner: Obj, status: Obj) -> str | None:
-        reply = await self.client.update(RESOURCE, {**owner, "status": status}, subresource="status")
-        if reply.ok:
-            return None
-        live = await self.client.get(RESOURCE, owner["metadata"]["namespace"], owner["metadata"]["name"])
-        if not live.ok:
-            return live.message
-        reply = await self.client.update(RESOURCE, {**live.obj, "status": status}, subresource="status")
+    async def _write_status(self, owner: Obj, counts: Obj, observe: bool) -> str | None:
+        """Two tries, the second on the object read live; what else its status says stays."""
+        told = {**counts, "observedGeneration": owner["metadata"].get("generation", 0)} if observe else counts
+        found = owner
+        for last in (False, True):
+            status = decide.with_counts(found.get("status") or {}, told)
+            reply = await self.client.update(RESOURCE, {**found, "status": status}, subresource="status")
+            if reply.ok or last:
+                break
+            live = await self.client.get(RESOURCE, owner["metadata"]["namespace"], owner["metadata"]["name"])
+            if not live.ok:
+                return live.message
+            found = live.obj
         return None if reply.ok else reply.message
 
     # --- history ------------------------------------------------------------------------------------------
@@ -251,6 +281,11 @@ class DaemonSetLoop:
         revisions, error = await history.claimed(self.client, self.revisions, identity)
         if error is not None:
             return error
+        for place, revision in enumerate(revisions):
+            labelled = await self._labelled(revision)
+            if isinstance(labelled, str):
+                return labelled
+            revisions[place] = labelled
         data = revision_data(owner["spec"]["template"])
         equal = [revision for revision in revisions if revision["data"] == data]
         olds = [revision for revision in revisions if revision["data"] != data]
@@ -260,16 +295,43 @@ class DaemonSetLoop:
             return made if isinstance(made, str) else (made, olds)
         current = equal[-1]
         for twin in equal[:-1]:
-            meta = twin["metadata"]
-            reply = await self.client.delete(history.RESOURCE, meta["namespace"], meta["name"])
-            if not reply.ok and reply.reason != "NotFound":
-                return reply.message
+            error = await self._merge(identity, twin, current)
+            if error is not None:
+                return error
         if current["revision"] < number:
             reply = await history.renumber(self.client, current, number)
             if not reply.ok:
                 return reply.message
             current = reply.obj
         return current, olds
+
+    async def _labelled(self, revision: Obj) -> Obj | str:
+        """The revision with a label that tells it; one that has none gets its name."""
+        meta, label = revision["metadata"], self.names.label_controller_revision_hash
+        labels = meta.get("labels") or {}
+        if label in labels:
+            return revision
+        made = {**revision, "metadata": {**meta, "labels": {**labels, label: meta["name"]}}}
+        reply = await self.client.update(history.RESOURCE, made)
+        return reply.obj if reply.ok else reply.message
+
+    async def _merge(self, identity: Owner, twin: Obj, kept: Obj) -> str | None:
+        """Drop a revision that says what another does; all pods of the set get the label of the one kept."""
+        label = self.names.label_controller_revision_hash
+        hashed = kept["metadata"]["labels"][label]
+        by_node = await self._owned(identity)
+        if isinstance(by_node, str):
+            return by_node
+        for meta in [pod["metadata"] for pods in by_node.values() for pod in pods]:
+            if (meta.get("labels") or {}).get(label) == hashed:
+                continue
+            patch = {"metadata": {"labels": {label: hashed}}}
+            reply = await self.client.patch("pods", meta["namespace"], meta["name"], patch, kind="merge")
+            if not reply.ok:
+                return reply.message
+        meta = twin["metadata"]
+        reply = await self.client.delete(history.RESOURCE, meta["namespace"], meta["name"])
+        return None if reply.ok else reply.message
 
     async def _snapshot(self, owner: Obj, data: Obj, number: int) -> Obj | str:
         template = owner["spec"]["template"]
@@ -296,12 +358,17 @@ class DaemonSetLoop:
         if not current.ok:
             return current.message
         status = current.obj.get("status", {})
+        if status.get("collisionCount") != owner.get("status", {}).get("collisionCount"):
+            return "found a stale collision count; will retry until it is updated"
         counted = {**current.obj, "status": {**status, "collisionCount": status.get("collisionCount", 0) + 1}}
-        await self.client.update(RESOURCE, counted, subresource="status")
-        return reply.message
+        raised = await self.client.update(RESOURCE, counted, subresource="status")
+        return reply.message if raised.ok else raised.message
 
-    async def _cleanup(self, owner: Obj, olds: Sequence[Obj], by_node: decide.PodsByNode) -> str | None:
-        surplus = len(olds) - int(owner["spec"].get("revisionHistoryLimit", 10))
+    async def _cleanup(self, identity: Owner, olds: Sequence[Obj]) -> str | None:
+        by_node = await self._owned(identity)
+        if isinstance(by_node, str):
+            return by_node
+        surplus = len(olds) - int(identity.obj["spec"].get("revisionHistoryLimit", 10))
         if surplus <= 0:
             return None
         label = self.names.label_controller_revision_hash
@@ -315,7 +382,7 @@ class DaemonSetLoop:
             if (meta.get("labels") or {}).get(label) in live:
                 continue
             reply = await self.client.delete(history.RESOURCE, meta["namespace"], meta["name"])
-            if not reply.ok and reply.reason != "NotFound":
+            if not reply.ok:
                 return reply.message
             surplus -= 1
         return None

@@ -276,7 +276,7 @@ class PodEvents:
             return
         ref = controller_of(pod)
         if ref is None:
-            self._queue_matching(pod)
+            self.queue_matching(pod)
             return
         owner = self.owner(pod, ref)
         if owner is not None:
@@ -302,7 +302,7 @@ class PodEvents:
                 self._queue.add(key_of(former))
         if ref is None:
             if before is not None or old["metadata"].get("labels") != new["metadata"].get("labels"):
-                self._queue_matching(new)
+                self.queue_matching(new)
             return
         owner = self.owner(new, ref)
         if owner is None:
@@ -325,7 +325,10 @@ class PodEvents:
                 self._expectations.deleted(key, key_of(pod) if self._named else None)
             self._queue.add(key)
 
-    def _queue_matching(self, pod: Obj) -> None:
+    def queue_matching(self, pod: Obj) -> None:
+        """Queue the owners that might take in an orphan; one without labels is nobody's."""
+        if not pod["metadata"].get("labels"):
+            return
         for owner in self._owners.by_index(NAMESPACE_INDEX, pod["metadata"].get("namespace", "")):
             if not selects_nothing(owner) and selector_of(owner)(pod):
                 self._queue.add(key_of(owner))
@@ -397,7 +400,10 @@ class PodControl:
     async def delete(self, owner: Obj, pods: Sequence[Obj]) -> str | None:
         """Delete pods, all at once; the first error.  What is gone already counts as done."""
         replies = await in_parallel(self.env.ctx, len(pods), self.delete_send(owner, pods))
-        return next((r.message for r in replies if not r.ok and r.reason != "NotFound"), None)
+        return next(
+            (f"unable to delete pods: {r.message}" for r in replies if not r.ok and r.reason != "NotFound"),
+            None,
+        )
 
     def delete_send(self, owner: Obj, pods: Sequence[Obj]) -> Send:
         """Sender of the deletion of the `i`-th pod; a reply counts and reports before it is handed on."""

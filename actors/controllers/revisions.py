@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.controllers.pod_owners import candidates_of
-from actors.controllers.shell import Owner, claim_objects
+from actors.controllers.pod_owners import candidates_of, controller_of
+from actors.controllers.shell import Owner, adopt, can_adopt, claim_objects
 from sim.client import Client, Informer
 from sim.machinery.api import Obj, Reply
 from sim.machinery.selectors import from_selector
@@ -69,6 +69,26 @@ async def claimed(client: Client, informer: Informer, owner: Owner) -> tuple[lis
         lambda obj: selector.matches(obj["metadata"].get("labels") or {}),
     )
     return ordered(found), error
+
+
+def listed(informer: Informer, owner: Obj) -> list[Obj]:
+    """The revisions in order that match the owner's selector and that it or nobody controls."""
+    selector = from_selector(owner["spec"]["selector"])
+    found = candidates_of(informer, owner)
+    return ordered([obj for obj in found if selector.matches(obj["metadata"].get("labels") or {})])
+
+
+async def adopt_orphans(client: Client, informer: Informer, owner: Owner) -> str | None:
+    """Take in the listed revisions that nobody controls; the first error.  None is ever let go."""
+    orphans = [obj for obj in listed(informer, owner.obj) if controller_of(obj) is None]
+    refused = await can_adopt(client, owner) if orphans else None
+    if refused is not None:
+        return f"can't adopt ControllerRevisions: {refused}"
+    for revision in orphans:
+        error = await adopt(client, owner, RESOURCE, revision)
+        if error is not None:
+            return error
+    return None
 
 
 async def renumber(client: Client, revision: Obj, number: int) -> Reply:

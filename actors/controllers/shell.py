@@ -9,7 +9,9 @@ retries are used up; results of parallel requests come in the order of the reque
 
 Mirrors  kubernetes v1.25 pkg/controller/controller_utils.go (expectations, slow start),
          pkg/controller/controller_ref_manager.go, cmd/kube-controller-manager/app/core.go (clients).
-Differs  an expectation is looked up on the actor's own clock, not on the wall clock.
+         client-go util/retry (RetryOnConflict).
+Differs  an expectation is looked up on the actor's own clock, not on the wall clock; the waits between tries of a
+         write in conflict have no jitter (upstream: up to a tenth more).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sim.machinery.api import Obj, Reply
-from sim.units import MINUTE
+from sim.units import MINUTE, MS
 
 if TYPE_CHECKING:
     from actors.controllers.metrics import Metrics
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 EXPECTATION_TTL_US = 5 * MINUTE  # ExpectationsTimeout
 NODE_INDEX = "spec.nodeName"  # of the pod informer: pods by the node they are bound to
 SLOW_START_INITIAL = 1  # SlowStartInitialBatchSize
+# Waits between the tries of a write in conflict, client-go util/retry: DefaultRetry (5 tries), DefaultBackoff (4).
+RETRY_US = (10 * MS, 10 * MS, 10 * MS, 10 * MS)
+BACKOFF_US = (10 * MS, 50 * MS, 250 * MS)
 
 Sync = Callable[[Any], Awaitable[str | None]]
 Send = Callable[[int, Callable[[Reply], None]], None]
@@ -230,6 +235,24 @@ def _from(first: int, send: Send) -> Send:
     return lambda index, on_reply: send(first + index, on_reply)
 
 
+def aggregate(errors: Sequence[str]) -> str | None:
+    """Several errors as one text, as upstream's Aggregate says them: each once, in brackets if there are several."""
+    texts = list(dict.fromkeys(errors))
+    return None if not texts else texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+async def retry_on_conflict(
+    ctx: Context, waits_us: Sequence[int], attempt: Callable[[], Awaitable[Reply]]
+) -> Reply:
+    """The reply of the first try that does not end in a conflict, or of the last one."""
+    for wait_us in waits_us:
+        reply = await attempt()
+        if reply.reason != "Conflict":
+            return reply
+        await ctx.sleep_us(wait_us)
+    return await attempt()
+
+
 # --- controller references --------------------------------------------------------------------------------
 
 
@@ -307,9 +330,9 @@ async def claim_objects(
     for obj in claims.release:
         failure = await _release(client, owner, resource, obj)
         error = error or failure
-    refused = await _can_adopt(client, owner) if claims.adopt else None
+    refused = await can_adopt(client, owner) if claims.adopt else None
     for obj in claims.adopt:
-        failure = refused or await _adopt(client, owner, resource, obj)
+        failure = refused or await adopt(client, owner, resource, obj)
         if failure is None:
             owned[obj["metadata"]["uid"]] = obj
         elif failure != _GONE:
@@ -320,7 +343,8 @@ async def claim_objects(
 _GONE = "gone"
 
 
-async def _can_adopt(client: Client, owner: Owner) -> str | None:
+async def can_adopt(client: Client, owner: Owner) -> str | None:
+    """Why the owner, read live, may take nothing in."""
     meta = owner.obj["metadata"]
     live = await client.get(owner.resource, meta.get("namespace", ""), meta["name"])
     if not live.ok:
@@ -332,7 +356,8 @@ async def _can_adopt(client: Client, owner: Owner) -> str | None:
     return None
 
 
-async def _adopt(client: Client, owner: Owner, resource: str, obj: Obj) -> str | None:
+async def adopt(client: Client, owner: Owner, resource: str, obj: Obj) -> str | None:
+    """Make the owner control an object; what went wrong."""
     meta = obj["metadata"]
     ref = controller_ref(owner.api_version, owner.kind, owner.obj)
     change: Obj = {"ownerReferences": [ref], "uid": meta["uid"]}

@@ -25,22 +25,34 @@ from actors.controllers.pod_owners import (
     selector_of,
 )
 from actors.controllers.pod_template_hash import revision_data, revision_hash, revision_json
-from actors.controllers.shell import Env, Owner, claim_objects, run_workers
+from actors.controllers.shell import (
+    BACKOFF_US,
+    RETRY_US,
+    Env,
+    Owner,
+    aggregate,
+    claim_objects,
+    retry_on_conflict,
+    run_workers,
+)
 from actors.controllers.statefulset_decide import (
     Plan,
     Revisions,
     Verb,
     claims_of,
+    is_inconsistent,
+    is_member,
     ordinal_of,
     replicas_of,
     status_of,
     steps,
+    storage_matches,
+    with_identity,
 )
 from sim.machinery.api import Obj, Reply
-from sim.units import MS, SECOND
+from sim.units import SECOND
 
 RESOURCE = "statefulsets"
-STATUS_TRIES, STATUS_WAIT_US = 5, 10 * MS  # client-go retry.DefaultRetry
 NAME_MAX = 223  # stateful_set_utils / history: prefix of a revision's name
 
 
@@ -82,18 +94,29 @@ class StatefulSetLoop:
         if owner is None:
             return None
         identity = Owner(owner, RESOURCE, self.resource.api_version, self.resource.kind)
-        revisions, error = await history.claimed(self.client, self.revisions, identity)
+        error = await history.adopt_orphans(self.client, self.revisions, identity)
         if error is not None:
             return error
-        members = [pod for pod in candidates_of(self.pods, owner) if ordinal_of(owner, pod) >= 0]
-        pods, error = await claim_objects(self.client, identity, "pods", members, selector_of(owner))
+        matches = selector_of(owner)
+        pods, error = await claim_objects(
+            self.client,
+            identity,
+            "pods",
+            candidates_of(self.pods, owner),
+            lambda pod: matches(pod) and is_member(owner, pod),
+        )
         if error is not None:
             return error
-        return await self._update(owner, revisions, sorted(pods, key=key_of))
+        return await self._update(owner, sorted(pods, key=key_of))
 
-    async def _update(self, owner: Obj, revisions: Sequence[Obj], pods: Sequence[Obj]) -> str | None:
+    async def _update(self, owner: Obj, pods: Sequence[Obj]) -> str | None:
+        revisions = history.listed(self.revisions, owner)
+        label = self.names.label_controller_revision_hash
+        live = [(pod["metadata"].get("labels") or {}).get(label, "") for pod in pods]
         found = await self._sync_revisions(owner, revisions)
         if isinstance(found, str):
+            # Quirk: without them the revisions that the status names are not spared
+            await self._truncate_history(owner, revisions, live)
             return found
         pair, collisions = found
         plan = Plan(
@@ -102,18 +125,23 @@ class StatefulSetLoop:
         error = await self._run(plan)
         status = status_of(plan, collisions)
         refused = await self._write_status(owner, status)
-        if error is not None or refused is not None:
-            return error or refused
-        live = [pair.current, pair.update, *(plan.revision_of(pod) for pod in pods)]
+        untidy = await self._truncate_history(owner, revisions, [pair.current, pair.update, *live])
+        if (error := error or refused or untidy) is not None:
+            return error
+        min_ready_s = owner["spec"].get("minReadySeconds") or 0
+        if min_ready_s and status["availableReplicas"] != replicas_of(owner):
+            self.queue.add_after_us(key_of(owner), min_ready_s * SECOND)
+        return None
+
+    async def _truncate_history(
+        self, owner: Obj, revisions: Sequence[Obj], live: Sequence[str]
+    ) -> str | None:
         limit = owner["spec"].get("revisionHistoryLimit", 10)
         for revision in history.prunable(revisions, live, limit):
             meta = revision["metadata"]
             reply = await self.client.delete(history.RESOURCE, meta["namespace"], meta["name"])
-            if not reply.ok and reply.reason != "NotFound":
+            if not reply.ok:
                 return reply.message
-        min_ready_s = owner["spec"].get("minReadySeconds") or 0
-        if min_ready_s and status["availableReplicas"] != replicas_of(owner):
-            self.queue.add_after_us(key_of(owner), min_ready_s * SECOND)
         return None
 
     # --- acts ---------------------------------------------------------------------------------------------
@@ -166,59 +194,62 @@ class StatefulSetLoop:
 
     async def _create_claims(self, owner: Obj, pod: Obj) -> str | None:
         namespace, name = owner["metadata"]["namespace"], pod["metadata"]["name"]
-        first: str | None = None
+        errors: list[str] = []
         for _, claim in claims_of(owner, ordinal_of(owner, pod)):
             claim_name = claim["metadata"]["name"]
             stored = self.claims.get(f"{namespace}/{claim_name}")
             if stored is not None:
                 if "deletionTimestamp" in stored["metadata"]:
-                    first = first or f"pvc {claim_name} is being deleted"
+                    errors.append(f"pvc {claim_name} is being deleted")
                 continue
             reply = await self.client.create("persistentvolumeclaims", namespace, claim)
             set_name = owner["metadata"]["name"]
-            if reply.ok or reply.reason == "AlreadyExists":
+            if reply.ok:
                 text = f"create Claim {claim_name} Pod {name} in StatefulSet {set_name} success"
-                if reply.ok:
-                    self.recorder.event(owner, "Normal", "SuccessfulCreate", text)
+                self.recorder.event(owner, "Normal", "SuccessfulCreate", text)
                 continue
-            text = f"create Claim {claim_name} for Pod {name} in StatefulSet {set_name} failed error: {reply.message}"
-            self.recorder.event(owner, "Warning", "FailedCreate", text)
-            first = first or f"failed to create PVC {claim_name}: {reply.message}"
-        return first
+            errors.append(f"failed to create PVC {claim_name}: {reply.message}")
+            if reply.reason != "AlreadyExists":
+                text = f"create Claim {claim_name} for Pod {name} in StatefulSet {set_name}"
+                self.recorder.event(owner, "Warning", "FailedCreate", f"{text} failed error: {reply.message}")
+        return aggregate(errors)
 
     async def _repair(self, owner: Obj, pod: Obj) -> str | None:
-        error = await self._create_claims(owner, pod)
-        if error is not None:
-            return error
-        reply = await self.client.update("pods", pod)
-        self._pod_event("update", owner, pod, reply)
-        return None if reply.ok else reply.message
+        """Give a pod its identity and its claims back; in conflict, the pod as the cache has it by then."""
+        failed: str | None = None  # what forbade the last try
+
+        async def attempt() -> Reply:
+            nonlocal pod, failed
+            ordinal, failed = ordinal_of(owner, pod), None
+            repaired = with_identity(owner, pod, ordinal, self.names)
+            if not storage_matches(owner, pod, ordinal):
+                failed = await self._create_claims(owner, pod)
+                if failed is not None:
+                    return Reply(0)
+            reply = await self.client.update("pods", repaired)
+            pod = self.pods.get(key_of(pod)) or pod
+            return reply
+
+        reply = await retry_on_conflict(self.env.ctx, BACKOFF_US, attempt)
+        if failed is None:
+            self._pod_event("update", owner, pod, reply)
+            return None if reply.ok else reply.message
+        text = f"update Pod {pod['metadata']['name']} in StatefulSet {owner['metadata']['name']}"
+        self.recorder.event(owner, "Warning", "FailedUpdate", f"{text} failed error: {failed}")
+        return failed
 
     async def _write_status(self, owner: Obj, status: Obj) -> str | None:
-        stored = owner.get("status") or {}
-        if all(stored.get(k) == status.get(k) for k in {**stored, **status} if k != "conditions"):
+        if not is_inconsistent(owner.get("status") or {}, status):
             return None
-        meta = owner["metadata"]
-        message = ""
-        for _ in range(STATUS_TRIES):
-            kept = (
-                {"conditions": owner["status"]["conditions"]}
-                if (owner.get("status") or {}).get("conditions")
-                else {}
-            )
-            reply = await self.client.update(
-                RESOURCE, {**owner, "status": {**status, **kept}}, subresource="status"
-            )
-            if reply.ok:
-                return None
-            message = reply.message
-            if reply.reason != "Conflict":
-                break
-            await self.env.ctx.sleep_us(STATUS_WAIT_US)
+
+        async def attempt() -> Reply:
+            nonlocal owner
+            reply = await self.client.update(RESOURCE, {**owner, "status": status}, subresource="status")
             owner = self.sets.get(key_of(owner)) or owner
-            if owner["metadata"]["uid"] != meta["uid"]:
-                break
-        return message
+            return reply
+
+        reply = await retry_on_conflict(self.env.ctx, RETRY_US, attempt)
+        return None if reply.ok else reply.message
 
     # --- revisions ----------------------------------------------------------------------------------------
 
@@ -231,10 +262,17 @@ class StatefulSetLoop:
         if equal and equal[-1] is revisions[-1]:
             update = equal[-1]
         elif equal:
-            reply = await history.renumber(self.client, equal[-1], history.next_number(revisions))
+            number, update = history.next_number(revisions), equal[-1]
+
+            async def attempt() -> Reply:
+                nonlocal update
+                reply = await history.renumber(self.client, update, number)
+                update = reply.obj if reply.ok else self.revisions.get(key_of(update)) or update
+                return reply
+
+            reply = await retry_on_conflict(self.env.ctx, BACKOFF_US, attempt)
             if not reply.ok:
                 return reply.message
-            update = reply.obj
         else:
             made = await self._create_revision(owner, data, history.next_number(revisions), collisions)
             if isinstance(made, str):
@@ -253,10 +291,12 @@ class StatefulSetLoop:
         namespace = owner["metadata"]["namespace"]
         labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
         ref = owner_ref(self.env, RESOURCE, owner)
+        hashed = revision_hash(revision_json(data), collisions)
+        labels = {**labels, self.hash_label: hashed}  # Quirk: of the first try, whatever name is found free
         while True:
             hashed = revision_hash(revision_json(data), collisions)
             name = f"{owner['metadata']['name'][:NAME_MAX]}-{hashed}"
-            made = history.make_revision(owner, ref, name, {**labels, self.hash_label: hashed}, data, number)
+            made = history.make_revision(owner, ref, name, labels, data, number)
             reply = await self.client.create(history.RESOURCE, namespace, made)
             if reply.ok:
                 return reply.obj, collisions

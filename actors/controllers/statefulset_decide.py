@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from sim.ident import Names
 
 _MEMBER = re.compile(r"^(.*)-([0-9]+)$")
+ORDINAL_MAX = 2**31 - 1
 
 
 class Verb(Enum):
     CREATE = "create"
     DELETE = "delete"
-    UPDATE = "update"
+    UPDATE = "update"  # name, label and claims of the ordinal restored
     RECREATE = "recreate"  # only tells that a failed pod is about to be deleted
 
 
@@ -127,9 +128,17 @@ def _wants_current(owner: Obj, ordinal: int) -> bool:
 
 
 def ordinal_of(owner: Obj, pod: Obj) -> int:
-    """The pod's number in the set, -1 if its name is not one of the set's."""
+    """The pod's number in the set, -1 if its name is not one of the set's, or its number no int32."""
     found = _MEMBER.match(pod["metadata"]["name"])
-    return int(found[2]) if found is not None and found[1] == owner["metadata"]["name"] else -1
+    if found is None or found[1] != owner["metadata"]["name"]:
+        return -1
+    ordinal = int(found[2]) if len(found[2].lstrip("0")) <= 10 else ORDINAL_MAX + 1
+    return ordinal if ordinal <= ORDINAL_MAX else -1
+
+
+def is_member(owner: Obj, pod: Obj) -> bool:
+    found = _MEMBER.match(pod["metadata"]["name"])
+    return found is not None and bool(found[1] == owner["metadata"]["name"])
 
 
 # --- pods and claims --------------------------------------------------------------------------------------
@@ -192,9 +201,14 @@ def with_identity(owner: Obj, pod: Obj, ordinal: int, names: Names) -> Obj:
 
 
 def identity_matches(owner: Obj, pod: Obj, ordinal: int, names: Names) -> bool:
-    label = (pod["metadata"].get("labels") or {}).get(names.label_statefulset_pod_name)
-    if label != pod["metadata"]["name"]:
-        return False
+    """Whether name and label are those of the ordinal (`web-007` is not `web-7`)."""
+    meta = pod["metadata"]
+    label = (meta.get("labels") or {}).get(names.label_statefulset_pod_name)
+    return bool(label == meta["name"] == f"{owner['metadata']['name']}-{ordinal}")
+
+
+def storage_matches(owner: Obj, pod: Obj, ordinal: int) -> bool:
+    """Whether the pod's volumes cover the claims of the ordinal."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     return all(
         (volumes.get(volume, {}).get("persistentVolumeClaim") or {}).get("claimName")
@@ -277,8 +291,10 @@ def _fill(plan: Plan, slots: list[Obj | None]) -> Generator[Act, str | None, tup
             continue
         if ordered and (is_deleting(pod) or not plan.is_available(pod)):
             return True, None
-        if not identity_matches(plan.owner, pod, ordinal, plan.names):
-            error = yield Act(Verb.UPDATE, with_identity(plan.owner, pod, ordinal, plan.names))
+        if not identity_matches(plan.owner, pod, ordinal, plan.names) or not storage_matches(
+            plan.owner, pod, ordinal
+        ):
+            error = yield Act(Verb.UPDATE, pod)
             if error is not None:
                 return True, error
     return False, None
@@ -294,7 +310,7 @@ def _condemn(
             if ordered:
                 return True, None
             continue
-        if ordered and not plan.runs(pod) and pod is not first_unhealthy:
+        if ordered and not plan.is_available(pod) and pod is not first_unhealthy:
             return True, None
         error = yield Act(Verb.DELETE, pod)
         if error is not None:
@@ -346,3 +362,13 @@ def status_of(plan: Plan, collision_count: int) -> Obj:
     status["updateRevision"] = revisions.update
     status["collisionCount"] = collision_count
     return status
+
+
+def is_inconsistent(stored: Obj, status: Obj) -> bool:
+    """Whether the stored status says something else; a collision alone is not worth a write."""
+    if status["observedGeneration"] > stored.get("observedGeneration", 0):
+        return True
+    counts = ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+    return any(status.get(name, 0) != stored.get(name, 0) for name in counts) or any(
+        status[name] != stored.get(name, "") for name in ("currentRevision", "updateRevision")
+    )

@@ -112,3 +112,47 @@ async def test_a_failed_daemon_pod_is_replaced_with_an_event() -> None:
         assert second != first
         text = f"Found failed daemon pod default/{first} on node a, will try to kill it"
         assert ("FailedDaemonPod", text) in await w.events("ds")
+
+
+async def relabelled(w: World, name: str, label: str | None) -> None:
+    key = w.plane.server.scheme.names.label_controller_revision_hash
+    await w.patch("controllerrevisions", name, {"metadata": {"labels": {key: label}}})
+
+
+async def test_two_revisions_that_say_the_same_become_one_and_pods_are_labelled_with_it() -> None:
+    async with world(LOOPS) as w:
+        await add(w, node("a"))
+        await w.create("daemonsets", workload("DaemonSet", "ds"))
+        await w.settle()
+        key = w.plane.server.scheme.names.label_controller_revision_hash
+        (revision,) = await w.stored("controllerrevisions")
+        meta = {"name": "twin", "ownerReferences": revision["metadata"]["ownerReferences"]}
+        labels = {**revision["metadata"]["labels"], key: "twin"}
+        await w.create(
+            "controllerrevisions", {**revision, "metadata": {**meta, "labels": labels}, "revision": 7}
+        )
+        await w.patch("daemonsets", "ds", {"metadata": {"labels": {"touched": "1"}}})
+        await w.settle()
+        assert await w.names("controllerrevisions") == ["twin"]
+        (pod,) = await w.stored("pods")
+        assert pod["metadata"]["labels"][key] == "twin"
+
+
+async def test_a_revision_without_its_label_gets_its_name_and_an_orphan_is_taken_in() -> None:
+    async with world(LOOPS) as w:
+        await add(w, node("a"))
+        made = await w.create("daemonsets", workload("DaemonSet", "ds"))
+        await w.settle()
+        (revision,) = await w.stored("controllerrevisions")
+        name = revision["metadata"]["name"]
+        await relabelled(w, name, None)
+        await w.settle()
+        key = w.plane.server.scheme.names.label_controller_revision_hash
+        assert (await w.get("controllerrevisions", name))["metadata"]["labels"][key] == name
+        orphan = {"metadata": {"name": "old", "labels": {"app": "ds", key: "old"}}, "revision": 0, "data": {}}
+        await w.create(
+            "controllerrevisions", {"apiVersion": "apps/v1", "kind": "ControllerRevision", **orphan}
+        )
+        await w.settle()
+        taken = await w.get("controllerrevisions", "old")
+        assert taken["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]

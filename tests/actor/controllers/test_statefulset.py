@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sim.machinery.api import Obj
 from sim.units import SECOND
-from tests.actor.controllers.workload import World, template, workload, world
+from tests.actor.controllers.workload import POD_SPEC, World, template, workload, world
 
 LOOPS = ("statefulset",)
 
@@ -120,3 +120,46 @@ async def test_claims_are_made_before_their_pod_and_stay_when_it_goes() -> None:
         await w.settle()
         assert await w.names("pods") == []
         assert await w.names("persistentvolumeclaims") == ["data-web-0"]
+
+
+async def test_a_pod_whose_name_is_not_one_of_the_sets_is_let_go() -> None:
+    async with world(LOOPS) as w:
+        made = await w.create("statefulsets", stateful(replicas=0))
+        ref = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "controller": True}
+        meta = {"name": "odd", "labels": {"app": "web"}}
+        meta_owned = {**meta, "ownerReferences": [{**ref, "uid": made["metadata"]["uid"]}]}
+        await w.create("pods", {"metadata": meta_owned, "spec": POD_SPEC})
+        await w.settle()
+        assert "ownerReferences" not in (await w.get("pods", "odd"))["metadata"]
+
+
+async def test_a_claim_that_the_cache_does_not_show_yet_holds_its_pod_and_is_told() -> None:
+    async with world(LOOPS) as w:
+        claim = {
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }
+        refused = 'persistentvolumeclaims "data-web-0" already exists'
+        w.quota.refuse_once("create", "persistentvolumeclaims", 409, "AlreadyExists", refused)
+        await w.create("statefulsets", stateful(replicas=1, volumeClaimTemplates=[claim]))
+        await w.settle()
+        text = f"create Pod web-0 in StatefulSet web failed error: failed to create PVC data-web-0: {refused}"
+        told = await w.events("web")
+        assert told[0] == ("FailedCreate", text)
+        assert told[-1] == ("SuccessfulCreate", "create Pod web-0 in StatefulSet web successful")
+
+
+async def test_a_pod_in_conflict_is_repaired_again_within_the_sync() -> None:
+    async with world(LOOPS) as w:
+        await w.create("statefulsets", stateful(replicas=1))
+        await w.settle()
+        await w.make_ready("web-0")
+        await w.settle()
+        label = w.plane.server.scheme.names.label_statefulset_pod_name
+        w.quota.refuse_once("update", "pods", 409, "Conflict", "the object has been modified")
+        await w.patch("pods", "web-0", {"metadata": {"labels": {label: "x"}}})
+        await w.settle()
+        assert (await w.get("pods", "web-0"))["metadata"]["labels"][label] == "web-0"
+        assert (await w.events("web"))[1:] == [
+            ("SuccessfulUpdate", "update Pod web-0 in StatefulSet web successful")
+        ]

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.controllers.statefulset_decide import Act, Plan, Revisions, ordinal_of, status_of, steps
+from actors.controllers.statefulset_decide import (
+    Act,
+    Plan,
+    Revisions,
+    is_inconsistent,
+    ordinal_of,
+    status_of,
+    steps,
+)
 from sim.ident import NAMES
 from sim.machinery.api import Obj
+from sim.units import parse_time
 
 NAMES_ORCH = NAMES["orch"]
 TEMPLATE: Obj = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}
@@ -110,3 +119,33 @@ def test_only_names_with_a_number_after_the_sets_name_are_members() -> None:
     assert ordinal_of(stateful(1), pod(12)) == 12
     assert ordinal_of(stateful(1), pod(0, name="other-0")) == -1
     assert ordinal_of(stateful(1), pod(0, name="web-x")) == -1
+
+
+def test_ordered_waits_for_a_surplus_pod_to_be_available_unless_it_is_the_first_unhealthy_one() -> None:
+    owner = stateful(1, minReadySeconds=10)
+    fresh = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    old = {**fresh, "lastTransitionTime": "2020-01-01T00:00:00Z"}
+
+    def seen(ordinal: int, condition: Obj) -> Obj:
+        return {**pod(ordinal), "status": {"phase": "Running", "conditions": [condition]}}
+
+    now_us = parse_time("2026-01-01T00:00:05Z")
+    pods = [seen(0, old), seen(1, fresh)]
+    plan = Plan(owner, {}, Revisions("r1", "r1", TEMPLATE, TEMPLATE), pods, NAMES_ORCH, now_us)
+    assert list(steps(plan)) == []
+    plan.wall_us = now_us + 10_000_000
+    assert [act.pod["metadata"]["name"] for act in steps(plan)] == ["web-1"]
+
+
+def test_a_name_of_another_spelling_is_repaired() -> None:
+    padded = {**pod(0), "metadata": {**pod(0)["metadata"], "name": "web-00"}}
+    assert ordinal_of(stateful(1), padded) == 0
+    assert run(stateful(1), [padded])[0] == ["update web-00"]
+    assert ordinal_of(stateful(1), {"metadata": {"name": "web-2147483648"}}) == -1
+
+
+def test_a_collision_alone_is_not_worth_a_status_write() -> None:
+    status = status_of(run(stateful(1), [pod(0)])[1], 0)
+    assert not is_inconsistent(status, {**status, "collisionCount": 3})
+    assert is_inconsistent(status, {**status, "readyReplicas": 0})
+    assert is_inconsistent(status, {**status, "updateRevision": "r2"})
