@@ -7,8 +7,8 @@ Holds: nothing is deleted before its owner was found absent at the API itself, a
 object without owners costs an event two look-ups.
 
 Mirrors  kubernetes v1.25 pkg/controller/garbagecollector/{garbagecollector,graph_builder}.go.
-Differs  the graph is the informers with an index by owner, no copy of it; an owner of an unknown kind is taken
-         to exist without trying again; leases have no handlers (an event for each renewal would be the
+Differs  the graph is the informers with an index by owner, no copy of it; an owner that lives in another namespace
+         than its dependents is told of when it was looked for in theirs; leases have no handlers (an event for each renewal would be the
          largest cost of all): they are looked through every 30 s and when a kind that owns some loses one.
 """
 
@@ -30,12 +30,12 @@ from actors.controllers.garbagecollector_decide import (
     unblock_patch,
     unblocked,
 )
-from actors.controllers.shell import Env, run_workers
+from actors.controllers.shell import BACKOFF_US, Env, retry_on_conflict, run_workers
 from sim.client import unmoved
 from sim.machinery.api import Obj, Reply
 from sim.machinery.objects import key_of, split_key
 from sim.machinery.scheme import Resource
-from sim.units import MS, SECOND
+from sim.units import SECOND
 
 if TYPE_CHECKING:
     from sim.client import Informer
@@ -44,8 +44,6 @@ CLIENT = "generic-garbage-collector"
 COMPONENT = "garbage-collector-controller"
 METADATA_QPS_FACTOR = 2  # startGarbageCollectorController doubles the rate of the metadata client
 SWEEP_US = 30 * SECOND  # discovery sync period
-CONFLICT_TRIES = 5  # retry.DefaultBackoff: 5 steps from 10 ms
-CONFLICT_PAUSE_US = 10 * MS
 OWNER_INDEX = "owner"
 _QUIET = ("leases",)  # renewed all the time, deleted hardly ever
 _VERBS = ("delete", "list", "watch")
@@ -115,20 +113,25 @@ class GarbageCollector:
             before, after = old["metadata"], new["metadata"]
             if before["uid"] != after["uid"]:
                 self._checked.clear()
+                added(new)  # gone and made again, between two lists
+                return
             had, has = before.get("ownerReferences") or (), after.get("ownerReferences") or ()
             if had is not has and had != has:
                 known = [ref["uid"] for ref in had]
                 self._meet_owners(ident, new, [ref for ref in has if ref["uid"] not in known])
                 for ref in unblocked(had, has):
-                    self._queue_if_waiting(ref, new)
-                self._delete_queue.add(_item(ident, new))
+                    owner = self._owner(ref, after.get("namespace", ""))
+                    if owner is not None:
+                        self._delete_queue.add(_item((ref["apiVersion"], ref["kind"]), owner))
             if "deletionTimestamp" in after:
                 self._deletion_starts(ident, old, new)
 
         def deleted(obj: Obj) -> None:
             meta = obj["metadata"]
-            self._absent.add(_coordinates(ident, meta["name"], meta["uid"], meta.get("namespace", "")))
-            for dependent_of, dependent in self._dependents(ident[1], meta["uid"]):
+            below = self._dependents(ident[1], meta["uid"])
+            if below:
+                self._absent.add(_coordinates(ident, meta["name"], meta["uid"], meta.get("namespace", "")))
+            for dependent_of, dependent in below:
                 self._delete_queue.add(_item(dependent_of, dependent))
             for ref in meta.get("ownerReferences") or ():
                 self._queue_if_waiting(ref, obj)
@@ -172,14 +175,18 @@ class GarbageCollector:
             self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
 
     def _report_namespace(self, ident: tuple[str, str], obj: Obj, ref: Ref) -> None:
-        """Tell of a cluster-wide object with an owner that lives in a namespace: it is never collected."""
-        owners = self._informers[ref["apiVersion"], ref["kind"]].objects
-        if not any(owner["metadata"]["uid"] == ref["uid"] for owner in owners.values()):
-            return
+        """Tell of an object whose owner lives in a namespace, and another one.  Cluster-wide, it is never collected."""
         meta = obj["metadata"]
+        namespace = meta.get("namespace", "")
+        owners = self._informers[ref["apiVersion"], ref["kind"]].objects.values()
+        found = next((owner["metadata"] for owner in owners if owner["metadata"]["uid"] == ref["uid"]), None)
+        if found is None or found["namespace"] == namespace:
+            return
         about = {"apiVersion": ident[0], "kind": ident[1], "name": meta["name"], "uid": meta["uid"]}
-        owner = f"{ref['apiVersion']}/{ref['kind']}, namespace: , name: {ref['name']}, uid: {ref['uid']}"
-        text = f'ownerRef [{owner}] does not exist in namespace ""'
+        if namespace:
+            about["namespace"] = namespace
+        owner = f"{ref['apiVersion']}/{ref['kind']}, namespace: {namespace}, name: {ref['name']}, uid: {ref['uid']}"
+        text = f'ownerRef [{owner}] does not exist in namespace "{namespace}"'
         self._recorder.event(about, "Warning", "OwnerRefInvalidNamespace", text)
 
     def _queue_if_waiting(self, ref: Ref, dependent: Obj) -> None:
@@ -258,6 +265,9 @@ class GarbageCollector:
                 return live.message
             self._absent.add(coordinates)
         for ident, dependent in self._dependents(item.kind, item.uid):
+            if resource.namespaced and dependent["metadata"].get("namespace") == namespace:
+                ref = {"apiVersion": item.api_version, "kind": item.kind, "name": name, "uid": item.uid}
+                self._report_namespace(ident, dependent, ref)
             self._delete_queue.add(_item(ident, dependent))
         return None
 
@@ -293,7 +303,7 @@ class GarbageCollector:
         ident = (ref["apiVersion"], ref["kind"])
         resource = self._resources.get(ident)
         if resource is None:
-            return OwnerState.SOLID, ""
+            return None, f"unable to get REST mapping for {ref['apiVersion']}/{ref['kind']}."
         namespace = dependent["metadata"].get("namespace", "") if resource.namespaced else ""
         coordinates = _coordinates(ident, ref["name"], ref["uid"], namespace)
         if coordinates in self._absent:
@@ -342,23 +352,16 @@ class GarbageCollector:
 
     async def _drop_finalizer(self, item: Item, resource: Resource, finalizer: str) -> str | None:
         namespace, name = split_key(item.key)
-        error = ""
-        for attempt in range(CONFLICT_TRIES):
-            if attempt:
-                await self._env.ctx.sleep_us(CONFLICT_PAUSE_US)
+
+        async def attempt() -> Reply:
             live = await self._get(resource, item.key)
-            if not live.ok:
-                return None if live.reason == "NotFound" else live.message
-            patch = finalizer_patch(live.obj, finalizer)
+            patch = finalizer_patch(live.obj, finalizer) if live.ok else None
             if patch is None or live.obj["metadata"]["uid"] != item.uid:
-                return None
-            reply = await self._client.patch(resource, namespace, name, patch, kind="merge")
-            if reply.ok or reply.reason == "NotFound":
-                return None
-            error = reply.message
-            if reply.reason != "Conflict":
-                break
-        return error
+                return live
+            return await self._client.patch(resource, namespace, name, patch, kind="merge")
+
+        reply = await retry_on_conflict(self._env.ctx, BACKOFF_US, attempt)
+        return None if reply.ok or reply.reason == "NotFound" else reply.message
 
     async def _get(self, resource: Resource, key: str) -> Reply:
         namespace, name = split_key(key)

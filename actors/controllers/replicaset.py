@@ -7,11 +7,13 @@ status tells the pods as they were before this sync's creates and deletes.
 
 Mirrors  kubernetes v1.25 pkg/controller/replicaset/{replica_set.go,replica_set_utils.go},
          pkg/controller/controller_utils.go (ActivePodsWithRanks), pkg/controller/replication (same code).
-Differs  metrics of the deletion order are not kept.
+Differs  metrics of the deletion order are not kept; a pod that another's set selects too does not count among the
+         related ones.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
@@ -42,6 +44,7 @@ from sim.machinery.api import Obj
 from sim.units import SECOND, format_time, parse_time
 
 BURST_REPLICAS = 500  # replica_set.go: BurstReplicas
+_COST = re.compile(r"0|-[0-9]{1,10}|[1-9][0-9]{0,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +96,17 @@ class _Usefulness:
     uid: str
 
 
+def _deletion_cost(text: str) -> int:
+    """Quirk: what is no int32, or is spelled with leading zeros or a plus, counts as 0."""
+    if _COST.fullmatch(text) is None:
+        return 0
+    cost = int(text)
+    return cost if -(1 << 31) <= cost < 1 << 31 else 0
+
+
 def _usefulness(pod: Obj, rank: int, cost_annotation: str) -> _Usefulness:
     meta = pod["metadata"]
-    try:
-        cost = int((meta.get("annotations") or {}).get(cost_annotation, "0"))
-    except ValueError:
-        cost = 0  # Quirk: what is no number counts as 0
+    cost = _deletion_cost((meta.get("annotations") or {}).get(cost_annotation, ""))
     restarts = max(
         (s.get("restartCount", 0) for s in pod.get("status", {}).get("containerStatuses") or ()), default=0
     )
@@ -330,14 +338,15 @@ class ReplicaSetLoop:
         return await self.control.delete(owner, victims)
 
     def _on_node(self, owner: Obj) -> dict[str, int]:
-        """Active pods by node, of all sets with the same controller (Quirk: none for a set without one)."""
+        """Active pods by node that sets with the same controller select (Quirk: none for a set without one)."""
         counts: dict[str, int] = {}
         ref = controller_of(owner)
         if ref is None:
             return counts
         for related in self.sets.by_index("controller", ref["uid"]):
-            for pod in self.pods.by_index("controller", related["metadata"]["uid"]):
-                if is_active(pod):
+            matches = selector_of(related)
+            for pod in candidates_of(self.pods, related):
+                if is_active(pod) and matches(pod):
                     node = pod["spec"].get("nodeName", "")
                     counts[node] = counts.get(node, 0) + 1
         return counts

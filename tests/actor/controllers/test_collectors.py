@@ -75,6 +75,50 @@ async def test_an_object_born_to_an_owner_that_never_was_goes() -> None:
         assert await maps(found) == []
 
 
+async def test_an_owner_in_another_namespace_is_told_of_and_keeps_nothing() -> None:
+    async with world(["garbagecollector"]) as found:
+        a = await found.create("configmaps", config("a"))
+        await found.create("namespaces", {"metadata": {"name": "elsewhere"}}, "")
+        await found.settle(2 * SECOND)
+        await found.create("configmaps", config("b", a), "elsewhere")
+        await found.settle(5 * SECOND)
+        reply = await found.plane.ask("get", "configmaps", "elsewhere", "b")
+        assert reply.code == 404
+        events = (await found.plane.ask("list", "events", "elsewhere")).items or []
+        told = [(e.obj["reason"], e.obj["message"]) for e in events]
+        owner = f"v1/ConfigMap, namespace: elsewhere, name: a, uid: {a['metadata']['uid']}"
+        assert told == [
+            ("OwnerRefInvalidNamespace", f'ownerRef [{owner}] does not exist in namespace "elsewhere"')
+        ]
+
+
+async def test_while_the_kind_of_one_owner_is_unknown_no_reference_goes() -> None:
+    async with world(["garbagecollector"]) as found:
+        a = await found.create("configmaps", config("a"))
+        b = config("b", a)
+        strange = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "t", "uid": "t"}
+        b["metadata"]["ownerReferences"].append(strange)
+        await found.create("configmaps", b)
+        await found.settle(2 * SECOND)
+        gets = found.quota.watch("get", "configmaps")
+        await drop(found, "a", "Background")
+        await found.settle(5 * SECOND)
+        assert len((await found.get("configmaps", "b"))["metadata"]["ownerReferences"]) == 2
+        assert len(gets) > 3  # tried again and again
+
+
+async def test_a_reference_to_an_owner_that_is_known_asks_the_api_nothing() -> None:
+    async with world(["garbagecollector"]) as found:
+        a = await found.create("configmaps", config("a"))
+        await found.create("configmaps", config("b"))
+        await found.settle(2 * SECOND)
+        gets = found.quota.watch("get", "configmaps")
+        refs = config("c", a)["metadata"]["ownerReferences"]
+        await found.patch("configmaps", "b", {"metadata": {"ownerReferences": refs}})
+        await found.settle(5 * SECOND)
+        assert gets == []
+
+
 async def test_one_living_owner_keeps_an_object_and_the_dead_reference_goes() -> None:
     async with world(["garbagecollector"]) as found:
         a = await found.create("configmaps", config("a"))

@@ -102,3 +102,15 @@ async def test_a_pod_is_available_only_after_min_ready_seconds() -> None:
         await w.make_ready((await w.names("pods"))[0])
         await w.settle()
         assert (await w.get("replicasets", "web"))["status"]["availableReplicas"] == 1
+
+
+async def test_a_refused_delete_is_told_in_a_condition_with_its_prefix() -> None:
+    async with world(LOOPS) as w:
+        await w.create("replicasets", workload("ReplicaSet", "web", replicas=1))
+        await w.settle()
+        w.quota.refuse_once("delete", "pods", 403, "Forbidden", "no deletes today")
+        writes = w.watch_conditions("replicasets")
+        await w.patch("replicasets", "web", {"spec": {"replicas": 0}})
+        await w.settle()
+        assert ("FailedDelete", "unable to delete pods: no deletes today") in writes
+        assert ("FailedDelete", "Error deleting: no deletes today") in await w.events("web")

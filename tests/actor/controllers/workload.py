@@ -154,6 +154,17 @@ class World:
         self.plane.storage.store.subscribe(SCHEME.prefix(resource), committed)
         return seen
 
+    def watch_conditions(self, resource: str) -> list[tuple[str, str]]:
+        """(reason, message) of the conditions that objects have from now on."""
+        seen: list[tuple[str, str]] = []
+
+        def committed(change: Change) -> None:
+            conditions = change.item.obj.get("status", {}).get("conditions") or ()
+            seen.extend((c.get("reason", ""), c.get("message", "")) for c in conditions)
+
+        self.plane.storage.store.subscribe(SCHEME.prefix(resource), committed)
+        return seen
+
 
 @asynccontextmanager
 async def world(

@@ -53,6 +53,12 @@ def test_the_least_useful_pod_goes_first(loser: Obj, other: Obj) -> None:
         assert choose_victims(pods, 1, {"full": 2, "n": 1}, COST, NOW_US) == [loser]
 
 
+@pytest.mark.parametrize("text", ["+9", "09", "9.0", "9999999999", "nine"])
+def test_a_deletion_cost_of_another_spelling_counts_as_nothing(text: str) -> None:
+    odd, dear = (pod(name, annotations={COST: cost}) for name, cost in (("b", text), ("a", "1")))
+    assert choose_victims([dear, odd], 1, {}, COST, NOW_US) == [odd]
+
+
 def test_a_sync_creates_or_deletes_at_most_five_hundred() -> None:
     assert surplus_of(owner(1000), 0) == -500
     assert surplus_of(owner(0), 1000) == 500
