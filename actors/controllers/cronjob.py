@@ -5,7 +5,8 @@ Turns CronJobs, their Jobs and the wall clock into new Jobs, deletions of old on
 Holds: one sync starts one Job at most; a Job's name tells the minute it was due, so that none is started twice.
 
 Mirrors  kubernetes v1.25 pkg/controller/cronjob/cronjob_controllerv2.go with CronJobTimeZone.
-Differs  the skew metric is not kept.
+Differs  the skew metric is not kept; a run that a terminating namespace refuses counts as started, but no Job without
+         a name is listed as active.
 """
 
 from __future__ import annotations
@@ -84,14 +85,14 @@ class CronJobLoop:
             self._changed(new)
             return
         try:
-            schedule = self._schedule(new)
-        except ScheduleError as error:
-            text = f"unparseable schedule for cronjob: {error}"
+            schedule = parse_schedule(decide.schedule_text(new))
+        except ScheduleError:
+            text = f"unparseable schedule for cronjob: {spec.get('schedule', '')}"
             self.recorder.event(new, "Warning", "UnParseableCronJobSchedule", text)
             return
-        wait_us = decide.wait_us(new, self.env.ctx.wall_us(), schedule)
-        if wait_us is not None:
-            self.queue.add_after_us(key_of(new), wait_us)
+        # at once where the schedule never comes: the sync tells
+        wait_us = decide.wait_us(new, self.env.ctx.wall_us(), schedule) or 0
+        self.queue.add_after_us(key_of(new), wait_us)
 
     def _job_changed(self, job: Obj) -> None:
         ref = controller_of(job)
@@ -136,8 +137,9 @@ class CronJobLoop:
             if (controller_of(job) or {}).get("name") == meta["name"]
         ]
         it = _Sync(cron_job)
-        error = await self._look_at_jobs(it, jobs) or await self._start_due(it)
-        for job in decide.beyond_history(it.cron_job, jobs):
+        wall_us = self.env.ctx.wall_us()
+        error = await self._look_at_jobs(it, jobs) or await self._start_due(it, wall_us)
+        for job in decide.beyond_history(it.cron_job, jobs) if error is None else ():
             await self._delete(it, job)
         if it.dirty:
             status = {k: v for k, v in status_of(it.cron_job).items() if k != "active" or v}
@@ -159,7 +161,7 @@ class CronJobLoop:
                 it.forget(uid_of(job))
                 text = f"Saw completed job: {job['metadata']['name']}, status: {end['type']}"
                 self.recorder.event(it.cron_job, "Normal", "SawCompletedJob", text)
-            elif end is not None and end["type"] == "Complete":
+            elif end is not None:
                 self._note_success(it, job)
         known = {uid_of(job) for job in jobs}
         for ref in it.active:
@@ -188,6 +190,8 @@ class CronJobLoop:
 
     def _note_success(self, it: _Sync, job: Obj) -> None:
         done, known = status_of(job).get("completionTime"), status_of(it.cron_job).get("lastSuccessfulTime")
+        if not known:
+            it.dirty = True  # Quirk: also for a Job that has failed, which has nothing to tell
         if done and (not known or parse_time(done) > parse_time(known)):
             it.set(lastSuccessfulTime=done)
 
@@ -199,9 +203,8 @@ class CronJobLoop:
             self.recorder.event(cron_job, "Warning", "UnsupportedSchedule", text)
         return parse_schedule(decide.schedule_text(cron_job))
 
-    async def _start_due(self, it: _Sync) -> str | None:
+    async def _start_due(self, it: _Sync, wall_us: int) -> str | None:
         """Start the run that is due, if one is and may."""
-        wall_us = self.env.ctx.wall_us()
         spec = spec_of(it.cron_job)
         if is_deleting(it.cron_job):
             return None
@@ -277,6 +280,8 @@ class CronJobLoop:
                 self.recorder.event(cron_job, "Warning", "FailedCreate", text)
             return reply.message
         if not reply.ok:
+            self.recorder.event(cron_job, "Normal", "SuccessfulCreate", "Created job ")
+            it.set(lastScheduleTime=format_time(at_s * SECOND))
             return None
         meta = reply.obj["metadata"]
         self.recorder.event(cron_job, "Normal", "SuccessfulCreate", f"Created job {meta['name']}")

@@ -24,7 +24,7 @@ from sim.units import MS, SECOND, parse_time
 
 LATE_US = 100 * MS  # nextScheduleDelta
 MISSED_MAX = 100
-TOO_CLOSE = "time difference between two schedules is less than 1 second"
+TOO_CLOSE = "time difference between two schedules less than 1 second"
 
 
 def schedule_text(cron_job: Obj) -> str:

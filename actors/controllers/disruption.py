@@ -7,7 +7,8 @@ Holds: nothing is allowed where the count of expected pods is not known (fail sa
 granted counts as gone for 120 s.
 
 Mirrors  kubernetes v1.25 pkg/controller/disruption/disruption.go.
-Differs  the recheck queue is the budget's own delayed add; a pod update that changes neither labels, readiness,
+Differs  the recheck queue is the budget's own delayed add; a DisruptionTarget condition that nobody meant is not taken
+         back after two minutes (its gate is off: nobody sets one); a pod update that changes neither labels, readiness,
          phase, owner nor deletion queues nobody.
 """
 
@@ -35,6 +36,13 @@ from sim.units import SECOND, format_time, parse_time
 RESOURCE = "poddisruptionbudgets"
 DELETION_TIMEOUT_US = 2 * 60 * SECOND  # disruption.go: DeletionTimeout
 ALLOWED = "DisruptionAllowed"
+_WORKLOADS = ("apps", "extensions")
+_GROUPS = {
+    "ReplicationController": ("",),
+    "ReplicaSet": _WORKLOADS,
+    "Deployment": _WORKLOADS,
+    "StatefulSet": ("apps",),
+}
 
 
 async def start(env: Env) -> None:
@@ -120,7 +128,7 @@ def next_status(budget: Obj, healthy: int, expected: int, disrupted: dict[str, s
 def is_up_to_date(budget: Obj, status: Obj) -> bool:
     stored = budget.get("status") or {}
     had = next((c for c in stored.get("conditions") or () if c["type"] == ALLOWED), None)
-    if had is None or any(had.get(k) != status["conditions"][0][k] for k in ("status", "observedGeneration")):
+    if had is None or any(had.get(k) != status["conditions"][0][k] for k in ("status", "reason")):
         return False
     return {**stored, "conditions": None} == {**status, "conditions": None}
 
@@ -203,7 +211,6 @@ class DisruptionLoop:
         budget = self.budgets.get(key)
         if budget is None:
             return None
-        wall_us = self.env.ctx.wall_us()
         selector = from_selector(budget["spec"].get("selector"))
         pods = [
             pod for pod in self._candidates(budget) if selector.matches(pod["metadata"].get("labels") or {})
@@ -218,6 +225,7 @@ class DisruptionLoop:
             return await self._fail_safe(budget, str(failed))
         if "minAvailable" not in budget["spec"] and not needs_scale(budget):
             expected = 0
+        wall_us = self.env.ctx.wall_us()
         disrupted, late, recheck_us = disrupted_pods(budget, pods, wall_us)
         namespace = budget["metadata"]["namespace"]
         for pod in late:
@@ -227,7 +235,7 @@ class DisruptionLoop:
         status = next_status(budget, count_healthy(pods, disrupted), expected, disrupted, wall_us)
         if not is_up_to_date(budget, status):
             reply = await self.client.update(RESOURCE, {**budget, "status": status}, subresource="status")
-            if reply.reason in ("Conflict", "NotFound"):
+            if reply.reason == "Conflict":
                 return reply.message
             if not reply.ok:
                 return await self._fail_safe(budget, reply.message)
@@ -266,12 +274,14 @@ class DisruptionLoop:
         return sum(scales.values())
 
     def _cached(self, ref: Obj, namespace: str) -> Obj | None:
-        informer = self.controllers.get(ref["kind"])
-        found = informer.get(f"{namespace}/{ref['name']}") if informer is not None else None
+        if ref["apiVersion"].rpartition("/")[0] not in _GROUPS.get(ref["kind"], ()):
+            return None
+        found = self.controllers[ref["kind"]].get(f"{namespace}/{ref['name']}")
         return found if found is not None and found["metadata"]["uid"] == ref["uid"] else None
 
     async def _scale(self, ref: Obj, namespace: str) -> tuple[str, int] | None:
-        found = self._cached(ref, namespace)
+        # a Deployment is found above its ReplicaSet only
+        found = self._cached(ref, namespace) if ref["kind"] != "Deployment" else None
         if found is not None and ref["kind"] == "ReplicaSet":
             above = controller_of(found)
             if above is not None and above["kind"] == "Deployment":

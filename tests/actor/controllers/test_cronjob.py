@@ -140,3 +140,30 @@ async def test_a_finished_job_goes_when_its_time_is_over() -> None:
         # without a collector it is marked only: it goes in the foreground
         assert reply.obj["metadata"]["finalizers"] == ["foregroundDeletion"]
         assert "deletionTimestamp" not in (await w.get("jobs", "stays"))["metadata"]
+
+
+async def test_a_changed_schedule_says_at_its_next_run_what_is_odd_about_it() -> None:
+    async with world(LOOPS) as w:
+        await until_minute(w, 5)
+        await w.create("cronjobs", cron_job())
+        await w.patch("cronjobs", "tick", {"spec": {"schedule": "TZ=UTC */5 * * * *"}})
+        await w.settle(10 * SECOND)
+        assert await w.events("tick") == []
+        await w.settle(5 * MINUTE)
+        told = {reason for reason, _ in await w.events("tick")}
+        assert told == {"UnsupportedSchedule", "SuccessfulCreate"}
+
+
+async def test_while_no_job_has_succeeded_a_failed_one_is_noted_and_nothing_told() -> None:
+    async with world(LOOPS) as w:
+        await until_minute(w, 5, after_s=250.0)
+        await w.create("cronjobs", cron_job(concurrencyPolicy="Forbid"))
+        await w.settle(60 * SECOND)
+        await w.patch("jobs", (await w.names("jobs"))[0], {"spec": {"backoffLimit": 0}})
+        await end_all(w, "Failed")
+        await w.settle(60 * SECOND)
+        writes = w.quota.watch("update", "cronjobs/status")
+        await w.patch("cronjobs", "tick", {"metadata": {"labels": {"touched": "1"}}})
+        await w.settle(10 * SECOND)
+        assert len(writes) == 1
+        assert "lastSuccessfulTime" not in (await w.get("cronjobs", "tick"))["status"]
