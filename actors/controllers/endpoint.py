@@ -6,13 +6,15 @@ Holds: at most 1000 addresses are written; nothing is written where nothing diff
 compared untruncated, so it is written at every sync, as upstream).
 
 Mirrors  kubernetes v1.25 pkg/controller/endpoint/endpoints_controller.go, pkg/api/v1/endpoints/util.go.
-Differs  ports are in the order of the Service's, subsets in that of their ports (upstream: by an internal hash).
+Differs  ports are in the order of the Service's, subsets in that of their ports (upstream: by an internal hash); a
+         subset that truncation leaves without addresses is dropped (upstream sends it and is refused).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -29,7 +31,7 @@ from actors.controllers.endpoint_pods import (
     target_ref,
     trigger_us,
 )
-from actors.controllers.pod_owners import is_ready, key_of
+from actors.controllers.pod_owners import is_ready, is_terminating_refusal, key_of
 from actors.controllers.shell import Env, run_workers
 from sim.machinery.api import Obj
 
@@ -70,8 +72,8 @@ def address_of(pod: Obj, service: Obj) -> Obj | None:
     hostname = host_name(pod, service)
     if hostname:
         address["hostname"] = hostname
-    if pod["spec"].get("nodeName"):
-        address["nodeName"] = pod["spec"]["nodeName"]
+    # Quirk: a pod that has an address but no node makes the object invalid
+    address["nodeName"] = pod["spec"].get("nodeName", "")
     address["targetRef"] = target_ref(pod)
     return address
 
@@ -104,14 +106,16 @@ def view_of(pod: Obj, service: Obj) -> PodView:
     unready = publishes_unready(service)
     address = address_of(pod, service) if belongs(pod, unready) else None
     ports = ports_of(pod, service)
-    if address is None or (not ports and not (is_headless(service) and not service["spec"].get("ports"))):
+    spec = service["spec"]
+    portless = not spec.get("ports") and spec.get("clusterIP") == "None"
+    if address is None or not (ports or portless):
         return PodView(name, changed_us)
     place = (address["ip"], pod["metadata"]["uid"], address)
     return PodView(name, changed_us, repr(ports), ports, place, unready or is_ready(pod))
 
 
 def subsets_of(views: Sequence[PodView]) -> list[Obj]:
-    """Addresses grouped by equal ports; within a group by address."""
+    """Addresses by the sets of them that offer a port: ports that the same ones offer share a subset."""
     groups: dict[str, tuple[Sequence[Obj], list[tuple[str, str, Obj]], list[tuple[str, str, Obj]]]] = {}
     for view in views:
         if view.place is not None:
@@ -119,16 +123,24 @@ def subsets_of(views: Sequence[PodView]) -> list[Obj]:
             if group is None:
                 group = groups[view.ports_key] = (view.ports, [], [])
             (group[1] if view.ready else group[2]).append(view.place)
+    offered: dict[str, tuple[Obj | None, list[str]]] = {}  # by port: it, and the groups that offer it
+    for key, (ports, _, _) in groups.items():
+        for port in ports or (None,):
+            offered.setdefault(repr(port), (port, []))[1].append(key)
+    together: dict[tuple[str, ...], list[Obj]] = {}
+    for port, keys in offered.values():
+        together.setdefault(tuple(keys), []).extend(() if port is None else (port,))
     subsets = []
-    for key in sorted(groups):
-        ports, ready, not_ready = groups[key]
+    for offering, shared in sorted(together.items(), key=lambda entry: repr(entry[1])):
         subset: Obj = {}
+        ready = [place for key in offering for place in groups[key][1]]
+        not_ready = [place for key in offering for place in groups[key][2]]
         for name, places in (("addresses", ready), ("notReadyAddresses", not_ready)):
             if places:
                 places.sort(key=_BY_ADDRESS)
                 subset[name] = [place[2] for place in places]
-        if ports:
-            subset["ports"] = ports
+        if shared:
+            subset["ports"] = shared
         subsets.append(subset)
     return subsets
 
@@ -156,7 +168,7 @@ def _share(subsets: Sequence[Obj], field: str, room: int) -> None:
     total, left = address_count(subsets, field), room
     for subset in subsets:
         addresses = subset.get(field) or []
-        kept = min(-(-len(addresses) * room // total), left)
+        kept = min(ceil(len(addresses) / total * room), left)
         left -= kept
         if kept:
             subset[field] = addresses[:kept]
@@ -170,7 +182,7 @@ def is_up_to_date(stored: Obj, service: Obj, subsets: list[Obj], names: Names) -
     if labels != (service["metadata"].get("labels") or {}) or (stored.get("subsets") or []) != subsets:
         return False
     over = address_count(stored.get("subsets") or (), "addresses", "notReadyAddresses") > MAX_CAPACITY
-    return bool(((meta.get("annotations") or {}).get(names.annotation_over_capacity) == TRUNCATED) == over)
+    return not over and names.annotation_over_capacity not in (meta.get("annotations") or {})
 
 
 def wanted_endpoints(
@@ -236,7 +248,7 @@ class EndpointLoop:
             self.watcher.forget(key)
             reply = await self.client.delete(RESOURCE, namespace, name)
             return None if reply.ok or reply.reason == "NotFound" else reply.message
-        if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
+        if not service["spec"].get("selector"):
             return None
         views = self.watcher.views(service, view_of)
         trigger = self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us})
@@ -251,7 +263,7 @@ class EndpointLoop:
         else:
             reply = await self.client.update(RESOURCE, wanted)
             what = ("FailedToUpdateEndpoint", f"Failed to update endpoint {namespace}/{name}")
-        if reply.ok:
+        if reply.ok or (stored is None and is_terminating_refusal(reply)):
             return None
         self.recorder.event(wanted, "Warning", what[0], f"{what[1]}: {reply.message}")
         return reply.message

@@ -166,7 +166,7 @@ class ServicePods:
             before = self.services_of(old)
             if changed:
                 keys = keys + [key for key in before if key not in keys]
-            elif old["metadata"].get("labels") != new["metadata"].get("labels"):
+            else:
                 keys = [k for k in before if k not in keys] + [k for k in keys if k not in before]
         self._queue_all(keys)
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 from actors.controllers import endpointslice_decide as decide
 from actors.controllers.endpoint_pods import ServicePods, TriggerTimes
-from actors.controllers.pod_owners import is_deleting, key_of, owner_ref
-from actors.controllers.shell import Env, run_workers
+from actors.controllers.pod_owners import is_deleting, is_terminating_refusal, key_of, owner_ref
+from actors.controllers.shell import Env, aggregate, run_workers
 from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue
 from sim.machinery.api import Obj
 from sim.units import SECOND
@@ -99,15 +99,14 @@ class EndpointSliceLoop:
             self.tracker.forget(key)
             self.watcher.forget(key)
             return None
-        if not service["spec"].get("selector") or service["spec"].get("type") == "ExternalName":
+        if not service["spec"].get("selector"):
             return None
         views = self.watcher.views(service, decide.view_of)
         pieces = [piece for piece in self.slices.by_index(SERVICE_INDEX, key) if not is_deleting(piece)]
         pieces.sort(key=key_of)
         if self.tracker.is_stale(key, pieces):
-            error: str | None = "EndpointSlice informer cache is out of date"
-        else:
-            error = await self._reconcile(service, views, pieces)
+            return "EndpointSlice informer cache is out of date"
+        error = await self._reconcile(service, views, pieces)
         if error is not None:
             text = f"Error updating Endpoint Slices for Service {key}: {error}"
             self.recorder.event(service, "Warning", "FailedToUpdateEndpointSlices", text)
@@ -116,36 +115,28 @@ class EndpointSliceLoop:
     async def _reconcile(
         self, service: Obj, views: Sequence[decide.PodView], pieces: Sequence[Obj]
     ) -> str | None:
-        uid = service["metadata"]["uid"]
+        names = self.names
         wanted = decide.Wanted(
             service,
             owner_ref(self.env, "services", service),
-            decide.slice_labels(service, self.names),
+            decide.slice_labels(service, names),
             self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us}),
-            self.names.annotation_last_change_trigger_time,
+            names.annotation_last_change_trigger_time,
             self.env.options.max_endpoints_per_slice,
+            (names.label_headless, names.label_service_name, names.label_managed_by),
         )
         families = decide.families_of(service)
-        own: dict[str, list[Obj]] = {family: [] for family in families}
-        changes = decide.Changes()
-        for piece in pieces:
-            refs = piece["metadata"].get("ownerReferences") or ()
-            if piece["addressType"] in own and any(ref["uid"] == uid for ref in refs):
-                own[piece["addressType"]].append(piece)
-            else:
-                changes.delete.append(piece)
-        error: str | None = None
+        errors: list[str] = []
         for family in families:
-            groups, missing = decide.desired_groups(
-                service, views, family, self.nodes.get, self.names.label_zone
-            )
-            error = error or missing
-            found = decide.reconcile(wanted, groups, own[family], family)
-            changes.create += found.create
-            changes.update += found.update
-            changes.delete += found.delete
-        refused = await self._write(service, changes)
-        return refused or error
+            groups, missing = decide.desired_groups(service, views, family, self.nodes.get, names.label_zone)
+            own = [piece for piece in pieces if piece["addressType"] == family]
+            refused = await self._write(service, decide.reconcile(wanted, groups, own, family))
+            errors += missing if refused is None else [*missing, refused]
+        for piece in pieces:
+            if piece["addressType"] not in families:
+                refused = await self._delete(service, piece)
+                errors += [] if refused is None else [f"error deleting {refused}"]
+        return aggregate(errors)
 
     async def _write(self, service: Obj, changes: decide.Changes) -> str | None:
         """Creates, updates, deletes, in this order; nothing is created for a Service being deleted."""
@@ -153,6 +144,8 @@ class EndpointSliceLoop:
         for piece in changes.create if not is_deleting(service) else ():
             made = {**piece, "apiVersion": self.api_version}
             reply = await self.client.create(RESOURCE, namespace, made)
+            if is_terminating_refusal(reply):
+                return None
             if not reply.ok:
                 return f"failed to create EndpointSlice for Service {key}: {reply.message}"
             self.tracker.written(key, reply.obj)
@@ -163,9 +156,15 @@ class EndpointSliceLoop:
                 return f"failed to update {name} EndpointSlice for Service {key}: {reply.message}"
             self.tracker.written(key, reply.obj)
         for piece in changes.delete:
-            name = piece["metadata"]["name"]
-            reply = await self.client.delete(RESOURCE, namespace, name)
-            if not reply.ok and reply.reason != "NotFound":
-                return f"failed to delete {name} EndpointSlice for Service {key}: {reply.message}"
-            self.tracker.deleted(key, piece)
+            refused = await self._delete(service, piece)
+            if refused is not None:
+                return f"failed to delete {refused}"
+        return None
+
+    async def _delete(self, service: Obj, piece: Obj) -> str | None:
+        key, name = key_of(service), piece["metadata"]["name"]
+        reply = await self.client.delete(RESOURCE, service["metadata"]["namespace"], name)
+        if not reply.ok:
+            return f"{name} EndpointSlice for Service {key}: {reply.message}"
+        self.tracker.deleted(key, piece)
         return None

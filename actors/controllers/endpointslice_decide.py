@@ -45,7 +45,10 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What slices of a Service look like: `labels`, controller `ref`, trigger time, most endpoints."""
+    """What slices of a Service look like: `labels`, controller `ref`, trigger time, most endpoints.
+
+    reserved: the keys of labels that are the loop's own
+    """
 
     service: Obj
     ref: Obj
@@ -53,6 +56,23 @@ class Wanted:
     trigger: str | None
     trigger_annotation: str
     limit: int
+    reserved: tuple[str, ...] = ()
+
+    def owns(self, piece: Obj) -> bool:
+        """Whether a slice is of this Service, and not of an older one of its name."""
+        refs = piece["metadata"].get("ownerReferences") or ()
+        return any(
+            all(ref.get(part) == self.ref[part] for part in ("uid", "kind", "apiVersion")) for ref in refs
+        )
+
+    def is_relabelled(self, piece: Obj) -> bool:
+        """Whether the Service's labels are others by now; those that tell slices apart are not looked at."""
+        labels = piece["metadata"].get("labels") or {}
+        return any(
+            labels.get(key) != self.labels.get(key)
+            for key in {**labels, **self.labels}
+            if key not in self.reserved
+        )
 
     def new_slice(self, family: str, ports: list[Obj]) -> Obj:
         meta = self.service["metadata"]
@@ -134,15 +154,14 @@ def endpoint_of(pod: Obj, service: Obj, addresses: list[str]) -> Obj:
     return endpoint
 
 
-Identity = tuple[str, str, str]
+Identity = tuple[tuple[str, ...], str]
 Pool = dict[Identity, Obj]
 Groups = dict[str, tuple[list[Obj], Pool]]
 
 
 def _identity(endpoint: Obj) -> Identity:
-    """What makes two endpoints the same one, whatever their conditions."""
-    ref = endpoint.get("targetRef")
-    return endpoint["addresses"][0], endpoint.get("hostname", ""), ref.get("uid", "") if ref else ""
+    """What makes two endpoints the same one, whatever their conditions and pods (Quirk: so two pods of one address)."""
+    return tuple(sorted(endpoint["addresses"])), endpoint.get("hostname") or ""
 
 
 @dataclass(slots=True)
@@ -175,7 +194,7 @@ def view_of(pod: Obj, service: Obj) -> PodView:
     if belongs(pod, True):
         view.node = pod["spec"].get("nodeName", "")
         view.ports = ports_of(pod, service)
-        view.ports_key = repr(view.ports)
+        view.ports_key = _ports_key(view.ports)
         for family in ("IPv4", "IPv6"):
             addresses = [ip for ip in pod_ips(pod) if is_ipv6(ip) == (family == "IPv6")]
             if addresses:
@@ -186,26 +205,35 @@ def view_of(pod: Obj, service: Obj) -> PodView:
 
 def desired_groups(
     service: Obj, views: Sequence[PodView], family: str, node_of: NodeOf, zone_label: str
-) -> tuple[Groups, str | None]:
-    """Endpoints by resolved ports, and the error to report at the end (a pod's node is not known)."""
+) -> tuple[Groups, list[str]]:
+    """Endpoints by resolved ports, and the errors to report at the end (a pod's node is not known).
+
+    There is a group for the ports of a pod also where it has no address of the family, or no node.
+    """
     groups: Groups = {}
-    error: str | None = None
+    errors: list[str] = []
     unready = publishes_unready(service)
     for view in views:
-        made = view.endpoints.get(family)
-        if made is None:
-            continue
-        node = node_of(view.node) if view.node else None
-        if node is None and not unready:
-            error = (
-                error or f"skipping Pod {view.name} for Service {key_of(service)}: Node {view.node} Not Found"
-            )
+        if not view.endpoints:
             continue
         group = groups.get(view.ports_key)
         if group is None:
             group = groups[view.ports_key] = (view.ports, {})
-        group[1][made[0]] = view.endpoint(family, node, zone_label)
-    return groups, error
+        node = node_of(view.node) if view.node else None
+        if node is None and not unready:
+            errors.append(
+                f"skipping Pod {view.name} for Service {key_of(service)}: Node {view.node} Not Found"
+            )
+            continue
+        made = view.endpoints.get(family)
+        if made is not None:
+            group[1][made[0]] = view.endpoint(family, node, zone_label)
+    return groups, errors
+
+
+def _ports_key(ports: Sequence[Obj]) -> str:
+    """The same for the same ports in any order."""
+    return repr(sorted(map(repr, ports)))
 
 
 def _normal_ports(piece: Obj) -> list[Obj]:
@@ -220,11 +248,11 @@ def _normal_ports(piece: Obj) -> list[Obj]:
 
 
 def reconcile(wanted: Wanted, groups: Groups, existing: Sequence[Obj], family: str) -> Changes:
-    """Slices of one address family."""
-    changes = Changes()
+    """Slices of one address family; those of an older Service of the name go."""
+    changes = Changes(delete=[piece for piece in existing if not wanted.owns(piece)])
     by_ports: dict[str, list[Obj]] = {}
-    for piece in existing:
-        by_ports.setdefault(repr(_normal_ports(piece)), []).append(piece)
+    for piece in filter(wanted.owns, existing):
+        by_ports.setdefault(_ports_key(_normal_ports(piece)), []).append(piece)
     for key, (ports, pool) in groups.items():
         _pack(wanted, by_ports.pop(key, []), ports, dict(pool), family, changes)
     for pieces in by_ports.values():
@@ -242,7 +270,8 @@ def reconcile(wanted: Wanted, groups: Groups, existing: Sequence[Obj], family: s
 
 def _is_placeholder(piece: Obj, wanted: Wanted) -> bool:
     meta = piece["metadata"]
-    return not piece.get("endpoints") and not piece.get("ports") and meta.get("labels") == wanted.labels
+    empty = not piece.get("endpoints") and not piece.get("ports")
+    return empty and meta.get("labels") == wanted.labels and meta.get("ownerReferences") == [wanted.ref]
 
 
 def _pack(
@@ -254,16 +283,14 @@ def _pack(
     for piece in existing:
         old = piece.get("endpoints") or []
         now = [pool.pop(key) for key in map(_identity, old) if key in pool]
-        if not now and old:
+        if old and not now:
             changes.delete.append(piece)
         elif now != old:
             touched.append({**piece, "endpoints": now})
-        elif piece["metadata"].get("labels") != wanted.labels:
+        elif wanted.is_relabelled(piece):
             touched.append(piece)
-        elif old:
-            untouched.append(piece)
         else:
-            changes.delete.append(piece)
+            untouched.append(piece)
     rest = list(pool.values())
     if rest:
         touched.sort(key=lambda piece: len(piece["endpoints"]), reverse=True)
@@ -276,7 +303,7 @@ def _pack(
         fit = _best_fit(untouched, len(rest), wanted.limit) if len(rest) < wanted.limit else None
         if fit is not None:
             untouched.remove(fit)
-            touched.append({**fit, "endpoints": fit["endpoints"] + rest})
+            touched.append({**fit, "endpoints": [*(fit.get("endpoints") or ()), *rest]})
             rest = []
         else:
             made = wanted.new_slice(family, ports)
@@ -287,16 +314,21 @@ def _pack(
 
 def _best_fit(pieces: Sequence[Obj], count: int, limit: int) -> Obj | None:
     """The slice that is left with the smallest gap."""
-    fits = [piece for piece in pieces if len(piece["endpoints"]) + count <= limit]
-    return max(fits, key=lambda piece: len(piece["endpoints"]), default=None)
+    fits = [piece for piece in pieces if len(piece.get("endpoints") or ()) + count <= limit]
+    return max(fits, key=lambda piece: len(piece.get("endpoints") or ()), default=None)
 
 
 def _recycle(wanted: Wanted, changes: Changes) -> None:
-    """A slice to delete becomes one to create: one write instead of two."""
-    while changes.create and changes.delete:
-        made, old = changes.create.pop(0), changes.delete.pop(0)
-        meta = {**old["metadata"], "ownerReferences": [wanted.ref]}
-        changes.update.append(wanted.stamped({**made, "metadata": meta}))
+    """A slice to delete becomes one to create: one write instead of two.  Quirk: all but its name is written anew."""
+    left: list[Obj] = []
+    for old in changes.delete:
+        if changes.create and wanted.owns(old):
+            made = changes.create.pop()
+            meta = {**made["metadata"], "name": old["metadata"]["name"]}
+            changes.update.append({**made, "metadata": meta})
+        else:
+            left.append(old)
+    changes.delete = left
 
 
 class SliceTracker:

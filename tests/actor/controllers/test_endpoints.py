@@ -162,3 +162,42 @@ async def test_a_budget_counts_the_scale_of_the_controller_and_its_ready_pods() 
             "disruptionsAllowed": 2,
         }
         assert status["conditions"][0]["reason"] == "SufficientPods"
+
+
+async def test_a_pod_with_an_address_and_no_node_breaks_its_endpoints_and_no_slice() -> None:
+    async with world(LOOPS) as w:
+        await start(w, "p1")
+        loose = pod("p2")
+        del loose["spec"]["nodeName"]
+        await w.create("pods", loose)
+        await w.make_ready("p2", ip="10.9.1.2")
+        await w.create("services", service())
+        await w.settle()
+        assert await w.names("endpoints") == []
+        assert "FailedToCreateEndpoint" in [reason for reason, _ in await w.events("s")]
+        assert await ready_ips(w) == ["10.9.1.1"]
+
+
+async def test_an_external_name_with_a_selector_has_endpoints_too() -> None:
+    async with world(LOOPS) as w:
+        await start(w, "p1")
+        await w.create("services", service(type="ExternalName", externalName="example.com"))
+        await w.settle()
+        (subset,) = (await w.get("endpoints", "s"))["subsets"]
+        assert [a["ip"] for a in subset["addresses"]] == ["10.9.1.1"]
+        assert sorted(p["addressType"] for p in await w.stored("endpointslices")) == ["IPv4", "IPv6"]
+
+
+async def test_a_refused_slice_is_told_and_tried_again() -> None:
+    async with world(LOOPS) as w:
+        await start(w, "p1")
+        await w.create("services", service())
+        await w.settle()
+        w.quota.refuse_once("update", "endpointslices", 500, "InternalError", "no")
+        await w.make_ready("p1", ready=False, ip="10.9.1.1")
+        await w.settle()
+        told = [text for reason, text in await w.events("s") if reason == "FailedToUpdateEndpointSlices"]
+        (name,) = await w.names("endpointslices")
+        text = f"failed to update {name} EndpointSlice for Service default/s: no"
+        assert told == [f"Error updating Endpoint Slices for Service default/s: {text}"]
+        assert await ready_ips(w) == []
