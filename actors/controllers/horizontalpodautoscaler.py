@@ -249,29 +249,45 @@ class AutoscalerLoop:
         match metric["type"]:
             case "Resource":
                 return self._resource(look, metric["resource"], pods, now_us)
-            case "Pods" | "Object" as kind:
-                name = metric[kind.lower()]["metric"]["name"]
-                api = f"custom.metrics.{self.env.names.group_domain}"
-                problem = (
-                    f"unable to get metric {name}: unable to fetch metrics from custom metrics API: "
-                    f"no custom metrics API ({api}) registered"
-                )
-                return self._unable(
-                    look, f"FailedGet{kind}Metric", problem, f"failed to get {kind.lower()} metric value"
-                )
+            case "Pods":
+                name = metric["pods"]["metric"]["name"]
+                problem = f"unable to get metric {name}: {self._no_custom_metrics()}"
+                return self._unable(look, "FailedGetPodsMetric", problem, "failed to get pods metric value")
+            case "Object":
+                return self._object(look, metric["object"])
             case "External":
-                name = metric["external"]["metric"]["name"]
-                api = f"{name}.external.metrics.{self.env.names.group_domain}"
-                problem = (
-                    f"unable to get external metric {look.namespace}/{name}: unable to fetch metrics from external "
-                    f"metrics API: the server could not find the requested resource (get {api})"
-                )
-                return self._unable(
-                    look, "FailedGetExternalMetric", problem, f"failed to get {name} external metric value"
-                )
+                return self._external(look, metric["external"])
             case kind:
                 problem = f'unknown metric source type "{kind}"'
                 return self._unable(look, "InvalidMetricSourceType", problem, problem)
+
+    def _no_custom_metrics(self) -> str:
+        api = f"custom.metrics.{self.env.names.group_domain}"
+        return f"unable to fetch metrics from custom metrics API: no custom metrics API ({api}) registered"
+
+    def _object(self, look: _Look, source: Obj) -> _Failed:
+        name, about = source["metric"]["name"], source["describedObject"]
+        # Quirk: upstream hands its words over in the wrong order
+        problem = (
+            f"unable to get metric {name}: {about['kind']} on {look.namespace} "
+            f"{about['name']}/{self._no_custom_metrics()}"
+        )
+        what = "failed to get object metric value"
+        if source["target"]["type"] == "AverageValue":
+            what += f": failed to get {name} object metric"
+        return self._unable(look, "FailedGetObjectMetric", problem, what)
+
+    def _external(self, look: _Look, source: Obj) -> _Failed:
+        name, selector = source["metric"]["name"], source["metric"].get("selector")
+        api = f"{name}.external.metrics.{self.env.names.group_domain}"
+        problem = (
+            f"unable to get external metric {look.namespace}/{name}/{decide.selector_text(selector)}: unable to fetch "
+            f"metrics from external metrics API: the server could not find the requested resource (get {api})"
+        )
+        per_pod = source["target"].get("averageValue") is not None
+        which = f"{name} external metric" if per_pod else f"external metric {name}"
+        what = f"failed to get {name} external metric value: failed to get {which}"
+        return self._unable(look, "FailedGetExternalMetric", problem, what)
 
     def _resource(self, look: _Look, source: Obj, pods: list[Obj], now_us: int) -> _Found | _Failed:
         name, target = source["name"], source["target"]
@@ -339,6 +355,7 @@ class AutoscalerLoop:
     def _set_status(self, look: _Look, desired: int, shown: list[Obj] | None) -> None:
         look.status |= {"desiredReplicas": desired, "currentMetrics": shown}
         look.status.pop("currentReplicas", None)
+        look.status.pop("observedGeneration", None)
         if look.current:
             look.status["currentReplicas"] = look.current
 

@@ -83,7 +83,8 @@ def _is_settling(pod: Obj, sample: Sample, periods: Periods, wall_us: int) -> bo
     condition, start = condition_of(pod, "Ready"), pod["status"].get("startTime")
     if condition is None or not start:
         return True
-    start_us, changed_us = parse_time(start), parse_time(condition["lastTransitionTime"])
+    changed = condition.get("lastTransitionTime")
+    start_us, changed_us = parse_time(start), parse_time(changed) if changed else 0
     is_false = bool(condition["status"] == "False")
     if start_us + periods.cpu_initialization_us > wall_us:
         return is_false or sample.at_us < changed_us + sample.window_us
@@ -126,6 +127,22 @@ def _average(samples: Mapping[str, int], target: int) -> _Use:
     return _Use(mean / target, None, mean)
 
 
+def selector_text(selector: Obj | None) -> str:
+    """A label selector as Go prints it."""
+    if selector is None:
+        return "nil"
+    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    demands = "".join(
+        f"LabelSelectorRequirement{{Key:{one['key']},Operator:{one['operator']},"
+        f"Values:[{' '.join(one.get('values') or ())}],}},"
+        for one in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{demands}}},}}"
+    )
+
+
 NO_SAMPLES = "did not receive metrics for any ready pods"
 
 
@@ -154,6 +171,9 @@ def by_average(groups: Groups, target_milli: int, current: int, tolerance: float
         return NO_SAMPLES
     use = _average(groups.samples, target_milli)
     filled = _filled(groups, use.ratio, dict.fromkeys(groups.missing, target_milli))
+    if filled is not None and use.ratio == 1:
+        # Quirk: exactly at the target, pods without samples count as idle here and not at all by utilization
+        filled |= dict.fromkeys(groups.missing, 0)
     new = None if filled is None else _average(filled, target_milli)
     return Proposal(_replicas(groups, use, filled, new, current, tolerance), use.milli)
 

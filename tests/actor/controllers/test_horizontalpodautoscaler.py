@@ -199,3 +199,30 @@ async def test_young_pods_do_not_count_for_cpu_until_they_have_been_ready_for_a_
         assert sizes.seen == []
         hpa = await w.get("horizontalpodautoscalers", "web")
         assert "did not receive metrics for any ready pods" in hpa["status"]["conditions"][1]["message"]
+
+
+async def test_metrics_without_a_source_are_told_in_upstreams_words() -> None:
+    async with world(LOOPS, metrics=Load(each=50)) as w:
+        await w.create("replicasets", target(2))
+        about = {"kind": "Service", "name": "s", "apiVersion": "v1"}
+        value = {"type": "Value", "value": "1"}
+        metrics = [
+            {
+                "type": "Object",
+                "object": {"metric": {"name": "m"}, "describedObject": about, "target": value},
+            },
+            {"type": "External", "external": {"metric": {"name": "x"}, "target": value}},
+        ]
+        await w.create("horizontalpodautoscalers", autoscaler(metrics=metrics))
+        await settle(w, 20)
+        told = dict(await w.events("web"))
+        domain = SCHEME.names.group_domain
+        problem = (
+            "unable to get metric m: Service on default s/unable to fetch metrics from custom metrics API: "
+            f"no custom metrics API (custom.metrics.{domain}) registered"
+        )
+        assert told["FailedGetObjectMetric"] == problem
+        assert told["FailedGetExternalMetric"].startswith("unable to get external metric default/x/nil: ")
+        assert told["FailedComputeMetricsReplicas"] == (
+            f"invalid metrics (2 invalid out of 2), first error is: failed to get object metric value: {problem}"
+        )

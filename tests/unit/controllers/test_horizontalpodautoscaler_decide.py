@@ -17,6 +17,7 @@ from actors.controllers.horizontalpodautoscaler_decide import (
     by_utilization,
     group_pods,
     normalize,
+    selector_text,
 )
 from actors.controllers.metrics import Sample
 from sim.machinery.api import Obj
@@ -187,3 +188,22 @@ def test_a_change_is_remembered_as_long_as_a_policy_looks_back() -> None:
     known = History(added=(Moment(1, NOW - 61 * SECOND), Moment(2, NOW - 30 * SECOND)))
     assert [m.count for m in known.scaled(5, 8, behavior(), NOW).added] == [2, 3]
     assert known.scaled(5, 8, None, NOW) is known
+
+
+def test_exactly_at_an_average_a_pod_without_a_sample_counts_as_idle() -> None:
+    samples = {name: Sample(1000, NOW, WINDOW) for name in ("a", "b", "c")}
+    pods = [*THREE, pod("d")]
+    groups = group_pods(pods, samples, "memory", PERIODS, NOW)
+    found = by_average(groups, 1000, 4, PERIODS.tolerance)
+    assert isinstance(found, Proposal) and found.replicas == 3
+    by_percent = by_utilization(pods, groups, "cpu", 100, 4, PERIODS.tolerance)
+    assert isinstance(by_percent, Proposal) and by_percent.replicas == 4
+
+
+def test_selectors_are_told_as_go_prints_them() -> None:
+    assert selector_text(None) == "nil"
+    demand = {"key": "k", "operator": "In", "values": ["a", "b"]}
+    assert selector_text({"matchLabels": {"q": "1"}, "matchExpressions": [demand]}) == (
+        "&LabelSelector{MatchLabels:map[string]string{q: 1,},"
+        "MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[a b],},},}"
+    )
