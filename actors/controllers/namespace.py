@@ -108,7 +108,7 @@ class NamespaceDeleter:
         estimate_s = max(entry.estimate_s for entry in left)
         if errors or estimate_s:
             return estimate_s, "; ".join(errors)
-        reply = await self._finalize(name)
+        reply = await self._finalize(namespace)
         return 0, "" if reply.ok or reply.reason == "NotFound" else reply.message
 
     async def _mark(self, namespace: Obj) -> Reply:
@@ -125,23 +125,35 @@ class NamespaceDeleter:
             reply = await self._typed.update("namespaces", changed, subresource="status")
             if reply.reason != "Conflict":
                 break
-            reply = await self._typed.get("namespaces", "", namespace["metadata"]["name"])
+            reply = await self._again(namespace)
             if not reply.ok:
                 break
         return reply
 
-    async def _finalize(self, name: str) -> Reply:
-        """Take our finalizer out of the spec."""
+    async def _finalize(self, namespace: Obj) -> Reply:
+        """Take our finalizer out of the spec; tries again on the newest object after a conflict.
+
+        Quirk: the first try is on the object as it was before its conditions were written.
+        """
+        reply = Reply(200, body=namespace)
         for _ in range(CONFLICT_TRIES):
-            reply = await self._typed.get("namespaces", "", name)
-            if not reply.ok:
-                return reply
             spec = reply.obj["spec"]
-            others = [f for f in spec.get("finalizers") or () if f != self._env.names.finalizer_namespace]
-            changed = {**reply.obj, "spec": {**spec, "finalizers": others}}
+            others = {*(spec.get("finalizers") or ())} - {self._env.names.finalizer_namespace}
+            changed = {**reply.obj, "spec": {**spec, "finalizers": sorted(others)}}
             reply = await self._typed.update("namespaces", changed, subresource="finalize")
             if reply.reason != "Conflict":
-                return reply
+                break
+            reply = await self._again(namespace)
+            if not reply.ok:
+                break
+        return reply
+
+    async def _again(self, namespace: Obj) -> Reply:
+        """The namespace read anew; an error if it is another one of that name."""
+        meta = namespace["metadata"]
+        reply = await self._typed.get("namespaces", "", meta["name"])
+        if reply.ok and reply.obj["metadata"]["uid"] != meta["uid"]:
+            return Reply(0, lost="namespace uid has changed across retries")
         return reply
 
     async def _delete_resource(self, namespace: Obj, resource: Resource) -> Leftover:

@@ -65,8 +65,6 @@ def conditions_of(left: Sequence[Leftover]) -> list[tuple[str, str, str, str]]:
         for name, count in entry.finalizers.items():
             finalizers[name] = finalizers.get(name, 0) + count
     holding = sorted(f"{name} in {count} resource instances" for name, count in finalizers.items())
-    total = sum(entry.count for entry in left)
-    joined = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
     return [
         (
             "NamespaceDeletionDiscoveryFailure",
@@ -84,7 +82,7 @@ def conditions_of(left: Sequence[Leftover]) -> list[tuple[str, str, str, str]]:
             "NamespaceDeletionContentFailure",
             "True",
             "ContentDeletionFailed",
-            f"Failed to delete all resource types, {total} remaining: {joined}",
+            f"Failed to delete all resource types, {len(errors)} remaining: {', '.join(sorted(errors))}",
         )
         if errors
         else (
@@ -118,7 +116,7 @@ def conditions_of(left: Sequence[Leftover]) -> list[tuple[str, str, str, str]]:
 
 
 def with_conditions(namespace: Obj, wanted: Sequence[tuple[str, str, str, str]], now: str) -> Obj | None:
-    """The namespace with these conditions; None if they say what is there already."""
+    """The namespace with these conditions; None if they say what is there already.  A time is that of a status."""
     old = {c["type"]: c for c in namespace.get("status", {}).get("conditions") or ()}
     new = dict(old)
     for kind, status, reason, message in wanted:
@@ -127,7 +125,9 @@ def with_conditions(namespace: Obj, wanted: Sequence[tuple[str, str, str, str]],
             new[kind] = {
                 "type": kind,
                 "status": status,
-                "lastTransitionTime": now,
+                "lastTransitionTime": have["lastTransitionTime"]
+                if have is not None and have["status"] == status
+                else now,
                 "reason": reason,
                 "message": message,
             }

@@ -2,7 +2,7 @@
 
 Turns a look at the cache every 20 s into deletions with grace 0.
 
-Holds: a node must be missing for 40 s and then be missing at the API itself before its pods go; a pass costs in
+Holds: of finished pods all go at once, others one after the other; a node must be missing for 40 s and then be missing at the API itself before its pods go; a pass costs in
 proportion to the pods it deletes and the nodes there are, not to the pods.
 
 Mirrors  kubernetes v1.25 pkg/controller/podgc/gc_controller.go.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from actors.controllers.shell import NODE_INDEX, Env, in_parallel, index_by_node
-from sim.machinery.api import Obj
+from sim.machinery.api import Obj, Request
 from sim.units import MS, SECOND
 
 CLIENT = "pod-garbage-collector"
@@ -111,7 +111,8 @@ class PodCollector:
         threshold = self._env.options.terminated_pod_gc_threshold
         await self._delete(surplus(self._pods.by_index(TERMINATED_INDEX, ""), threshold))
         await self._delete_orphaned()
-        await self._delete(self._unscheduled())
+        for pod in self._unscheduled():
+            await self._client.ask(self._request(pod))
 
     def _unscheduled(self) -> list[Obj]:
         pods = self._pods.by_index(UNSCHEDULED_INDEX, "")
@@ -121,25 +122,23 @@ class PodCollector:
         nodes, kernel = self._nodes.objects, self._env.ctx.kernel
         before = kernel.cause
         self._waiting, missing = quarantine(self._waiting, self._used, nodes, self._env.ctx.now_us())
-        for name in missing:
-            reply = await self._client.get("nodes", "", name)
-            if reply.reason == "NotFound":
+        gone = [name for name in missing if (await self._client.get("nodes", "", name)).reason == "NotFound"]
+        for name in gone:
+            for pod in self._pods.by_index(NODE_INDEX, name):
                 kernel.cause = self._removed.get(name, before)
-                await self._delete(self._pods.by_index(NODE_INDEX, name))
+                await self._client.ask(self._request(pod))
         kernel.cause = before
 
+    def _request(self, pod: Obj) -> Request:
+        """A deletion; one that fails is tried again by the next pass."""
+        meta = pod["metadata"]
+        return self._client.request(
+            "delete", "pods", meta["namespace"], meta["name"], body={"gracePeriodSeconds": 0}
+        )
+
     async def _delete(self, pods: Sequence[Obj]) -> None:
-        """All at once; what fails is found again by the next pass."""
-        requests = [
-            self._client.request(
-                "delete",
-                "pods",
-                pod["metadata"]["namespace"],
-                pod["metadata"]["name"],
-                body={"gracePeriodSeconds": 0},
-            )
-            for pod in pods
-        ]
+        """All at once."""
+        requests = [self._request(pod) for pod in pods]
         await in_parallel(
             self._env.ctx, len(requests), lambda index, done: self._client.call(requests[index], done)
         )

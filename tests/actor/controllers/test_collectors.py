@@ -206,10 +206,13 @@ async def test_pods_of_a_node_that_is_gone_go_after_its_quarantine() -> None:
         await found.create("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}, "")
         for name, node in (("stays", "n"), ("goes", "nowhere")):
             await found.create("pods", pod(name, nodeName=node))
+        await found.create("pods", pod("too", nodeName="nowhere"))
         await found.settle(55 * SECOND)  # passes at 1, 21, 41, 61: seen at 21, due at 61
-        assert sorted(await found.names("pods")) == ["goes", "stays"]
+        assert sorted(await found.names("pods")) == ["goes", "stays", "too"]
+        deletes = found.quota.watch("delete", "pods")
         await found.settle(10 * SECOND)
         assert await found.names("pods") == ["stays"]
+        assert len({*deletes}) == 2  # one after the other
 
 
 async def test_finished_pods_beyond_the_threshold_go_oldest_first() -> None:
@@ -256,8 +259,10 @@ async def test_a_namespace_goes_with_everything_in_it_after_its_grace() -> None:
         assert (await found.plane.ask("delete", "namespaces", "", "team")).ok
         await found.settle(4 * SECOND)
         assert await namespace(found, "team") is not None
+        ends = found.quota.watch("update", "namespaces/finalize")
         await found.settle(4 * SECOND)
         assert await namespace(found, "team") is None
+        assert len(ends) == 2  # the first is of an object without the conditions just written
         for resource in ("configmaps", "pods", "serviceaccounts"):
             reply = await found.plane.ask("list", resource, "team")
             assert not reply.items

@@ -206,6 +206,22 @@ def test_conditions_name_what_is_left_and_change_only_when_they_say_something_ne
     done = with_conditions(changed, conditions_of([]), "later")
     assert done is not None
     assert {c["status"] for c in done["status"]["conditions"]} == {"False"}
+    fewer = with_conditions(changed, conditions_of([Leftover("pods.", 1)]), "later")
+    assert fewer is not None
+    times = {c["type"]: (c["message"], c["lastTransitionTime"]) for c in fewer["status"]["conditions"]}
+    # another message of the same status is as old as the status
+    assert times["NamespaceContentRemaining"] == (
+        "Some resources are remaining: pods. has 1 resource instances",
+        "now",
+    )
+    assert times["NamespaceFinalizersRemaining"][1] == "later"
+
+
+def test_errors_of_a_deletion_are_counted_and_told_in_order() -> None:
+    left = [Leftover("pods.", 7, error="b"), Leftover("a.b", error="a")]
+    texts = {kind: message for kind, _, _, message in conditions_of(left)}
+    wanted = "Failed to delete all resource types, 2 remaining: a, b"
+    assert texts["NamespaceDeletionContentFailure"] == wanted
 
 
 # --- shell and manager --------------------------------------------------------------------------------------
