@@ -19,7 +19,7 @@ from typing import Any
 from actors.controllers.metrics import Metrics, NoMetrics
 from actors.controllers.shell import Env
 from actors.controllers.table import LOOPS, Start
-from sim.client import Client, ElectionOptions, EventRecorder, Informers, LeaderElector
+from sim.client import Client, ElectionOptions, EventRecorder, Informers, candidate
 from sim.ident import Names
 from sim.kernel import Context
 from sim.machinery.api import Transport, UserInfo
@@ -89,20 +89,23 @@ class Manager:
     async def run(self, loops: Mapping[str, Start], root_ca: str) -> None:
         options, ctx = self._options, self._ctx
 
-        async def lead() -> None:
-            await self._lead(loops, root_ca)
-
         if not options.leader_elect:
-            await lead()
-            await ctx.forever()
+            await self._lead(loops, root_ca)
         client = self._root_client("leader-election")
         lease = (options.leader_elect_resource_namespace, options.leader_elect_resource_name)
         periods = ElectionOptions(
             options.leader_elect_lease_duration_us,
             options.leader_elect_renew_deadline_us,
             options.leader_elect_retry_period_us,
+            resource_lock=options.leader_elect_resource_lock,
         )
-        elector = LeaderElector(ctx, client, lease, identity(ctx.name, ctx.stream("identity")), periods)
+        elector = candidate(ctx, client, lease, identity(ctx.name, ctx.stream("identity")), periods)
+
+        async def lead() -> None:
+            name = self._names.component("controller-manager")
+            elector.announce(EventRecorder(ctx, self._root_client(name), name))
+            await self._lead(loops, root_ca)
+
         await elector.run(lead)
         ctx.exit("leaderelection lost")
 

@@ -26,7 +26,7 @@ from actors.scheduler.pods import PodInfo, Template, is_dying
 from actors.scheduler.preempt import Budget, Candidate
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
-from sim.client import Client, ElectionOptions, Informers, LeaderElector, unmoved
+from sim.client import Client, ElectionOptions, EventRecorder, Informers, candidate, unmoved
 from sim.client.client import PATCH_TYPES
 from sim.ident import Names
 from sim.kernel import Context, Kind
@@ -69,7 +69,8 @@ def scheduler_main(
 
         main_client = client("scheduler")
         informers = Informers(ctx, main_client)
-        recorder = EventSeries(ctx, client("events"), options.scheduler_name)
+        event_client = client("events")
+        recorder = EventSeries(ctx, event_client, options.scheduler_name)
         scheduler = Scheduler(ctx, options, names, (main_client, informers, recorder))
         await informers.start_and_sync()
         if not options.leader_elect:
@@ -81,12 +82,18 @@ def scheduler_main(
             options.leader_elect_renew_deadline_us,
             options.leader_elect_retry_period_us,
             release_on_cancel=True,
+            resource_lock=options.leader_elect_resource_lock,
         )
         # Upstream's identity is the host's name and a fresh uuid for each process.
         identity = f"{ctx.name}_{ctx.incarnation}"
-        elector = LeaderElector(ctx, client("leader-election"), lease, identity, election)
+        elector = candidate(ctx, client("leader-election"), lease, identity, election)
         ctx.on_terminate(elector.stop)
-        await elector.run(scheduler.lead)
+
+        async def lead() -> None:
+            elector.announce(EventRecorder(ctx, event_client, options.scheduler_name))
+            await scheduler.lead()
+
+        await elector.run(lead)
         ctx.exit("leader election lost")
 
     return main

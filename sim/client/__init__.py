@@ -3,6 +3,7 @@
 from sim.client.channel import Channel
 from sim.client.client import Client
 from sim.client.election import ElectionOptions, LeaderElector
+from sim.client.election_multi import candidate
 from sim.client.events import EventRecorder
 from sim.client.folded import FoldedCalls
 from sim.client.heartbeat import Heartbeat
@@ -26,6 +27,7 @@ __all__ = [
     "SharedBucket",
     "TokenBucket",
     "WorkQueue",
+    "candidate",
     "default_limiter",
     "unmoved",
 ]

@@ -9,7 +9,8 @@ the present record; a conflicting write is a failed try; a leader that cannot re
 
 Mirrors  client-go v1.25 tools/leaderelection/leaderelection.go, resourcelock/leaselock.go.
 Differs  what the leader does ends before it gives its lease up (upstream, having lost the API, goes on while it tries
-         to tell so, up to half a renew deadline, in which another may begin to lead).
+         to tell so, up to half a renew deadline, in which another may begin to lead); that a leader has stopped is no
+         event (upstream hands one over when the process is about to end, and it does not get out).
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from operator import methodcaller
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sim.client.client import Client, OnReply
 from sim.kernel import Context, Future, Timer
 from sim.machinery.api import Obj, Reply, Request
 from sim.machinery.store import Item
 from sim.units import format_micro_time, parse_time
+
+if TYPE_CHECKING:
+    from sim.client.events import EventRecorder
 
 Then = Callable[[Any], None]
 OnTried = Callable[[bool], None]
@@ -41,6 +45,7 @@ class ElectionOptions:
     renew_deadline_us: int = 10_000_000
     retry_period_us: int = 2_000_000
     release_on_cancel: bool = False
+    resource_lock: str = "leases"  # what holds the record: see `election_multi` for others
 
     def __post_init__(self) -> None:
         assert self.lease_duration_us > self.renew_deadline_us > JITTER * self.retry_period_us > 0
@@ -158,6 +163,16 @@ class LeaderElector:
         if nap is not None:
             nap[0].cancel()
             self._ctx.call_later_us(0, nap[1])
+
+    def announce(self, recorder: EventRecorder) -> None:
+        """Tell, as an event of each object that holds the record, that this candidate has become leader."""
+        for lock in self._locks():
+            recorder.event(lock, "Normal", "LeaderElection", f"{self.identity} became leader")
+
+    def _locks(self) -> list[Obj]:
+        assert self._stored is not None
+        kind = self._client.scheme.resource("leases")
+        return [{**self._stored, "apiVersion": kind.api_version, "kind": kind.kind}]
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Become leader, run `lead` as a task, and return when leadership is lost or `stop` was called."""
@@ -303,8 +318,12 @@ class LeaderElector:
         self._held = reply.item
         self._stored = lease = reply.obj
         spec: Mapping[str, Any] = lease.get("spec") or {}
-        if self._raw != spec:
-            self._raw = spec
+        self._weigh(spec, spec)
+
+    def _weigh(self, spec: Mapping[str, Any], raw: Mapping[str, Any]) -> None:
+        """Go on from the record that was read; `raw`: as it is compared with what was read before."""
+        if self._raw != raw:
+            self._raw = raw
             self._observe(spec)
         options, ctx = self._options, self._ctx
         if not decide(self._observed, self.identity, options.lease_duration_us, ctx.now_us()):
@@ -313,14 +332,17 @@ class LeaderElector:
         holder = holder_of(self._observed.spec)
         if holder not in ("", self.identity):
             self._note("take-over", holder.partition("_")[0], holder)
-        elif not holder and reply.item is not None and reply.item.cause:
-            ctx.kernel.cause = reply.item.cause  # it was given up
+        elif not holder and self._held is not None and self._held.cause:
+            ctx.kernel.cause = self._held.cause  # it was given up
         self._write(claimed(spec, self.identity, options.lease_duration_us, ctx.wall_us()))
 
     def _create(self) -> None:
-        namespace, name = self._lease
         spec = claimed({}, self.identity, self._options.lease_duration_us, self._ctx.wall_us())
         spec["leaseTransitions"] = 0
+        self._create_lease(spec)
+
+    def _create_lease(self, spec: Obj) -> None:
+        namespace, name = self._lease
         api_version = self._client.scheme.resource("leases").api_version
         lease = {
             "kind": "Lease",

@@ -1,6 +1,7 @@
 """Leader election options, the same for every daemon that leads by a lease.
 
-Mirrors  kubernetes v1.25 component-base/config/options/leaderelectionconfig.go, client-go leaderelection (limits).
+Mirrors  kubernetes v1.25 component-base/config/options/leaderelectionconfig.go, client-go leaderelection (limits),
+         resourcelock (kinds of lock).
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ class ElectionFlags:
         "leader-elect-retry-period", duration, "2s", "pause between tries", unit="us", check=more_than(0)
     )
     leader_elect_resource_lock: str = option(
-        "leader-elect-resource-lock", string, "leases", "kind of the lock object", check=one_of("leases")
+        "leader-elect-resource-lock",
+        string,
+        "leases",
+        "kind of the lock object, or of both: an annotation and a Lease",
+        check=one_of("leases", "endpointsleases", "configmapsleases"),
     )
     leader_elect_resource_name: str = option(
         "leader-elect-resource-name", string, "", "name of the lock object"

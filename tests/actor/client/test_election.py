@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sim.client import ElectionOptions, LeaderElector
+from sim.client import ElectionOptions, LeaderElector, candidate
 from sim.kernel import Context
 from sim.machinery.store import Change
 from sim.units import SECOND
@@ -33,10 +33,17 @@ class Election:
     """Candidates that run again two seconds after they lost, as processes that are restarted."""
 
     def __init__(
-        self, r: Rig, names: tuple[str, ...], *, release: bool = False, restart: bool = True
+        self,
+        r: Rig,
+        names: tuple[str, ...],
+        *,
+        release: bool = False,
+        restart: bool = True,
+        lock: str = "leases",
     ) -> None:
         self.rig = r
         self.release = release
+        self.lock = lock
         self.terms: list[Term] = []
         self.electors: dict[str, LeaderElector] = {}
         self.writes: list[tuple[int, dict[str, Any]]] = []
@@ -49,8 +56,8 @@ class Election:
         self.writes.append((change.at_us, change.item.obj["spec"]))
 
     async def main(self, ctx: Context) -> None:
-        options = ElectionOptions(release_on_cancel=self.release)
-        elector = LeaderElector(ctx, self.rig.client(ctx), LOCK, ctx.name, options)
+        options = ElectionOptions(release_on_cancel=self.release, resource_lock=self.lock)
+        elector = candidate(ctx, self.rig.client(ctx), LOCK, ctx.name, options)
         self.electors[ctx.name] = elector
         term: list[Term] = []
 

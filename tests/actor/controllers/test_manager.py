@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shell import Env
 from sim.client import Channel
@@ -100,3 +102,19 @@ async def test_loops_switched_off_do_not_start_and_the_others_keep_their_interva
         for host in HOSTS:
             first, second = [at for at, name, _, _ in found.started if name == host]
             assert 10 * SECOND <= second - first <= 20 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("lock", "kinds"), [("leases", {"Lease"}), ("endpointsleases", {"Endpoints", "Lease"})]
+)
+async def test_who_becomes_leader_is_told_of_each_object_that_says_so(lock: str, kinds: set[str]) -> None:
+    async with pair(leader_elect_resource_lock=lock) as found:
+        await found.plane.run(SECOND)
+        reply = await found.plane.ask("list", "events", N.system_namespace)
+        events = [item.obj for item in reply.items or ()]
+        assert {event["involvedObject"]["kind"] for event in events} == kinds
+        for event in events:
+            assert event["involvedObject"]["name"] == N.lease_controller_manager
+            assert (event["type"], event["reason"]) == ("Normal", "LeaderElection")
+            assert event["message"] == f"{await found.holder()} became leader"
+            assert event["source"]["component"] == N.component("controller-manager")

@@ -65,7 +65,7 @@ def test_values_come_as_text_or_as_yaml_values() -> None:
         ({"controllers": "*,-nope"}, '"nope" is not in the list of known controllers'),
         ({"leader-elect-renew-deadline": "15s"}, "must be greater than leader-elect-renew-deadline"),
         ({"leader-elect-retry-period": "9s"}, "must be greater than 1.2 times leader-elect-retry-period"),
-        ({"leader-elect-resource-lock": "endpointsleases"}, "must be one of leases"),
+        ({"leader-elect-resource-lock": "endpoints"}, "must be one of leases"),
     ],
 )
 def test_what_is_wrong_is_refused_at_its_place(given: dict[str, object], message: str) -> None:
