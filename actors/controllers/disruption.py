@@ -165,6 +165,7 @@ class DisruptionLoop:
     def __init__(self, env: Env) -> None:
         self.env = env
         self.client = env.client("disruption-controller")
+        self.scales = env.client("disruption-controller")
         self.recorder = env.recorder("controllermanager", self.client)
         self.queue = env.queue("disruption")
         self.budgets = env.informers[RESOURCE]
@@ -291,8 +292,8 @@ class DisruptionLoop:
         resource = self.env.scheme.by_kind(ref["apiVersion"], ref["kind"])
         if resource is None:
             raise _Failed(f'no matches for kind "{ref["kind"]}" in version "{ref["apiVersion"]}"')
-        request = self.client.request("get", resource, namespace, ref["name"], subresource="scale")
-        reply = await self.client.ask(request)
+        request = self.scales.request("get", resource, namespace, ref["name"], subresource="scale")
+        reply = await self.scales.ask(request)
         if reply.ok:
             scale = reply.obj
             uid = scale["metadata"].get("uid", "")

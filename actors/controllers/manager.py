@@ -2,7 +2,7 @@
 
 Turns options, a way to the API servers and the table of loops into the main function of an actor.
 
-Holds: no loop starts before this process leads; a process that lost its lease exits at once, with nothing
+Holds: no loop starts before this process leads, and none acts before all have started; a process that lost its lease exits at once, with nothing
 finished or released; a restarted process remembers nothing.
 
 Mirrors  kubernetes v1.25 cmd/kube-controller-manager/app/controllermanager.go (Run, StartControllers).
@@ -133,10 +133,16 @@ class Manager:
             self._metrics,
             root_ca,
         )
+        interval_us = options.controller_start_interval_us
+        if interval_us:
+            informers.hold()
         for name in start_order(loops, options, order):
+            if interval_us:
+                await ctx.sleep_us(int(interval_us * (1 + order.random())))
             ctx.spawn(loops[name], env, name=name)
-            if options.controller_start_interval_us:
-                await ctx.sleep_us(int(options.controller_start_interval_us * (1 + order.random())))
+        if interval_us:
+            await ctx.sleep_us(0)  # the last one has begun to wait
+            informers.release()
         await ctx.forever()
 
 

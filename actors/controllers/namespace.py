@@ -25,7 +25,7 @@ from sim.machinery.scheme import Resource
 from sim.units import MINUTE, MS, SECOND, format_time
 
 CLIENT = "namespace-controller"
-QPS, BURST = 400, 3000  # startNamespaceController: 20 and 100 times the defaults
+QPS_FACTOR, BURST_FACTOR = 20, 100  # startNamespaceController
 GRACE_US = 5 * SECOND  # namespaceDeletionGracePeriod: lets API servers learn of the deletion
 RETRY_BASE_US, RETRY_MAX_US = 5 * MS, 1 * MINUTE  # nsControllerRateLimiter
 CONFLICT_TRIES = 100  # retryOnConflictError has no bound; a race that long is a bug of the API
@@ -38,8 +38,9 @@ async def start(env: Env) -> None:
 class NamespaceDeleter:
     def __init__(self, env: Env) -> None:
         self._env = env
-        self._typed = env.client(CLIENT, QPS, BURST)
-        self._metadata = env.client(CLIENT, QPS, BURST)
+        qps, burst = env.options.api_qps * QPS_FACTOR, env.options.api_burst * BURST_FACTOR
+        self._typed = env.client(CLIENT, qps, burst)
+        self._metadata = env.client(CLIENT, qps, burst)
         self._namespaces = env.informers["namespaces"]
         limiter = MaxOf(ItemExponential(RETRY_BASE_US, RETRY_MAX_US), SharedBucket(10, 100))
         self._queue = WorkQueue(env.ctx, "namespace", limiter)

@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from sim.client.client import Client
 from sim.client.reflector import Reflector, Selection
-from sim.kernel import Context, State
+from sim.kernel import Context, Future, State
 from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.renewal import Renewal, all_renewals
 from sim.machinery.runs import Run, Runs
@@ -556,6 +556,16 @@ class Informers:
         self._client = client
         self._resync_us = resync_us
         self._made: dict[tuple[str, str], Informer] = {}
+        self._held: list[Future] | None = None  # who waits to start, while nobody may
+
+    def hold(self) -> None:
+        """From now on `start_and_sync` waits for `release`."""
+        self._held = []
+
+    def release(self) -> None:
+        held, self._held = self._held, None
+        for waiting in held or ():
+            waiting.set(None)
 
     def __getitem__(self, resource: str) -> Informer:
         return self.selected(resource)
@@ -580,6 +590,10 @@ class Informers:
 
     async def start_and_sync(self) -> None:
         """Start all, and wait until each has its first list."""
+        if self._held is not None:
+            waiting = self._ctx.future("the start of informers")
+            self._held.append(waiting)
+            await waiting.wait()
         self.start()
         for informer in self._served():
             if not informer.synced:

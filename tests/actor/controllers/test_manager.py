@@ -9,6 +9,7 @@ import pytest
 
 from actors.controllers.manager import controller_manager_main
 from actors.controllers.shell import Env
+from actors.controllers.table import Start
 from sim.client import Channel
 from sim.ident import NAMES
 from sim.kernel import Rule
@@ -24,7 +25,9 @@ HOSTS = ("cm-0", "cm-1")
 class Pair:
     """Two controller managers whose loops only note when they start."""
 
-    def __init__(self, control: Plane, given: dict[str, object]) -> None:
+    def __init__(
+        self, control: Plane, given: dict[str, object], loops: dict[str, Start] | None = None
+    ) -> None:
         self.plane = control
         self.started: list[tuple[int, str, str, int]] = []  # (when, process, loop, incarnation)
         servers: dict[str, Endpoint] = {control.server.name: control.server}
@@ -32,7 +35,7 @@ class Pair:
             SCHEME,
             lambda ctx: [Channel(ctx, ctx.name, servers, control.server.name)],
             parse_controller_manager(given),
-            loops={"podgc": self._note("podgc"), "namespace": self._note("namespace")},
+            loops=loops or {"podgc": self._note("podgc"), "namespace": self._note("namespace")},
         )
         self.actors = [control.supervisor.add(host, main, restart_us=SECOND) for host in HOSTS]
 
@@ -52,9 +55,9 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(**given: object) -> AsyncIterator[Pair]:
+async def pair(loops: dict[str, Start] | None = None, **given: object) -> AsyncIterator[Pair]:
     async with plane() as control:
-        found = Pair(control, {name.replace("_", "-"): value for name, value in given.items()})
+        found = Pair(control, {name.replace("_", "-"): value for name, value in given.items()}, loops)
         await control.run(3 * SECOND)
         yield found
 
@@ -98,10 +101,29 @@ async def test_loops_switched_off_do_not_start_and_the_others_keep_their_interva
         assert sorted(host for _, host, loop, _ in found.started if loop == "namespace") == list(HOSTS)
         assert not [loop for _, _, loop, _ in found.started if loop == "podgc"]
     async with pair(controller_start_interval="10s", leader_elect=False) as found:
-        await found.plane.run(30 * SECOND)
+        await found.plane.run(45 * SECOND)
         for host in HOSTS:
             first, second = [at for at, name, _, _ in found.started if name == host]
+            assert 10 * SECOND <= first <= 21 * SECOND
             assert 10 * SECOND <= second - first <= 20 * SECOND
+
+
+async def test_no_loop_acts_before_all_have_started() -> None:
+    acted: list[int] = []
+
+    async def eager(env: Env) -> None:
+        env.informers["pods"].on(add=lambda pod: None)
+        await env.informers.start_and_sync()
+        acted.append(env.ctx.kernel.now_us)
+
+    async with pair(
+        {"podgc": eager, "ttl": eager}, controller_start_interval="10s", leader_elect=False
+    ) as found:
+        await found.plane.run(45 * SECOND)
+        assert len(acted) == 4
+        for at_us in acted:
+            assert at_us >= 20 * SECOND
+        assert len({*acted}) == 2  # the loops of one process at one time
 
 
 @pytest.mark.parametrize(
