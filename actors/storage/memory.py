@@ -264,6 +264,8 @@ class MemoryStore:
         return item
 
     def _commit(self, bucket: Bucket, change: Change) -> None:
+        if isinstance(change.prev, Renewal):
+            change.prev.end()
         self._log.append(change)
         bucket.log.append(change)
         for prefix, on_change in bucket.subscribers:

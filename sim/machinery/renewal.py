@@ -72,6 +72,10 @@ class Renewal(Item):
         """It is not in the history any more."""
         self.prev = None
 
+    def end(self) -> None:
+        """What comes next is no renewal: its `Change`, which the cyclic collector does not see, leads to no listeners."""
+        self._line.heard, self._line.listeners = None, ()
+
     @property
     def item(self) -> Renewal:
         return self

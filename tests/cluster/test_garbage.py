@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from pathlib import Path
 from weakref import ref
 
 from actors.node.status_manager import Entry
@@ -13,6 +14,7 @@ from sim.kernel import Kernel
 from sim.scenario.plan import ClusterPlan, Plan
 from sim.units import SECOND
 from tests.bench.big import deployment
+from tests.cluster.scenario import run, step
 
 
 async def test_a_running_cluster_leaves_no_cycles_behind() -> None:
@@ -60,3 +62,17 @@ async def test_a_collection_after_a_run_frees_its_cluster() -> None:
     assert result.steps > 100
     gc.collect()
     assert [kernel() for kernel in kernels] == [None]
+
+
+async def test_so_does_one_after_a_run_in_which_a_lease_was_written_by_another_way(tmp_path: Path) -> None:
+    def kernels() -> int:
+        gc.collect()
+        return sum(type(found) is Kernel for found in gc.get_objects())
+
+    timeline = [
+        step("fail", {"nodes": {"zone": "a"}, "how": "power-loss"}),
+        {"when": "any nodes have Ready=Unknown", "delay": "5s", "name": "back", "heal": {"step": "it"}},
+    ]
+    before = kernels()
+    await run(tmp_path, timeline, [])
+    assert kernels() == before
