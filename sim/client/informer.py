@@ -558,8 +558,7 @@ class Informers:
         self._made: dict[tuple[str, str], Informer] = {}
         self._held: list[Future] | None = None  # who waits to start, while nobody may
 
-    def hold(self) -> None:
-        """From now on `start_and_sync` waits for `release`."""
+    def hold(self) -> None:  # `start_and_sync` waits for `release` then
         self._held = []
 
     def release(self) -> None:
@@ -591,9 +590,8 @@ class Informers:
     async def start_and_sync(self) -> None:
         """Start all, and wait until each has its first list."""
         if self._held is not None:
-            waiting = self._ctx.future("the start of informers")
-            self._held.append(waiting)
-            await waiting.wait()
+            self._held.append(self._ctx.future("the start of informers"))
+            await self._held[-1].wait()
         self.start()
         for informer in self._served():
             if not informer.synced:
