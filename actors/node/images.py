@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from actors.node.backoff import Backoff
+from actors.node.image_names import fault_of
 from actors.node.pod_status import Reason
 from sim.client.limiter import TokenBucket
 from sim.units import format_duration
@@ -60,6 +61,11 @@ class Images:
     def ensure(self, worker: Worker, spec: Obj) -> Generator[int, None, Reason | None]:
         """Make the image be there.  Returns why it is not, or None."""
         agent, image, name = self._agent, spec["image"], spec["name"]
+        fault = fault_of(image)
+        if fault:
+            message = f'Failed to apply default image tag "{image}": couldn\'t parse image reference "{image}": {fault}'
+            agent.event(worker.pod, "Warning", "InspectFailed", message, container=name)
+            return self._failed(worker, name, "InvalidImageName", message)
         policy = spec.get("imagePullPolicy") or "IfNotPresent"
         present = self._present(image)
         if present and policy != "Always":

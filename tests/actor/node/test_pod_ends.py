@@ -56,6 +56,15 @@ async def test_a_pull_that_fails_shows_at_the_next_relist_not_at_the_next_try() 
         assert len(api.events("Pulling")) == 1 and len(api.events("BackOff")) == 1
 
 
+async def test_a_name_that_no_image_can_have_is_told_and_nothing_is_pulled() -> None:
+    async with one_node() as (kernel, api, _):
+        api.bind("web", {"containers": [{"name": "c", "image": "Web:1"}]})
+        await kernel.run_until(25 * SECOND)
+        assert states(api, "web") == {"c": ("waiting", "InvalidImageName")}
+        assert not api.events("Pulling") and len(api.events("InspectFailed")) == 2
+        assert api.events("Failed")[0][1] == "Error: InvalidImageName"
+
+
 async def test_a_deleted_pod_in_a_crash_loop_shows_how_it_ended_last() -> None:
     async with one_node(behaving(exit_after_us=SECOND, exit_code=1)) as (kernel, api, _):
         api.bind("web")

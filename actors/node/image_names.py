@@ -1,0 +1,30 @@
+"""Whether an image's name can be one at all.  Pure.
+
+Mirrors  docker distribution reference/{normalize,regexp}.go, by which pkg/util/parsers reads names (v1.25).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_DOMAIN = (
+    r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*(?::[0-9]+)?"
+)
+_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_REFERENCE = re.compile(
+    rf"{_DOMAIN}/{_PART}(?:/{_PART})*(?::[\w][\w.-]{{0,127}})?(?:@[A-Za-z][\w+.-]*:[0-9a-fA-F]{{32,}})?",
+    re.ASCII,
+)
+
+
+@lru_cache(maxsize=1024)
+def fault_of(image: str) -> str:
+    """What is wrong with the name, "" for nothing."""
+    head, slash, rest = image.partition("/")
+    if not slash or not ("." in head or ":" in head or head == "localhost" or head.lower() != head):
+        head, rest = "docker.io", image
+    path = rest.partition("@")[0].partition(":")[0]
+    if path.lower() != path:
+        return "invalid reference format: repository name must be lowercase"
+    return "" if _REFERENCE.fullmatch(f"{head}/{rest}") else "invalid reference format"
