@@ -2,14 +2,14 @@
 
 Turns a pod, what the node's other pods hold and the Node object into None or (reason, message).
 
-Mirrors  pkg/kubelet/lifecycle/predicate.go, pkg/scheduler/framework/plugins fit, nodeaffinity, nodename,
+Mirrors  pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/sysctl/allowlist.go, pkg/scheduler/framework/plugins fit, nodeaffinity, nodename,
          nodeports; pkg/kubelet/eviction/eviction_manager.go: Admit (v1.25).
-Differs  sysctls, topology, CPU and device managers are not modelled; critical pods do not preempt.
+Differs  topology, CPU and device managers are not modelled; critical pods do not preempt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,14 @@ from sim.units import quantity_milli, quantity_value
 Obj = dict[str, Any]
 CRITICAL_PRIORITY = 2_000_000_000  # scheduling.SystemCriticalPriority
 FIRST = ("cpu", "memory", "ephemeral-storage")
+# allowlist.go: SafeSysctlAllowlist
+SAFE_SYSCTLS = (
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.ip_unprivileged_port_start",
+)
 # Pods of a template share their containers.
 _REQUESTS: IdentityMemo[Requests] = IdentityMemo()
 
@@ -104,6 +112,31 @@ def refuse_under_pressure(
         ):
             return None
     return "Evicted", f"The node had condition: [{' '.join(pressures)}]. "
+
+
+def refuse_sysctls(pod: Obj, allowed: Sequence[str]) -> tuple[str, str] | None:
+    """Safe ones and those of `allowed` (names, or beginnings with "*") may be set, not those of a namespace that is the host's."""
+    spec = pod["spec"]
+    for sysctl in (spec.get("securityContext") or {}).get("sysctls") or ():
+        name = sysctl["name"].replace("/", ".")
+        host, hosts = ("net", "hostNetwork") if name.startswith("net.") else ("ipc", "hostIPC")
+        known = (*SAFE_SYSCTLS, *allowed)
+        if not any(name == own or (own.endswith("*") and name.startswith(own[:-1])) for own in known):
+            return "SysctlForbidden", f'forbidden sysctl: "{name}" not allowlisted'
+        if spec.get(hosts):
+            return "SysctlForbidden", f'forbidden sysctl: "{name}" not allowed with host {host} enabled'
+    return None
+
+
+def refuse_os(pod: Obj, node: Obj, os_label: str) -> tuple[str, str] | None:
+    """A pod may say for which operating system it is.  Quirk: also by a label of its own."""
+    runs = ((node.get("status") or {}).get("nodeInfo") or {}).get("operatingSystem", "linux")
+    if (pod["metadata"].get("labels") or {}).get(os_label, runs) != runs:
+        text = f"Failed to admit pod as the `{os_label}` label doesn't match node label"
+        return "PodOSSelectorNodeLabelDoesNotMatch", text
+    if (pod["spec"].get("os") or {}).get("name", runs) != runs:
+        return "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
+    return None
 
 
 def refuse(pod: Obj, requests: Requests, used: Used, node: Obj, static: bool) -> tuple[str, str] | None:

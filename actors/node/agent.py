@@ -18,7 +18,15 @@ from collections.abc import Callable, Mapping
 from sys import intern
 from typing import Any, Protocol
 
-from actors.node.admit import Requests, Used, refuse, refuse_under_pressure, requests_of
+from actors.node.admit import (
+    Requests,
+    Used,
+    refuse,
+    refuse_os,
+    refuse_sysctls,
+    refuse_under_pressure,
+    requests_of,
+)
 from actors.node.api import Api, Caller, HeartbeatCaller
 from actors.node.backoff import Backoff
 from actors.node.eviction import Evictor
@@ -385,11 +393,14 @@ class NodeAgent:
     def _refusal(self, pod: Obj, requests: Requests) -> tuple[str, str] | None:
         static = self.is_static(pod)
         pressed = refuse_under_pressure(pod, self.pressures, static, self.names.taint_memory_pressure)
-        if pressed is not None:
-            return pressed
+        forbidden = pressed or refuse_sysctls(pod, self.options.allowed_unsafe_sysctls)
+        if forbidden is not None:
+            return forbidden
         if not self.node:
             return None if static else ("InvalidNodeInfo", "Kubelet cannot get node info.")
-        refusal = refuse(pod, requests, self.used, self.node, static)
+        refusal = refuse(pod, requests, self.used, self.node, static) or refuse_os(
+            pod, self.node, self.names.label_os
+        )
         return REFUSAL if refusal is None and self.shutdown.going else refusal
 
     def _reject(self, worker: Worker, reason: str, message: str) -> None:

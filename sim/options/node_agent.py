@@ -13,7 +13,7 @@ Differs  fields that upstream takes from its configuration file only (nodeStatus
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
@@ -28,6 +28,7 @@ from sim.options.base import (
     option,
     parse,
     string,
+    strings,
     within,
 )
 from sim.units import SECOND, quantity_nano
@@ -94,6 +95,13 @@ def _reserved(value: Mapping[str, str]) -> str | None:
         except ValueError:
             return f"{text} of {resource} is no quantity"
     return None
+
+
+def _sysctls(value: Sequence[str]) -> str | None:
+    """Of the kinds that a pod has for itself: allowlist.go, pkg/kubelet/sysctl/namespace.go."""
+    own = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.", "net.")
+    shared = [name for name in value if not name.replace("/", ".").startswith(own)]
+    return f'the sysctl "{shared[0]}" are not known to be namespaced' if shared else None
 
 
 def _address(value: str) -> str | None:
@@ -200,6 +208,13 @@ class NodeAgentOptions:
     )
 
     # --- pods ---
+    allowed_unsafe_sysctls: tuple[str, ...] = option(
+        "allowed-unsafe-sysctls",
+        strings,
+        "",
+        "sysctls that pods may set beside the safe ones; net.* allows all of net",
+        check=_sysctls,
+    )
     serialize_image_pulls: bool = option("serialize-image-pulls", boolean, True, "one image at a time")
     registry_qps: int = option(
         "registry-qps", integer, 5, "pulls a second, others fail; 0: no limit", check=at_least(0)
@@ -382,7 +397,6 @@ WITHOUT_EFFECT = (
     "reserved-memory",
     "qos-reserved",
     "protect-kernel-defaults",
-    "allowed-unsafe-sysctls",
     "fail-swap-on",
     "oom-score-adj",
     "cloud-container-registry-config",

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
@@ -18,6 +20,10 @@ def states(api: FakeApi, name: str) -> Obj:
     return {
         s["name"]: next((word, state.get("reason", "")) for word, state in s["state"].items()) for s in held
     }
+
+
+def sysctl(name: str) -> dict[str, Any]:
+    return {"securityContext": {"sysctls": [{"name": name, "value": "1"}]}}
 
 
 async def test_a_pod_whose_init_container_fails_for_good_leaves_the_others_waiting() -> None:
@@ -157,3 +163,27 @@ async def test_max_pods_is_the_nodes_capacity() -> None:
         api.bind("second")
         await kernel.run_until(25 * SECOND)
         assert api.pod("second")["status"]["reason"] == "OutOfpods"
+
+
+@pytest.mark.parametrize(("spec", "meta", "reason", "message"), [
+    ({"os": {"name": "windows"}}, {}, "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"),
+    ({}, {"labels": {"kubernetes.io/os": "windows"}}, "PodOSSelectorNodeLabelDoesNotMatch",
+     "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"),
+    (sysctl("kernel.msgmax"), {}, "SysctlForbidden", 'forbidden sysctl: "kernel.msgmax" not allowlisted'),
+    ({**sysctl("net.ipv4.tcp_syncookies"), "hostNetwork": True}, {}, "SysctlForbidden",
+     'forbidden sysctl: "net.ipv4.tcp_syncookies" not allowed with host net enabled'),
+    (sysctl("net.core.somaxconn"), {}, "", ""),
+    (sysctl("net.ipv4.tcp_syncookies"), {"labels": {"kubernetes.io/os": "linux"}}, "", ""),
+    ({"os": {"name": "linux"}}, {}, "", ""),
+])  # fmt: skip
+async def test_a_node_takes_pods_for_its_system_and_with_sysctls_that_are_safe_or_allowed(
+    spec: dict[str, Any], meta: dict[str, Any], reason: str, message: str
+) -> None:
+    options = parse_node_agent({"allowed-unsafe-sysctls": "net.core.*,kernel.shm_next_id"})
+    async with one_node(options=options) as (kernel, api, _):
+        api.bind("web", spec, **meta)
+        await kernel.run_until(25 * SECOND)
+        status = api.pod("web")["status"]
+        assert status["phase"] == ("Failed" if reason else "Running")
+        if reason:
+            assert (status["reason"], status["message"]) == (reason, "Pod " + message)

@@ -41,6 +41,11 @@ def test_thresholds_and_grace_periods_come_as_texts_or_as_mappings() -> None:
         ({"orch-reserved": "disk=1Gi"}, 'cannot reserve "disk" resource'),
         ({"system-reserved": {"memory": "-1Gi"}}, 'resource quantity for "memory" cannot be negative: -1Gi'),
         ({"node-ip": "banana"}, "must be an IPv4 address"),
+        ({"registry-qps": -1}, "registry-qps"),
+        (
+            {"allowed-unsafe-sysctls": "net.core.somaxconn,vm.swappiness"},
+            'the sysctl "vm.swappiness" are not known to be namespaced',
+        ),
         ({"eviction-pressure-transition-period": "-5m"}, "wanted a duration"),
         ({"eviction-hard": "memory.available=1Gi"}, "thresholds such as memory.available<100Mi"),
         (
