@@ -83,6 +83,40 @@ def user(name: str, uses: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
+SOFT = {
+    "eviction-soft": "memory.available<500Mi",
+    "eviction-soft-grace-period": "memory.available=30s",
+    "eviction-max-pod-grace-period": 7,
+}
+PATIENT = {
+    "leader-elect-lease-duration": "30s",
+    "leader-elect-renew-deadline": "20s",
+    "leader-elect-retry-period": "5s",
+}
+READY = {"name": "c", "image": "r/db:1", "readinessProbe": {"httpGet": {"port": 80}, "periodSeconds": 1}}
+DB = {
+    "apiVersion": "apps/v1",
+    "kind": "StatefulSet",
+    "metadata": {"name": "db"},
+    "spec": {
+        "replicas": 3,
+        "serviceName": "db",
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
+        "selector": {"matchLabels": {"app": "db"}},
+        "template": {
+            "metadata": {"labels": {"app": "db"}},
+            "spec": {"terminationGracePeriodSeconds": 20, "containers": [READY]},
+        },
+    },
+}
+
+
+def slow(name: str, image: str = "r/c:1", **spec: Any) -> dict[str, Any]:
+    """A pod with a minute of grace."""
+    whole = {"terminationGracePeriodSeconds": 60, "containers": [{"name": "c", "image": image}], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": whole}
+
+
 MISSING_NODE = then("fail", {"nodes": {"name": "node-a-0"}, "how": "power-loss"}, "1m", "dies")
 GONE = step("delete", {"resource": "nodes", "name": "node-a-0"})
 PODS_OF_IT = {"removed": "pods", "where": {"node": "node-a-0"}}
@@ -261,6 +295,87 @@ CASES: dict[str, Case] = {
             within("pods named vol are Running", "3s", "8s"),
         ],
         {"objects": []},
+    ),
+    # a status pass within 10.4 s, NoSchedule at once, NoExecute with the next pass over the nodes; the timers end with it
+    "a node whose network is back for a while says so within one period": (
+        [step("fail", {"nodes": {"zone": "a"}, "how": "network-cut"}, **{"for": "58s"})],
+        [
+            within("any nodes have Ready=Unknown", "29.6s", "45.6s"),
+            later("all nodes have Ready=True", "0s", "10.5s", "end of it"),
+            later("no nodes have taint unreachable:NoExecute", "0s", "15.7s", "end of it"),
+            never({"deleted": "pods"}),
+        ],
+        {},
+    ),
+    # seen at the first of the checks each 10 s, acted on when it has been so for 30 s, 7 s from SIGTERM to SIGKILL
+    "a soft threshold has its grace, and its pods no more than theirs": (
+        [
+            then("workload", {"stop": "never"}, "1m", "stubborn"),
+            step("pressure", {"nodes": {"zone": "a"}, "resource": "memory", "available": "400Mi"}),
+        ],
+        [
+            within("any nodes have MemoryPressure=True", "0s", "20.5s"),
+            within({"event": "Evicted"}, "30s", "40.1s"),
+            within("any pods are Failed and status.reason=Evicted", "37s", "47.3s"),
+        ],
+        {"cluster": {"nodes": [{"count": 3, "zones": ["a", "b", "c"], "flags": SOFT}]}},
+    ),
+    # 24 of 32 GiB are used up after 150 of 200 s; looked at each 10 s
+    "memory that shrinks slowly has its first victim at the check after the threshold": (
+        [step("pressure", {"nodes": {"zone": "a"}, "resource": "memory", "available": "0", "ramp": "200s"})],
+        [within({"event": "Evicted"}, "150s", "160.1s")],
+        {"cluster": {"nodes": [{"count": 3, "zones": ["a", "b", "c"], "flags": {"eviction-hard": "memory.available<25%"}}]}},
+    ),
+    # one group after the other: 10 s for priorities up to 999, then 5 s, then 3 s
+    "a shutdown by priorities gives each its time": (
+        [
+            then("workload", {"stop": "never"}, "1m", "stubborn"),
+            step("fail", {"nodes": {}, "how": "shutdown"}),
+        ],
+        [
+            within("any nodes have Ready=False", "0s", "0.2s"),
+            within("pods named low are Failed", "10s", "11s"),
+            within("pods named brief are Failed", "2s", "3s"),
+            within("pods named mid are Failed", "15s", "16s"),
+            within("pods named top are Failed", "18s", "19.5s"),
+        ],
+        {
+            "objects": [
+                {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "mid"}, "value": 1500},
+                slow("low"), slow("brief", terminationGracePeriodSeconds=2), slow("mid", priorityClassName="mid"),
+                slow("top", priorityClassName="system-cluster-critical"),
+            ],
+            "cluster": {"nodes": [{"count": 1, "flags": {"shutdown-grace-period-by-pod-priority": "0=10s,1000=5s,2000000000=3s"}}]},
+        },
+    ),
+    # 30 s less a renewal's 5 s, and up to two looks of 11 s more
+    "a standby follows by the durations that it was given": (
+        [step("crash", {"actor": "controller-manager-leader"})],
+        [within(f"{LEASE} have spec.leaseTransitions=1", "25s", "52s")],
+        {"cluster": {"controllerManager": {"replicas": 2, "flags": PATIENT}}},
+    ),
+    # from the last ordinal down to the partition: 20 s of grace each, and 10 s until the next is ready
+    "a partition keeps the lower ordinals of a StatefulSet as they are": (
+        [
+            then("workload", {"readyAfter": "10s", "stop": "never"}, "30s", "slow"),
+            step("patch", {"resource": "statefulsets", "name": "db", "merge": {"spec": {"template": {"spec": {"containers": [{**READY, "image": "r/db:2"}]}}}}}),
+        ],
+        [
+            within({"removed": "pods", "where": {"name": "db-2"}}, "20s", "23.5s"),
+            within({"removed": "pods", "where": {"name": "db-1"}}, "50s", "61s"),
+            never({"deleted": "pods", "where": {"name": "db-0"}}, after="it"),
+        ],
+        {"objects": [DB]},
+    ),
+    # the first ten at once, the others fail, and are tried again after 10 to 16 s
+    "pulls beyond the registry's rate fail and are tried again": (
+        [step("apply", {"objects": [slow(f"p{n}", f"r/i{n}:1") for n in range(14)]})],
+        [
+            within("at least 10 pods are Running", "5s", "9.5s"),
+            never("at least 11 pods are Running", until="2m12s"),
+            within("at least 14 pods are Running", "15s", "25s"),
+        ],
+        {"objects": [], "cluster": {"nodes": [{"count": 1, "runtime": {"imagePull": "5s"}, "flags": {"serialize-image-pulls": False}}]}},
     ),
     # 30 s of grace, and no new pods meanwhile
     "a deletion in the foreground waits for pods that ignore it": (
