@@ -279,3 +279,11 @@ def test_one_sees_a_zone_die_and_its_pods_come_back_elsewhere(tmp_path: Path) ->
         assert server.wait(WAIT_S) == 0
         assert server.stdout is not None
         server.stdout.close()
+
+
+def test_an_ingress_is_made_shown_and_explained(kubectl: Kubectl) -> None:
+    kubectl("create", "ingress", "front", "--rule=a.example.com/x*=svc:80", "--class=nginx")
+    assert "a.example.com" in kubectl("get", "ingress", "front")
+    assert "svc:80" in kubectl("describe", "ingress", "front")
+    assert "IngressRule" in kubectl("explain", "ingress.spec.rules")
+    kubectl("delete", "ingress", "front")

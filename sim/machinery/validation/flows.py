@@ -172,7 +172,9 @@ def _limited(limited: Obj) -> Errors:
             errors.append(forbidden(f"{at}.queuing", "must be nil if limitResponse.type is not Limited"))
     elif response.get("type") == "Queue":
         if queuing is None:
-            errors.append(required(f"{at}.queuing", "must not be empty if limitResponse.type is Limited"))
+            errors.append(
+                required(f"{at}.queuing", "must not be empty if limited.limitResponse.type is Limited")
+            )
         else:
             errors += _queuing(queuing, f"{at}.queuing")
     else:
