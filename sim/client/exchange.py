@@ -4,8 +4,9 @@ Turns "read it, then write what comes of that" into the write at the instant of 
 and its reply before.
 
 Holds: each of the four messages takes a delay of its own, those of the first three drawn when the read is sent; what is
-read is what the server has at that time, one link delay before an ordinary read would find it.  As soon as something moves, or the caller wants it
-(`plan`), the exchange goes on from where it is, step by step, at the same instants.
+read is what the server has at that time, one link delay before an ordinary read would find it; in its microsecond the write
+comes before what was planned while the read was under way.  As soon as something moves, or the caller wants it (`plan`),
+the exchange goes on from where it is, step by step, at the same instants.
 
 Mirrors  nothing upstream: the two ordinary calls are its meaning.
 """

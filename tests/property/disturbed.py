@@ -94,6 +94,23 @@ def step_by_step() -> Iterator[None]:
 
 
 @contextmanager
+def ties() -> Iterator[list[int]]:
+    """When an exchange's write arrives in one microsecond with something else: which of them is first is left open."""
+    found: list[int] = []
+    commit = Exchange._commit
+
+    def watched(self: Exchange, number: int) -> None:
+        kernel = self._kernel
+        if kernel._heap and kernel._heap[0][0] == kernel.now_us:
+            found.append(kernel.now_us)
+        commit(self, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Exchange, "_commit", watched)
+        yield found
+
+
+@contextmanager
 def no_exchanges() -> Iterator[None]:
     """Each call is one of its own."""
     with pytest.MonkeyPatch.context() as patch:
