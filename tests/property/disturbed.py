@@ -101,7 +101,7 @@ def ties() -> Iterator[list[int]]:
 
     def watched(self: Exchange, number: int) -> None:
         kernel = self._kernel
-        if kernel._heap and kernel._heap[0][0] == kernel.now_us:
+        if number == self._number and kernel._heap and kernel._heap[0][0] == kernel.now_us:
             found.append(kernel.now_us)
         commit(self, number)
 
