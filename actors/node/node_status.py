@@ -231,8 +231,7 @@ def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: 
 
 def is_given_up(status: Obj) -> bool:
     """Whether somebody else has written that nothing is heard of the node."""
-    held = {c["type"]: c["status"] for c in status.get("conditions") or ()}
-    return held.get("Ready") == "Unknown"
+    return any(c["type"] == "Ready" and c["status"] == "Unknown" for c in status.get("conditions") or ())
 
 
 def changed(old: Obj, new: Obj) -> bool:

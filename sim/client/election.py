@@ -339,6 +339,9 @@ class LeaderElector:
     def _create(self) -> None:
         spec = claimed({}, self.identity, self._options.lease_duration_us, self._ctx.wall_us())
         spec["leaseTransitions"] = 0
+        self._create_record(spec)
+
+    def _create_record(self, spec: Obj) -> None:
         self._create_lease(spec)
 
     def _create_lease(self, spec: Obj) -> None:

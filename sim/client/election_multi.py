@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sim.client.client import Client
-from sim.client.election import ElectionOptions, LeaderElector, OnTried, claimed, holder_of
+from sim.client.election import ElectionOptions, LeaderElector, OnTried, holder_of
 from sim.kernel import Context
 from sim.machinery.api import Obj, Reply
 from sim.units import format_micro_time, format_time, parse_time
@@ -132,10 +132,8 @@ class MultiElector(LeaderElector):
 
     # --- writing both ---------------------------------------------------------------------------------------
 
-    def _create(self) -> None:
+    def _create_record(self, spec: Obj) -> None:
         namespace, name = self._lease
-        spec = claimed({}, self.identity, self._options.lease_duration_us, self._ctx.wall_us())
-        spec["leaseTransitions"] = 0
         made = {
             "apiVersion": self._resource.api_version,
             "kind": self._resource.kind,

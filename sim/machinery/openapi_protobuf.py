@@ -13,47 +13,35 @@ from typing import Any
 
 import msgspec
 
+from sim.machinery.protobuf_wire import part, varint
+
 MEDIA = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 ANSWERED = "application/octet-stream"
 Body = dict[str, Any]
 
 
 def document(body: Body) -> bytes:
-    out = _text(1, body["swagger"]) + _part(
+    out = _text(1, body["swagger"]) + part(
         2, _text(1, body["info"]["title"]) + _text(2, body["info"]["version"])
     )
-    paths = b"".join(_part(2, _named(path, _path(item))) for path, item in body["paths"].items())
-    schemas = b"".join(_part(1, _named(name, _schema(raw))) for name, raw in body["definitions"].items())
-    return out + _part(8, paths) + _part(9, schemas)
+    paths = b"".join(part(2, _named(path, _path(item))) for path, item in body["paths"].items())
+    schemas = b"".join(part(1, _named(name, _schema(raw))) for name, raw in body["definitions"].items())
+    return out + part(8, paths) + part(9, schemas)
 
 
 # --- the wire ---------------------------------------------------------------------------------------------
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _part(number: int, data: bytes) -> bytes:
-    """A field of bytes: a text or a message."""
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
-
-
 def _text(number: int, text: str) -> bytes:
-    return _part(number, text.encode())
+    return part(number, text.encode())
 
 
 def _flag(number: int, value: bool) -> bytes:
-    return _varint(number << 3) + b"\x01" if value else b""
+    return varint(number << 3) + b"\x01" if value else b""
 
 
 def _named(name: str, value: bytes) -> bytes:
-    return _text(1, name) + _part(2, value)
+    return _text(1, name) + part(2, value)
 
 
 def _any(value: Any) -> bytes:
@@ -63,7 +51,7 @@ def _any(value: Any) -> bytes:
 
 def _extensions(number: int, raw: Body) -> bytes:
     return b"".join(
-        _part(number, _named(key, _any(value))) for key, value in raw.items() if key.startswith("x-")
+        part(number, _named(key, _any(value))) for key, value in raw.items() if key.startswith("x-")
     )
 
 
@@ -81,14 +69,12 @@ _MEMBERS: dict[str, Callable[[Any], bytes]] = {
     "format": lambda v: _text(2, v),
     "title": lambda v: _text(3, v),
     "description": lambda v: _text(4, v),
-    "default": lambda v: _part(5, _any(v)),
+    "default": lambda v: part(5, _any(v)),
     "required": lambda v: b"".join(_text(19, name) for name in v),
-    "additionalProperties": lambda v: _part(21, _part(1, _schema(v))) if isinstance(v, dict) else b"",
-    "type": lambda v: _part(22, _text(1, v)),
-    "items": lambda v: _part(23, _part(1, _schema(v))),
-    "properties": lambda v: _part(
-        25, b"".join(_part(1, _named(key, _schema(raw))) for key, raw in v.items())
-    ),
+    "additionalProperties": lambda v: part(21, part(1, _schema(v))) if isinstance(v, dict) else b"",
+    "type": lambda v: part(22, _text(1, v)),
+    "items": lambda v: part(23, part(1, _schema(v))),
+    "properties": lambda v: part(25, b"".join(part(1, _named(key, _schema(raw))) for key, raw in v.items())),
 }
 
 
@@ -99,7 +85,7 @@ _METHODS = {"get": 2, "put": 3, "post": 4, "delete": 5, "options": 6, "head": 7,
 
 def _path(item: Body) -> bytes:
     return b"".join(
-        _part(_METHODS[method], _operation(raw)) for method, raw in item.items() if method in _METHODS
+        part(_METHODS[method], _operation(raw)) for method, raw in item.items() if method in _METHODS
     )
 
 
@@ -108,8 +94,8 @@ def _operation(raw: Body) -> bytes:
     for parameter in raw.get("parameters", ()):
         if parameter["in"] != "query":
             continue
-        out += _part(8, _part(1, _part(2, _part(3, _query(parameter)))))
-    return out + _part(9, b"") + _extensions(13, raw)
+        out += part(8, part(1, part(2, part(3, _query(parameter)))))
+    return out + part(9, b"") + _extensions(13, raw)
 
 
 def _query(raw: Body) -> bytes:

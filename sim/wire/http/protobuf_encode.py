@@ -20,13 +20,13 @@ import msgspec
 
 from sim.ident import Names
 from sim.machinery.api import Obj
+from sim.machinery.protobuf_wire import part, varint
 from sim.machinery.schema import OBJECT_META, SchemaNode, schema_of, schema_of_kind
 from sim.units import SECOND, parse_time
 from sim.wire.http.protobuf import MAGIC, numbers, short_name
 
 STREAM = ";stream=watch"  # of the media type of a watch
 _META = OBJECT_META.rpartition(".")[0]
-_U64 = (1 << 64) - 1
 
 
 class _Field(NamedTuple):
@@ -40,9 +40,9 @@ class _Field(NamedTuple):
 
 def envelope(api_version: str, kind: str, message: bytes) -> bytes:
     """A message with what tells its kind."""
-    meta = _part(1, api_version.encode()) + _part(2, kind.encode())
+    meta = part(1, api_version.encode()) + part(2, kind.encode())
     # Encoding and type of the content, which are what they usually are.
-    return MAGIC + _part(1, meta) + _part(2, message) + _part(3, b"") + _part(4, b"")
+    return MAGIC + part(1, meta) + part(2, message) + part(3, b"") + part(4, b"")
 
 
 def encode(obj: Obj, names: Names) -> bytes:
@@ -62,39 +62,20 @@ def message(obj: Obj, names: Names) -> bytes:
 
 def items_message(metadata: Obj, items: list[bytes]) -> bytes:
     """The message of a list."""
-    head = _part(1, _message(schema_of(f"{_META}.ListMeta"), metadata))
-    return head + b"".join([_part(2, item) for item in items])
+    head = part(1, _message(schema_of(f"{_META}.ListMeta"), metadata))
+    return head + b"".join([part(2, item) for item in items])
 
 
 def frame(event: str, obj: bytes) -> bytes:
     """One event of a watch: its length, then a WatchEvent around an enveloped object."""
-    data = _part(1, event.encode()) + _part(2, _part(1, obj))
+    data = part(1, event.encode()) + part(2, part(1, obj))
     return len(data).to_bytes(4, "big") + data
 
 
 def _partial(obj: Obj, kind: str) -> bytes:
     if kind.endswith("List"):
         return items_message(obj["metadata"], [_partial(item, "") for item in obj["items"] or ()])
-    return _part(1, _message(schema_of(OBJECT_META), obj["metadata"]))
-
-
-# --- wire -------------------------------------------------------------------------------------------------
-
-
-def _varint(value: int) -> bytes:
-    if 0 <= value < 0x80:
-        return bytes((value,))
-    value &= _U64  # negative numbers are as long as can be
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _part(number: int, data: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
+    return part(1, _message(schema_of(OBJECT_META), obj["metadata"]))
 
 
 # --- messages ---------------------------------------------------------------------------------------------
@@ -135,11 +116,11 @@ def _message(node: SchemaNode, obj: Obj) -> bytes:
     # Deepest first, so that what stands in what stands in place comes to its place.
     for depth in range(max(map(len, inlined), default=0), 0, -1):
         for around in [around for around in inlined if len(around) == depth]:
-            part = _part(around[-1], bytes(inlined[around]))
+            inner = part(around[-1], bytes(inlined[around]))
             if depth > 1:
-                inlined.setdefault(around[:-1], bytearray()).extend(part)
+                inlined.setdefault(around[:-1], bytearray()).extend(inner)
             else:
-                out += part
+                out += inner
     return bytes(out)
 
 
@@ -147,11 +128,11 @@ def _field(field: _Field, value: Any) -> bytes:
     number, node = field.number, field.node
     if node.type == "array" and node.items is not None:
         parts = b"".join([_single(1 if field.wrapped else number, node.items, item) for item in value])
-        return _part(number, parts) if field.wrapped else parts
+        return part(number, parts) if field.wrapped else parts
     if node.type == "map" and node.values is not None:
         below = node.values
         return b"".join(
-            [_part(number, _part(1, key.encode()) + _single(2, below, entry)) for key, entry in value.items()]
+            [part(number, part(1, key.encode()) + _single(2, below, entry)) for key, entry in value.items()]
         )
     return _single(number, node, value)
 
@@ -160,17 +141,17 @@ def _single(number: int, node: SchemaNode, value: Any) -> bytes:
     """One value with its number."""
     special = _SPECIAL.get(node.name.rpartition(".")[2])
     if special is not None and node.name.startswith("io.k8s.apimachinery."):
-        return _part(number, special(value))
+        return part(number, special(value))
     if node.type == "boolean":
-        return _varint(number << 3) + (b"\x01" if value else b"\x00")
+        return varint(number << 3) + (b"\x01" if value else b"\x00")
     if node.type == "integer":
-        return _varint(number << 3) + _varint(int(value))
+        return varint(number << 3) + varint(int(value))
     if node.type == "array" and node.items is not None:  # as a map's value: a message of its own
-        return _part(number, b"".join([_single(1, node.items, item) for item in value or ()]))
+        return part(number, b"".join([_single(1, node.items, item) for item in value or ()]))
     if node.type in ("object", "map"):
-        return _part(number, _message(node, value or {}))
+        return part(number, _message(node, value or {}))
     text = "" if value is None else str(value)
-    return _part(number, b64decode(text) if node.format == "byte" else text.encode("utf-8", "replace"))
+    return part(number, b64decode(text) if node.format == "byte" else text.encode("utf-8", "replace"))
 
 
 # --- types with forms of their own ------------------------------------------------------------------------
@@ -179,23 +160,23 @@ def _single(number: int, node: SchemaNode, value: Any) -> bytes:
 def _time(text: str) -> bytes:
     at_us = parse_time(text)
     nanos = at_us % SECOND * 1000
-    return _varint(1 << 3) + _varint(at_us // SECOND) + _varint(2 << 3) + _varint(nanos)
+    return varint(1 << 3) + varint(at_us // SECOND) + varint(2 << 3) + varint(nanos)
 
 
 def _int_or_string(value: int | str) -> bytes:
     if isinstance(value, str):
-        return _varint(1 << 3) + b"\x01" + _part(3, value.encode())
-    return _varint(1 << 3) + b"\x00" + _varint(2 << 3) + _varint(value)
+        return varint(1 << 3) + b"\x01" + part(3, value.encode())
+    return varint(1 << 3) + b"\x00" + varint(2 << 3) + varint(value)
 
 
 def _json(value: Any) -> bytes:
-    return _part(1, msgspec.json.encode(value))
+    return part(1, msgspec.json.encode(value))
 
 
 _SPECIAL: dict[str, Callable[[Any], bytes]] = {
     "Time": _time,
     "MicroTime": _time,
-    "Quantity": lambda value: _part(1, str(value).encode()),
+    "Quantity": lambda value: part(1, str(value).encode()),
     "IntOrString": _int_or_string,
     "FieldsV1": _json,
     "RawExtension": _json,
