@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from sim.kernel import Rule as NetworkRule
+from sim.scenario.steps import DRIFT_MIN_PPM
 
 if TYPE_CHECKING:
     from sim.app.cluster import Cluster
@@ -69,7 +70,8 @@ class Faults:
     def impose(self, step: str, target: str, aspect: str, value: Any = True) -> None:
         """From now on this is so, for `step`; a second value of the same step takes the first one's place."""
         if aspect in STANDING:
-            self._kernel.standing.begin(f"{aspect} {step}", (target,), STANDING[aspect])
+            mute, lasting = STANDING[aspect], aspect == "clock"
+            self._kernel.standing.begin(f"{aspect} {step}", (target,), mute, lasting)
         self._values.setdefault((target, aspect), {})[step] = value
         self._keys.setdefault(step, {})[target, aspect] = None
         self._settle[aspect](target)
@@ -193,12 +195,12 @@ class Faults:
         self._cluster.nodes[name].behave(self._on(name, "behaviour"))
 
     def _clock(self, name: str) -> None:
-        """Offsets and drifts add up."""
+        """Offsets and drifts add up; however many slow it down, the clock goes on."""
         skews = self._on(name, "clock")
         self._cluster.supervisor[name].clock.set(
             self._kernel.now_us,
             offset_us=sum(offset_us for offset_us, _ in skews),
-            drift_ppm=sum(drift_ppm for _, drift_ppm in skews),
+            drift_ppm=max(DRIFT_MIN_PPM, sum(drift_ppm for _, drift_ppm in skews)),
         )
 
     def _noted(self, name: str, what: str, values: list[Any]) -> AbstractContextManager[None]:

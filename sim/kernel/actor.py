@@ -9,7 +9,8 @@ All waiting, timing and randomness of an actor goes through its `Context`, which
 - terminate (SIGTERM): the process ends by itself, after its farewell if it has one;
 - pause (SIGSTOP, a long stall): tasks and callbacks due meanwhile are held and run, in order, on resume;
 - slow: each piece of work is put off by a fixed extra delay, in order;
-- clock: offset and drift change what the actor reads as time, drift also how long its sleeps really last.
+- clock: offset and drift change what the actor reads as time, drift also how long its sleeps really last: those that
+  begin under it; one that has begun keeps its end.
 
 Holds: nothing of a dead incarnation runs after the crash; two incarnations share no memory and no random
 stream; a paused actor runs nothing.

@@ -20,10 +20,12 @@ KEPT = 8  # more at a time than anybody can tell apart
 
 
 class Fault(msgspec.Struct):
-    """`what` names it among those of a host; mute: nothing gets through; `ended_us` None: it stands; over: the record of its end."""
+    """`what` names it among those of a host; mute: nothing gets through; lasting: what it did may outlast it; `ended_us`
+    None: it stands; over: the record of its end."""
 
     what: str
     mute: bool
+    lasting: bool
     record: int
     began_us: int
     ended_us: int | None = None
@@ -61,7 +63,7 @@ class Standing:
         for each in put_off:
             each.plan()
 
-    def begin(self, what: str, hosts: Iterable[str], mute: bool = True) -> None:
+    def begin(self, what: str, hosts: Iterable[str], mute: bool = True, lasting: bool = False) -> None:
         """A fault of these hosts begins, by the record that is the cause now.  `hosts` in a fixed order."""
         self.moved()
         named = list(hosts)
@@ -71,7 +73,7 @@ class Standing:
             if len(faults) == KEPT:
                 over = (index for index, fault in enumerate(faults) if fault.ended_us is not None)
                 del faults[next(over, 0)]
-            faults.append(Fault(what, mute, self._cause(), self._now_us()))
+            faults.append(Fault(what, mute, lasting, self._cause(), self._now_us()))
 
     def end(self, what: str, hosts: Iterable[str]) -> None:
         self.moved()
@@ -85,12 +87,14 @@ class Standing:
 
         Those that let nothing through come before those that only hinder.  Of either the host's own come first, then
         those of what stands between, then the observer's (a stalled process finds everybody silent); of several one
-        that stands still rather than one that is over, and the one that began last.
+        that stands still rather than one that is over, and the one that began last.  When there was none, what was done to
+        the host's clock, or to the observer's, is to blame: one that was set back is behind what it said before.
         """
         for found in self._since(since_us, (host,), tuple(self.shared), (observer,)):
             if found:
                 return max(found, key=_weight).record
-        return 0
+        done = [fault for each in (host, observer) for fault in self._faults.get(each, ()) if fault.lasting]
+        return max(done, key=_end).over if done else 0
 
     def relief(self, host: str, since_us: int) -> int:
         """The record of the end of what kept others from hearing `host` since then, in the same order; 0 if none is known."""

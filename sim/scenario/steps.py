@@ -16,6 +16,8 @@ from sim.scenario.common import Count, Matter, OneOrMore, Strict
 
 Pick = Annotated[int, Meta(ge=1, le=20_000)]
 Share = Annotated[float, Meta(ge=0, lt=1)]
+# A hundredth of its pace: what such a clock has begun to wait for comes long after it is put right, but comes.
+DRIFT_MIN_PPM = -990_000
 Two = Annotated[list[OneOrMore], Meta(min_length=2, max_length=2)]
 
 
@@ -141,7 +143,7 @@ class Clock(Strict):
     actor: OneOrMore
     pick: Pick | UnsetType = UNSET
     offset: str = "0s"
-    drift_ppm: Annotated[int, Meta(ge=-999_999, le=1_000_000)] = 0
+    drift_ppm: Annotated[int, Meta(ge=DRIFT_MIN_PPM, le=1_000_000)] = 0
 
 
 class LoseLease(Strict):

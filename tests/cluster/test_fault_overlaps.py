@@ -192,6 +192,26 @@ async def test_a_process_that_still_says_farewell_can_be_killed(tmp_path: Path) 
         assert runs == [True, False, False, True]
 
 
+@pytest.mark.parametrize("orders", [("60s", "60s"), ("100s", "30s")])
+async def test_clocks_that_are_slowed_down_twice_go_on(orders: tuple[str, str], tmp_path: Path) -> None:
+    slow = {"actor": "node-0", "driftPpm": -900_000}
+    first, second = orders
+    async with befalls(
+        tmp_path,
+        fault("1m", "one", clock=slow, lasts=first),
+        fault("90s", "two", clock=slow, lasts=second),
+    ) as cluster:
+        clock = cluster.supervisor["node-0"].clock
+        await cluster.run_until("95s")
+        before_us = clock.read_us(cluster.kernel.now_us)
+        assert clock.drift_ppm == -990_000
+        await cluster.run_until("105s")
+        assert clock.read_us(cluster.kernel.now_us) - before_us == 100_000
+        await cluster.run_until("20m")
+        assert clock.drift_ppm == 0
+        assert [is_ready(node) for node in cluster.list("nodes")] == [True] * 3
+
+
 ON_NODE = [{"fail": {"nodes": {}, "how": how}} for how in sorted(NODE_FAULTS)]
 MIXED: dict[str, list[dict[str, Any]]] = {
     "nodes": [

@@ -34,6 +34,20 @@ def test_a_fault_is_blamed_while_it_stands_and_for_a_silence_that_began_before_i
     assert run.standing.silence("b", "o", 0) == 0
 
 
+def test_what_was_done_to_a_clock_is_blamed_by_its_end_when_nothing_else_can_be() -> None:
+    run = Run()
+    run.now_us, run.cause = 10, 7
+    run.standing.begin("clock", ("a",), mute=False, lasting=True)
+    assert run.standing.silence("a", "o", 15) == 7
+    run.end(20, "clock", "a", cause=8)
+    assert run.standing.silence("a", "o", 20) == 7
+    assert run.standing.silence("a", "o", 21) == 8
+    assert run.standing.silence("b", "a", 21) == 8  # a clock of the observer's
+    assert run.standing.silence("b", "o", 21) == 0
+    run.begin(30, 9, "process", "a")
+    assert run.standing.silence("a", "o", 21) == 9
+
+
 def test_of_several_faults_of_a_host_the_latest_is_blamed() -> None:
     run = Run()
     run.begin(10, 7, "process", "a")
