@@ -38,6 +38,7 @@ class _Look:
     """One look at an autoscaler: its status as it will be written, and the scale of its target.
 
     current: replicas of the target's scale; seen: those its status tells
+    usage: the trace record by which the target's pods use what they do (0: none known)
     """
 
     key: str
@@ -48,6 +49,7 @@ class _Look:
     resource: Any = None
     current: int = 0
     seen: int = 0
+    usage: int = 0
 
     @property
     def spec(self) -> Obj:
@@ -195,6 +197,9 @@ class AutoscalerLoop:
 
     async def _rescale(self, look: _Look, wanted: int, why: str) -> str | None:
         scale = {**look.scale, "spec": {**(look.scale.get("spec") or {}), "replicas": wanted}}
+        facts = {"from": look.current, "to": wanted, "why": why}
+        target = f"{look.resource.plural}/{look.namespace}/{look.spec['scaleTargetRef']['name']}"
+        self.env.ctx.decided("autoscale", target, facts, look.usage)
         reply = await self.scales.update(look.resource, scale, subresource="scale")
         if not reply.ok:
             self._warn(look, "FailedRescale", f"New size: {wanted}; reason: {why}; error: {reply.message}")
@@ -315,6 +320,7 @@ class AutoscalerLoop:
             return f"{prefix}no metrics returned from resource metrics API"
         if not pods:
             return "no pods returned by selector while calculating replica count"
+        look.usage = max(look.usage, *(sample.cause for sample in samples.values()))
         groups = decide.group_pods(pods, samples, name, self._periods, now_us)
         tolerance = self._periods.tolerance
         if target.get("averageValue") is not None:

@@ -19,11 +19,15 @@ from sim.machinery.api import Obj
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a pod used of one resource, in milli units: the mean over `window_us` up to `at_us` of Unix time."""
+    """What a pod used of one resource, in milli units: the mean over `window_us` up to `at_us` of Unix time.
+
+    cause: the trace record by which programs there use what they do (0: they always did)
+    """
 
     milli: int
     at_us: int
     window_us: int
+    cause: int = 0
 
 
 class Metrics(Protocol):

@@ -31,6 +31,7 @@ from actors.controllers.nodelifecycle_decide import (
     condition_of,
     has_taint,
     label_fixes,
+    last_verdict,
     listen,
     not_ready_pod,
     only_reported,
@@ -451,11 +452,9 @@ class NodeLifecycle:
             created_us = now_us if ready is not None else now_us - self._age_us(node)
             listen(health, ready, renewed, now_us, created_us)
             options = self._options
-            grace_us = (
-                options.node_startup_grace_period_us
-                if ready is None
-                else options.node_monitor_grace_period_us
-            )
+            grace_us = options.node_monitor_grace_period_us
+            if ready is None:
+                grace_us = options.node_startup_grace_period_us
             observed = "Unknown" if ready is None else ready["status"]
             if now_us - health.probe_us <= grace_us:
                 return node, observed
@@ -477,10 +476,7 @@ class NodeLifecycle:
 
     def _judge(self, health: Health, now_us: int) -> None:
         """What follows is because the node is silent, and that because of the fault that silenced it, if known."""
-        why = {
-            "silent_us": now_us - health.probe_us,
-            "lease": health.lease_revision,
-        }
+        why = {"silent_us": now_us - health.probe_us, "lease": health.lease_revision}
         silence = self._ctx.silence(health.name, health.probe_us)
         health.verdict = self._ctx.decided("unheard", f"nodes/{health.name}", why, silence)
 
@@ -521,9 +517,12 @@ class NodeLifecycle:
         decision = decide_disruption(counted, self._options)
         if len(counted) < len(self._zones):
             self._leave_zones(counted, nodes)
-        if decision.absolve:
+        kernel, cause = self._ctx.kernel, self._ctx.kernel.cause
+        if decision.absolve:  # because of the last one that fell silent
+            kernel.cause = last_verdict(self._list) or cause
             for node in nodes.values():
                 await self._mark_reachable(node)
+            kernel.cause = cause
         now_us = self._ctx.now_us()
         if decision.fresh:
             self._renewals.heard_all(now_us)
@@ -533,7 +532,8 @@ class NodeLifecycle:
                 self._kick_tainting()
             if zone.state is not state:
                 zone.state = state
-                self._ctx.record(self._zone_kind, (key, state.value))
+                seen = last_verdict(self._list, key) or cause
+                kernel.trace.add(self._zone_kind, kernel.now_us, seen, (key, state.value))
 
     def _leave_zones(self, counted: Mapping[str, Zone], nodes: Mapping[str, Obj]) -> None:
         """Forget zones without nodes; one whose nodes all are exempt has no state, but its queue goes on."""

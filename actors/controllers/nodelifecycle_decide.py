@@ -15,7 +15,7 @@ Quirk:   a status heartbeat forgets the lease seen before, so that the next pass
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,6 +125,11 @@ class Health:
         """A lease of it, while it is well."""
         if self.renewed is None or renewed > self.renewed:
             self.renewed, self.probe_us = renewed, at_us
+
+
+def last_verdict(everyone: Iterable[Health], zone: str | None = None) -> int:
+    """The latest record by which a node (of this zone) is ready or not (0: none known)."""
+    return max((health.verdict for health in everyone if zone in (None, health.zone)), default=0)
 
 
 def listen(health: Health, ready: Obj | None, renewed: int | None, now_us: int, created_us: int) -> None:

@@ -326,8 +326,15 @@ class NodeAgent:
         for uid, worker in list(self.workers.items()):
             if uid not in here and not self.is_static(worker.pod):
                 self._removed(worker)
+        kernel = self.ctx.kernel
+        cause = kernel.cause
         for _, item in sorted(pods, key=lambda pod: (pod[0]["creationTimestamp"], pod[0]["name"])):
+            # What no agent has begun is begun because it was sent here, and what changed changes by who changed it, as if
+            # it had been watched; the rest is taken up again because the agent starts.
+            news = not first or "startTime" not in (item.obj.get("status") or {})
+            kernel.cause = (item.cause or cause) if news else cause
             self._observed(item)
+        kernel.cause = cause
         if first:
             self.mirrors.remove_orphans()
             self.mirrors_due()

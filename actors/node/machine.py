@@ -210,6 +210,7 @@ class Machine:
             0  # its answers take so much longer (a slow disk); None: there is none
         )
         self.pull_faults: dict[str, int] = {}  # image -> the record of what made its pulls fail
+        self.usage_fault = 0  # the record by which programs here use more or less than before
         self.outside: dict[str, Ramp] = {}  # resource -> what is used of it by everything that is no pod
         self.agent: Any = None  # the living NodeAgent, for the log endpoint and for faults
         self.changed: Callable[[PodRuntime | None], None] = _no_listener

@@ -18,12 +18,13 @@ from sim.kernel.kernel import Kernel
 class Node:
     """One node.  `actor` runs `node_agent_main(machine, …)`."""
 
-    __slots__ = ("_going_down", "_kernel", "_profile", "actor", "machine")
+    __slots__ = ("_going_down", "_kernel", "_profile", "_usage", "actor", "machine")
 
     def __init__(self, kernel: Kernel, machine: Machine, actor: Actor) -> None:
         self._kernel = kernel
         self.machine = machine
         self._profile = machine.spec.profile
+        self._usage: Sequence[Override] = ()  # what changes how much programs use
         self.actor = actor
         self._going_down = 0  # the boot that is to end; 0: none
 
@@ -129,6 +130,9 @@ class Node:
         Whose pod a container is only an agent knows: where none runs, containers that do follow when one comes.
         """
         machine = self.machine
+        usage = tuple(override for override in overrides if override.usage)
+        if usage != self._usage:
+            self._usage, machine.usage_fault = usage, self._kernel.cause
         profile = self._profile.overridden(overrides)
         known = machine.pull_faults
         machine.pull_faults = {i: known.get(i, self._kernel.cause) for i in profile.broken_images}

@@ -63,6 +63,7 @@ class ContainerBehaviour:
 
 
 FOREVER = ContainerBehaviour()
+USAGE = ("cpu_milli", "load_milli", "memory_bytes")  # what a metrics server sees of a behaviour
 # An init container that does not end would hold its pod for ever.
 RUN_TO_END = ContainerBehaviour(exit_after_us=AT_ONCE_US)
 
@@ -104,6 +105,11 @@ class Override:
     image: str = ""
     container: str = ""
     pull_error: str = ""
+
+    @property
+    def usage(self) -> bool:
+        """Whether they use more or less of something by that."""
+        return any(name in USAGE for name in self.changes)
 
     def covers(self, pod: Obj, container: str, init: bool) -> bool:
         if init and not self.image and self.container != container:

@@ -121,6 +121,7 @@ class Scheduler:
         self._budgets_informer = self._informers["poddisruptionbudgets"]
         self._random = ctx.stream("scheduler").random
         self._kind: Kind = ctx.kernel.kind("schedule", "pod", "node", "message")
+        self._opened: dict[str, int] = {}  # node -> the record by which there was last more room on it
         self._leading = False
         self._due = False
         self._watch()
@@ -219,6 +220,7 @@ class Scheduler:
                 answer = known[pod.template] = admits(pod.template, info)
             return answer
 
+        self._opened[node["metadata"]["name"]] = self.ctx.kernel.cause
         self.queue.move(event, self.ctx.now_us(), may_help)
         self._wake()
 
@@ -246,6 +248,7 @@ class Scheduler:
         self._leave_queue(key)
         known = self.cluster.pods.get(key)
         if known is not None:
+            self._opened[known.node_name] = self.ctx.kernel.cause
             self.cluster.remove_pod(key)
             self.queue.move("AssignedPodDelete", self.ctx.now_us())
             self._wake()
@@ -314,6 +317,8 @@ class Scheduler:
         kernel = self.ctx.kernel
         kernel.cause = queued.cause
         if isinstance(answer, Placed):
+            if queued.attempts > 1:  # it fits now because of what happened to that node since it did not
+                kernel.cause = max(queued.cause, self._opened.get(answer.node, 0))
             kernel.cause = self.ctx.record(self._kind, (pod.key, answer.node, ""))
             self._bind(queued, answer.node, cycle)
             return

@@ -42,7 +42,8 @@ class NodeMetrics:
             if containers:
                 sharing = ready if is_ready(pod) else 0
                 milli = sum(self._used(pod, container, name, sharing) for container in containers)
-                samples[pod["metadata"]["name"]] = Sample(milli, wall_us, WINDOW_US)
+                cause = self._nodes[pod["spec"]["nodeName"]].machine.usage_fault
+                samples[pod["metadata"]["name"]] = Sample(milli, wall_us, WINDOW_US, cause)
         return samples
 
     def _running(self, pod: Obj) -> list[Container]:

@@ -50,9 +50,12 @@ class Book:
         self._changes: dict[int, list[Values]] = {}
         self._by_revision: dict[int, Record] | None = None
         self.nodes: dict[str, None] = {}
+        self._unplaced: dict[str, list[Record]] = {}  # tries to find a node that failed, by pod
         for record in self.records:
             if record.kind == "change":
                 self._changes.setdefault(record.cause, []).append(record.values)
+            elif record.kind == "schedule" and not record.values["node"]:
+                self._unplaced.setdefault(record.values["pod"], []).append(record)
             elif record.kind == "write" and record.values["key"].startswith(NODE_PREFIX):
                 self.nodes[record.values["key"].removeprefix(NODE_PREFIX)] = None
 
@@ -96,6 +99,7 @@ class Book:
             if before is not None and line.delta_us is not None and line.delta_us >= LONG_US:
                 lines += self._meanwhile(before, link)
             lines += self._blamed(link, lines)
+            lines += self._tried(link, before)
             lines.append(line)
             before = link
         return lines
@@ -117,6 +121,13 @@ class Book:
         fault = self.get(int(link.values["why"].get("fault", 0))) if link.kind == "decision" else None
         known = any(line.ident == fault.ident for line in told) if fault is not None else True
         return [] if fault is None or known else [self._aside(fault)]
+
+    def _tried(self, link: Record, before: Record | None) -> list[Line]:
+        """When a pod found no node before it found this one, if its chain comes from what made room for it."""
+        if link.kind != "schedule" or (before is not None and before.kind == "schedule"):
+            return []
+        failed = [r for r in self._unplaced.get(link.values["pod"], ()) if r.ident < link.ident]
+        return [self._aside(failed[-1])] if failed else []
 
     def _aside(self, record: Record) -> Line:
         line = self.line(record, None)
@@ -332,6 +343,8 @@ def _decision(values: Values) -> str:
                 f"container {why['container']} of {target} had exited ({why['exit_code']}): "
                 f"waits {short(why['wait_us'])} before a restart"
             )
+        case "autoscale":
+            return f"scales {target} from {why['from']} to {why['to']}: {why['why'] or 'as it found before'}"
         case "restart":
             return f"restarts container {why['container']} of {target}, which had exited ({why['exit_code']})"
         case "pull-back-off":

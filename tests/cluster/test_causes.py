@@ -228,3 +228,113 @@ async def test_pods_of_a_node_that_was_deleted_go_because_it_was(tmp_path: Path)
     collected = pods(book, "delete", 120_000_000)
     assert collected
     assert {root(book, r) for r in collected} == {"gone"}
+
+
+async def test_a_pod_that_its_agent_finds_in_a_list_is_begun_because_it_was_sent_there(
+    tmp_path: Path,
+) -> None:
+    more = {"resource": "deployments", "name": "web", "replicas": 9}
+    book = await told(
+        tmp_path,
+        {"at": "2m", "name": "stuck", "for": "2m", "storage": {"how": "lost-quorum"}},
+        {"at": "4m", "name": "more", "scale": more},
+    )
+    again = [r for r in book.records if r.kind == "schedule" and r.at_us > 240_000_000]
+    assert len(again) == 3
+    begun = [r for r in pods(book, "patch status", 240_000_000) if book.changes(r)]
+    assert len(begun) >= 3
+    for record in begun:
+        kinds = [r.kind for r in book.chain(record)]
+        assert (root(book, record), kinds[-3:]) == ("more", ["schedule", "write", "write"])
+
+
+async def test_a_pod_that_waited_is_placed_because_there_is_room(tmp_path: Path) -> None:
+    """Of three nodes two are closed; the third holds five pods."""
+    full: dict[str, Any] = {"cpu": 8, "memory": "8Gi", "pods": 5}
+    closed = {"nodes": {"name": ["node-1", "node-2"]}}
+    book = await told(
+        tmp_path,
+        {"at": "14s", "name": "closed", "cordon": closed},
+        {"at": "3m", "name": "opened", "uncordon": {"nodes": {"name": "node-1"}}},
+        cluster={"nodes": [{"count": 3, "capacity": full, "runtime": {"imagePull": "0s"}}]},
+    )
+    placed = [r for r in book.records if r.kind == "schedule" and r.values["node"] == "node-1"]
+    assert placed and {root(book, r) for r in placed} == {"opened"}
+    for record in placed:
+        (aside,) = [line for line in book.story(record) if line.aside]
+        assert f"finds no node for pods/{record.values['pod']}" in aside.text
+        assert aside.at_us < 180_000_000
+
+
+async def test_a_zone_is_disrupted_because_of_the_nodes_that_fell_silent(tmp_path: Path) -> None:
+    zones = {"nodes": [{"count": 3, "zones": ["a", "b", "c"]}]}
+    outage = {"nodes": {"zone": "a"}, "how": "power-loss"}
+    book = await told(tmp_path, {"at": "2m", "name": "outage", "for": "2m", "fail": outage}, cluster=zones)
+    told_of = [r for r in book.records if r.kind == "zone" and r.at_us > 120_000_000]
+    assert [(r.values["state"], root(book, r)) for r in told_of] == [
+        ("FullDisruption", "outage"),
+        ("Normal", "outage"),
+    ]
+
+
+async def test_taints_come_off_because_the_last_node_fell_silent_and_all_are(tmp_path: Path) -> None:
+    """The nodes lose the one API server that they use, and find the other one when their connections are dead."""
+    two = {"nodes": [{"count": 3, "zones": ["a", "b", "c"]}], "apiServer": {"replicas": 2}}
+    cut = {"between": ["nodes", "apiserver-0"]}
+    book = await told(tmp_path, {"at": "2m", "name": "cut", "partition": cut}, cluster=two, seed=5)
+    silenced = decisions(book, "unheard")
+    assert silenced
+    for record in silenced:
+        node = f"//{record.values['target'].replace('nodes/', 'nodes//')}"
+        facts = [r for r in about(book, node) if r.kind == "change" and r.at_us > 120_000_000]
+        assert {"ready=Unknown", "ready=True", "taints=None"} <= {
+            f"{r.values['what']}={r.values['after']}" for r in facts
+        }
+        assert {root(book, r) for r in facts} == {"cut"}
+
+
+async def test_a_node_whose_clock_was_put_right_again_is_silent_because_of_that(tmp_path: Path) -> None:
+    """What it says then is older than what it said before."""
+    ahead = {"actor": "node-1", "offset": "10m"}
+    again = {"at": "2m", "every": "63s", "times": 6, "for": "20s"}
+    book = await told(tmp_path, {**again, "name": "ahead", "clock": ahead}, duration="10m")
+    late = []
+    for record in decisions(book, "unheard"):
+        cause = book.chain(record)[-2]
+        assert root(book, record).startswith("ahead/")
+        late.append(
+            cause.kind == "step-end" and record.at_us - record.values["why"]["silent_us"] > cause.at_us
+        )
+    assert any(late)  # that is heard once more when the clock is right already
+
+
+async def test_autoscaling_follows_from_the_load_that_rose_and_from_its_end(tmp_path: Path) -> None:
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 6,
+            "maxReplicas": 8,
+            "metrics": [
+                {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "1"}}}
+            ],
+        },
+    }  # fmt: skip
+    rush = {"selector": "app=web", "load": 8}
+    book = await told(
+        tmp_path,
+        {"at": "2m", "name": "rush", "for": "2m", "workload": rush},
+        {"at": "150s", "name": "other", "workload": {"selector": "app=other", "exitAfter": "1s"}},
+        cluster={"nodes": [{"count": 3}], "metrics": True},
+        objects=[WEB, scaler],
+        duration="12m",
+    )
+    up, down = decisions(book, "autoscale")
+    assert [r.kind for r in book.chain(up)] == ["step", "decision"]
+    assert [r.kind for r in book.chain(down)] == ["step", "step-end", "decision"]
+    assert {root(book, up), root(book, down)} == {"rush"}
+    assert book.line(up, None).text == "scales deployments/default/web from 6 to 8: cpu resource above target"
+    made = [r for r in pods(book, "create", 120_000_000) if r.at_us < 240_000_000]
+    assert [root(book, r) for r in made] == ["rush"] * 2

@@ -1,4 +1,5 @@
-"""Every scenario holds whatever the seed, fails where it is broken on purpose, and a seed gives one run.
+"""Every scenario holds whatever the seed, fails where it is broken on purpose, and a seed gives one run; all that is of
+note in it leads back to a step.
 
 Here under one seed each, and once more under another hash seed.  Under ten seeds:
 
@@ -10,18 +11,23 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 import trio
 
 from sim.app.run import Result, run_plan
+from sim.kernel import read
+from sim.report.story import Book
 from sim.scenario.compile import load
 from tests.bench.scenarios import NAMES, SCENARIOS, of_a_process, told
+from tests.cluster.strays import strays
 
 SEEDS = range(int(os.environ.get("ORRERY_SCENARIO_SEEDS", "1")))
 # The zone outage, twenty times as long as any other, is run under several hash seeds by .ci/run.
 QUICK = [name for name in NAMES if name != "zone-outage"]
 _first: dict[str, Result] = {}
+_strays: dict[str, list[str]] = {}
 BROKEN = re.compile(r"^# Broken by: ((?:--set \S+ )+)-> (.+)$", re.MULTILINE)
 
 
@@ -31,14 +37,19 @@ def breaks(name: str) -> list[tuple[str, list[str], str]]:
     return [(name, settings.replace("--set", "").split(), failing) for settings, failing in found]
 
 
-async def run(name: str, seed: int | None = None, settings: list[str] | None = None) -> Result:
-    return await run_plan(load(SCENARIOS / f"{name}.yaml", settings or []), seed=seed, picture=False)
+async def run(
+    name: str, seed: int | None = None, settings: list[str] | None = None, trace: Path | None = None
+) -> Result:
+    plan = load(SCENARIOS / f"{name}.yaml", settings or [])
+    return await run_plan(plan, seed=seed, picture=False, trace_file=trace)
 
 
-async def first(name: str) -> Result:
+async def first(name: str, folder: Path) -> Result:
     """The run under seed 0, once."""
     if name not in _first:
-        _first[name] = await run(name, 0)
+        trace = folder / "trace"
+        _first[name] = await run(name, 0, trace=trace)
+        _strays[name] = strays(Book(read(trace)))
     return _first[name]
 
 
@@ -52,10 +63,17 @@ def failed(result: Result) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_scenario_holds_whatever_the_seed(name: str) -> None:
-    results = [await first(name), *[await run(name, seed) for seed in SEEDS[1:]]]
+async def test_a_scenario_holds_whatever_the_seed(name: str, tmp_path: Path) -> None:
+    results = [await first(name, tmp_path), *[await run(name, seed) for seed in SEEDS[1:]]]
     assert [failed(result) for result in results] == [{}] * len(SEEDS)
     assert len({result.trace_sha256 for result in results}) == len(SEEDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+async def test_all_that_is_of_note_in_a_scenario_leads_back_to_a_step(name: str, tmp_path: Path) -> None:
+    await first(name, tmp_path)
+    assert _strays[name] == []
 
 
 @pytest.mark.slow
@@ -78,7 +96,7 @@ def test_a_scenario_says_what_breaks_it_bears_the_name_of_its_file_and_is_in_the
 
 
 @pytest.mark.slow
-async def test_a_seed_gives_one_run_whatever_the_hash_seed() -> None:
+async def test_a_seed_gives_one_run_whatever_the_hash_seed(tmp_path: Path) -> None:
     """This process has a hash seed of its own, mostly a random one."""
     theirs = await trio.to_thread.run_sync(of_a_process, 4_294_967_295, 1, QUICK)
-    assert theirs == {f"{name} 0": told(await first(name)) for name in QUICK}
+    assert theirs == {f"{name} 0": told(await first(name, tmp_path)) for name in QUICK}
