@@ -16,10 +16,12 @@ from sim.scenario import plan, steps
 from sim.scenario.naming import translate
 from sim.scenario.plan import Action, ClusterPlan, NodePlan
 from sim.scenario.source import Document
-from sim.units import quantity_milli, quantity_value
+from sim.units import SECOND, quantity_milli, quantity_value
 
 Path_ = tuple[str | int, ...]
 ROLES = ("controller-manager-leader", "scheduler-leader")
+NAMED_MAX = 6  # of what there is, in a remedy
+LOAD_GAP_MIN_US = 100  # 10,000 requests a second are more than a control plane serves
 
 
 class Compiler(Protocol):
@@ -42,6 +44,7 @@ class Known:
     actors: tuple[str, ...]
     objects: list[tuple[str, str, str]]
     scheme: Scheme
+    metrics: bool = False
     steps: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
@@ -55,7 +58,8 @@ class Known:
             )
             for index in range(part.replicas)
         ]
-        known = Known(cluster.nodes, ("storage", *control, *ROLES), [], Scheme(NAMES[cluster.naming]))
+        scheme = Scheme(NAMES[cluster.naming])
+        known = Known(cluster.nodes, ("storage", *control, *ROLES), [], scheme, cluster.metrics)
         known.add(objects)
         return known
 
@@ -130,17 +134,32 @@ class _Where:
         return {name.strip(): value.strip() for name, _, value in pairs}
 
     def nodes(self, wanted: steps.Nodes, key: str = "nodes") -> tuple[str, ...]:
-        found = [node for node in self.known.nodes if _selects(wanted, node)]
-        if wanted.count is not UNSET:
-            found = found[: wanted.count]
+        everyone = self.known.nodes
+        self._all_known(wanted.name, [node.name for node in everyone], (key, "name"), "node")
+        self._all_known(
+            wanted.zone, sorted({node.zone for node in everyone if node.zone}), (key, "zone"), "zone"
+        )
+        found = [node for node in everyone if _selects(wanted, node)]
         if not found:
-            zones = sorted({node.zone for node in self.known.nodes if node.zone})
-            remedy = f"{len(self.known.nodes)} nodes" + (f" in zones {', '.join(zones)}" if zones else "")
+            zones = sorted({node.zone for node in everyone if node.zone})
+            remedy = f"{len(everyone)} nodes" + (f" in zones {', '.join(zones)}" if zones else "")
             raise self.error(key, "no node matches this selection", f"there are {remedy}")
-        return tuple(node.name for node in found)
+        if isinstance(wanted.count, int) and wanted.count > len(found):
+            raise self.error(key, f"cannot take the first {wanted.count}: there are {len(found)}")
+        return tuple(node.name for node in found[: None if wanted.count is UNSET else wanted.count])
+
+    def _all_known(self, wanted: Any, known: Sequence[str], path: Path_, what: str) -> None:
+        for name in [wanted] if isinstance(wanted, str) else wanted or ():
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                remedy = f"did you mean {near[0]!r}?" if near else _there_are(known, what)
+                document = self.compiler.document
+                raise document.error((*self.path, *path), f"there is no {what} {name!r}", remedy)
 
     def actors(self, wanted: str | list[str], key: str, hosts: bool = False) -> tuple[str, ...]:
         names = [wanted] if isinstance(wanted, str) else wanted
+        if not names:
+            raise self.error(key, "the list names nobody")
         found: list[str] = []
         nodes = {node.name: node for node in self.known.nodes}
         for name in names:
@@ -155,7 +174,11 @@ class _Where:
                     for a in (*self.known.actors, *nodes)
                     if a == name or (a.startswith(f"{name}-") and a not in ROLES)
                 ]
-            if not members or (hosts and name in ROLES):
+            if hosts and name in ROLES:
+                raise self.error(
+                    key, f"who is {name!r} changes", f"name hosts, such as {name.removesuffix('-leader')}-0"
+                )
+            if not members:
                 near = difflib.get_close_matches(name, [*self.known.actors, *nodes], n=1)
                 remedy = (
                     f"did you mean {near[0]!r}?"
@@ -176,9 +199,16 @@ class _Where:
 
     def one_or_matching(self, body: Any, verb: str) -> tuple[str, str]:
         """Name and selector of a target, of which one is given."""
-        if (body.name is UNSET) == (body.selector is UNSET):
+        if (body.name is UNSET) == (body.selector is UNSET) or body.name == "":
             raise self.error("", f"{verb} either one name or what a selector matches")
         return (body.name, "") if isinstance(body.name, str) else ("", body.selector)
+
+
+def _there_are(known: Sequence[str], what: str) -> str:
+    few = ", ".join(known[:NAMED_MAX]) + (
+        f" and {len(known) - NAMED_MAX} more" if len(known) > NAMED_MAX else ""
+    )
+    return f"there are {few}" if known else f"there is no {what} at all"
 
 
 def _selects(wanted: steps.Nodes, node: NodePlan) -> bool:
@@ -198,7 +228,7 @@ def _heal(where: _Where, body: steps.Heal) -> Action:
     if (body.nodes is UNSET) == (body.step is UNSET):
         raise where.error("", "heals either nodes or a step")
     if isinstance(body.step, str):
-        if body.step not in where.known.steps:
+        if body.step.partition("/")[0] not in where.known.steps:
             raise where.error("step", f"no earlier step is named {body.step!r}")
         return plan.EndStep(body.step)
     assert isinstance(body.nodes, steps.Nodes)
@@ -245,6 +275,13 @@ def _workload(where: _Where, body: steps.Workload) -> Action:
     narrowed = body.namespace or body.selector or body.name or body.container
     if changes["pull_error"] is not None and (not body.image or narrowed):
         raise where.error("pullError", "an image fails for every pod", "give 'image' and no pods")
+    for key in ("start_error", "pull_error"):
+        if changes[key] == "":
+            shown = key.replace("_e", "E")
+            raise where.error(shown, f"an empty {shown!r} is none", "give the error's words")
+    for key in ("cpu", "load"):
+        if changes[f"{key}_milli"] is not None and not where.known.metrics:
+            raise where.error(key, f"nobody sees {key!r} without metrics", "give cluster.metrics: true")
     return plan.Behave(
         nodes=where.nodes(body.nodes if isinstance(body.nodes, steps.Nodes) else steps.Nodes()),
         namespace=body.namespace,
@@ -260,13 +297,21 @@ def _given(value: Any) -> Any:
     return None if value is UNSET else value
 
 
+def _sides(where: _Where, between: Sequence[str | list[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The hosts of either side of a disturbance."""
+    one, other = (where.actors(group, "between", hosts=True) for group in between)
+    if one == other and len(one) == 1:
+        raise where.error("between", f"there is no network between {one[0]} and itself")
+    return one, other
+
+
 def _partition(where: _Where, body: steps.Partition) -> Action:
-    one, other = (where.actors(group, "between", hosts=True) for group in body.between)
+    one, other = _sides(where, body.between)
     return plan.Disturb(one, other, cut=True, one_way=body.one_way)
 
 
 def _network(where: _Where, body: steps.Network) -> Action:
-    one, other = (where.actors(group, "between", hosts=True) for group in body.between)
+    one, other = _sides(where, body.between)
     text = body.latency if isinstance(body.latency, str) else None
     latency = where.compiler.latency(text, (*where.path, "latency"))
     if latency is None and not body.loss and not body.duplication:
@@ -280,7 +325,7 @@ def _actor_fault(where: _Where, body: steps.Stall) -> Action:
 
 def _clock(where: _Where, body: steps.Clock) -> Action:
     text = body.offset
-    offset = where.duration(text.lstrip("+-"), "offset")
+    offset = where.duration(text[1:] if text[:1] in ("+", "-") else text, "offset")
     if not offset and not body.drift_ppm:
         raise where.error("", "the clock stays right", "give offset or driftPpm")
     return plan.SkewClock(
@@ -360,6 +405,8 @@ def _evict(where: _Where, body: steps.Evict) -> Action:
 
 def _load(where: _Where, body: steps.Load) -> Action:
     gap_us = where.compiler.rate(body.rate, (*where.path, "rate"))
+    if gap_us < LOAD_GAP_MIN_US:
+        raise where.error("rate", f"{body.rate} is too much", f"at most {SECOND // LOAD_GAP_MIN_US:,}/s")
     given = [key for key in ("create", "scale", "list_") if getattr(body, key) is not UNSET]
     if len(given) != 1:
         raise where.error("", "a load does one of create, scale and list")

@@ -25,7 +25,7 @@ from sim.machinery.scheme import Scheme
 from sim.machinery.validation import validate_create
 from sim.machinery.validation.core import taints
 from sim.machinery.validation.meta import labels
-from sim.scenario import schema
+from sim.scenario import references, schema
 from sim.scenario.actions import Known
 from sim.scenario.naming import translate
 from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan, Plan, PlannedExpectation
@@ -75,6 +75,7 @@ class _Compiler:
             raise self.document.error(("spec", "duration"), "a run takes some time")
         known = Known.of(cluster, objects)
         steps = plan_timeline(self, spec.timeline, known, cluster.naming, duration_us)
+        references.check(self.document, steps, objects, cluster.nodes)
         names = {step.name for step in steps} | kinds_of(steps)
         return Plan(
             name=scenario.metadata.name,
@@ -396,7 +397,16 @@ def _choices(kind: Any, path: Sequence[str | int]) -> str:
     """The literals that may stand at a path into a scenario."""
     owner = _struct_at(kind, path[:-1])
     hints = {field.encode_name: field.type for field in msgspec.structs.fields(owner)} if owner else {}
-    return "one of: " + ", ".join(map(str, getattr(hints.get(str(path[-1])), "__args__", ())))
+    return "one of: " + ", ".join(_literals(hints.get(str(path[-1]))))
+
+
+def _literals(hint: Any) -> Iterable[str]:
+    """Those of a type, also where it is one of several."""
+    for inner in getattr(hint, "__args__", ()):
+        if isinstance(inner, str):
+            yield inner
+        else:
+            yield from _literals(inner)
 
 
 def _inner_struct(hint: Any) -> Any:

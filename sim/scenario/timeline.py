@@ -17,28 +17,12 @@ from msgspec import UNSET
 from sim.scenario import steps
 from sim.scenario.actions import Known, plan_action
 from sim.scenario.plan import ActorFault, EndStep, HealNodes, PlannedAction, PlannedStep, Repeat, Span, Start
+from sim.scenario.references import ENDING
 from sim.scenario.source import Document
 
 Path_ = tuple[str | int, ...]
-ENDING = [
-    "fail",
-    "pressure",
-    "workload",
-    "partition",
-    "network",
-    "crash",
-    "stall",
-    "slow",
-    "clock",
-    "storage",
-    "overload",
-    "lag",
-    "diverge",
-    "cordon",
-    "load",
-]
 TIMES_MAX = 100_000  # of one step in a run
-_NAME = re.compile(r"^[^/]+$")
+_NAME = re.compile(r"^(?!end of )[^/]+$")
 _SHOWN = {"for_": "for", "drop_watches": "dropWatches", "lose_lease": "loseLease"}
 
 
@@ -109,7 +93,7 @@ class _Planner:
         name = self.names[index]
         if not _NAME.match(name):
             raise self.document.error(
-                (*path, "name"), "a step's name has no '/'", "occurrences are NAME/NUMBER"
+                (*path, "name"), "a step's name has no '/' and no 'end of '", "occurrences are NAME/NUMBER"
             )
         if name in self.names[:index]:
             raise self.document.error((*path, "name"), f"two steps are named {name!r}")
@@ -197,7 +181,7 @@ class _Planner:
         return Start(None, None if step.when is UNSET else step.when, after, delay_us)
 
     def _known_step(self, after: str, path: Path_, name: str) -> None:
-        base = after.removeprefix("end of ")
+        base = after.removeprefix("end of ").partition("/")[0]
         if base == name:
             raise self.document.error(path, "a step cannot follow itself", "give 'every' to repeat it")
         if base not in self.names:

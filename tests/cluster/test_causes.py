@@ -326,7 +326,7 @@ async def test_autoscaling_follows_from_the_load_that_rose_and_from_its_end(tmp_
     book = await told(
         tmp_path,
         {"at": "2m", "name": "rush", "for": "2m", "workload": rush},
-        {"at": "150s", "name": "other", "workload": {"selector": "app=other", "exitAfter": "1s"}},
+        {"at": "150s", "name": "other", "for": "10s", "workload": {"selector": "app=web", "stop": "5s"}},
         cluster={"nodes": [{"count": 3}], "metrics": True},
         objects=[WEB, scaler],
         duration="12m",

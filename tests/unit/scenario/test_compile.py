@@ -82,7 +82,7 @@ BAD = [
         ("duration: 30m", "duration: 30x"),
         "s.yaml:6:13: '30x' is not a duration (write it as 90s, 5m or 1h30m)",
     ),
-    (("zone: a}, how", "zone: q}, how"), "no node matches this selection (there are 6 nodes in zones a, b)"),
+    (("zone: a}, how", "zone: q}, how"), "there is no zone 'q' (there are a, b)"),
     (("at: 5m", "at: 50m"), "50m is after the end of the run"),
     (("at: 5m", "at: -5m"), "the duration -5m is negative"),
     (("step: dark", "step: dusk"), "no earlier step is named 'dusk'"),

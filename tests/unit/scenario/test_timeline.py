@@ -150,6 +150,26 @@ BAD = [
     ("{at: 2m, load: {rate: 1/s}}", "a load does one of create, scale and list"),
     ("{at: 2m, load: {rate: 1/s, list: pods, lifetime: 1s}}", "'lifetime' goes with 'create'"),
     ("{at: 2m, load: {rate: 1/s, create: {kind: Pod}}}", "the object has no apiVersion"),
+    ("{at: 2m, load: {rate: 20000/s, list: pods}}", "20000/s is too much (at most 10,000/s)"),
+    ("{at: 2m, reboot: {nodes: {name: [node-a-0, node-a-9]}}}", "there is no node 'node-a-9' (did you mean 'node-a-"),
+    ("{at: 2m, drain: {nodes: {zone: [a, q]}}}", "there is no zone 'q' (there are a, b)"),
+    ("{at: 2m, cordon: {nodes: {labels: {x: y}}}}", "no node matches this selection (there are 6 nodes in zones a, b)"),
+    ("{at: 2m, cordon: {nodes: {zone: a, count: 4}}}", "cannot take the first 4: there are 3"),
+    ("{at: 2m, stall: {actor: []}}", "the list names nobody"),
+    ("{at: 2m, partition: {between: [[], apiserver]}}", "the list names nobody"),
+    ("{at: 2m, partition: {between: [storage, storage]}}", "there is no network between storage and itself"),
+    ("{at: 2m, partition: {between: [scheduler-leader, apiserver]}}", "(name hosts, such as scheduler-0)"),
+    ("{at: 2m, workload: {startError: ''}}", "an empty 'startError' is none"),
+    ("{at: 2m, workload: {image: i, pullError: ''}}", "an empty 'pullError' is none"),
+    ("{at: 2m, workload: {load: 3}}", "nobody sees 'load' without metrics (give cluster.metrics: true)"),
+    ("{at: 2m, clock: {actor: storage, offset: +-10s}}", "the duration -10s is negative"),
+    ("{at: 2m, delete: {resource: pods, name: ''}}", "deletes either one name or what a selector matches"),
+    ("{at: 2m, delete: {resource: pods, name: x, propagationPolicy: Now}}", "(one of: Background, Foreground, Orphan)"),
+    ("{at: 30s, heal: {step: first}}", "'first' has not begun by then"),
+    ("{at: 2m, heal: {step: first}}", "'first' has ended by itself by then"),
+    ("{at: 65s, heal: {step: first/2}}", "there is no first/2: it happens once"),
+    ("{after: first/2, compact: {}}", "there is no first/2: it happens once"),
+    ("{at: 2m, name: end of it, compact: {}}", "a step's name has no '/' and no 'end of '"),
 ]  # fmt: skip
 
 
@@ -176,9 +196,75 @@ def test_a_bad_step_is_one_error_with_its_place(tmp_path: Path, step: str, says:
         (("{at: 2m, rate: 1000/s, cordon: {nodes: {}}}",), "would repeat some 1,800,000 times"),
         (("{at: 2m, pressure: {nodes: {}, resource: memory, available: -5}}",), "-5 is negative"),
         (("{at: 2m, workload: {selector: app=web, memory: -1}}",), "-1 is negative"),
+        (
+            ("{at: 2m, name: once, compact: {}}", "{after: end of once, cordon: {nodes: {}}}"),
+            "11:15: 'once' has no end (write after: once)",
+        ),
+        (
+            ("{at: 2m, name: on, stall: {actor: storage}}", "{after: end of on, cordon: {nodes: {}}}"),
+            "nothing ends 'on' (give it 'for', or heal it)",
+        ),
+        (
+            ("{at: 2m, name: on, compact: {}}", "{at: 3m, heal: {step: on}}"),
+            "'on' has no end: there is nothing to heal",
+        ),
+        (
+            (
+                "{at: 2m, name: on, every: 1m, times: 3, for: 5s, stall: {actor: storage}}",
+                "{at: 3m, heal: {step: on/4}}",
+            ),
+            "there is no on/4: it happens 3 times at most",
+        ),
     ],
 )
 def test_what_can_never_be_is_refused(tmp_path: Path, steps: tuple[str, ...], says: str) -> None:
     with pytest.raises(InputError) as caught:
         compiled(tmp_path, *steps)
     assert says in str(caught.value)
+
+
+def test_an_occurrence_may_be_followed_and_healed(tmp_path: Path) -> None:
+    again = "{at: 2m, name: on, every: 1m, times: 3, for: 5m, stall: {actor: storage}}"
+    steps = compiled(
+        tmp_path, again, "{after: end of on/2, compact: {}}", "{at: 4m, heal: {step: on/1}}"
+    ).steps
+    assert steps[2].start.after == "end of on/2"
+    assert steps[3].choices[0].action == plan.EndStep("on/1")
+
+
+@pytest.mark.parametrize(
+    "rest",
+    ["{at: 3m, heal: {step: on}}", "{at: 3m, heal: {nodes: {}}}", "{at: 3m, start: {actor: node-a-0}}"],
+)
+def test_an_end_may_be_waited_for_where_something_may_end_it(tmp_path: Path, rest: str) -> None:
+    on = "{at: 2m, name: on, crash: {actor: node-a-0}}"
+    assert compiled(tmp_path, on, rest, "{after: end of on, compact: {}}").steps[3].start.after == "end of on"
+
+
+POD = "{apiVersion: v1, kind: Pod, metadata: {name: db-x, labels: {app: db}}, spec: {containers: [{name: c, image: i}]}}"
+
+
+@pytest.mark.parametrize(
+    ("which", "found"),
+    [
+        ("selector: app=db", True),
+        ("selector: app=web", False),
+        ("selector: 'app=db,controller-revision-hash=1'", True),
+        ("namespace: default, name: db-", True),
+        ("namespace: shop", False),
+        ("name: db-x-1", False),
+        ("image: i, container: c", True),
+        ("image: j", False),
+        ("container: d", False),
+        ("nodes: {zone: a}", True),
+    ],
+)
+def test_a_behaviour_of_pods_that_nobody_makes_is_refused(tmp_path: Path, which: str, found: bool) -> None:
+    steps = f"{{at: 1m, apply: {{objects: [{POD}]}}}}", f"{{at: 2m, workload: {{{which}, ready: false}}}}"
+    if found:
+        assert len(compiled(tmp_path, *steps).steps) == 3
+        return
+    with pytest.raises(InputError) as caught:
+        compiled(tmp_path, *steps)
+    assert "s.yaml:11:" in str(caught.value)
+    assert str(caught.value).endswith("(there are: default app=db i)")

@@ -1,0 +1,141 @@
+"""What steps say of each other and of pods, checked when all of them are planned.
+
+Refuses what could never come or never act: waiting for the end of what has none, for an occurrence that there is
+not, healing before the fault or when it is over, a behaviour of pods that nobody makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sim.errors import InputError
+from sim.scenario.plan import ActorFault, Behave, EndStep, HealNodes, NodePlan, PlannedStep
+from sim.scenario.pods import Template, made_by, may_find
+from sim.scenario.source import Document
+
+Path_ = tuple[str | int, ...]
+# Actions whose fault, or whatever they do, goes on until it is ended.
+ENDING = (
+    "fail",
+    "pressure",
+    "workload",
+    "partition",
+    "network",
+    "crash",
+    "stall",
+    "slow",
+    "clock",
+    "storage",
+    "overload",
+    "lag",
+    "diverge",
+    "cordon",
+    "load",
+)
+
+
+def check(
+    document: Document,
+    planned: Sequence[PlannedStep],
+    objects: Sequence[Mapping[str, Any]],
+    nodes: Sequence[NodePlan],
+) -> None:
+    """Raises InputError with the place of what is wrong."""
+    steps = {step.name: step for step in planned}
+    made = made_by(objects, nodes, planned)
+    for index, step in enumerate(planned):
+        path: Path_ = ("spec", "timeline", index)
+        if step.start.after:
+            _check_after(document, step.start.after, steps, planned, (*path, "after"))
+        for choice in step.choices:
+            match choice.action:
+                case EndStep(name):
+                    _check_heal(document, step, name, steps[name.partition("/")[0]], (*path, "heal", "step"))
+                case Behave() as behave if made is not None:
+                    where = path if len(step.choices) == 1 else (*path, "random")
+                    _check_pods(document, behave, made, where)
+
+
+def _has_end(step: PlannedStep) -> bool:
+    return any(choice.kind in (*ENDING, "reboot") for choice in step.choices)
+
+
+def _check_after(
+    document: Document,
+    after: str,
+    steps: Mapping[str, PlannedStep],
+    planned: Sequence[PlannedStep],
+    path: Path_,
+) -> None:
+    """The step is known to be there."""
+    name = after.removeprefix("end of ")
+    base, _, number = name.partition("/")
+    awaited = steps[base]
+    if number:
+        _check_number(document, number, awaited, path)
+    if name == after:
+        return
+    if not _has_end(awaited):
+        raise document.error(path, f"{base!r} has no end", f"write after: {name}")
+    ended = any(choice.for_us is not None for choice in awaited.choices)
+    healed = any(_may_end(choice.action, base) for step in planned for choice in step.choices)
+    if not ended and not healed:
+        raise document.error(path, f"nothing ends {base!r}", "give it 'for', or heal it")
+
+
+def _may_end(action: Any, name: str) -> bool:
+    match action:
+        case EndStep(step):
+            return step.partition("/")[0] == name
+        case HealNodes() | ActorFault("start"):
+            return True
+    return False
+
+
+def _check_number(document: Document, number: str, step: PlannedStep, path: Path_) -> None:
+    """Of an occurrence."""
+    times = 0 if step.repeat is None else step.repeat.times
+    if not number.isdecimal() or int(number) < 1 or (times is not None and int(number) > times):
+        often = "happens once" if times == 0 else f"happens {times} times at most" if times else "repeats"
+        raise document.error(path, f"there is no {step.name}/{number}: it {often}")
+
+
+def _check_heal(document: Document, heal: PlannedStep, name: str, step: PlannedStep, path: Path_) -> None:
+    number = name.partition("/")[2]
+    if number:
+        _check_number(document, number, step, path)
+    if not _has_end(step):
+        raise document.error(path, f"{step.name!r} has no end: there is nothing to heal")
+    at_us, begin_us = heal.start.at_us, step.start.at_us
+    if at_us is None or begin_us is None or heal.repeat is not None:
+        return
+    if at_us[1] < begin_us[0]:
+        raise document.error(path, f"{step.name!r} has not begun by then")
+    spans = [choice.for_us for choice in step.choices]
+    if step.repeat is None and all(span is not None and begin_us[1] + span[1] <= at_us[0] for span in spans):
+        raise document.error(path, f"{step.name!r} has ended by itself by then")
+
+
+def _check_pods(document: Document, behave: Behave, made: Sequence[Template], path: Path_) -> None:
+    if any(may_find(behave, template) for template in made):
+        return
+    told: dict[str, str] = {
+        "namespace": behave.namespace,
+        "selector": ",".join(f"{key}={value}" for key, value in behave.labels.items()),
+        "name": behave.prefix,
+        "image": behave.image,
+        "container": behave.container,
+    }
+    which = ", ".join(f"{key} {value}" for key, value in told.items() if value)
+    shown = dict.fromkeys(_shown(template) for template in made)
+    raise InputError(
+        f"no pods of this scenario have {which}",
+        document.place(path),
+        f"there are: {'; '.join([*shown][:4])}",
+    )
+
+
+def _shown(template: Template) -> str:
+    labels = ",".join(f"{key}={value}" for key, value in template.labels.items())
+    return " ".join(word for word in (template.namespace, labels or template.name, *template.images) if word)
