@@ -403,11 +403,9 @@ class NodeAgent:
         forbidden = pressed or refuse_sysctls(pod, self.options.allowed_unsafe_sysctls)
         if forbidden is not None:
             return forbidden
-        if not self.node:
-            return None if static else ("InvalidNodeInfo", "Kubelet cannot get node info.")
-        refusal = refuse(pod, requests, self.used, self.node, static) or refuse_os(
-            pod, self.node, self.names.label_os
-        )
+        # who is not registered yet goes by what it is about to register
+        node = self.node or self.node_loop.initial()[0]
+        refusal = refuse(pod, requests, self.used, node, static) or refuse_os(pod, node, self.names.label_os)
         return REFUSAL if refusal is None and self.shutdown.going else refusal
 
     def _reject(self, worker: Worker, reason: str, message: str) -> None:

@@ -87,14 +87,19 @@ class NodeLoop:
 
     # --- registration -------------------------------------------------------------------------------------
 
-    def _register(self, _: object) -> None:
+    def initial(self) -> tuple[Obj, list[str]]:
+        """The node as it registers itself, and the events that its status tells."""
         agent = self._agent
         status, events = status_of(agent.machine, agent.options, self._fixed, {}, agent.health(), self.now())
+        return new_node(agent.machine, agent.options, agent.names, status), events
+
+    def _register(self, _: object) -> None:
+        agent = self._agent
+        node, events = self.initial()
         if self._register_us == REGISTER_US:
             for reason in events:
                 agent.node_event(reason)
             self._tell_cordon(not agent.options.register_schedulable)
-        node = new_node(agent.machine, agent.options, agent.names, status)
         agent.heartbeats.create_node(node, self._registered)
 
     def _registered(self, reply: Reply) -> None:

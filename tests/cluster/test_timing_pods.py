@@ -6,6 +6,7 @@ Containers of one cluster behave alike, or by the prefix of their pod's name; se
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -237,6 +238,19 @@ async def test_38_a_node_says_what_it_refuses_a_pod_for_and_never_tries_again(
         await cluster.run_for("400s")
         assert cluster.pod("second")["status"]["phase"] == "Failed"
         assert not cluster.pod("second")["status"].get("containerStatuses")
+
+
+async def test_38_who_is_bound_to_a_node_before_it_registers_is_judged_by_what_it_will_register() -> None:
+    """An agent that does not find its node among the API's takes the one that it is about to create."""
+    async with FixedPhases({"": 1}) as cluster:
+        await cluster.run_until("20s")
+        cluster.apply(pod("early", "late"), pod("big", "late", requests={"cpu": "64"}))
+        await cluster.run_for("5s")
+        cluster.add_node(replace(cluster.plan.nodes[0], name="late"))
+        await cluster.run_for("10s")
+        assert cluster.pod("early")["status"]["phase"] == "Running"
+        status = cluster.pod("big")["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
 
 
 # --- 39: deletion -----------------------------------------------------------------------------------------------
