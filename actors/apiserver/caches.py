@@ -16,6 +16,7 @@ from operator import attrgetter
 from random import Random
 from typing import Any, NamedTuple
 
+from actors.apiserver.by_node import ByNode
 from actors.apiserver.ports import LocalStore
 from sim.kernel import Context
 from sim.machinery import status
@@ -65,6 +66,7 @@ class Caches:
         self._store = store
         self._min_watch_us = min_watch_us
         self._caches: dict[str, WatchCache] = {}
+        self.by_node = ByNode(store)
         self.ready = True
         self.waiting: list[int] = []  # watches asked for while not ready
 
@@ -79,11 +81,13 @@ class Caches:
         return cache
 
     def before_compact(self, rev: int) -> None:
+        self.by_node.forget()
         for cache in self._caches.values():
             cache.before_compact()
 
     def cut(self) -> None:
         """The replica has died: every watch ends."""
+        self.by_node.forget()
         for cache in self._caches.values():
             cache.cut()
 

@@ -158,11 +158,9 @@ class Handlers:
                 item = cache.get(selection.key)
                 page = Page([] if item is None else [item], cache.revision())
             else:
-                page = cache.page(prefix)
-                if selection.node and not plan.limit:
-                    # Agents list their pods: nobody else's are built for that.
-                    node = selection.node
-                    page = Page([pod for pod in page.items if pod.peek("spec", "nodeName") == node], page.rev)
+                of_node = selection.node and not plan.limit
+                by_node = self._caches.by_node
+                page = by_node.page(cache, prefix, selection.node) if of_node else cache.page(prefix)
             return verbs_list.page_reply(page, plan, selection.matches, prefix)
 
         return CachedRead(cache, plan.rev, read)
