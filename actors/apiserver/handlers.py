@@ -154,6 +154,7 @@ class Handlers:
         prefix = self._scheme.prefix(call.resource, call.request.namespace)
 
         def read() -> Reply:
+            matches = selection.matches
             if selection.key and not plan.limit:  # thousands of node agents list one node each
                 item = cache.get(selection.key)
                 page = Page([] if item is None else [item], cache.revision())
@@ -161,7 +162,9 @@ class Handlers:
                 of_node = selection.node and not plan.limit
                 by_node = self._caches.by_node
                 page = by_node.page(cache, prefix, selection.node) if of_node else cache.page(prefix)
-            return verbs_list.page_reply(page, plan, selection.matches, prefix)
+                if of_node and selection.alone:
+                    matches = None  # no pod is built to be asked
+            return verbs_list.page_reply(page, plan, matches, prefix)
 
         return CachedRead(cache, plan.rev, read)
 

@@ -18,11 +18,15 @@ from sim.machinery.verbs_call import Call, bad_request
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a list or watch wants.  key: of the one object it can match; node: of the one node (pods)."""
+    """What a list or watch wants.  key: of the one object it can match; node: of the one node (pods).
+
+    alone: all that is on that node is wanted
+    """
 
     matches: Callable[[Obj], bool] | None = None
     key: str = ""
     node: str = ""
+    alone: bool = False
 
 
 EVERYTHING = Selection()
@@ -62,8 +66,8 @@ def select(scheme: Scheme, call: Call) -> Selection:
     )
     node = (fields.exact("spec.nodeName") or "") if call.resource.plural == "pods" else ""
     if labels.empty:
-        alone = node and len(fields.requirements) == 1  # as each node agent asks
-        return Selection(_on_node(node) if alone else fields.matches, key, node)
+        alone = bool(node) and len(fields.requirements) == 1  # as each node agent asks
+        return Selection(_on_node(node) if alone else fields.matches, key, node, alone)
     if fields.empty:
         return Selection(lambda obj: labels.matches(obj["metadata"].get("labels")), key, node)
     return Selection(

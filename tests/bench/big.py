@@ -113,21 +113,26 @@ def planned(nodes: int, words: Sequence[str]) -> ClusterPlan:
     )
 
 
+async def fill(cluster: Cluster, clock: Clock, pods: int) -> None:
+    """Have so many pods come to run."""
+    running = Running()
+    unobserve = cluster.observe(running.see, ["pods"])
+    await cluster.run_for("30s")
+    clock.tell(f"{len(cluster.nodes)} nodes started")
+    cluster.apply(*(deployment(f"app-{n}", pods // DEPLOYMENTS) for n in range(DEPLOYMENTS)))
+    assert await cluster.run_while(lambda: running.count < pods, "5h", "10s")
+    await cluster.run_for("1m")
+    clock.tell(f"{pods} pods running", pods)
+    unobserve()
+
+
 async def measure(nodes: int, pods: int, words: Sequence[str]) -> None:
     plan = planned(nodes, words)
     with no_collection():
         async with Cluster(plan, seed=1) as cluster:
             cluster.kernel.slice_s = SLICE_S
             clock = Clock(cluster)
-            running = Running()
-            unobserve = cluster.observe(running.see, ["pods"])
-            await cluster.run_for("30s")
-            clock.tell(f"{nodes} nodes started")
-            cluster.apply(*(deployment(f"app-{n}", pods // DEPLOYMENTS) for n in range(DEPLOYMENTS)))
-            assert await cluster.run_while(lambda: running.count < pods, "5h", "10s")
-            await cluster.run_for("1m")
-            clock.tell(f"{pods} pods running", pods)
-            unobserve()
+            await fill(cluster, clock, pods)
             if "--hour" in words or not {"--day", "--zone"}.intersection(words):
                 await cluster.run_for("1h")
                 clock.tell("one hour idle")
