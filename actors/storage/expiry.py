@@ -5,7 +5,8 @@ Turns writes below a prefix into deletions a fixed time after the last write of 
 Holds: at most one sweep is pending, none when nothing can expire; an object written again lives its time anew.
 
 Mirrors  etcd leases as kubernetes v1.25 apiserver pkg/storage/etcd3/lease_manager.go uses them (one lease serves the
-         keys of 60 s, so an object goes up to a minute late); --event-ttl.
+         keys of a while, at most 60 s, so an object goes up to that much late); --event-ttl.
+Differs  a while begins at its whole multiples, not with the first key that comes after the last one's end.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from sim.units import SECOND
 if TYPE_CHECKING:
     from actors.storage.actor import Storage
 
-SWEEP_US = 60 * SECOND  # lease_manager.go: defaultLeaseReuseDurationSeconds
+# lease_manager.go: defaultLeaseReuseDurationSeconds, and the 0.05 of newDefaultLeaseManager; the lesser counts.
+SWEEP_MAX_US = 60 * SECOND
+SWEEPS = 20  # in the time that an object lives
+
+
+def sweep_us(ttl_us: int) -> int:
+    """How far apart sweeps are, in whole seconds, of which etcd's leases are made."""
+    return max(SECOND, min(SWEEP_MAX_US, ttl_us // SWEEPS // SECOND * SECOND))
 
 
 class Expiry:
@@ -29,6 +37,7 @@ class Expiry:
         self._storage = storage
         self._prefix = prefix
         self._ttl_us = ttl_us
+        self._sweep_us = sweep_us(ttl_us)
         # What was written, in order, by the instant of the first sweep at the end of its life or after it.
         self._written: deque[tuple[int, deque[Item]]] = deque()
         self._last: deque[Item] = deque()  # of them, what is written up to `_until_us`
@@ -45,7 +54,7 @@ class Expiry:
     def _turn(self, at_us: int) -> None:
         """What is written from now on goes in another sweep."""
         written = self._written
-        due_us = -(-(at_us + self._ttl_us) // SWEEP_US) * SWEEP_US
+        due_us = -(-(at_us + self._ttl_us) // self._sweep_us) * self._sweep_us
         if not written or written[-1][0] != due_us:
             written.append((due_us, deque()))
         self._last, self._until_us = written[-1][1], due_us - self._ttl_us
@@ -56,7 +65,8 @@ class Expiry:
         self._pending = True
         due_us = self._written[0][0]
         kernel = self._storage.kernel
-        kernel.call_at(-(-max(due_us, kernel.now_us + 1) // SWEEP_US) * SWEEP_US, self._sweep)
+        at_us = max(due_us, kernel.now_us + 1)
+        kernel.call_at(-(-at_us // self._sweep_us) * self._sweep_us, self._sweep)
 
     def _sweep(self, _: Any) -> None:
         self._pending, self._until_us = False, -1

@@ -232,6 +232,29 @@ async def test_pods_get_the_tolerations_that_the_api_server_is_told() -> None:
         assert [t["tolerationSeconds"] for t in made["spec"]["tolerations"]] == [7, 9]
 
 
+@pytest.mark.parametrize(("ttl", "late"), [(10, 1), (45, 2), (120, 6), (1800, 60)])
+async def test_an_event_lives_its_time_and_as_long_as_a_lease_is_shared(ttl: int, late: int) -> None:
+    """A twentieth of the time in whole seconds, and a minute at most."""
+    written: dict[str, float] = {}
+    lived: list[float] = []
+
+    def see(change: Change) -> None:
+        name, at = change.item.obj["metadata"]["name"], change.at_us / SECOND
+        if change.deleted:
+            lived.append(at - written[name])
+        else:
+            written[name] = at
+
+    async with Cluster(plan(1, api_server={"event-ttl": f"{ttl}s"})) as cluster:
+        cluster.observe(see, ["events"])
+        for number in range(20):
+            await cluster.run_for("3700ms")
+            cluster.apply(pod(f"p-{number}"))
+        await cluster.run_for((ttl + late + 5) * SECOND)
+        assert len(lived) == len(written) > 60
+        assert ttl <= min(lived) and max(lived) <= ttl + late + 0.1
+
+
 async def test_the_history_is_compacted_in_each_interval() -> None:
     async with Cluster(plan(api_server={"etcd-compaction-interval": "30s"})) as cluster:
         await cluster.run_for("70s")
