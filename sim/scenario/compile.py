@@ -33,13 +33,18 @@ from sim.scenario.settings import override
 from sim.scenario.source import Document, read_documents
 from sim.scenario.steps import Apply
 from sim.scenario.timeline import kinds_of, plan_timeline
-from sim.units import parse_duration_us, quantity_nano
+from sim.units import SECOND, parse_duration_us, quantity_nano
 
 NODES_MAX = 20_000
+DURATION_MAX_US = 100 * 365 * 24 * 3600 * SECOND  # dates stay of four digits, times within 64 bits
 TAINT_KEYS = ("key", "value", "effect")
 _AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
 _RATE = re.compile(r"^(\d+(?:\.\d+)?)\s*/\s*(\d.*|ms|s|m|h)$")
+_TYPE = re.compile(r"`([a-z| ]+)`")
+_WORDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "array": "a list",
+          "object": "a mapping", "null": "nothing"}  # fmt: skip
+_FIELD = re.compile(r'"([^"]+)"')
 _PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
@@ -47,7 +52,8 @@ def load(path: Path, settings: Sequence[str] = ()) -> Plan:
     """Read, override, check and plan one scenario file."""
     documents = read_documents(path)
     if len(documents) != 1:
-        raise InputError(f"holds {len(documents)} documents; a scenario is one", str(path))
+        count = f"holds {len(documents)} documents" if documents else "is empty"
+        raise InputError(f"{count}; a scenario is one document", str(path))
     for setting in settings:
         override(documents[0], setting)
     return compile_plan(documents[0], path.parent)
@@ -85,7 +91,7 @@ class _Compiler:
             cluster=cluster,
             objects=tuple(objects),
             steps=steps,
-            expectations=self._expectations(spec.expect, names),
+            expectations=self._expectations(spec.expect, names, duration_us),
             file=self.document.file,
         )
 
@@ -102,12 +108,7 @@ class _Compiler:
     def _located(self, text: str) -> InputError:
         found = _AT.match(text)
         assert found is not None
-        path: list[str | int] = []
-        for part in _PART.finditer(found["path"] or ""):
-            if part[2]:
-                path.append(int(part[2]))
-            elif part[1]:
-                path.append(part[1])
+        path = _parts(found["path"] or "")
         message, remedy = found["message"], ""
         unknown = _UNKNOWN.match(message)
         if unknown:
@@ -121,7 +122,7 @@ class _Compiler:
             remedy = _choices(schema.Scenario, path)
         elif message.startswith("Expected `str`, got `"):
             remedy = "a duration has a unit, as 90s or 5m; a text that looks like something else needs quotes"
-        return self.document.error(tuple(path), message[0].lower() + message[1:], remedy)
+        return self.document.error(tuple(path), _plainly(message), remedy)
 
     def duration(self, text: str, path: tuple[str | int, ...]) -> int:
         try:
@@ -132,6 +133,8 @@ class _Compiler:
             ) from None
         if value < 0:
             raise self.document.error(path, f"the duration {text} is negative")
+        if value > DURATION_MAX_US:
+            raise self.document.error(path, f"the duration {text} is longer than a hundred years")
         return value
 
     def latency(self, text: str | None, path: tuple[str | int, ...]) -> tuple[int, int] | None:
@@ -229,9 +232,9 @@ class _Compiler:
         found: dict[tuple[str, str], dict[str, Any]] = {}
         for index, value in enumerate(group.static_pods):
             here = (*path, index)
+            if value.get("kind", "Pod") != "Pod":
+                raise self.document.error((*here, "kind"), f"no {value['kind']} can be static, only a Pod")
             manifest = self._manifest(value, self.document, here, naming)
-            if manifest["kind"] != "Pod":
-                raise self.document.error((*here, "kind"), f"no {manifest['kind']} can be static, only a Pod")
             namespace = manifest["metadata"].get("namespace") or NAMES[naming].default_namespace
             meta = {**manifest["metadata"], "namespace": namespace}
             try:
@@ -316,18 +319,29 @@ class _Compiler:
         for key in ("apiVersion", "kind"):
             if not isinstance(value.get(key), str):
                 raise document.error(path, f"the object has no {key}")
+        if value["kind"] == "List":
+            remedy = "write its items as objects of their own, in a file parted by ---"
+            raise document.error((*path, "kind"), "a List is no object", remedy)
         if not isinstance(value.get("metadata"), dict) or not isinstance(value["metadata"].get("name"), str):
             raise document.error((*path, "metadata"), "the object has no metadata.name")
         translated = translate(value, naming)
         assert isinstance(translated, dict)
         scheme = Scheme(NAMES[naming])
-        if scheme.by_kind(translated["apiVersion"], translated["kind"]) is None:
-            kinds = sorted(resource.kind for resource in scheme.resources if "create" in resource.verbs)
+        resource = scheme.by_kind(translated["apiVersion"], translated["kind"])
+        if resource is None:
             raise document.error(
                 (*path, "kind"),
                 f"there is no kind {value['kind']} in {value['apiVersion']}",
-                _suggestion(value["kind"], kinds),
+                _kind_remedy(scheme, value["kind"]),
             )
+        try:
+            problems = decode(resource, translated).problems
+        except DecodeError as error:
+            raise document.error(path, error.message.rpartition(f"as a {resource.kind}: ")[2]) from None
+        if problems:
+            found = _FIELD.search(problems[0])
+            place = document.key_place((*path, *_parts(f".{found[1]}"))) if found else document.place(path)
+            raise InputError(problems[0], place)
         return translated
 
     # --- timeline and expectations ------------------------------------------------------------------------
@@ -344,7 +358,7 @@ class _Compiler:
         return found
 
     def _expectations(
-        self, expectations: Sequence[schema.Expectation], names: set[str]
+        self, expectations: Sequence[schema.Expectation], names: set[str], duration_us: int
     ) -> tuple[PlannedExpectation, ...]:
         planned = []
         seen: set[str] = set()
@@ -355,12 +369,38 @@ class _Compiler:
             seen.add(expectation.name)
             for key in ("after", "until"):
                 wanted = _occurring(getattr(expectation, key))
-                if wanted and wanted not in names and not _is_duration(wanted):
-                    raise self.document.error(
-                        (*path, key), f"no step is named {wanted!r}", _suggestion(wanted, sorted(names))
-                    )
+                if not wanted or wanted in names:
+                    continue
+                at_us = _duration_us(wanted)
+                if at_us is None:
+                    remedy = _suggestion(wanted, sorted(names)) if names else "give a time, as 5m"
+                    raise self.document.error((*path, key), f"no step is named {wanted!r}", remedy)
+                if key == "after" and at_us >= duration_us:
+                    raise self.document.error((*path, key), f"{wanted} is after the end of the run")
             planned.append(PlannedExpectation(expectation, self.document.place(path)))
         return tuple(planned)
+
+
+def _parts(text: str) -> list[str | int]:
+    """A path such as `.spec.nodes[0].count`, part by part."""
+    return [int(part[2]) if part[2] else part[1] for part in _PART.finditer(text) if part[1] or part[2]]
+
+
+def _plainly(message: str) -> str:
+    """What the schema's decoder says, in words of a YAML file."""
+    if "matching regex" in message:
+        return "a name consists of lower-case letters, digits, '-' and '.', and begins and ends with no mark"
+    plain = _TYPE.sub(lambda found: " or ".join(_WORDS.get(t, t) for t in found[1].split(" | ")), message)
+    return plain[0].lower() + plain[1:]
+
+
+def _kind_remedy(scheme: Scheme, kind: str) -> str:
+    """In which versions there is a kind of that name, or which kinds have a like one."""
+    made = [resource for resource in scheme.resources if "create" in resource.verbs]
+    versions = [resource.api_version for resource in made if resource.kind == kind]
+    if versions:
+        return f"it is in {', '.join(dict.fromkeys(versions))}"
+    return _suggestion(kind, sorted({resource.kind: None for resource in made}))
 
 
 def _occurring(text: str) -> str:
@@ -369,11 +409,12 @@ def _occurring(text: str) -> str:
     return base if slash and number.isdigit() else text.removeprefix("end of ")
 
 
-def _is_duration(text: str) -> bool:
+def _duration_us(text: str) -> int | None:
     try:
-        return parse_duration_us(text) >= 0
+        found = parse_duration_us(text)
     except ValueError:
-        return False
+        return None
+    return found if found >= 0 else None
 
 
 def _suggestion(word: str, words: Iterable[str]) -> str:

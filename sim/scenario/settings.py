@@ -19,14 +19,14 @@ def override(document: Document, setting: str) -> None:
     """Put one setting into the document's value.  Raises InputError naming the setting."""
     path_text, equals, value_text = setting.partition("=")
     shown = f"--set {setting}"
-    if not equals or not path_text:
+    parts: list[str | int] = [int(m[2]) if m[2] else m[1] for m in _PART.finditer(path_text)]
+    if not equals or not parts:
         raise InputError("wants key=value", shown)
     try:
         documents = list(parse_documents(value_text, shown))
     except InputError as error:
         raise InputError(error.message, shown, error.remedy or 'quote a text: KEY="VALUE"') from None
     value = documents[0].value if documents else None
-    parts: list[str | int] = [int(m[2]) if m[2] else m[1] for m in _PART.finditer(path_text)]
     if parts[0] not in ("apiVersion", "kind", "metadata", "spec"):
         parts.insert(0, "spec")
     at: Any = document.value
@@ -41,6 +41,7 @@ def override(document: Document, setting: str) -> None:
         else:
             if isinstance(at, dict) and step not in at:
                 at[step] = {}
+                document.settings[path] = shown
             at = at[step]
             if not isinstance(at, dict | list):
                 raise InputError(f"{part!r} has no parts to set", shown)
@@ -54,12 +55,15 @@ def _step(at: Any, part: str | int, shown: str) -> str | int:
         for index, item in enumerate(at):
             if isinstance(item, dict) and item.get("name") == part:
                 return index
-        raise InputError(f"no item is named {part!r}", shown)
+        named = [str(item["name"]) for item in at if isinstance(item, dict) and "name" in item]
+        remedy = f"known are: {', '.join(named)}" if named else f"its {len(at)} items are numbered from 0"
+        raise InputError(f"no item is named {part!r}", shown, remedy)
     if int(part) >= len(at):
-        raise InputError(f"there are only {len(at)} items, numbered from 0", shown)
+        raise InputError(f"there is no item {part}: it has {len(at)}, numbered from 0", shown)
     return int(part)
 
 
 def _forget(document: Document, path: tuple[str | int, ...]) -> None:
-    """Places below an overridden value no longer hold."""
+    """Places of an overridden value, and below it, no longer hold."""
     document.places = {place: at for place, at in document.places.items() if place[: len(path)] != path}
+    document.keys = {place: at for place, at in document.keys.items() if place[: len(path)] != path}

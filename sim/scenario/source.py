@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from sim.errors import InputError
+from sim.nesting import nests_too_deep
 
 SIZE_MAX = 4 << 20  # bytes of one file: a thousand times a large scenario
 VALUES_MAX = 400_000  # values of one file, aliases expanded
@@ -49,7 +50,7 @@ class Document:
 
     def key_place(self, path: Path_) -> str:
         """As `place`, of the key itself."""
-        if path not in self.keys:
+        if path not in self.keys or path in self.settings:
             return self.place(path)
         line, column = self.keys[path]
         return f"{self.file}:{line}:{column}"
@@ -71,7 +72,8 @@ def read_documents(path: Path, shown: str = "") -> list[Document]:
     except IsADirectoryError:
         raise InputError("is a directory, not a file", shown) from None
     except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8 text: {error.reason} at byte {error.start}", shown) from None
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError("is not UTF-8 text", f"{shown}:{line}", "save it as UTF-8") from None
     except OSError as error:
         raise InputError(error.strerror or "cannot be read", shown) from None
     return list(parse_documents(text, shown))
@@ -79,6 +81,8 @@ def read_documents(path: Path, shown: str = "") -> list[Document]:
 
 def parse_documents(text: str, shown: str) -> Iterator[Document]:
     """The non-empty documents of a text."""
+    if nests_too_deep(text):
+        raise InputError(f"is nested deeper than {DEPTH_MAX} levels", shown)
     try:
         for root in yaml.compose_all(text, Loader=_LOADER):
             if root is not None:
@@ -89,11 +93,18 @@ def parse_documents(text: str, shown: str) -> Iterator[Document]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{shown}:{mark.line + 1}:{mark.column + 1}" if mark else shown
-        raise InputError(f"is not valid YAML: {error.problem or error.context}", place) from None
+        remedy = "indent with spaces" if mark and _at(text, mark.line, mark.column) == "\t" else ""
+        raise InputError(f"is not valid YAML: {error.problem or error.context}", place, remedy) from None
+    except yaml.reader.ReaderError as error:
+        line = text.encode()[: error.position].count(b"\n") + 1
+        raise InputError("is not valid YAML: a control character", f"{shown}:{line}") from None
     except yaml.YAMLError as error:
         raise InputError(f"is not valid YAML: {' '.join(str(error).split())}", shown) from None
-    except RecursionError:
-        raise InputError(f"is nested deeper than {DEPTH_MAX} levels", shown) from None
+
+
+def _at(text: str, line: int, column: int) -> str:
+    lines = text.splitlines()
+    return lines[line][column : column + 1] if line < len(lines) else ""
 
 
 class _Builder:
@@ -119,27 +130,25 @@ class _Builder:
             return self._mapping(node, path, depth)
         if isinstance(node, yaml.SequenceNode):
             if node.tag != "tag:yaml.org,2002:seq":
-                raise self.document.error(path, f"the tag {node.tag} is not allowed")
+                raise self.document.error(path, f"the tag {node.tag} is not allowed", "only plain values are")
             return [self.build(child, (*path, index), depth + 1) for index, child in enumerate(node.value)]
         return self._scalar(node, path)
 
     def _mapping(self, node: Any, path: Path_, depth: int) -> dict[str, Any]:
         if node.tag != "tag:yaml.org,2002:map":
-            raise self.document.error(path, f"the tag {node.tag} is not allowed")
+            raise self.document.error(path, f"the tag {node.tag} is not allowed", "only plain values are")
         result: dict[str, Any] = {}
         for key_node, child in node.value:
             where = f"{self.document.file}:{key_node.start_mark.line + 1}:{key_node.start_mark.column + 1}"
             if not isinstance(key_node, yaml.ScalarNode) or key_node.tag == "tag:yaml.org,2002:merge":
                 raise InputError("a key must be plain text", where, "merge keys (<<) are not supported")
             key = key_node.value
+            self.document.keys[*path, key] = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
             if key in result:
                 raise InputError(f"the key {key!r} stands twice in one mapping", where)
             result[key] = self.build(child, (*path, key), depth + 1)
             if isinstance(child, yaml.ScalarNode) and not child.value:
-                self.document.places[*path, key] = (
-                    key_node.start_mark.line + 1,
-                    key_node.start_mark.column + 1,
-                )
+                self.document.places[*path, key] = self.document.keys[*path, key]
         return result
 
     def _scalar(self, node: Any, path: Path_) -> Any:

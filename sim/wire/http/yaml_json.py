@@ -16,6 +16,8 @@ from typing import Any
 
 import yaml
 
+from sim.nesting import nests_too_deep
+
 # Far above what 3 MiB hold without aliases that multiply.
 NODES_MAX = 2_000_000
 DEPTH_MAX = 100
@@ -65,6 +67,8 @@ for _tag, _pattern, _first in (
 
 def load_yaml(text: bytes) -> Any:
     """The first document as JSON values; what comes after it is not looked at.  Raises YamlError."""
+    if nests_too_deep(text):
+        raise YamlError(f"exceeded max depth of {DEPTH_MAX}")
     loader = None
     try:
         loader = _Loader(text)

@@ -76,8 +76,8 @@ BAD = [
         ("how: power-loss", "how: bang"),
         "s.yaml:11:58: invalid enum value 'bang' (one of: power-loss, shutdown, hang",
     ),
-    (("zone: a}, how", "zon: a}, how"), "s.yaml:11:48: unknown field 'zon' (did you mean 'zone'?)"),
-    (("fail:", "fial:"), "s.yaml:11:34: unknown field 'fial' (did you mean 'fail'?)"),
+    (("zone: a}, how", "zon: a}, how"), "s.yaml:11:43: unknown field 'zon' (did you mean 'zone'?)"),
+    (("fail:", "fial:"), "s.yaml:11:28: unknown field 'fial' (did you mean 'fail'?)"),
     (
         ("duration: 30m", "duration: 30x"),
         "s.yaml:6:13: '30x' is not a duration (write it as 90s, 5m or 1h30m)",
@@ -91,10 +91,25 @@ BAD = [
     (("[web.yaml]", "[wib.yaml]"), "there is no file wib.yaml"),
     (("after: fail", "after: flail"), "no step is named 'flail' (did you mean 'fail'?)"),
     (("{at: 20m, heal", "{at: 20m, compact: {}, heal"), "exactly one action; this one has heal and compact"),
-    (("count: 6", "count: six"), "expected `int`, got `str`"),
+    (("count: 6", "count: six"), "s.yaml:8:21: expected a whole number, got text"),
+    (("name: outage", "name: a/b"), "s.yaml:3:18: a name consists of lower-case letters, digits"),
+    (("name: outage, ", ""), "s.yaml:3:11: object missing required field name"),
+    (
+        ("duration: 30m", "duration: 999999999h"),
+        "s.yaml:6:13: the duration 999999999h is longer than a hundred",
+    ),
+    (("after: fail", "after: 30m"), "s.yaml:15:97: 30m is after the end of the run"),
     (("seed: 7", "seed: !!python/name:os.system"), "is not allowed"),
     (("seed: 7", "seed: 7\n  seed: 8"), "stands twice"),
     (("seed: 7", "seed: [7"), "is not valid YAML"),
+    (
+        ("  seed: 7", "\tseed: 7"),
+        "s.yaml:5:1: is not valid YAML: found character that cannot start any token (indent",
+    ),
+    (("seed: 7", "seed: \x01"), "s.yaml:5: is not valid YAML: a control character"),
+    (("seed: 7", "seed: " + "[" * 100_000), "s.yaml: is nested deeper than 64 levels"),
+    (("seed: 7", "seed:\n    " + "- " * 100_000), "s.yaml: is nested deeper than 64 levels"),
+    (("seed: 7", "seed: " + "[" * 70 + "]" * 70), "is nested deeper than 64 levels"),
 ]
 
 
@@ -112,6 +127,45 @@ def test_a_manifest_of_no_known_kind_is_refused_where_it_stands(folder: Path) ->
         InputError, match=r"web.yaml:2:7: there is no kind Deploiment in apps/v1 .did you mean 'Deployment'"
     ):
         plan_of(folder, GOOD)
+
+
+MANIFEST_ERRORS = [
+    (("template: {", "replcas: 3, template: {"), 'web.yaml:4:8: unknown field "spec.replcas"'),
+    (("nodeSelector", "nodeSelektor"), 'web.yaml:4:26: unknown field "spec.template.spec.nodeSelektor"'),
+    (
+        ("template: {spec", "template: 3, x: {spec"),
+        "web.yaml:1:1: json: cannot unmarshal number into Go struct field",
+    ),
+    (("Deployment", "Pod"), "web.yaml:2:7: there is no kind Pod in apps/v1 (it is in v1)"),
+    (("Deployment", "List"), "web.yaml:2:7: a List is no object (write its items as objects of their own"),
+]
+
+
+@pytest.mark.parametrize(("change", "says"), MANIFEST_ERRORS, ids=[says for _, says in MANIFEST_ERRORS])
+def test_a_manifest_that_would_not_mean_what_it_says_is_refused_where_it_stands(
+    folder: Path, change: tuple[str, str], says: str
+) -> None:
+    (folder / "web.yaml").write_text(WEB.replace(*change))
+    with pytest.raises(InputError) as caught:
+        plan_of(folder, GOOD)
+    assert says in str(caught.value)
+
+
+def test_a_file_that_is_no_utf_8_is_told_with_its_line(folder: Path) -> None:
+    (folder / "s.yaml").write_bytes(GOOD.replace("goes dark", "goes d\xe4rk").encode("latin-1"))
+    with pytest.raises(InputError, match=r"s.yaml:3: is not UTF-8 text .save it as UTF-8"):
+        load(folder / "s.yaml")
+
+
+def test_an_empty_file_is_said_to_be_empty(folder: Path) -> None:
+    with pytest.raises(InputError, match="is empty; a scenario is one document"):
+        plan_of(folder, "# nothing yet\n")
+
+
+def test_a_time_needs_a_unit_also_where_no_step_could_be_meant(folder: Path) -> None:
+    text = GOOD.split("  timeline:")[0] + "  expect:\n    - {name: a, when: all nodes are ready, after: 5}\n"
+    with pytest.raises(InputError, match=r"no step is named '5' .give a time, as 5m"):
+        plan_of(folder, text.replace("after: 5", "after: '5'"))
 
 
 def test_a_yaml_bomb_is_refused_quickly(folder: Path) -> None:
@@ -132,8 +186,12 @@ def test_a_missing_file_and_a_folder_are_said_so(folder: Path) -> None:
     ("setting", "says"),
     [
         ("seed", "wants key=value"),
-        ("timeline.dusk.at=3m", "no item is named 'dusk'"),
-        ("timeline[9].at=3m", "there are only 3 items"),
+        (".=3", "wants key=value"),
+        ("timeline.dusk.at=3m", "no item is named 'dusk' .known are: dark"),
+        ("cluster.nodes.big.count=3", "no item is named 'big' .its 1 items are numbered from 0"),
+        ("timeline[9].at=3m", "there is no item 9: it has 3, numbered from 0"),
+        ("metadata.labels.a=1", "unknown field 'labels'"),
+        ("cluster.apiServer.replicas.x=1", "expected a whole number, got a mapping"),
         ("timeline.dark.at=-3m", "the duration -3m is negative"),
         ("cluster.nodes[0].cont=3", "unknown field 'cont' .did you mean 'count'"),
         ("cluster.controllerManager.flags.controllers=*", "is not valid YAML: .*quote a text"),

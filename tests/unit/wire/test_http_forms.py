@@ -109,6 +109,14 @@ def test_aliases_that_multiply_are_refused() -> None:
         load_yaml(b"\n".join(lines))
 
 
+@pytest.mark.parametrize(
+    "text", [b"a: " + b"[" * 1_000_000, b"{a: " * 500_000, b"- " * 500_000, b"a: " + b"[" * 300 + b"]" * 300]
+)
+def test_yaml_that_would_overflow_the_parsers_stack_is_refused(text: bytes) -> None:
+    with pytest.raises(YamlError, match="exceeded max depth of 100"):
+        load_yaml(text)
+
+
 def test_yaml_is_printed_as_upstream_prints_it() -> None:
     shown = dump_yaml({"b": [{"x": ""}], "a": "true", "c": "1", "d": None, "e": {"f": []}})
     assert shown == b'a: "true"\nb:\n- x: ""\nc: "1"\nd: null\ne:\n  f: []\n'
