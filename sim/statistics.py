@@ -66,8 +66,10 @@ def summarize(
 
 
 def quantile(ordered: Sequence[float], share: float, missing: int = 0) -> float:
-    """Nearest rank, of a sorted sample and `missing` values beyond its end."""
-    rank = min(len(ordered) + missing - 1, int(share * (len(ordered) + missing)))
+    """Nearest rank, of a sorted sample and `missing` values beyond its end: the least value that at least so great a
+    share of the sample does not exceed (numpy's `inverted_cdf`)."""
+    # 0.07 * 100 is a little more than 7
+    rank = max(0, ceil(share * (len(ordered) + missing) - 1e-9) - 1)
     return ordered[rank] if rank < len(ordered) else inf
 
 

@@ -1,51 +1,73 @@
 """The `orrery` command: parses, calls the subcommand (see `sim.app.commands`), and tells its errors.
 
-Exit status: 0 all expectations hold, 1 one failed, 2 bad input (one line on standard error), 130 interrupted.
+Exit status: 0 all expectations hold, 1 one failed, 2 bad input (one line on standard error), 130 interrupted, 141 whoever read
+the output went away.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from sim import __version__
 from sim.app.commands import GROUPS
-from sim.app.commands.arguments import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK
+from sim.app.commands.arguments import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_UNHEARD
 from sim.errors import InputError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the console script."""
-    arguments = _parser().parse_args(argv)
     try:
-        return int(arguments.call(arguments))
-    except InputError as error:
-        print(f"orrery: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except BaseExceptionGroup as group:
-        bad = group.subgroup(InputError)
-        if bad is None:
-            if group.subgroup(KeyboardInterrupt) is not None:
-                return _interrupted()
+        try:
+            arguments = _parser().parse_args(argv)
+            return int(arguments.call(arguments))
+        finally:
+            if sys.stdout is not None:  # it was closed before the start
+                sys.stdout.flush()  # here, where a failure can be told
+    except (InputError, KeyboardInterrupt, OSError, BaseExceptionGroup) as error:
+        status = _told(error)
+        if status is None:
             raise
-        print(f"orrery: {_first(bad)}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except KeyboardInterrupt:
-        return _interrupted()
-    except BrokenPipeError:
-        return EXIT_OK
-    except OSError as error:
-        if error.filename is None:
-            raise
-        print(f"orrery: {error.filename}: {error.strerror}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        return status
 
 
-def _interrupted() -> int:
-    print("orrery: interrupted", file=sys.stderr)
-    return EXIT_INTERRUPTED
+def _told(error: BaseException) -> int | None:
+    """Tell in one line what is no bug of ours: the exit status, or None if it is one."""
+    if isinstance(error, BaseExceptionGroup):
+        expected = error.subgroup(lambda one: isinstance(one, InputError | KeyboardInterrupt) or _full(one))
+        return None if expected is None else _told(_first(expected))
+    if isinstance(error, BrokenPipeError):
+        _drop_output()
+        return EXIT_UNHEARD
+    if isinstance(error, KeyboardInterrupt):
+        says, status = "interrupted", EXIT_INTERRUPTED
+    elif isinstance(error, OSError):
+        if error.filename is None and not _full(error):
+            return None
+        if _full(error):
+            _drop_output()
+        says = f"{error.filename}: {error.strerror}" if error.filename else f"cannot write: {error.strerror}"
+        status = EXIT_BAD_INPUT
+    else:
+        says, status = str(error), EXIT_BAD_INPUT
+    print(f"orrery: {says}", file=sys.stderr)
+    return status
+
+
+def _full(error: BaseException) -> bool:
+    """Whether it says that a disk takes no more."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def _drop_output() -> None:
+    """What is still unwritten would be tried again, and complained of, as the interpreter ends."""
+    with suppress(OSError, AttributeError):  # standard output is no file, or closed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -94,12 +94,12 @@ def _work(pipe: Connection, most_mib: int) -> None:
         while True:
             try:
                 job = pipe.recv()
-            except EOFError:
+                if FORKS:
+                    pipe.send((perform(job), _peak_mib() > most_mib))
+                else:
+                    pipe.send((perform_among_others(job), False))
+            except (EOFError, ConnectionError):  # nobody is left to work for
                 return
-            if FORKS:
-                pipe.send((perform(job), _peak_mib() > most_mib))
-            else:
-                pipe.send((perform_among_others(job), False))
 
 
 def _peak_mib() -> float:

@@ -15,6 +15,9 @@ from sim.app.outcome import Job, Outcome
 from sim.app.pool import Pool
 from sim.errors import InputError
 
+# Every line begins so; what else stands at a file's end was not written here, and is not ours to cut off.
+_BEGINS = b'{"key":"'
+
 
 class Results:
     """What is done, by key and seed.  Without a file: only in memory."""
@@ -26,6 +29,8 @@ class Results:
             self._read(file)
 
     def _read(self, file: Path) -> None:
+        if not file.is_file():
+            raise InputError("is no ordinary file", str(file))
         data = file.read_bytes()
         whole = data.rfind(b"\n") + 1
         for number, line in enumerate(data[:whole].splitlines(), 1):
@@ -37,8 +42,25 @@ class Results:
                 ) from None
             self._done[found.key, found.seed] = found
         if whole < len(data):
+            if not data[whole:].startswith(_BEGINS[: len(data) - whole]):
+                raise InputError("not a line of results", str(file), "give the file of an earlier start")
             with file.open("r+b") as cut:
                 cut.truncate(whole)
+
+    def told(self, jobs: Iterable[Job]) -> str:
+        """What the file holds for these jobs, and what it holds besides; "" if it holds nothing."""
+        found: int = 0
+        keys: dict[str, None] = {}
+        for job in jobs:
+            keys[job.key] = None
+            found += self.get(job) is not None
+        others = sum(key not in keys for key, _ in self._done)
+        told = [f"{found} results are taken from it"] if found else []
+        if others:
+            told.append(
+                f"{others} results are left alone, of another scenario, other settings or another version"
+            )
+        return f"{self.file}: {'; '.join(told)}" if told else ""
 
     def get(self, job: Job) -> Outcome | None:
         found = self._done.get((job.key, job.seed))

@@ -58,9 +58,6 @@ def serve(arguments: argparse.Namespace) -> int:
     """Run until told to stop.  Raises InputError."""
     plan, steps, objects, seed = _planned(arguments)
     tokens = read_tokens(arguments.token_auth_file) if arguments.token_auth_file else {}
-    for file in (arguments.client_config, arguments.journal):
-        if file is not None and not file.parent.is_dir():
-            raise InputError(f"there is no folder {file.parent}", str(file))
     # Worker threads would starve beside the busy loop otherwise: below the kernel's slice.
     sys.setswitchinterval(0.0005)
     trio.run(_main, arguments, plan, steps, objects, seed, tokens)

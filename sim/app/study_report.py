@@ -12,7 +12,7 @@ from sim.app.run import Result
 from sim.app.show_study import repeat_command
 from sim.app.study import FAILURES_SHOWN, Finding, Quantity, Study, failures
 from sim.report.distribution import draw_histogram
-from sim.report.page import page, table
+from sim.report.page import page, table, wide
 from sim.scenario.plan import Plan
 
 
@@ -32,7 +32,8 @@ def write_study(file: Path, plan: Plan, study: Study, settings: Sequence[str]) -
     for one in quantities:
         summary = one.summary
         assert summary is not None
-        body += f"<h2>{escape(one.name)}</h2>{draw_histogram(one.values, summary, one.wanted, one.unit)}"
+        histogram = draw_histogram(one.values, summary, one.wanted, one.unit)
+        body += f"<h2>{escape(one.name)}</h2>{wide(histogram)}"
     found = failures(study)
     if found:
         body += "<h2>Failed</h2>" + table(

@@ -106,9 +106,14 @@ def points_of(file: Path, settings: Sequence[str], axes: Sequence[Axis]) -> list
     for values in product(*(axis.values for axis in axes)):
         varied = (f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True))
         all_settings = (*settings, *varied)
-        plan = load(file, all_settings)
-        check_options(plan.cluster)
-        study_of(plan, [], 0)
+        try:
+            plan = load(file, all_settings)
+            check_options(plan.cluster)
+            study_of(plan, [], 0)
+        except InputError as error:
+            if error.place.removeprefix("--set ") in all_settings[len(settings) :]:
+                error.place = error.place.replace("--set", "--vary", 1)
+            raise
         points.append(Point(values, all_settings, plan))
     return points
 

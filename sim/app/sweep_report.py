@@ -14,8 +14,8 @@ from rich.text import Text
 from sim.app.show import REFUSED_MAX, terminal
 from sim.app.study import Quantity
 from sim.app.sweep import Sweep
-from sim.report.chart import Line, Place, draw_chart
-from sim.report.page import page, table
+from sim.report.chart import CAPTION, Line, Place, draw_chart
+from sim.report.page import page, table, wide
 
 SHOWN = ("n", "missing", "min", "p50", "p90", "p99", "max", "mean")
 NUMBERS = (*SHOWN, "mean_low", "mean_high", "sd")
@@ -27,10 +27,10 @@ def write_sweep(file: Path, sweep: Sweep) -> None:
     facts["seeds each"] = str(sweep.studies[0].wanted_seeds)
     if sweep.refused:
         facts["refused"] = "; ".join(sweep.refused)
-    body = "".join(
-        f"<h2>{escape(name)}</h2>{draw_chart(_lines(sweep, at), sweep.axes[0].key, _unit(at))}"
-        for name, at in sweep.quantities.items()
-    )
+    body = f'<p class="soft">{CAPTION}</p>'
+    for name, at in sweep.quantities.items():
+        chart = draw_chart(_lines(sweep, at), sweep.axes[0].key, _unit(at))
+        body += f"<h2>{escape(name)}</h2>{wide(chart)}"
     columns = [axis.key for axis in sweep.axes]
     rows = [
         [*(row[key] for key in (*columns, "quantity")), f"{row['held']}/{row['seeds']}", *_numbers(row)]

@@ -14,6 +14,8 @@ from sim.statistics import quantile, ticks
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 330, 70, 20, 16, 46
 COLOURS = ("#4878a8", "#c07830", "#5a9e5a", "#9a5a9e", "#c4483f", "#8a8a3a", "#3d9a9a", "#7d6a5a")
 BAND = (0.1, 0.9)
+CAPTION = "Dots and lines are medians; bands and bars reach from the 10th percentile to the 90th."
+LETTER = 6.5  # width of one, of a label
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +60,41 @@ def draw_chart(lines: Sequence[Line], x_label: str, unit: str) -> str:
             f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - RIGHT}" y2="{y}" stroke="#98a2ae" opacity="0.3"/>'
             f'<text x="{LEFT - 8}" y="{y + 4}" class="small" text-anchor="end">{tick:g}{unit}</text>'
         )
-    for x, label in sorted({(place.x, place.label) for place in every}):
-        parts.append(
-            f'<text x="{at_x(x)}" y="{HEIGHT - BOTTOM + 18}" class="small" text-anchor="middle">{escape(label)}</text>'
-        )
+    parts += _labels([(at_x(x), label) for x, label in sorted({(place.x, place.label) for place in every})])
     parts.append(
         f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>'
     )
     for number, line in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
-        parts.append(_line(line, colour, [(at_x(p.x), p) for p in line.places], at_y, unit))
+        # Where two lie on each other, the gaps of one show the other.
+        dashes = f' stroke-dasharray="{4 + 2 * number} 5"' if number else ""
+        parts.append(_line(line, (colour, dashes), [(at_x(p.x), p) for p in line.places], at_y, unit))
     parts.append("</svg>")
     return "".join(parts) + _key(lines)
 
 
+def _labels(places: Sequence[tuple[float, str]]) -> list[str]:
+    """What stands below the values of the setting; one that would run into its neighbour is left out."""
+    parts, taken = [], float("-inf")
+    for x, label in places:
+        half = LETTER * len(label) / 2
+        if x - half > taken:
+            taken = x + half + LETTER
+            parts.append(
+                f'<text x="{x}" y="{HEIGHT - BOTTOM + 18}" class="small" text-anchor="middle">{escape(label)}</text>'
+            )
+    return parts
+
+
 def _line(
-    line: Line, colour: str, places: Sequence[tuple[float, Place]], at_y: Callable[[float], float], unit: str
+    line: Line,
+    style: tuple[str, str],
+    places: Sequence[tuple[float, Place]],
+    at_y: Callable[[float], float],
+    unit: str,
 ) -> str:
+    """style: colour, and attributes of the line through the medians."""
+    colour, dashes = style
     ends = [[at_y(quantile(place.values, share)) for _, place in places] for share in BAND]
     xs = [x for x, _ in places]
     band = " ".join(
@@ -83,7 +103,7 @@ def _line(
     middle = " ".join(f"{x},{at_y(quantile(place.values, 0.5))}" for x, place in places)
     parts = [
         f'<polygon points="{band}" fill="{colour}" opacity="0.15"/>',
-        f'<polyline points="{middle}" fill="none" stroke="{colour}" stroke-width="2"/>',
+        f'<polyline points="{middle}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>',
     ]
     for x, place in places:
         shown = [quantile(place.values, share) for share in (*BAND, 0.5)]

@@ -12,7 +12,8 @@ from html import escape
 from sim.statistics import Histogram, Summary, histogram, ticks
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
-BINS, LEFT, RIGHT, TOP, BASE = 44, 16, 40, 26, 150
+BINS, LEFT, RIGHT, TOP, BASE = 44, 46, 40, 40, 164
+LABEL_ROW, LETTER = 12, 6.0  # of the quantiles' labels: height of a row, width of a letter
 GREEN, BLUE, AMBER, RED = "#3d9a6a", "#4878a8", "#c07830", "#c4483f"
 
 
@@ -53,7 +54,7 @@ def draw_histogram(
     unit: str,
     width: int = 1000,
 ) -> str:
-    """Bars, red where they lie outside what is wanted (shaded); lines at the quantiles."""
+    """Bars by how many values they stand for, red where outside what is wanted (shaded); lines at the quantiles."""
     found = histogram(values, BINS)
     low, high = found.start, found.end
     if wanted is not None and high > low:  # shown as far as it is near
@@ -68,14 +69,34 @@ def draw_histogram(
             f'fill="{GREEN}" opacity="0.12"><title>wanted: {wanted[0]:g}{unit} to {wanted[1]:g}{unit}</title></rect>'
         )
     parts.append(_bars(found, scale, unit, wanted))
-    for number, (share, value) in enumerate(summary.quantiles):
-        if value <= high:
-            x, y = scale.x(value), TOP - 4 - 11 * (number % 2)
-            parts.append(
-                f'<line x1="{x}" y1="{TOP}" x2="{x}" y2="{BASE}" stroke="{AMBER}" stroke-dasharray="4 3"/>'
-                f'<text x="{x}" y="{y}" class="small" text-anchor="middle">p{100 * share:g} {value:.2f}{unit}</text>'
-            )
+    parts += _quantiles([pair for pair in summary.quantiles if pair[1] <= high], scale, unit)
+    parts.append(_counts(max(found.counts), width))
     return "".join([*parts, scale.axis(unit), "</svg>"])
+
+
+def _quantiles(shown: Sequence[tuple[float, float]], scale: Scale, unit: str) -> list[str]:
+    """A line and a label each; the labels stand in rows, none beyond the picture's edge."""
+    parts = []
+    for number, (share, value) in enumerate(shown):
+        label = f"p{100 * share:g} {value:.2f}{unit}"
+        x, half = scale.x(value), LETTER * len(label) / 2
+        middle = min(max(x, half), scale.width - half)
+        parts.append(
+            f'<line x1="{x}" y1="{TOP}" x2="{x}" y2="{BASE}" stroke="{AMBER}" stroke-dasharray="4 3"/>'
+            f'<text x="{middle}" y="{TOP - 4 - LABEL_ROW * number}" class="small" text-anchor="middle">{label}</text>'
+        )
+    return parts
+
+
+def _counts(top: int, width: int) -> str:
+    """The vertical axis: how many values the bars stand for."""
+    marks = [at for at in ticks(0, top, 4) if at == int(at)]
+    return "".join(
+        f'<line x1="{LEFT}" y1="{y}" x2="{width - RIGHT}" y2="{y}" stroke="#98a2ae" opacity="0.25"/>'
+        f'<text x="{LEFT - 6}" y="{y + 4}" class="small" text-anchor="end">{at:g}</text>'
+        for at in marks
+        for y in (round(BASE - (BASE - TOP) * at / top, 1),)
+    )
 
 
 def _open(width: int, label: str, height: int = BASE + 26) -> str:

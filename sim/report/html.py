@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Protocol
 
-from sim.report.page import page, table
+from sim.report.page import page, table, wide
 from sim.report.story import Line, clock, delta
 from sim.report.svg import PALETTE, draw
 from sim.report.timeline import Timeline
@@ -41,7 +41,7 @@ def render(
         f'<span><i style="background:{colour}"></i>{name}</span>' for name, colour in PALETTE.items()
     )
     verdict_table = table(("", "expectation", "measured", "wanted"), rows)
-    picture = f'<div class="key">{key}</div>{draw(timeline, end_us)}'
+    picture = f'<div class="key">{key}</div>{wide(draw(timeline, end_us))}'
     whys = "".join(_chain(name, lines) for name, lines in chains.items())
     if whys:
         whys = f"<h2>Why</h2>{whys}"
@@ -54,4 +54,5 @@ def _chain(name: str, lines: Sequence[Line]) -> str:
         f"<td class=actor>{escape(line.actor)}</td><td>{escape(line.text)}</td></tr>"
         for line in lines
     )
-    return f"<details><summary>{escape(name)}</summary><table class=chain>{rows}</table></details>"
+    chain = wide(f"<table class=chain>{rows}</table>")
+    return f"<details><summary>{escape(name)}</summary>{chain}</details>"

@@ -13,8 +13,8 @@ h1{font-size:1.5rem;margin:0}h2{font-size:1.05rem;margin:1.6rem 0 .2rem}p.what{c
 table{border-collapse:collapse;width:100%;margin:1rem 0}th,td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid var(--line)}
 td.number{text-align:right;font-variant-numeric:tabular-nums}th{color:var(--soft);font-weight:500}
 td.ok{color:#3d9a6a}td.no{color:#c4483f;font-weight:600}td.open{color:#c07830}
-dl{display:flex;flex-wrap:wrap;gap:.2rem 2rem;margin:0}dt{color:var(--soft)}dd{margin:0 1rem 0 .3rem;font-variant-numeric:tabular-nums}dl div{display:flex}
-svg{width:100%;height:auto}svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg .label{text-anchor:end}svg .small{font-size:10.5px;fill:var(--soft)}
+dl{display:flex;flex-wrap:wrap;gap:.2rem 2rem;margin:0}dt{color:var(--soft)}dd{margin:0 1rem 0 .3rem;font-variant-numeric:tabular-nums}dl div{display:flex}dd{overflow-wrap:anywhere}p.soft{color:var(--soft);font-size:13px;margin:.1rem 0 .3rem}
+.wide{overflow-x:auto}svg{width:100%;min-width:44rem;height:auto;display:block}svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg .label{text-anchor:end}svg .small{font-size:10.5px;fill:var(--soft)}
 svg .inside{fill:#fff;font-size:11px}svg .lane{fill:var(--lane)}svg .step{stroke:var(--soft);stroke-dasharray:3 3}svg .lasts{stroke:#c4483f;stroke-width:2.5}svg .over{paint-order:stroke;stroke:var(--paper);stroke-width:3}
 .key span{display:inline-block;margin-right:1.2rem}.key i{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:2px}
 code{overflow-wrap:anywhere}
@@ -28,7 +28,7 @@ def page(title: str, description: str, facts: Mapping[str, str], body: str) -> s
         f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in facts.items()
     )
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)} – Orrery</title><style>{_STYLE}</style>"
         f'<h1>{escape(title)}</h1><p class="what">{escape(description)}</p><dl>{listed}</dl>{body}</html>'
     )
@@ -44,7 +44,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 
         "<tr>" + "".join(_cell(text, index >= first) for index, text in enumerate(row)) + "</tr>"
         for row in rows
     )
-    return f"<table><tr>{head}</tr>{lines}</table>"
+    return wide(f"<table><tr>{head}</tr>{lines}</table>")
+
+
+def wide(body: str) -> str:
+    """What is wider than a small screen is moved within it, not the page."""
+    return f'<div class="wide">{body}</div>'
 
 
 def _cell(text: str, number: bool) -> str:

@@ -63,10 +63,11 @@ def read_documents(path: Path, shown: str = "") -> list[Document]:
     """The non-empty documents of a file.  `shown` is how errors name it."""
     shown = shown or str(path)
     try:
-        size = path.stat().st_size
-        if size > SIZE_MAX:
-            raise InputError(f"the file has {size} bytes; at most {SIZE_MAX} are read", shown)
-        text = path.read_bytes().decode("utf-8")
+        with path.open("rb") as file:  # which may be a pipe, or have no end
+            data = file.read(SIZE_MAX + 1)
+        if len(data) > SIZE_MAX:
+            raise InputError(f"the file has more than {SIZE_MAX} bytes", shown)
+        text = data.decode("utf-8")
     except FileNotFoundError:
         raise InputError("no such file", shown) from None
     except IsADirectoryError:

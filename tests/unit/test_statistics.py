@@ -19,9 +19,17 @@ from sim.statistics import (
 
 def test_a_quantile_is_the_nearest_rank_and_counts_what_never_happened_as_last() -> None:
     ordered = [float(n) for n in range(1, 101)]
-    assert [quantile(ordered, share) for share in (0, 0.5, 0.9, 0.99)] == [1, 51, 91, 100]
-    assert quantile(ordered[:90], 0.9, missing=10) == inf
-    assert quantile(ordered[:90], 0.89, missing=10) == 90
+    assert [quantile(ordered, share) for share in (0, 0.07, 0.5, 0.9, 0.99, 0.991, 1)] == [
+        1,
+        7,
+        50,
+        90,
+        99,
+        100,
+        100,
+    ]
+    assert quantile(ordered[:90], 0.91, missing=10) == inf
+    assert quantile(ordered[:90], 0.9, missing=10) == 90
 
 
 def test_students_t_has_its_tabled_quantiles() -> None:

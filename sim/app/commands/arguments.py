@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from sim.app.pool import Pool
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_UNHEARD = 141  # as of a program that ends by SIGPIPE
 
 
 def add_scenario(parser: argparse.ArgumentParser, optional: bool = False) -> None:
@@ -39,17 +41,23 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 
 
 def seed(text: str) -> int:
-    return _whole(text, 0, (1 << 53) - 1, "is no seed: a whole number from 0 to 2^53 - 1")
+    return whole(text, 0, (1 << 53) - 1, "is no seed: a whole number from 0 to 2^53 - 1")
 
 
 def count(text: str) -> int:
-    return _whole(text, 0, 20_000, "is no number of nodes from 0 to 20000")
+    return whole(text, 0, 20_000, "is no number of nodes from 0 to 20000")
 
 
-def _whole(text: str, low: int, high: int, problem: str) -> int:
-    if text.isdecimal() and low <= int(text) <= high:
+def whole(text: str, low: int, high: int, problem: str) -> int:
+    if text.isascii() and text.isdecimal() and len(text) <= len(str(high)) and low <= int(text) <= high:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text} {problem}")
+
+
+def tell(note: str) -> None:
+    """Say something beside the results, if there is something to say."""
+    if note:
+        print(f"orrery: {note}", file=sys.stderr)
 
 
 def writable(file: Path | None) -> None:
@@ -90,7 +98,7 @@ def add_many(parser: argparse.ArgumentParser, seeds: int | None = None) -> None:
 
 
 def positive(text: str) -> int:
-    return _whole(text, 1, 10_000_000, "is no number from 1 to 10000000")
+    return whole(text, 1, 10_000_000, "is no number from 1 to 10000000")
 
 
 def pool_of(arguments: argparse.Namespace) -> Pool:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.app.commands.arguments import EXIT_BAD_INPUT, EXIT_OK
+from sim.app.commands.arguments import EXIT_BAD_INPUT, EXIT_OK, tell
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def _validate(arguments: argparse.Namespace) -> int:
             check_options(plan.cluster)
             expectations_of(plan)
         except InputError as error:
-            print(f"orrery: {error}", file=sys.stderr)
+            tell(str(error))
             status = EXIT_BAD_INPUT
         else:
             print(
@@ -52,14 +51,21 @@ def _list(arguments: argparse.Namespace) -> int:
 
     if not arguments.folder.is_dir():
         raise InputError("no such folder", str(arguments.folder))
-    rows = []
+    rows, status = [], EXIT_OK
     for path in sorted(arguments.folder.glob("*.yaml")):
-        plan = load(path)
-        rows.append({"file": str(path), "name": plan.name, "description": plan.description})
+        try:
+            plan = load(path)
+        except InputError as error:
+            tell(str(error))
+            status = EXIT_BAD_INPUT
+        else:
+            rows.append({"file": str(path), "name": plan.name, "description": plan.description})
+    if not rows and status == EXIT_OK:
+        tell(f"{arguments.folder}: there are no scenarios (*.yaml) in it")
     if arguments.json:
         print(json.dumps(rows))
     else:
         width = max((len(row["file"]) for row in rows), default=0)
         for row in rows:
-            print(f"{row['file']:{width}}  {row['description']}")
-    return EXIT_OK
+            print(f"{row['file']:{width}}  {row['description']}".rstrip())
+    return status

@@ -19,6 +19,7 @@ from sim.app.commands.arguments import (
     add_scenario,
     add_seed,
     pool_of,
+    tell,
     writable,
 )
 from sim.errors import InputError
@@ -134,11 +135,13 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     study_of(plan, [], 0)  # a bad expectation is told before anything runs
     first = plan.seed if arguments.seed is None else arguments.seed
     results, pool = Results(arguments.resume), pool_of(arguments)
+    jobs = list(jobs_of(plan, first, arguments.seeds))
+    tell(results.told(jobs))
     outcomes: list[Outcome] = []
     started, interrupted = perf_counter(), False
     with progress(plan.name, arguments.seeds, not (arguments.json or arguments.quiet)) as display:
         try:
-            for one in followed(results.perform(jobs_of(plan, first, arguments.seeds), pool), display):
+            for one in followed(results.perform(jobs, pool), display):
                 outcomes.append(one)
         except KeyboardInterrupt:
             interrupted = True  # what is done is shown

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.app.commands.arguments import add_scenario, add_seed, count
+from sim.app.commands.arguments import add_scenario, add_seed, count, whole, writable
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,18 +46,18 @@ def add(commands: Commands) -> None:
 
 
 def _port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= 65535:
-        raise argparse.ArgumentTypeError("a port is a number from 0 to 65535")
-    return value
+    return whole(text, 0, 65535, "is no port: a whole number from 0 to 65535")
 
 
 def _pace(text: str) -> float:
     if text == "max":
         return float("inf")
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value <= 1e6:
-        raise argparse.ArgumentTypeError("a pace is a number from 0 (paused) to 1000000, or max")
+        raise argparse.ArgumentTypeError(f"{text} is no pace: a number from 0 (paused) to 1000000, or max")
     return value
 
 
@@ -68,4 +68,6 @@ def _serve(arguments: argparse.Namespace) -> int:
         raise InputError(
             f"serving needs the package {error.name}", "", "pip install 'orrery[serve]'"
         ) from None
+    for file in (arguments.client_config, arguments.journal):
+        writable(file)
     return serve(arguments)

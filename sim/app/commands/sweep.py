@@ -15,6 +15,7 @@ from sim.app.commands.arguments import (
     add_scenario,
     add_seed,
     pool_of,
+    tell,
     writable,
 )
 
@@ -70,6 +71,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     points = points_of(arguments.scenario, arguments.set, axes)
     jobs = list(jobs_of_points(points, arguments.seed, arguments.seeds))
     results, pool = Results(arguments.resume), pool_of(arguments)
+    tell(results.told(jobs))
     name, outcomes, interrupted = points[0].plan.name, [], False
     with progress(f"{name}: sweep", len(jobs), not (arguments.json or arguments.quiet)) as display:
         try:

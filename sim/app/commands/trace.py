@@ -125,7 +125,7 @@ def _show(arguments: argparse.Namespace) -> int:
     try:
         grep = re.compile(arguments.grep) if arguments.grep else None
     except re.error as error:
-        raise InputError(f"--grep: {error}") from None
+        raise InputError(str(error), f"--grep {arguments.grep}", "a regular expression") from None
     wanted = Filter(
         arguments.actor,
         tuple(arguments.kind),
@@ -143,5 +143,5 @@ def _time_us(text: str, option: str) -> int | None:
 
     try:
         return parse_duration_us(text) if text else None
-    except ValueError as error:
-        raise InputError(f"{option}: {error}") from None
+    except ValueError:
+        raise InputError(f"{text!r} is not a time", option, "write it as 90s, 5m or 1h30m") from None

@@ -1,11 +1,16 @@
 """Bad input of the command line is one line and exit status 2."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sim.app.cli import main
 
+ROOT = Path(__file__).resolve().parents[3]
 TINY = """\
 apiVersion: orrery.dev/v1
 kind: Scenario
@@ -28,6 +33,8 @@ def tiny(tmp_path: Path) -> Path:
     [
         (["--seeds", "abc"], "argument --seeds: abc is no number from 1 to 10000000 (see orrery run --help)"),
         (["--seed", "-4"], "argument --seed: -4 is no seed: a whole number from 0 to 2^53 - 1"),
+        (["--seed", "\u0663"], "argument --seed: \u0663 is no seed: a whole number"),
+        (["--seed", "9" * 5000], f"argument --seed: {'9' * 5000} is no seed: a whole number"),
         (["--jobs", "0"], "argument --jobs/-j: 0 is no number"),
         (["--frob"], "unrecognized arguments: --frob"),
     ],
@@ -56,6 +63,102 @@ def test_a_file_that_turns_out_not_to_be_writable_is_no_crash(
 ) -> None:
     assert main(["run", str(tiny), "-q", "--no-report", "--junit", "/proc/tiny.xml"]) == 2
     assert capsys.readouterr().err == "orrery: /proc/tiny.xml: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--port", "x"], "argument --port: x is no port: a whole number from 0 to 65535 (see"),
+        (
+            ["--pace", "fast"],
+            "argument --pace: fast is no pace: a number from 0 (paused) to 1000000, or max (see",
+        ),
+        (["--pace", "nan"], "argument --pace: nan is no pace"),
+    ],
+)
+def test_a_bad_argument_of_serve_is_told_with_what_it_may_be(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["serve", *arguments])
+    assert caught.value.code == 2 and capsys.readouterr().err.startswith(f"orrery: {says}")
+
+
+def test_a_journal_that_cannot_be_written_is_told_before_serving(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--port", "0", "--journal", str(tiny.parent)]) == 2
+    assert capsys.readouterr().err == f"orrery: {tiny.parent}: is a folder, not a file\n"
+
+
+def test_a_bad_value_of_a_sweep_names_what_was_typed(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", str(tiny), "-q", "--vary", "cluster.nodes[0].count=1,0"]) == 2
+    said = capsys.readouterr().err
+    assert said == "orrery: --vary cluster.nodes[0].count=0: expected a whole number >= 1\n"
+
+
+def test_a_list_tells_of_bad_files_and_goes_on(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tiny.parent / "bad.yaml").write_text("[1")
+    assert main(["list", str(tiny.parent)]) == 2
+    said = capsys.readouterr()
+    assert said.out.split() == [str(tiny)] and "bad.yaml:2:1: is not valid YAML" in said.err
+
+
+def test_a_folder_without_scenarios_is_said_to_have_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == f"orrery: {tmp_path}: there are no scenarios (*.yaml) in it\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "says"), [("--from", "'5' is not a time (write it as 90s"), ("--grep", "missing )")]
+)
+def test_a_bad_filter_is_told_with_its_option(
+    tiny: Path, capsys: pytest.CaptureFixture[str], option: str, says: str
+) -> None:
+    assert main(["show", str(tiny), option, "5" if option == "--from" else "("]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"orrery: {option}") and says in said
+
+
+def command(*arguments: str, **more: Any) -> subprocess.Popen[bytes]:
+    # Output is buffered as it is for whoever pipes it.
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    run = [sys.executable, "-m", "sim.app.cli", *arguments]
+    return subprocess.Popen(run, cwd=ROOT, env=environment, stderr=subprocess.PIPE, **more)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [("list",), ("list", "--help")])
+def test_output_that_nobody_reads_ends_a_command_in_silence(arguments: tuple[str, ...]) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    process = command(*arguments, stdout=theirs)
+    os.close(theirs)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (141, b"")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("option", ["", "--trace", "--junit"])
+def test_a_full_disk_is_told_in_one_line(tiny: Path, option: str) -> None:
+    more = (option, "/dev/full") if option else ()
+    with open("/dev/full" if not option else os.devnull, "wb") as out:
+        process = command("run", str(tiny), "-q", "--no-report", *more, stdout=out)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (2, b"orrery: cannot write: No space left on device\n")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a device of Unix")
+def test_files_without_end_are_not_read_to_it(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "/dev/zero"]) == 2
+    assert main(["run", str(tiny), "--seeds", "1", "--resume", "/dev/zero"]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "orrery: /dev/zero: the file has more than 4194304 bytes"
+    assert second == "orrery: /dev/zero: is no ordinary file"
 
 
 def test_what_the_api_refused_of_a_scenario_is_told(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:

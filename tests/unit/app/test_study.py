@@ -66,7 +66,7 @@ def test_an_expectation_holds_if_every_seed_and_the_bounds_over_all_hold(plan: P
 
     late = study_of(plan, [outcome(seed, (14.0, 15.0)) for seed in range(3)], 3)
     assert [one.ok for one in late.findings] == [False, True, False]
-    assert late.findings[0].judged is not None and late.findings[0].judged.measured == "p50 15.00s"
+    assert late.findings[0].judged is not None and late.findings[0].judged.measured == "p50 14.00s"
 
 
 def test_one_broken_seed_fails_what_must_hold_in_all(plan: Plan) -> None:
@@ -143,6 +143,29 @@ def test_a_foreign_file_is_not_taken_for_results(tmp_path: Path) -> None:
     file.write_text('{"key": "k", "seed": 1}\nhello\n')
     with pytest.raises(InputError, match=r"notes\.txt:2: not a line of results"):
         Results(file)
+
+
+@pytest.mark.parametrize("text", ["to do", '{"k', "{"])
+def test_only_the_beginning_of_a_result_is_cut_off_a_files_end(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text(text)
+    if text == "to do":
+        with pytest.raises(InputError, match=r"notes\.txt: not a line of results"):
+            Results(file)
+        assert file.read_text() == text
+    else:
+        Results(file)
+        assert file.read_text() == ""
+
+
+def test_results_of_a_changed_scenario_are_told_of(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    assert Results(file).told(jobs(4)) == ""
+    list(Results(file).perform(jobs(4), CountingPool()))  # of which one broke
+    assert Results(file).told(jobs(9)) == f"{file}: 3 results are taken from it"
+    assert Results(file).told(jobs(2, "changed")) == (
+        f"{file}: 4 results are left alone, of another scenario, other settings or another version"
+    )
 
 
 def test_a_bug_in_a_run_is_an_outcome(plan: Plan) -> None:
