@@ -30,7 +30,7 @@ spec:
     nodes: [{count: 6, zones: [a, b, c], capacity: {cpu: 8, memory: 32Gi, pods: 110}}]
   objects: [web.yaml]
   timeline:
-    - {at: 4m, name: outage, fail: {nodes: {zone: a}, how: power-loss}}
+    - {when: {created: configmaps, where: {name: go}}, name: outage, fail: {nodes: {zone: a}, how: power-loss}}
 """
 WEB = """
 apiVersion: apps/v1
@@ -268,6 +268,7 @@ def test_one_sees_a_zone_die_and_its_pods_come_back_elsewhere(tmp_path: Path) ->
         watch = subprocess.Popen(
             [str(KUBECTL), "get", "nodes", "-w"], stdout=subprocess.PIPE, text=True, env=kubectl.environment
         )
+        kubectl("create", "configmap", "go")
         kubectl.until(lambda: kubectl("get", "nodes").count("NotReady") == 2)
         kubectl.until(lambda: standing("a", "Terminating") == 2)
         kubectl.until(lambda: standing("b", "Running") + standing("c", "Running") == 6)
