@@ -18,6 +18,7 @@ from sim.report.chart import CAPTION, Line, Place, draw_chart
 from sim.report.page import page, table, wide
 
 SHOWN = ("n", "missing", "min", "p50", "p90", "p99", "max", "mean")
+SHOWN_AS = tuple("never" if column == "missing" else column for column in SHOWN)
 NUMBERS = (*SHOWN, "mean_low", "mean_high", "sd")
 
 
@@ -37,7 +38,7 @@ def write_sweep(file: Path, sweep: Sweep) -> None:
         for row in sweep.rows()
     ]
     body += "<h2>All numbers</h2>" + table(
-        (*(axis.label for axis in sweep.axes), "quantity", "seeds that hold", *SHOWN),
+        (*(axis.label for axis in sweep.axes), "quantity", "seeds that hold", *SHOWN_AS),
         rows,
         numbers=len(SHOWN),
     )
@@ -85,8 +86,8 @@ def print_sweep(sweep: Sweep, report: Path | None) -> None:
         for axis in sweep.axes:
             shown.add_column(axis.label)
         shown.add_column("holds")
-        for column in SHOWN:
-            shown.add_column(column if column != "missing" else "never", justify="right")
+        for column in SHOWN_AS:
+            shown.add_column(column, justify="right")
         for row in sweep.rows():
             if row["quantity"] == name:
                 varied = [row[axis.key] for axis in sweep.axes]

@@ -91,7 +91,8 @@ def _quantiles(shown: Sequence[tuple[float, float]], scale: Scale, unit: str) ->
 def _counts(top: int, width: int) -> str:
     """The vertical axis: how many values the bars stand for."""
     marks = [at for at in ticks(0, top, 4) if at == int(at)]
-    return "".join(
+    title = f'<text x="{LEFT - 6}" y="{TOP - 8}" class="small" text-anchor="end">values</text>'
+    return title + "".join(
         f'<line x1="{LEFT}" y1="{y}" x2="{width - RIGHT}" y2="{y}" stroke="#98a2ae" opacity="0.25"/>'
         f'<text x="{LEFT - 6}" y="{y + 4}" class="small" text-anchor="end">{at:g}</text>'
         for at in marks

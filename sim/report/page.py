@@ -11,7 +11,7 @@ _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:1120px;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem;margin:0}h2{font-size:1.05rem;margin:1.6rem 0 .2rem}p.what{color:var(--soft);margin:.2rem 0 1.2rem}
 table{border-collapse:collapse;width:100%;margin:1rem 0}th,td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid var(--line)}
-td.number{text-align:right;font-variant-numeric:tabular-nums}th{color:var(--soft);font-weight:500}
+th.number,td.number{text-align:right;font-variant-numeric:tabular-nums}th{color:var(--soft);font-weight:500}
 td.ok{color:#3d9a6a}td.no{color:#c4483f;font-weight:600}td.open{color:#c07830}
 dl{display:flex;flex-wrap:wrap;gap:.2rem 2rem;margin:0}dt{color:var(--soft)}dd{margin:0 1rem 0 .3rem;font-variant-numeric:tabular-nums}dl div{display:flex}dd{overflow-wrap:anywhere}p.soft{color:var(--soft);font-size:13px;margin:.1rem 0 .3rem}
 .wide{overflow-x:auto}svg{width:100%;min-width:44rem;height:auto;display:block}svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg .label{text-anchor:end}svg .small{font-size:10.5px;fill:var(--soft)}
@@ -38,8 +38,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 
     """A table; the last `numbers` columns are numbers.  A cell "holds", "FAILED" or "not judged" shows its colour."""
     if not rows:
         return ""
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     first = len(columns) - numbers
+    head = "".join(
+        f"<th{' class=number' if index >= first else ''}>{escape(column)}</th>"
+        for index, column in enumerate(columns)
+    )
     lines = "".join(
         "<tr>" + "".join(_cell(text, index >= first) for index, text in enumerate(row)) + "</tr>"
         for row in rows

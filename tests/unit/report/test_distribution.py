@@ -1,8 +1,11 @@
 """Distributions as blocks and pictures."""
 
+from itertools import pairwise
 from xml.etree import ElementTree
 
+from sim.report.chart import Line, Place, draw_chart
 from sim.report.distribution import GREEN, RED, Pair, blocks, draw_histogram, draw_pairs
+from sim.report.page import page, table
 from sim.statistics import summarize
 
 
@@ -22,6 +25,44 @@ def test_a_histogram_shades_what_is_wanted_and_reddens_what_lies_outside() -> No
     for svg in (inside, outside, draw_histogram(values, summary, None, "s")):
         ElementTree.fromstring(svg)
     ElementTree.fromstring(draw_histogram([5.0], summary, (5, 5), ""))
+
+
+def texts(svg: str) -> dict[str, tuple[float, float]]:
+    found = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    return {str(one.text): (float(one.attrib["x"]), float(one.attrib["y"])) for one in found}
+
+
+def test_labels_of_quantiles_that_lie_together_keep_apart_and_within_the_picture() -> None:
+    summary = summarize([[0.0] * 5])
+    assert summary is not None
+    shown = texts(draw_histogram([0.0] * 5, summary, None, "s"))
+    places = [place for text, place in shown.items() if text.startswith("p")]
+    assert [x >= 6 * len("p50 0.00s") / 2 for x, _ in places] == [True] * 3
+    assert len({y for _, y in places}) == 3
+
+
+def test_a_histogram_says_for_how_many_values_its_bars_stand() -> None:
+    values = [1.0] * 40 + [2.0] * 7
+    summary = summarize([values])
+    assert summary is not None
+    shown = texts(draw_histogram(values, summary, None, ""))
+    assert {"0", "10", "20", "30", "40", "values"} <= shown.keys()
+    assert shown["40"][1] < shown["30"][1] < shown["0"][1]
+
+
+def test_a_chart_leaves_out_labels_that_would_overlap_and_dashes_what_may_lie_on_another() -> None:
+    places = [Place(float(n), f"{n}m0.000s", [1.0, 2.0, 3.0]) for n in range(100)]
+    svg = draw_chart([Line("a", places), Line("b", places)], "how long", "s").partition("<div")[0]
+    shown = sorted(x for text, (x, _) in texts(svg).items() if text.endswith("m0.000s"))
+    assert 5 < len(shown) < 30
+    assert all(right - left > 6 * len("99m0.000s") for left, right in pairwise(shown))
+    assert svg.count("stroke-dasharray") == 1
+
+
+def test_what_is_wide_scrolls_by_itself() -> None:
+    shown = table(("what", "p50"), [["a", "1.00"]], numbers=1)
+    assert shown.startswith('<div class="wide"><table>') and "<th class=number>p50" in shown
+    assert ".wide{overflow-x:auto}" in page("t", "", {}, shown)
 
 
 def test_pairs_stand_in_rows_of_one_picture() -> None:
