@@ -45,6 +45,7 @@ from sim.wire.tls import Authority, server_context
 
 TOKEN_BYTES = 24
 ADMIN = "admin"
+LOCAL = ("localhost", "127.0.0.1", "::1")  # names that a certificate holds beside the host that was asked for
 
 
 class _Forgotten(list[Operation]):
@@ -109,9 +110,9 @@ async def _main(
             names = cluster.names
             everyone = {**tokens, token: UserInfo(ADMIN, (names.group_masters,))}
             authority = Authority(names.component("ca"))
-            hosts = tuple(dict.fromkeys((arguments.host, "localhost", "127.0.0.1", names.apiserver_service)))
+            hosts = tuple(dict.fromkeys((arguments.host, *LOCAL, names.apiserver_service)))
             context = server_context(authority.server(hosts), authority.pem)
-            front = make_front(cluster, everyone, f"{arguments.host}:{arguments.port}")
+            front = make_front(cluster, everyone, f"{reached_at(arguments.host)}:{arguments.port}")
             try:
                 port = await nursery.start(
                     serve_http, make_app(front), arguments.host, arguments.port, context
@@ -120,7 +121,7 @@ async def _main(
                 raise InputError(
                     f"cannot listen: {error.strerror}", f"{arguments.host}:{arguments.port}"
                 ) from None
-            url = f"https://{arguments.host}:{port}"
+            url = f"https://{reached_at(arguments.host)}:{port}"
             if arguments.client_config is not None:
                 write_client_config(arguments.client_config, names, url, authority, token)
             print(f"orrery: serving {url}", flush=True)
@@ -129,6 +130,12 @@ async def _main(
             nursery.cancel_scope.cancel()
     if arguments.journal is not None:
         save_journal(arguments.journal, kernel.gate.journal)
+
+
+def reached_at(host: str) -> str:
+    """What stands in a URL for a host that is listened on; all addresses are reached by the local one."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
 
 
 def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> Front:

@@ -24,6 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALID = timedelta(days=365)  # kubeadm: CertificateValidity
 _BACKDATED = timedelta(hours=1)  # clients with clocks a little behind
+NAME_MAX = 64  # letters of a common name: ITU-T X.520, ub-common-name; clients read the alternatives
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class Authority:
     def server(self, hosts: tuple[str, ...]) -> Pair:
         """A server's certificate for names and addresses."""
         alternatives = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
-        return self._issue([(NameOID.COMMON_NAME, hosts[0])], ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+        name = hosts[0][:NAME_MAX]
+        return self._issue([(NameOID.COMMON_NAME, name)], ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def client(self, user: str, groups: tuple[str, ...]) -> Pair:
         """A client's certificate: CN the user, O each group."""

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from sim.app.commands import Commands
 
 
+HOST_MAX = 253  # letters of a name: RFC 1035
+
+
 def add(commands: Commands) -> None:
     serve = commands.add_parser(
         "serve",
@@ -21,7 +24,9 @@ def add(commands: Commands) -> None:
         epilog="example: orrery serve scenarios/zone-outage.yaml --naming kubernetes --pace 60 --client-config out/config",
     )
     add_scenario(serve, optional=True)
-    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serve.add_argument(
+        "--host", type=_host, default="127.0.0.1", help="address to listen on (default: %(default)s)"
+    )
     serve.add_argument(
         "--port", type=_port, default=6443, help="port to listen on, 0 for any (default: %(default)s)"
     )
@@ -43,6 +48,12 @@ def add(commands: Commands) -> None:
         "--journal", type=Path, metavar="FILE", help="write what came from outside, for a replay"
     )
     serve.set_defaults(call=_serve)
+
+
+def _host(text: str) -> str:
+    if not text or not text.isascii() or not text.isprintable() or " " in text or len(text) > HOST_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is no host name or address")
+    return text.removeprefix("[").removesuffix("]")  # as addresses of IPv6 stand in URLs
 
 
 def _port(text: str) -> int:

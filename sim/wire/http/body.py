@@ -61,6 +61,20 @@ def _check_depth(target: Target, raw: bytes) -> None:
             depth -= 1
 
 
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89aAbB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+
+
+def _whole_characters(raw: bytes) -> bytes:
+    """JSON text without halves of characters, which nothing can be encoded with: Go reads U+FFFD for each."""
+    if _HALF.search(raw) is None:
+        return raw
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], raw)
+
+
 def _excerpt(raw: bytes) -> str:
     return raw[:SHOWN].decode("utf-8", "replace") + (" ..." if len(raw) > SHOWN else "")
 
@@ -81,7 +95,7 @@ def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | 
             raw, f"the object provided is unrecognized (must be of type {_kind(target)}): yaml: "
         )
     _check_depth(target, raw)
-    return raw
+    return _whole_characters(raw)
 
 
 def _patch_text(names: Names, target: Target, header: str, raw: bytes) -> bytes:
@@ -100,7 +114,7 @@ def _patch_text(names: Names, target: Target, header: str, raw: bytes) -> bytes:
     if kind == names.media_apply_patch:
         return _from_yaml(raw, "error decoding YAML: ")
     _check_depth(target, raw)
-    return raw
+    return _whole_characters(raw)
 
 
 def strict_warnings(names: Names, header: str, raw: bytes, directive: str) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from sim.app.cli import main
+from sim.app.serve import reached_at
+from sim.wire.tls import Authority
 
 ROOT = Path(__file__).resolve().parents[3]
 TINY = """\
@@ -82,6 +84,18 @@ def test_a_bad_argument_of_serve_is_told_with_what_it_may_be(
     with pytest.raises(SystemExit) as caught:
         main(["serve", *arguments])
     assert caught.value.code == 2 and capsys.readouterr().err.startswith(f"orrery: {says}")
+
+
+@pytest.mark.parametrize(
+    ("host", "reached"),
+    [("localhost", "localhost"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("fe80::2", "[fe80::2]")],
+)
+def test_a_client_is_told_an_address_that_it_can_reach(host: str, reached: str) -> None:
+    assert reached_at(host) == reached
+
+
+def test_a_host_with_a_long_name_gets_a_certificate() -> None:
+    assert b"BEGIN CERTIFICATE" in Authority("ca").server(("a." * 50 + "example",)).certificate
 
 
 def test_a_journal_that_cannot_be_written_is_told_before_serving(

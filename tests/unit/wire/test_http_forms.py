@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,22 @@ def test_a_yaml_body_becomes_json_text() -> None:
     assert (
         json_text(N, Target(PODS, "create", "n"), f"{YAML}; charset=utf-8", b"a: {b: 1}") == b'{"a":{"b":1}}'
     )
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        (rb'"\ud800"', "\ufffd"),
+        (rb'"a\udC00\ud83d\ude00"', "a\ufffd\U0001f600"),
+        (rb'"\ud83d\ud83d\ude00"', "\ufffd\U0001f600"),
+        (rb'"\\ud800 \\\ud800x"', "\\ud800 \\\ufffdx"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["create", "patch"])
+def test_half_a_character_is_read_as_upstream_reads_it(sent: bytes, read: str, verb: str) -> None:
+    content = JSON if verb == "create" else N.media_merge_patch
+    text = json_text(N, Target(PODS, verb, "n", "p"), content, b'{"a":%s}' % sent)
+    assert text is not None and json.loads(text) == {"a": read}
 
 
 def test_a_deletion_without_a_body_has_no_type_to_check() -> None:
