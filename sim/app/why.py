@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from sim.app.traces import as_json, header, key_named, print_lines, records, scheme_of
 from sim.errors import InputError
 from sim.kernel import Record
-from sim.report.story import Book, about, choices, chosen, notable, shown, tell
+from sim.report.story import DELETED, Book, about, choices, chosen, notable, shown, tell
 
 LINES_MAX = 40  # of a chain, unless all are asked for
 
@@ -36,6 +38,8 @@ def why(
 
 
 def _find(book: Book, trace: Path, key: str, what: str) -> Record:
+    if any(mark in key for mark in "*?["):
+        key = _first_alike(book, trace, key, what)
     found = about(book, key)
     if not found:
         raise InputError(f"{shown(key)} is not in it", str(trace), _near(book, key))
@@ -46,6 +50,22 @@ def _find(book: Book, trace: Path, key: str, what: str) -> Record:
         remedy = "to choose from: " + ", ".join(choices(found))
         raise InputError(f'nothing like "{what}" happened to {shown(key)}', str(trace), remedy)
     return record
+
+
+def _first_alike(book: Book, trace: Path, pattern: str, what: str) -> str:
+    """Of the objects whose keys match a pattern the first that was deleted, or to which what is asked for happened."""
+    of_key: dict[str, list[Record]] = {}
+    for record in book.records:
+        if record.kind in ("write", "change"):
+            of_key.setdefault(record.values["key"], []).append(record)
+    alike = [key for key in of_key if fnmatchcase(key, pattern)]
+    if not alike:
+        raise InputError(f"nothing in it matches {shown(pattern)}", str(trace))
+    ends = [(end.ident, key) for key in alike if (end := chosen(of_key[key], what or DELETED)) is not None]
+    key = min(ends)[1] if ends else alike[0]
+    if len(alike) > 1:
+        print(f"{len(alike)} match {shown(pattern)}; this is {shown(key)}", file=sys.stderr)
+    return key
 
 
 def _near(book: Book, key: str) -> str:

@@ -77,7 +77,7 @@ def test_why_tells_the_chain_from_the_fault(traces: Path, capsys: pytest.Capture
             'nothing like "eaten" happened to nodes/node-1 (to choose from: created',
         ),
         (["--event", "999999"], "there is no record 999999"),
-        ([], "why needs an object or --event"),
+        ([], "why wants an object or --event N, one of them"),
     ],
 )
 def test_why_says_in_one_line_what_it_cannot_find(
@@ -86,6 +86,16 @@ def test_why_says_in_one_line_what_it_cannot_find(
     status, lines, said = call(capsys, "why", traces / "one", *arguments)
     assert (status, lines, said.count("\n")) == (2, [], 1)
     assert error in said
+
+
+def test_why_takes_a_pattern_for_the_first_object_to_which_it_happened(
+    traces: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, lines, said = call(capsys, "why", traces / "one", "node/node-*", "--what", "ready=Unknown")
+    assert status == 0 and lines[0] == "why nodes/node-1: ready True → Unknown (small)"
+    assert said == "3 match nodes/node-*; this is nodes/node-1\n"
+    status, _, said = call(capsys, "why", traces / "one", "pod/x-*")
+    assert (status, said.endswith("nothing in it matches pods/default/x-*\n")) == (2, True)
 
 
 def test_diff_finds_where_two_runs_part(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 EXIT_UNHEARD = 141  # as of a program that ends by SIGPIPE
+OUT = Path("out")  # where files go that nobody named; made when it is needed
 
 
 def add_scenario(parser: argparse.ArgumentParser, optional: bool = False) -> None:
@@ -64,12 +65,27 @@ def writable(file: Path | None) -> None:
     """Tell before the work what would end it."""
     if file is None:
         return
+    if file.parent == OUT and not OUT.exists():
+        OUT.mkdir()
     if not file.parent.is_dir():
         raise InputError(f"there is no folder {file.parent}", str(file))
     if file.is_dir():
         raise InputError("is a folder, not a file", str(file))
     if not os.access(file if file.exists() else file.parent, os.W_OK):
         raise InputError("cannot be written", str(file))
+
+
+def report_of(arguments: argparse.Namespace, name: str) -> Path | None:
+    """Where the HTML report goes, if anywhere.  Raises InputError if it cannot go there."""
+    report: Path | None = arguments.report
+    if arguments.no_report or (report is None and arguments.json):
+        return None
+    report = report or OUT / f"{name}.html"
+    try:
+        writable(report)
+    except (InputError, OSError) as error:
+        raise InputError(str(error), "", "" if arguments.report else "--report FILE or --no-report") from None
+    return report
 
 
 def add_many(parser: argparse.ArgumentParser, seeds: int | None = None) -> None:

@@ -19,6 +19,7 @@ from sim.app.commands.arguments import (
     add_scenario,
     add_seed,
     pool_of,
+    report_of,
     tell,
     writable,
 )
@@ -81,7 +82,7 @@ def _run_once(arguments: argparse.Namespace, plan: Plan) -> int:
     from sim.app.traces import write_perfetto
 
     live = not (arguments.json or arguments.quiet)
-    report = _report(arguments, plan, "")
+    report = report_of(arguments, plan.name)
     kept = _trace_file(arguments.trace, report is not None or arguments.perfetto is not None)
     with no_collection(), kept as trace:
         result = run_shown(plan, seed=arguments.seed, trace_file=trace, live=live)
@@ -110,17 +111,6 @@ def _trace_file(asked: Path | None, needed: bool) -> Iterator[Path | None]:
         yield Path(folder) / "run.trace"
 
 
-def _report(arguments: argparse.Namespace, plan: Plan, suffix: str) -> Path | None:
-    """Where the HTML report goes, if anywhere."""
-    if arguments.no_report or (arguments.report is None and arguments.json):
-        return None
-    report: Path | None = arguments.report
-    if report is None:
-        report = Path("out") / f"{plan.name}{suffix}.html"
-        report.parent.mkdir(exist_ok=True)
-    return report
-
-
 def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     from sim.app.options import check_options
     from sim.app.results import Results
@@ -134,6 +124,7 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     check_options(plan.cluster)
     study_of(plan, [], 0)  # a bad expectation is told before anything runs
     first = plan.seed if arguments.seed is None else arguments.seed
+    report = report_of(arguments, f"{plan.name}-seeds")
     results, pool = Results(arguments.resume), pool_of(arguments)
     jobs = list(jobs_of(plan, first, arguments.seeds))
     tell(results.told(jobs))
@@ -146,7 +137,8 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
         except KeyboardInterrupt:
             interrupted = True  # what is done is shown
     study = study_of(plan, outcomes, arguments.seeds)
-    report = _report(arguments, plan, "-seeds") if outcomes else None
+    if not outcomes:
+        report = None
     if report is not None:
         write_study(report, plan, study, arguments.set)
     if arguments.junit is not None:

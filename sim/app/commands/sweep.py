@@ -15,6 +15,7 @@ from sim.app.commands.arguments import (
     add_scenario,
     add_seed,
     pool_of,
+    report_of,
     tell,
     writable,
 )
@@ -70,6 +71,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     axes = [parse_axis(text) for text in arguments.vary]
     points = points_of(arguments.scenario, arguments.set, axes)
     jobs = list(jobs_of_points(points, arguments.seed, arguments.seeds))
+    report = report_of(arguments, f"{points[0].plan.name}-sweep")
     results, pool = Results(arguments.resume), pool_of(arguments)
     tell(results.told(jobs))
     name, outcomes, interrupted = points[0].plan.name, [], False
@@ -80,12 +82,8 @@ def _sweep(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             interrupted = True  # what is done is shown
     sweep = sweep_of(axes, points, outcomes, jobs, arguments.seeds)
-    report = None
-    if sweep.quantities and not arguments.no_report:
-        report = arguments.report
-        if report is None and not arguments.json:
-            report = Path("out") / f"{name}-sweep.html"
-            report.parent.mkdir(exist_ok=True)
+    if not sweep.quantities:
+        report = None
     if report is not None:
         write_sweep(report, sweep)
     if arguments.csv is not None:

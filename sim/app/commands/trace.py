@@ -32,7 +32,10 @@ def _add_why(commands: Commands) -> None:
     )
     why.add_argument("trace", type=Path, metavar="TRACE", help="a file written by orrery run --trace")
     why.add_argument(
-        "target", nargs="?", metavar="RESOURCE/NAME", help="pod/web-1, node/node-3, deploy/web ..."
+        "target",
+        nargs="?",
+        metavar="RESOURCE/NAME",
+        help="pod/web-1, node/node-3, deploy/web ...; of 'pod/web-*' the first that was deleted, if any",
     )
     why.add_argument("-n", "--namespace", default="default", help="of the object (default: %(default)s)")
     why.add_argument(
@@ -94,7 +97,9 @@ def _why(arguments: argparse.Namespace) -> int:
     from sim.app.why import why
 
     if bool(arguments.target) == bool(arguments.event):
-        raise InputError("why needs an object or --event", "", "e.g. orrery why out/run.trace pod/web-1")
+        raise InputError(
+            "why wants an object or --event N, one of them", "", "e.g. orrery why out/run.trace pod/web-1"
+        )
     why(
         arguments.trace,
         arguments.target or "",

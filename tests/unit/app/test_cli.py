@@ -111,6 +111,24 @@ def test_a_bad_value_of_a_sweep_names_what_was_typed(tiny: Path, capsys: pytest.
     assert said == "orrery: --vary cluster.nodes[0].count=0: expected a whole number >= 1\n"
 
 
+def test_the_folder_that_examples_write_to_is_made(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tiny.parent)
+    assert main(["run", str(tiny), "-q", "--no-report", "--trace", "out/tiny.trace"]) == 0
+    assert (tiny.parent / "out" / "tiny.trace").exists()
+    assert main(["run", str(tiny), "-q", "--no-report", "--trace", "elsewhere/tiny.trace"]) == 2
+
+
+@pytest.mark.parametrize("more", [(), ("--seeds", "3"), ("--vary", "seed=1,2")])
+def test_a_report_that_cannot_be_written_is_told_before_the_work(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tiny.parent)
+    (tiny.parent / "out").touch()
+    assert main(["sweep" if "--vary" in more else "run", str(tiny), "-q", *more]) == 2
+    said = capsys.readouterr()
+    assert "there is no folder out (--report FILE or --no-report)" in said.err and not said.out
+
+
 def test_a_list_tells_of_bad_files_and_goes_on(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tiny.parent / "bad.yaml").write_text("[1")
     assert main(["list", str(tiny.parent)]) == 2
