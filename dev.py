@@ -20,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 HOME = Path(os.environ.get("ORRERY_VENV", ROOT / ".venv"))
+SHOWN = "scenarios/zone-outage.yaml"
 BIN = HOME / ("Scripts" if os.name == "nt" else "bin")
 
 
@@ -38,8 +39,14 @@ def set_up() -> None:
     mark.write_text(digest)
 
 
-def run(*command: str) -> int:
-    return subprocess.run([str(BIN / command[0]), *command[1:]], cwd=ROOT, check=False).returncode
+def run(*command: str, where: Path | None = ROOT) -> int:
+    """Run a command of the environment, in the checkout or where the user is (None)."""
+    with subprocess.Popen([str(BIN / command[0]), *command[1:]], cwd=where) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                pass  # which the command has had too, and answers
 
 
 def main(arguments: list[str]) -> int:
@@ -50,13 +57,20 @@ def main(arguments: list[str]) -> int:
     if what not in ("show", "test", "check", "orrery"):
         print(__doc__, file=sys.stderr)
         return 2
-    set_up()
+    try:
+        set_up()
+    except subprocess.CalledProcessError as error:
+        said = (error.output or b"see above").decode(errors="replace").strip()  # of venv; pip has said it
+        print(f"the environment cannot be set up: {said}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
     if what == "show":
-        return run("orrery", "run", *(rest or ["scenarios/zone-outage.yaml"]))
+        return run("orrery", "run", *rest, where=None) if rest else run("orrery", "run", SHOWN)
     if what == "test":
         return run("python", "-m", "pytest", *rest)
     if what == "orrery":
-        return run("orrery", *rest)
+        return run("orrery", *rest, where=None)
     checks = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",), ("lint-imports",))
     return max(run(*check) for check in checks)
 
