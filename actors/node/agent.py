@@ -226,8 +226,8 @@ class NodeAgent:
         self.mirrors_due()
 
     def node_changed(self) -> None:
-        """Something that the node's status shows has changed."""
-        self.node_loop.changed()
+        """Something that the node's status shows of its health has changed."""
+        self.node_loop.health_changed()
 
     def informed(self) -> bool:
         """Whether what the API holds of this node is known without asking."""
@@ -298,7 +298,7 @@ class NodeAgent:
 
     def runtime_looked(self) -> None:
         """What is known of the runtime may have changed."""
-        self.node_loop.changed()
+        self.node_loop.health_changed()
         if not self.stalled():
             waiting, self._stalled = self._stalled, {}
             for worker in waiting.values():

@@ -53,7 +53,7 @@ class NodeLoop:
 
     __slots__ = (
         "_agent", "_ahead_sum_us", "_ahead_us", "_calls", "_cordoned", "_dice", "_due_us", "_ended_us", "_fixed", "_held",
-        "_pass_us", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_tries", "node", "registered",
+        "_pass_us", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_tries", "_why", "node", "registered",
     )  # fmt: skip
 
     def __init__(self, agent: NodeAgent, client: HeartbeatCaller) -> None:
@@ -78,6 +78,7 @@ class NodeLoop:
         self._tries = 0
         self._held: Item | None = None  # what the report on its way is about
         self._patch: Obj = NOTHING
+        self._why = 0  # the record by which its health changed, while the API does not know
 
     def start(self) -> None:
         if self._agent.options.register_node:
@@ -202,6 +203,8 @@ class NodeLoop:
         status, _ = status_of(agent.machine, agent.options, self._fixed, old, health, self.now())
         differs = changed(old, status)
         self._same = None if differs else (old, health)
+        if not differs:
+            self._why = 0
         return differs
 
     def list_images(self) -> None:
@@ -213,6 +216,11 @@ class NodeLoop:
         """Something that the status shows may have changed: let the next pass run."""
         self._same = None
         self.ask_again()
+
+    def health_changed(self) -> None:
+        """So may what it says of its health, however long the API cannot be told: because of what runs now."""
+        self._why = self._agent.ctx.kernel.cause
+        self.changed()
 
     def ask_again(self) -> None:
         """What the API holds may not be known any more: let the next pass run."""
@@ -371,6 +379,8 @@ class NodeLoop:
         ):  # what it says now it can say because something has ended, or else because it was given up
             given_up = reply.item.cause if reply.item is not None else 0
             kernel.cause = agent.ctx.relief(self._reported_us) or given_up or cause
+        elif self._why:
+            kernel.cause = self._why
         for reason in events:
             agent.node_event(reason)
         if due or changed(old, status):

@@ -37,6 +37,7 @@ class WorkQueue:
         self._delayed: dict[Key, Timer] = {}
         self._waiters: deque[Any] = deque()
         self._causes: dict[Key, int] = {}
+        self._untouched = True  # nobody has taken a key yet
         # Whether whoever took a key now would find nothing to do but put it back with a delay.
         self.returns: Callable[[Key], bool] = never
 
@@ -46,6 +47,9 @@ class WorkQueue:
     def add(self, key: Key) -> None:
         """Queue a key, unless it waits already; if it is worked on, queue it afterwards."""
         if key in self._dirty:
+            # What a process finds as it starts came in no order: it deals with a key because of what befell it last.
+            if self._untouched and self._causes[key] < self._ctx.kernel.cause:
+                self._causes[key] = self._ctx.kernel.cause
             return
         self._dirty.add(key)
         self._causes[key] = self._ctx.kernel.cause
@@ -101,6 +105,7 @@ class WorkQueue:
         key = self._queue.popleft()
         self._dirty.discard(key)
         self._processing.add(key)
+        self._untouched = False
         self._ctx.kernel.cause = self._causes.pop(key, 0)
         return key
 

@@ -338,3 +338,27 @@ async def test_autoscaling_follows_from_the_load_that_rose_and_from_its_end(tmp_
     assert book.line(up, None).text == "scales deployments/default/web from 6 to 8: cpu resource above target"
     made = [r for r in pods(book, "create", 120_000_000) if r.at_us < 240_000_000]
     assert [root(book, r) for r in made] == ["rush"] * 2
+
+
+async def test_what_could_not_be_told_for_a_while_and_what_a_new_leader_finds_keep_their_causes(
+    tmp_path: Path,
+) -> None:
+    """The API refuses everything; meanwhile a node runs short of memory, and leaders lose their leases."""
+    refusing = {"apiServer": "apiserver-0", "inflight": 0}
+    short = {"nodes": {"name": "node-1"}, "resource": "memory", "available": "50Mi"}
+    book = await told(
+        tmp_path,
+        {"at": "2m", "name": "refusing", "for": "60s", "overload": refusing},
+        {"at": "150s", "name": "short", "for": "60s", "pressure": short},
+        cluster={"nodes": [{"count": 3}], "controllerManager": {"replicas": 2}},
+    )
+    pressed = chosen(about(book, "//nodes//node-1"), "pressures")
+    assert pressed is not None and root(book, pressed) == "short"
+    under = chosen(about(book, "//nodes//node-1"), "pressures=MemoryPressure")
+    assert under is not None
+    assert under.at_us > 180_000_000 and root(book, under) == "short"
+    failed = [r for r in book.records if r.kind == "change" and r.values["after"] == "Failed"]
+    replaced = pods(book, "create", 120_000_000)
+    assert replaced and len(failed) == len(replaced)
+    assert {root(book, r) for r in (*failed, *replaced)} == {"short"}
+    assert decisions(book, "take-over")
