@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.kernel import Rule as NetworkRule
 from sim.scenario.steps import DRIFT_MIN_PPM
+from sim.units import format_duration
 
 if TYPE_CHECKING:
     from sim.app.cluster import Cluster
@@ -150,13 +151,15 @@ class Faults:
         """Paused, slow or free."""
         actor = self._cluster.supervisor[name]
         pace = -1 if self._on(name, "pause") else sum(self._on(name, "slow"))
-        if pace == self._paces.get(name, 0):
+        before = self._paces.get(name, 0)
+        if pace == before:
             return
         self._paces[name] = pace
         if pace < 0:
             actor.pause()
             return
-        actor.resume()
+        if before < 0 or not pace:
+            actor.resume()
         if pace:
             actor.slow(pace)
 
@@ -203,23 +206,25 @@ class Faults:
             drift_ppm=max(DRIFT_MIN_PPM, sum(drift_ppm for _, drift_ppm in skews)),
         )
 
-    def _noted(self, name: str, what: str, values: list[Any]) -> AbstractContextManager[None]:
+    def _noted(
+        self, name: str, what: str, values: list[Any], reason: str = ""
+    ) -> AbstractContextManager[None]:
         """A trace record of what befalls a process that goes on running, or of its end."""
-        reason = " ".join(map(str, values))
         return self._cluster.supervisor.noted(what if values else "resume", name, reason, of_process=False)
 
     def _overload(self, name: str) -> None:
         """Delays add up, the tightest limit counts."""
         loads = self._on(name, "overload")
         limits = [inflight for _, inflight in loads if inflight is not None]
-        with self._noted(name, "overload", [by_us for by_us, _ in loads]):
-            self._cluster.api_servers[name].overload(
-                sum(by_us for by_us, _ in loads), min(limits) if limits else None
-            )
+        by_us, limit = sum(by_us for by_us, _ in loads), min(limits) if limits else None
+        told = [f"requests take {format_duration(by_us)} longer"] if by_us else []
+        told += [] if limit is None else [f"{limit} at once"]
+        with self._noted(name, "overload", loads, ", ".join(told)):
+            self._cluster.api_servers[name].overload(by_us, limit)
 
     def _lag(self, name: str) -> None:
         lags = self._on(name, "lag")
-        with self._noted(name, "lag", lags):
+        with self._noted(name, "lag", lags, f"by {format_duration(sum(lags))}" if lags else ""):
             self._cluster.api_servers[name].lag(sum(lags))
 
     def _frozen(self, name: str) -> None:
@@ -234,5 +239,5 @@ class Faults:
 
     def _disk(self, name: str) -> None:
         slow = self._on(name, "disk")
-        with self._noted(name, "slow", slow):
+        with self._noted(name, "slow", slow, f"by {format_duration(sum(slow))}" if slow else ""):
             self._cluster.storage.extra_us = sum(slow)

@@ -33,6 +33,7 @@ from sim.kernel.streams import Sparing
 from sim.kernel.sync import Future, Mailbox
 from sim.kernel.timer import Timer
 from sim.kernel.trace import Kind, Values
+from sim.units import format_duration
 
 Main = Callable[["Context"], Awaitable[None] | None]
 MENDS = ("start", "resume")  # what ends every fault of a process
@@ -365,7 +366,7 @@ class Actor:
     def slow(self, extra_us: int) -> None:
         """From now on each piece of work takes this much longer."""
         if self.context is not None:
-            with self._supervisor.noted("slow", self.name, str(extra_us)):
+            with self._supervisor.noted("slow", self.name, f"by {format_duration(extra_us)}"):
                 self.extra_us = extra_us
                 self.context.state = State.SLOW
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from sim.kernel import Record
-from sim.units import BINARY_SI, SECOND, format_duration, format_quantity
+from sim.units import BINARY_SI, SECOND, format_duration, format_quantity, format_quantity_milli
 
 Values = Mapping[str, Any]
 NAMED_MAX = 3  # of a list of names, before "and n more"
@@ -282,7 +282,12 @@ def _step(values: Values) -> str:
     parts += [
         f"{name} {_amount(value) if name in AMOUNTS else names(value)}"
         for name, value in detail.items()
-        if not name.endswith("_us")
+        if not name.endswith(("_us", "_milli"))
+    ]
+    parts += [
+        f"{name[:-6]} {format_quantity_milli(value)}"
+        for name, value in detail.items()
+        if name.endswith("_milli")
     ]
     parts += [f"{name[:-3]} {short(value)}" for name, value in detail.items() if _is_time(name, value)]
     told = " ".join(word for word in (values["kind"], "; ".join(parts)) if word)
@@ -306,7 +311,9 @@ _HAPPENS = {
     "resume": "goes on",
     "slow": "becomes slow",
     "lag": "its watch caches lag",
-    "unavailable": "has no quorum",
+    "frozen": "its watch caches stand still",
+    "overload": "is overloaded",
+    "lost-quorum": "has no quorum",
 }
 
 

@@ -249,9 +249,14 @@ def _by(where: _Where, body: steps.Fail | steps.Storage, slow: str) -> int:
 
 def _pressure(where: _Where, body: steps.Pressure) -> Action:
     available = where.bytes(body.available, "available")
-    return plan.PressNodes(
-        where.nodes(body.nodes), body.resource, available, where.duration(body.ramp, "ramp")
-    )
+    nodes = where.nodes(body.nodes)
+    if body.resource == "pid":  # of it alone the agent's defaults say nothing
+        for node in where.known.nodes:
+            told = [str(node.flags.get(flag, "")) for flag in ("eviction-hard", "eviction-soft")]
+            if node.name in nodes and "pid.available" not in "".join(told):
+                remedy = "name pid.available among its flags, in eviction-hard"
+                raise where.error("resource", f"nobody watches the process numbers of {node.name}", remedy)
+    return plan.PressNodes(nodes, body.resource, available, where.duration(body.ramp, "ramp"))
 
 
 def _workload(where: _Where, body: steps.Workload) -> Action:

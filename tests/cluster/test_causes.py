@@ -362,3 +362,38 @@ async def test_what_could_not_be_told_for_a_while_and_what_a_new_leader_finds_ke
     assert replaced and len(failed) == len(replaced)
     assert {root(book, r) for r in (*failed, *replaced)} == {"short"}
     assert decisions(book, "take-over")
+
+
+async def test_what_befalls_processes_is_told_in_words_once_as_it_begins_and_once_as_it_ends(
+    tmp_path: Path,
+) -> None:
+    server = {"apiServer": "apiserver-0"}
+    book = await told(
+        tmp_path,
+        {"at": "2m", "for": "1s", "overload": {**server, "by": "2s"}},
+        {"at": "2m10s", "for": "1s", "overload": {**server, "by": "1500ms", "inflight": 5}},
+        {"at": "2m20s", "for": "1s", "lag": {**server, "by": "5s"}},
+        {"at": "2m30s", "for": "1s", "diverge": server},
+        {"at": "2m40s", "for": "1s", "storage": {"how": "lost-quorum"}},
+        {"at": "2m50s", "for": "1s", "storage": {"how": "slow", "by": "300ms"}},
+        {"at": "3m", "for": "1s", "slow": {"actor": "scheduler-0", "by": "40ms"}},
+        {"at": "3m10s", "for": "1s", "stall": {"actor": "scheduler-0"}},
+        {"at": "3m20s", "for": "1s", "workload": {"cpu": "250m"}},
+        cluster={"nodes": [{"count": 3}], "metrics": True},
+        duration="4m",
+    )
+    befell = [r for r in book.records if r.kind == "actor" and r.at_us >= 120_000_000]
+    words = [book.line(r, None).text for r in befell]
+    assert words[::2] == [
+        "is overloaded: requests take 2s longer",
+        "is overloaded: requests take 1.5s longer, 5 at once",
+        "its watch caches lag: by 5s",
+        "its watch caches stand still",
+        "has no quorum",
+        "becomes slow: by 300ms",
+        "becomes slow: by 40ms",
+        "stands still",
+    ]
+    assert words[1::2] == ["goes on"] * 8
+    last = [r for r in book.records if r.kind == "step"][-1]
+    assert "; cpu 250m (" in book.line(last, None).text

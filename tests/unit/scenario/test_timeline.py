@@ -155,6 +155,7 @@ BAD = [
     ("{at: 2m, drain: {nodes: {zone: [a, q]}}}", "there is no zone 'q' (there are a, b)"),
     ("{at: 2m, cordon: {nodes: {labels: {x: y}}}}", "no node matches this selection (there are 6 nodes in zones a, b)"),
     ("{at: 2m, cordon: {nodes: {zone: a, count: 4}}}", "cannot take the first 4: there are 3"),
+    ("{at: 2m, pressure: {nodes: {zone: b}, resource: pid, available: 9}}", "the process numbers of node-b-0 (name pid.available among"),
     ("{at: 2m, stall: {actor: []}}", "the list names nobody"),
     ("{at: 2m, partition: {between: [[], apiserver]}}", "the list names nobody"),
     ("{at: 2m, partition: {between: [storage, storage]}}", "there is no network between storage and itself"),
