@@ -15,9 +15,11 @@ go through the API servers' request pipeline.
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from itertools import count as numbers
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
@@ -355,11 +357,12 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def plain_nodes(count: int) -> tuple[NodePlan, ...]:
-    """That many equal nodes, node-0 and on."""
+def plain_nodes(count: int, taken: Container[str] = ()) -> tuple[NodePlan, ...]:
+    """That many equal nodes, node-0 and on, but for names that are taken."""
+    names = (name for n in numbers() if (name := f"node-{n}") not in taken)
     capacity = {"cpu": "8", "memory": "32Gi"}
     flags: dict[str, Any] = {}
-    return tuple(NodePlan(f"node-{n}", "", "", capacity, {}, (), Runtime(), flags) for n in range(count))
+    return tuple(NodePlan(name, "", "", capacity, {}, (), Runtime(), flags) for name in islice(names, count))
 
 
 def profile_of(runtime: Runtime) -> RuntimeProfile:

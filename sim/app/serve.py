@@ -72,6 +72,8 @@ def _planned(
     steps: tuple[PlannedStep, ...] = ()
     objects: tuple[Mapping[str, Any], ...] = ()
     seed, cluster = 0, ClusterPlan(naming="orch", nodes=())
+    if arguments.set and arguments.scenario is None:
+        raise InputError("there is no scenario to set it in", f"--set {arguments.set[0]}")
     if arguments.scenario is not None:
         plan = load(arguments.scenario, arguments.set)
         expectations_of(plan)
@@ -84,7 +86,8 @@ def _planned(
         else:
             cluster = replace(cluster, naming=arguments.naming)
     if arguments.nodes:
-        cluster = replace(cluster, nodes=(*cluster.nodes, *plain_nodes(arguments.nodes)))
+        taken = dict.fromkeys(node.name for node in cluster.nodes)
+        cluster = replace(cluster, nodes=(*cluster.nodes, *plain_nodes(arguments.nodes, taken)))
     return cluster, steps, objects, seed if arguments.seed is None else arguments.seed
 
 

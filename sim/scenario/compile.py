@@ -162,6 +162,15 @@ class _Compiler:
     def _cluster(self, cluster: schema.Cluster) -> ClusterPlan:
         nodes: list[NodePlan] = []
         seen: set[str] = set()
+        processes = {
+            f"{process}-{number}"
+            for process, part in (
+                ("apiserver", cluster.api_server),
+                ("controller-manager", cluster.controller_manager),
+                ("scheduler", cluster.scheduler),
+            )
+            for number in range(part.replicas)
+        }
         for index, group in enumerate(cluster.nodes):
             path = ("spec", "cluster", "nodes", index)
             for node in self._group(group, path, cluster.naming):
@@ -169,6 +178,9 @@ class _Compiler:
                     raise self.document.error(
                         path, f"two nodes are named {node.name}", "give the group a prefix"
                     )
+                if node.name in processes:
+                    remedy = "give the group another prefix"
+                    raise self.document.error(path, f"{node.name} is the name of a process", remedy)
                 seen.add(node.name)
                 nodes.append(node)
         if len(nodes) > NODES_MAX:

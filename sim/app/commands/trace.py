@@ -122,6 +122,9 @@ def _show(arguments: argparse.Namespace) -> int:
     if arguments.perfetto is not None:
         from sim.app.traces import write_perfetto
 
+        options = ("actor", "kind", "object", "start", "end", "grep", "follow", "json")
+        if any(getattr(arguments, option) for option in options):
+            raise InputError("writes the whole trace", "--perfetto", "leave the other options out")
         writable(arguments.perfetto)
         write_perfetto(arguments.trace, arguments.perfetto)
         return EXIT_OK

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sim.app.cli import main
+from sim.app.cluster import plain_nodes
 from sim.app.serve import reached_at
 from sim.wire.tls import Authority
 
@@ -84,6 +85,22 @@ def test_a_bad_argument_of_serve_is_told_with_what_it_may_be(
     with pytest.raises(SystemExit) as caught:
         main(["serve", *arguments])
     assert caught.value.code == 2 and capsys.readouterr().err.startswith(f"orrery: {says}")
+
+
+def test_nodes_that_are_added_take_names_that_are_free() -> None:
+    assert [node.name for node in plain_nodes(3)] == ["node-0", "node-1", "node-2"]
+    assert [node.name for node in plain_nodes(3, ("node-0", "node-2"))] == ["node-1", "node-3", "node-4"]
+
+
+def test_a_setting_without_a_scenario_and_a_filter_of_a_whole_trace_are_refused(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--port", "0", "--set", "seed=3"]) == 2
+    assert main(["show", str(tiny), "--kind", "step", "--perfetto", str(tiny.parent / "p.json")]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "orrery: --set seed=3: there is no scenario to set it in",
+        "orrery: --perfetto: writes the whole trace (leave the other options out)",
+    ]
 
 
 @pytest.mark.parametrize(

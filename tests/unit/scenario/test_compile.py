@@ -91,6 +91,10 @@ BAD = [
     (("[web.yaml]", "[wib.yaml]"), "there is no file wib.yaml"),
     (("after: fail", "after: flail"), "no step is named 'flail' (did you mean 'fail'?)"),
     (("{at: 20m, heal", "{at: 20m, compact: {}, heal"), "exactly one action; this one has heal and compact"),
+    (
+        ("{count: 6, zones: [a, b]}", "{count: 6, prefix: scheduler}"),
+        "s.yaml:8:13: scheduler-0 is the name of a process",
+    ),
     (("count: 6", "count: six"), "s.yaml:8:21: expected a whole number, got text"),
     (("name: outage", "name: a/b"), "s.yaml:3:18: a name consists of lower-case letters, digits"),
     (("name: outage, ", ""), "s.yaml:3:11: object missing required field name"),
