@@ -14,7 +14,8 @@ Differs  the recheck queue is the budget's own delayed add; a DisruptionTarget c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from actors.controllers.pod_owners import (
     LABEL_INDEX,
@@ -29,6 +30,7 @@ from actors.controllers.pod_owners import (
     pod_changed,
 )
 from actors.controllers.shell import Env, run_workers
+from sim.client.digests import Digests
 from sim.machinery.api import Obj
 from sim.machinery.selectors import from_selector
 from sim.units import SECOND, format_time, parse_time
@@ -70,17 +72,35 @@ def desired_healthy(budget: Obj, expected: int) -> int:
     return int_or_percent(spec.get("minAvailable", 0), expected, True)
 
 
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """What a budget goes by of a pod.  owner: the reference to its controller"""
+
+    key: str
+    name: str
+    labels: Mapping[str, str]
+    deleting: bool
+    ready: bool
+    owner: Obj | None
+
+
+def facts_of(pod: Obj) -> PodFacts:
+    meta = pod["metadata"]
+    labels = meta.get("labels") or {}
+    return PodFacts(key_of(pod), meta["name"], labels, is_deleting(pod), is_ready(pod), controller_of(pod))
+
+
 def disrupted_pods(
-    budget: Obj, pods: Sequence[Obj], wall_us: int
-) -> tuple[dict[str, str], list[Obj], int | None]:
+    budget: Obj, pods: Sequence[PodFacts], wall_us: int
+) -> tuple[dict[str, str], list[PodFacts], int | None]:
     """(evictions still awaited, pods that should be gone by now, when to look again)."""
     granted = budget.get("status", {}).get("disruptedPods") or {}
     kept: dict[str, str] = {}
-    late: list[Obj] = []
+    late: list[PodFacts] = []
     recheck_us: int | None = None
-    for pod in pods:
-        name = pod["metadata"]["name"]
-        if is_deleting(pod) or name not in granted:
+    for pod in pods if granted else ():
+        name = pod.name
+        if pod.deleting or name not in granted:
             continue
         expires_us = parse_time(granted[name]) + DELETION_TIMEOUT_US
         if expires_us < wall_us:
@@ -91,12 +111,8 @@ def disrupted_pods(
     return kept, late, recheck_us
 
 
-def count_healthy(pods: Sequence[Obj], disrupted: dict[str, str]) -> int:
-    return sum(
-        1
-        for pod in pods
-        if not is_deleting(pod) and pod["metadata"]["name"] not in disrupted and is_ready(pod)
-    )
+def count_healthy(pods: Sequence[PodFacts], disrupted: dict[str, str]) -> int:
+    return sum(pod.ready and not pod.deleting and pod.name not in disrupted for pod in pods)
 
 
 def next_status(budget: Obj, healthy: int, expected: int, disrupted: dict[str, str], wall_us: int) -> Obj:
@@ -178,6 +194,8 @@ class DisruptionLoop:
         }
         index_by_namespace(self.budgets)
         index_by_labels(self.pods)
+        self._labelled = Digests(self.pods, LABEL_INDEX, facts_of)
+        self._in_namespace = Digests(self.pods, NAMESPACE_INDEX, facts_of)
         self._none = True  # there is no budget: no pod concerns any
         self.budgets.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
         self.pods.on(add=self._pod_changed, update=self._pod_updated, delete=self._pod_changed)
@@ -212,14 +230,12 @@ class DisruptionLoop:
         budget = self.budgets.get(key)
         if budget is None:
             return None
-        selector = from_selector(budget["spec"].get("selector"))
-        pods = [
-            pod for pod in self._candidates(budget) if selector.matches(pod["metadata"].get("labels") or {})
-        ]
+        namespace, selector = budget["metadata"]["namespace"], from_selector(budget["spec"].get("selector"))
+        pods = [pod for pod in self._candidates(budget) if selector.matches(pod.labels)]
         if not pods:
             self.recorder.event(budget, "Normal", "NoPods", "No matching pods found")
         try:
-            expected = await self._expected(pods) if needs_scale(budget) else len(pods)
+            expected = await self._expected(namespace, pods) if needs_scale(budget) else len(pods)
         except _Failed as failed:
             text = f"Failed to calculate the number of expected pods: {failed}"
             self.recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
@@ -228,11 +244,10 @@ class DisruptionLoop:
             expected = 0
         wall_us = self.env.ctx.wall_us()
         disrupted, late, recheck_us = disrupted_pods(budget, pods, wall_us)
-        namespace = budget["metadata"]["namespace"]
         for pod in late:
             # Quirk: upstream fills in the namespace twice
             text = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
-            self.recorder.event(pod, "Warning", "NotDeleted", text)
+            self.recorder.event(self.pods.objects[pod.key], "Warning", "NotDeleted", text)
         status = next_status(budget, count_healthy(pods, disrupted), expected, disrupted, wall_us)
         if not is_up_to_date(budget, status):
             reply = await self.client.update(RESOURCE, {**budget, "status": status}, subresource="status")
@@ -244,31 +259,31 @@ class DisruptionLoop:
             self.queue.add_after_us(key, recheck_us - wall_us)
         return None
 
-    def _candidates(self, budget: Obj) -> list[Obj]:
+    def _candidates(self, budget: Obj) -> list[PodFacts]:
         """The pods that bear one of the labels asked for, or all of the namespace."""
         namespace = budget["metadata"]["namespace"]
         labels = (budget["spec"].get("selector") or {}).get("matchLabels")
         if not labels:
             index_by_namespace(self.pods)
-            return self.pods.by_index(NAMESPACE_INDEX, namespace)
+            return self._in_namespace.of(namespace)
         key = min(labels)
-        return self.pods.by_index(LABEL_INDEX, f"{namespace}/{key}={labels[key]}")
+        return self._labelled.of(f"{namespace}/{key}={labels[key]}")
 
     async def _fail_safe(self, budget: Obj, message: str) -> str | None:
         status = failed_status(budget, message, self.env.ctx.wall_us())
         reply = await self.client.update(RESOURCE, {**budget, "status": status}, subresource="status")
         return None if reply.ok else reply.message
 
-    async def _expected(self, pods: Sequence[Obj]) -> int:
+    async def _expected(self, namespace: str, pods: Sequence[PodFacts]) -> int:
         """Sum of the scales of the pods' distinct controllers; pods without one are skipped."""
         scales: dict[str, int] = {}
         for pod in pods:
-            ref = controller_of(pod)
+            ref = pod.owner
             if ref is None or ref["uid"] in scales:
                 continue
-            found = await self._scale(ref, pod["metadata"]["namespace"])
+            found = await self._scale(ref, namespace)
             if found is None:
-                raise _Failed(f'found no controllers for pod "{pod["metadata"]["name"]}"')
+                raise _Failed(f'found no controllers for pod "{pod.name}"')
             uid, scale = found
             scales[ref["uid"]] = 0  # this reference is settled
             scales[uid] = scale

@@ -19,6 +19,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from actors.controllers.endpoint_pods import (
+    Quiet,
     ServicePods,
     TriggerTimes,
     belongs,
@@ -213,6 +214,10 @@ def wanted_endpoints(
     return made
 
 
+def _revision(stored: Obj) -> str:
+    return str(stored["metadata"]["resourceVersion"])
+
+
 # --- shell ------------------------------------------------------------------------------------------------
 
 
@@ -226,6 +231,7 @@ class EndpointLoop:
         self.services = env.informers["services"]
         self.endpoints = env.informers[RESOURCE]
         self.triggers = TriggerTimes()
+        self.quiet = Quiet()
         batch_us = env.options.endpoint_updates_batch_period_us
         self.watcher = ServicePods(self.services, env.informers["pods"], self.queue, batch_us)
         self.services.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
@@ -246,15 +252,20 @@ class EndpointLoop:
         if service is None:
             self.triggers.forget(key)
             self.watcher.forget(key)
+            self.quiet.forget(key)
             reply = await self.client.delete(RESOURCE, namespace, name)
             return None if reply.ok or reply.reason == "NotFound" else reply.message
         if not service["spec"].get("selector"):
             return None
         views = self.watcher.views(service, view_of)
         trigger = self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us})
-        subsets = subsets_of(views)
+        placed = [view for view in views if view.place is not None]
         stored = self.endpoints.get(key)
+        if stored is not None and self.quiet.holds(key, service, placed, _revision(stored)):
+            return None
+        subsets = subsets_of(placed)
         if stored is not None and is_up_to_date(stored, service, subsets, self.names):
+            self.quiet.note(key, service, placed, _revision(stored))
             return None
         wanted = wanted_endpoints(stored, service, subsets, trigger, self.names)
         if stored is None:
@@ -263,6 +274,8 @@ class EndpointLoop:
         else:
             reply = await self.client.update(RESOURCE, wanted)
             what = ("FailedToUpdateEndpoint", f"Failed to update endpoint {namespace}/{name}")
+        if reply.ok and is_up_to_date(reply.obj, service, subsets, self.names):
+            self.quiet.note(key, service, placed, _revision(reply.obj))
         if reply.ok or (stored is None and is_terminating_refusal(reply)):
             return None
         self.recorder.event(wanted, "Warning", what[0], f"{what[1]}: {reply.message}")

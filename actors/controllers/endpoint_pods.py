@@ -14,6 +14,7 @@ Differs  Services are found by an index on one pair of their selector; upstream 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.controllers.pod_owners import (
@@ -71,6 +72,17 @@ def endpoint_changed(old: Obj, new: Obj) -> tuple[bool, bool]:
     return changed, labels
 
 
+class Selected:
+    """The pods of one Service, as its loop sees them.  news: names of those to be looked at (again)"""
+
+    __slots__ = ("news", "spec", "views")
+
+    def __init__(self, spec: Obj) -> None:
+        self.spec = spec
+        self.news: dict[str, None] = {}
+        self.views: dict[str, Any] = {}
+
+
 class ServicePods:
     """Pod handlers of a loop over Services."""
 
@@ -79,14 +91,14 @@ class ServicePods:
         self._pods = pods
         self._queue = queue
         self._batch_us = batch_us
-        self._views: dict[str, tuple[Any, dict[str, tuple[Obj, Any]]]] = {}
+        self._selected: dict[str, Selected] = {}
         index_by_namespace(services)
         services.add_index(SELECTOR_INDEX, selector_values, ("spec", "selector"))
         index_by_labels(pods)
         self._chosen: IdentityMemo[dict[str, list[str]]] = IdentityMemo()
         self._none = True  # no Service selects pods: none concerns any
         services.on(add=self._forget_chosen, update=self._selector_changed, delete=self._forget_chosen)
-        pods.on(add=self._changed, update=self._updated, delete=self._changed)
+        pods.on(add=self._added, update=self._updated, delete=self._deleted)
 
     def _forget_chosen(self, _: Obj) -> None:
         self._chosen = IdentityMemo()
@@ -117,29 +129,39 @@ class ServicePods:
     def views(self, service: Obj, make: Callable[[Obj, Obj], View]) -> list[View]:
         """What `make(pod, service)` says of each pod that the Service selects, in order of arrival.
 
-        Made once per pod object: a Service of a thousand pods is looked at anew for each of them.
+        Made once per state of a pod: a Service of a thousand pods is looked at anew for each of them.
         """
         key, spec = key_of(service), service["spec"]
-        selector = spec["selector"]
-        known_spec, known = self._views.get(key, (None, {}))
-        if known_spec is not spec:
-            known = {}
-        now: dict[str, tuple[Obj, Any]] = {}
-        views: list[View] = []
-        for pod in self._pods.by_index(LABEL_INDEX, selector_values(service)[0]):
-            meta = pod["metadata"]
-            uid = meta["uid"]
-            had = known.get(uid)
-            if had is None or had[0] is not pod:
-                had = (pod, make(pod, service) if _matches(selector, meta["labels"]) else None)
-            now[uid] = had
-            if had[1] is not None:
-                views.append(had[1])
-        self._views[key] = (spec, now)
-        return views
+        selected = self._selected.get(key)
+        if selected is None or selected.spec is not spec:
+            selected = self._selected[key] = Selected(spec)
+            pods = self._pods.by_index(LABEL_INDEX, selector_values(service)[0])
+            selected.news = {key_of(pod): None for pod in pods}
+        news, selected.news = selected.news, {}
+        selector, made = spec["selector"], selected.views
+        for name in news:
+            pod = self._pods.get(name)
+            if pod is not None and _matches(selector, pod["metadata"].get("labels") or {}):
+                made[name] = make(pod, service)
+            else:
+                made.pop(name, None)
+        return [*made.values()]
 
     def forget(self, key: str) -> None:
-        self._views.pop(key, None)
+        self._selected.pop(key, None)
+
+    def _note(self, pod: Obj, keys: Sequence[str], gone: bool = False) -> None:
+        """These Services look at the pod again, or know it no longer (if it comes back it is the last in order)."""
+        name = key_of(pod)
+        for key in keys:
+            selected = self._selected.get(key)
+            if selected is None:
+                continue
+            if gone:
+                selected.views.pop(name, None)
+                selected.news.pop(name, None)
+            else:
+                selected.news[name] = None
 
     def _queue_all(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -148,27 +170,56 @@ class ServicePods:
             else:
                 self._queue.add(key)
 
-    def _changed(self, pod: Obj) -> None:
+    def _added(self, pod: Obj) -> None:
         if not self._none:
-            self._queue_all(self.services_of(pod))
+            keys = self.services_of(pod)
+            self._note(pod, keys)
+            self._queue_all(keys)
+
+    def _deleted(self, pod: Obj) -> None:
+        if not self._none:
+            keys = self.services_of(pod)
+            self._note(pod, keys, gone=True)
+            self._queue_all(keys)
 
     def _updated(self, old: Obj, new: Obj) -> None:
         if self._none:
             return
-        labels = new["metadata"].get("labels")
-        if labels is old["metadata"].get("labels") and not self.services_of(new):
+        labels, keys = new["metadata"].get("labels"), self.services_of(new)
+        if labels is old["metadata"].get("labels") and not keys:
             return
+        self._note(new, keys)
         changed, relabelled = endpoint_changed(old, new)
         if not changed and not relabelled:
             return
-        keys = self.services_of(new)
         if relabelled:
             before = self.services_of(old)
+            self._note(new, [key for key in before if key not in keys], gone=True)
             if changed:
                 keys = keys + [key for key in before if key not in keys]
             else:
                 keys = [k for k in before if k not in keys] + [k for k in keys if k not in before]
         self._queue_all(keys)
+
+
+class Quiet:
+    """What a sync of each Service saw that left nothing to write: while all of that is the same, nothing is to be written."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[object, Sequence[object], object]] = {}
+
+    def note(self, key: str, service: Obj, views: Sequence[object], stored: object) -> None:
+        """service and views are taken by identity; stored: what tells which revisions there are"""
+        self._seen[key] = (service, views, stored)
+
+    def holds(self, key: str, service: Obj, views: Sequence[object], stored: object) -> bool:
+        seen = self._seen.get(key)
+        if seen is None or seen[0] is not service or seen[2] != stored or len(seen[1]) != len(views):
+            return False
+        return all(map(is_, seen[1], views))
+
+    def forget(self, key: str) -> None:
+        self._seen.pop(key, None)
 
 
 # --- one pod ------------------------------------------------------------------------------------------------

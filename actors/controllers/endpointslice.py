@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.controllers import endpointslice_decide as decide
-from actors.controllers.endpoint_pods import ServicePods, TriggerTimes
+from actors.controllers.endpoint_pods import Quiet, ServicePods, TriggerTimes
 from actors.controllers.pod_owners import is_deleting, is_terminating_refusal, key_of, owner_ref
 from actors.controllers.shell import Env, aggregate, run_workers
-from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue
+from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue, unmoved
 from sim.machinery.api import Obj
 from sim.units import SECOND
 
@@ -26,12 +26,17 @@ MAX_RETRIES = 15  # endpointslice_controller.go: maxRetries
 SYNC_DELAY_US = 1 * SECOND  # endpointSliceChangeMinSyncDelay
 BACKOFF_US, BACKOFF_MAX_US = 1 * SECOND, 100 * SECOND  # defaultSyncBackOff, maxSyncBackOff
 SERVICE_INDEX = "service"
+Revisions = dict[str, str]  # of slices, by name
 
 
 async def start(env: Env) -> None:
     loop = EndpointSliceLoop(env)
     await env.informers.start_and_sync()
     run_workers(env, loop.queue, loop.sync, env.options.concurrent_service_endpoint_syncs, MAX_RETRIES)
+
+
+def _revision(piece: Obj) -> str:
+    return str(piece["metadata"]["resourceVersion"])
 
 
 class EndpointSliceLoop:
@@ -47,10 +52,13 @@ class EndpointSliceLoop:
         self.nodes = env.informers["nodes"]
         self.tracker = decide.SliceTracker()
         self.triggers = TriggerTimes()
+        self.quiet = Quiet()
+        self._moves = 0  # of nodes: they came, went, or have other labels
         self.batch_us = env.options.endpointslice_updates_batch_period_us
         self.api_version = env.scheme.resource(RESOURCE).api_version
         self.watcher = ServicePods(self.services, env.informers["pods"], self.queue, self.batch_us)
         self.slices.add_index(SERVICE_INDEX, self._service_values, ("metadata", "labels"))
+        self.nodes.on(self._moved, self._relabelled, self._moved, beat=unmoved)
         self.services.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
         self.slices.on(add=self._slice_added, update=self._slice_updated, delete=self._slice_deleted)
 
@@ -66,6 +74,13 @@ class EndpointSliceLoop:
             return ()
         name = labels.get(self.names.label_service_name)
         return (f"{piece['metadata']['namespace']}/{name}",) if name else ()
+
+    def _moved(self, _: Obj) -> None:
+        self._moves += 1
+
+    def _relabelled(self, old: Obj, new: Obj) -> None:
+        if old["metadata"].get("labels") is not new["metadata"].get("labels"):
+            self._moves += 1
 
     def _queue_later(self, key: str) -> None:
         self.queue.add_after_us(key, max(SYNC_DELAY_US, self.batch_us))
@@ -98,6 +113,7 @@ class EndpointSliceLoop:
             self.triggers.forget(key)
             self.tracker.forget(key)
             self.watcher.forget(key)
+            self.quiet.forget(key)
             return None
         if not service["spec"].get("selector"):
             return None
@@ -106,65 +122,91 @@ class EndpointSliceLoop:
         pieces.sort(key=key_of)
         if self.tracker.is_stale(key, pieces):
             return "EndpointSlice informer cache is out of date"
-        error = await self._reconcile(service, views, pieces)
+        trigger = self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us})
+        placed = [view for view in views if view.endpoints]
+        moves, left = self._moves, {piece["metadata"]["name"]: _revision(piece) for piece in pieces}
+        if self.quiet.holds(key, service, placed, (moves, left)):
+            return None
+        error = await self._reconcile(service, placed, pieces, trigger, left)
+        if error is None:
+            self.quiet.note(key, service, placed, (moves, left))
         if error is not None:
             text = f"Error updating Endpoint Slices for Service {key}: {error}"
             self.recorder.event(service, "Warning", "FailedToUpdateEndpointSlices", text)
         return error
 
     async def _reconcile(
-        self, service: Obj, views: Sequence[decide.PodView], pieces: Sequence[Obj]
+        self,
+        service: Obj,
+        views: Sequence[decide.PodView],
+        pieces: Sequence[Obj],
+        trigger: str | None,
+        left: Revisions,
     ) -> str | None:
+        """What went wrong.  left: the revisions there are, and those that there are then"""
         names = self.names
         wanted = decide.Wanted(
             service,
             owner_ref(self.env, "services", service),
             decide.slice_labels(service, names),
-            self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us}),
+            trigger,
             names.annotation_last_change_trigger_time,
             self.env.options.max_endpoints_per_slice,
             (names.label_headless, names.label_service_name, names.label_managed_by),
         )
         families = decide.families_of(service)
+        self.nodes.pull()
         errors: list[str] = []
         for family in families:
-            groups, missing = decide.desired_groups(service, views, family, self.nodes.get, names.label_zone)
+            groups, missing = decide.desired_groups(service, views, family, self._labels_of, names.label_zone)
             own = [piece for piece in pieces if piece["addressType"] == family]
-            refused = await self._write(service, decide.reconcile(wanted, groups, own, family))
+            refused = await self._write(service, decide.reconcile(wanted, groups, own, family), left)
             errors += missing if refused is None else [*missing, refused]
         for piece in pieces:
             if piece["addressType"] not in families:
-                refused = await self._delete(service, piece)
+                refused = await self._delete(service, piece, left)
                 errors += [] if refused is None else [f"error deleting {refused}"]
         return aggregate(errors)
 
-    async def _write(self, service: Obj, changes: decide.Changes) -> str | None:
+    def _labels_of(self, node: str) -> Obj | None:
+        """Of a node as it was taken last: what is only heard of it (`store.Beaten`) makes no difference to them."""
+        known = self.nodes.item(node)
+        return None if known is None else known.peek("metadata", "labels") or {}
+
+    async def _write(self, service: Obj, changes: decide.Changes, left: Revisions) -> str | None:
         """Creates, updates, deletes, in this order; nothing is created for a Service being deleted."""
         key, namespace = key_of(service), service["metadata"]["namespace"]
         for piece in changes.create if not is_deleting(service) else ():
             made = {**piece, "apiVersion": self.api_version}
             reply = await self.client.create(RESOURCE, namespace, made)
             if is_terminating_refusal(reply):
+                left[""] = ""  # which is what no slices are: it is tried again
                 return None
             if not reply.ok:
                 return f"failed to create EndpointSlice for Service {key}: {reply.message}"
-            self.tracker.written(key, reply.obj)
+            self._written(key, piece, reply.obj, left)
         for piece in changes.update:
             reply = await self.client.update(RESOURCE, {**piece, "apiVersion": self.api_version})
             name = piece["metadata"]["name"]
             if not reply.ok:
                 return f"failed to update {name} EndpointSlice for Service {key}: {reply.message}"
-            self.tracker.written(key, reply.obj)
+            self._written(key, piece, reply.obj, left)
         for piece in changes.delete:
-            refused = await self._delete(service, piece)
+            refused = await self._delete(service, piece, left)
             if refused is not None:
                 return f"failed to delete {refused}"
         return None
 
-    async def _delete(self, service: Obj, piece: Obj) -> str | None:
+    def _written(self, key: str, sent: Obj, stored: Obj, left: Revisions) -> None:
+        self.tracker.written(key, stored)
+        same = stored.get("endpoints") == sent.get("endpoints")
+        left[stored["metadata"]["name"]] = _revision(stored) if same else ""
+
+    async def _delete(self, service: Obj, piece: Obj, left: Revisions) -> str | None:
         key, name = key_of(service), piece["metadata"]["name"]
         reply = await self.client.delete(RESOURCE, service["metadata"]["namespace"], name)
         if not reply.ok:
             return f"{name} EndpointSlice for Service {key}: {reply.message}"
         self.tracker.deleted(key, piece)
+        left.pop(name, None)
         return None

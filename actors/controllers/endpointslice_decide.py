@@ -12,7 +12,7 @@ Differs  endpoints are packed in the order in which their pods came, slices are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ from sim.machinery.api import Obj
 if TYPE_CHECKING:
     from sim.ident import Names
 
-NodeOf = Callable[[str], Obj | None]
+LabelsOf = Callable[[str], Mapping[str, str] | None]  # of a node by name; None: there is no such node
 
 
 @dataclass(slots=True)
@@ -176,8 +176,7 @@ class PodView:
     endpoints: dict[str, tuple[Identity, Obj]] = field(default_factory=dict)
     zoned: dict[str, tuple[object, Obj]] = field(default_factory=dict)
 
-    def endpoint(self, family: str, node: Obj | None, zone_label: str) -> Obj:
-        labels = None if node is None else node["metadata"].get("labels")
+    def endpoint(self, family: str, labels: Mapping[str, str] | None, zone_label: str) -> Obj:
         known = self.zoned.get(family)
         if known is not None and known[0] is labels:
             return known[1]
@@ -204,7 +203,7 @@ def view_of(pod: Obj, service: Obj) -> PodView:
 
 
 def desired_groups(
-    service: Obj, views: Sequence[PodView], family: str, node_of: NodeOf, zone_label: str
+    service: Obj, views: Sequence[PodView], family: str, labels_of: LabelsOf, zone_label: str
 ) -> tuple[Groups, list[str]]:
     """Endpoints by resolved ports, and the errors to report at the end (a pod's node is not known).
 
@@ -219,15 +218,15 @@ def desired_groups(
         group = groups.get(view.ports_key)
         if group is None:
             group = groups[view.ports_key] = (view.ports, {})
-        node = node_of(view.node) if view.node else None
-        if node is None and not unready:
+        labels = labels_of(view.node) if view.node else None
+        if labels is None and not unready:
             errors.append(
                 f"skipping Pod {view.name} for Service {key_of(service)}: Node {view.node} Not Found"
             )
             continue
         made = view.endpoints.get(family)
         if made is not None:
-            group[1][made[0]] = view.endpoint(family, node, zone_label)
+            group[1][made[0]] = view.endpoint(family, labels, zone_label)
     return groups, errors
 
 

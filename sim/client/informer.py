@@ -17,11 +17,12 @@ Differs  handlers run at the instant the event arrives, none has a queue of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from sys import intern
 from typing import Any, Generic, TypeVar, cast
 
 from sim.client.client import Client
+from sim.client.informer_index import NAMESPACE, Index, IndexFn
 from sim.client.reflector import Reflector, Selection
 from sim.kernel import Context, Future, State
 from sim.machinery.api import Obj, WatchEvent
@@ -29,13 +30,11 @@ from sim.machinery.renewal import Renewal, all_renewals
 from sim.machinery.runs import Run, Runs
 from sim.machinery.store import Beaten, Item
 
-IndexFn = Callable[[Obj], Sequence[str]]
 Objects = list[Obj]  # `Informer.list` hides the name inside the class
+Items = list[Item]
 Handler = TypeVar("Handler", bound=Callable[..., None])
 RENEWALS_MAX = 50_000  # that wait to be sorted in
 EVERYBODY = ""  # of a route: no handler is spared
-NAMESPACE = ("metadata", "namespace")
-LASTING = (NAMESPACE, ("metadata", "labels"), ("metadata", "ownerReferences"))  # mostly, or for ever
 
 
 def key_of(obj: Obj) -> str:
@@ -60,51 +59,6 @@ def _without_managed(item: Item) -> Item:
 
 def unmoved(old: Obj, new: Obj) -> None:
     """What a handler does that cares for no beat."""
-
-
-class Index:
-    """value -> keys of the objects that have it, in order of arrival.
-
-    part: the path, one or two names deep, of all that `fn` reads; while that is the same object the values are
-    taken to be so.  Empty: it reads here and there.
-    made: not before somebody reads it, or a value changes, if it is of a part that hardly ever does; then the order in
-    which the objects came is that in which they got their values
-    """
-
-    __slots__ = ("_fn", "keys", "made", "sub", "top")
-
-    def __init__(self, fn: IndexFn, part: tuple[str, ...] = ()) -> None:
-        self._fn = fn
-        self.top, self.sub = (*part, "", "")[:2]
-        self.keys: dict[str, dict[str, None]] = {}
-        self.made = part not in LASTING
-
-    def make(self, objects: Iterable[tuple[str, Obj]]) -> None:
-        self.made = True
-        for key, obj in objects:
-            self.add(key, obj)
-
-    def add(self, key: str, obj: Obj) -> None:
-        for value in self._fn(obj):
-            self.keys.setdefault(value, {})[key] = None
-
-    def remove(self, key: str, obj: Obj) -> None:
-        self._drop(key, self._fn(obj))
-
-    def update(self, key: str, old: Obj, new: Obj) -> None:
-        """The object is another now, in the part that is read."""
-        gone, come = self._fn(old), self._fn(new)
-        if gone != come:
-            self._drop(key, [value for value in gone if value not in come])
-            for value in come:
-                self.keys.setdefault(value, {})[key] = None
-
-    def _drop(self, key: str, values: Sequence[str]) -> None:
-        for value in values:
-            bucket = self.keys[value]
-            del bucket[key]
-            if not bucket:
-                del self.keys[value]
 
 
 class View(Mapping[str, Obj]):
@@ -298,10 +252,14 @@ class Informer:
 
     def by_index(self, name: str, value: str) -> Objects:
         """The objects with this value, in order of arrival."""
+        return [item.obj for item in self.items_by_index(name, value)]
+
+    def items_by_index(self, name: str, value: str) -> Items:
+        """What holds them: one that is the same item is the same object, and need not be built to see that."""
         items, index = self._settled(), self._indexes[name]
         if not index.made:
             index.make(self._everything())
-        return [items[key].obj for key in index.keys.get(value, ())]
+        return [items[key] for key in index.keys.get(value, ())]
 
     def _everything(self) -> Iterator[tuple[str, Obj]]:
         return ((key, item.obj) for key, item in self._settled().items())

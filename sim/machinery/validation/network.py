@@ -340,19 +340,30 @@ def create_endpoints(obj: Obj) -> Errors:
 def update_endpoints(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     if new.get("subsets") is not old.get("subsets"):
-        errors += _subsets(new.get("subsets"))
+        known = [subset.get(kind) or () for subset in old.get("subsets") or () for kind in _ADDRESSES]
+        errors += _subsets(new.get("subsets"), _objects(*known))
     return errors
 
 
-def _subsets(subsets: Any) -> Errors:
+_ADDRESSES = ("addresses", "notReadyAddresses")
+
+
+def _objects(*lists: Any) -> frozenset[int]:
+    """The objects in lists that have passed before: of a thousand addresses mostly one is new.  Membership only."""
+    return frozenset(id(value) for values in lists for value in values)
+
+
+def _subsets(subsets: Any, valid: frozenset[int] = frozenset()) -> Errors:
+    """valid: addresses that need not be looked at, by identity"""
     errors: Errors = []
     for i, subset in enumerate(subsets or ()):
         at = f"subsets[{i}]"
         if not subset.get("addresses") and not subset.get("notReadyAddresses"):
             errors.append(required(at, "must specify `addresses` or `notReadyAddresses`"))
-        for kind in ("addresses", "notReadyAddresses"):
+        for kind in _ADDRESSES:
             for j, address in enumerate(subset.get(kind) or ()):
-                errors += _endpoint_address(address, f"{at}.{kind}[{j}]")
+                if id(address) not in valid:
+                    errors += _endpoint_address(address, f"{at}.{kind}[{j}]")
         ports = subset.get("ports") or ()
         for j, port in enumerate(ports):
             errors += _endpoint_port(port, f"{at}.ports[{j}]", len(ports) > 1)
@@ -404,26 +415,30 @@ def create_slice(obj: Obj) -> Errors:
 def update_slice(new: Obj, old: Obj) -> Errors:
     errors = object_meta_update(new["metadata"], old["metadata"])
     if new.get("endpoints") is not old.get("endpoints") or new.get("ports") is not old.get("ports"):
-        errors += create_slice(new)
+        same_type = new.get("addressType") == old.get("addressType")
+        errors += object_meta(new["metadata"], True, text.subdomain)
+        errors += _slice(new, _objects(old.get("endpoints") or ()) if same_type else frozenset())
     return errors + immutable("addressType", new.get("addressType"), old.get("addressType"))
 
 
-def _slice(obj: Obj) -> Errors:
+def _slice(obj: Obj, valid: frozenset[int] = frozenset()) -> Errors:
     kind = obj.get("addressType", "")
     errors: Errors = []
     if not kind:
         errors.append(required("addressType"))
     elif kind not in _ADDRESS_TYPES:
         errors.append(unsupported("addressType", kind, _ADDRESS_TYPES))
-    errors += _endpoints(obj.get("endpoints") or (), kind)
+    errors += _endpoints(obj.get("endpoints") or (), kind, valid)
     return errors + _slice_ports(obj.get("ports") or ())
 
 
-def _endpoints(given: Any, kind: str) -> Errors:
+def _endpoints(given: Any, kind: str, valid: frozenset[int]) -> Errors:
     if len(given) > _ENDPOINTS_MAX:
         return [too_many("endpoints", len(given), _ENDPOINTS_MAX)]
     errors: Errors = []
     for i, endpoint in enumerate(given):
+        if id(endpoint) in valid:
+            continue
         at = f"endpoints[{i}]"
         addresses = endpoint.get("addresses") or ()
         if not addresses:

@@ -226,6 +226,7 @@ def ip(text: str) -> Problems:
     return () if parse_ip(text) is not None else (_IP_ERROR,)
 
 
+@lru_cache(_CACHE)
 def non_special_ip(text: str) -> Problems:
     address = parse_ip(text)
     if address is None:

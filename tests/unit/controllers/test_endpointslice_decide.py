@@ -109,7 +109,7 @@ def test_two_pods_of_one_address_are_one_endpoint() -> None:
         return {"metadata": meta, "spec": {"nodeName": "n"}, "status": status}
 
     views = [view_of(pod(name), service) for name in ("a", "b")]
-    groups, errors = desired_groups(service, views, "IPv4", lambda _: {"metadata": {}}, "zone")
+    groups, errors = desired_groups(service, views, "IPv4", lambda _: {}, "zone")
     ((_, pool),) = groups.values()
     assert [e["targetRef"]["name"] for e in pool.values()] == ["b"] and not errors
     groups, errors = desired_groups(service, views, "IPv4", lambda _: None, "zone")
