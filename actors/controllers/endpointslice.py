@@ -156,9 +156,10 @@ class EndpointSliceLoop:
         )
         families = decide.families_of(service)
         self.nodes.pull()
+        nodes = decide.Nodes(self._moves, self._labels_of)
         errors: list[str] = []
         for family in families:
-            groups, missing = decide.desired_groups(service, views, family, self._labels_of, names.label_zone)
+            groups, missing = decide.desired_groups(service, views, family, nodes, names.label_zone)
             own = [piece for piece in pieces if piece["addressType"] == family]
             refused = await self._write(service, decide.reconcile(wanted, groups, own, family), left)
             errors += missing if refused is None else [*missing, refused]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from actors.controllers.endpoint_pods import (
     belongs,
@@ -33,7 +33,14 @@ from sim.machinery.api import Obj
 if TYPE_CHECKING:
     from sim.ident import Names
 
-LabelsOf = Callable[[str], Mapping[str, str] | None]  # of a node by name; None: there is no such node
+
+class Nodes(NamedTuple):
+    """moves: another number when a node has come, gone, or has other labels
+    labels_of: those of a node by name; None: there is no such node
+    """
+
+    moves: int
+    labels_of: Callable[[str], Mapping[str, str] | None]
 
 
 @dataclass(slots=True)
@@ -161,12 +168,13 @@ Groups = dict[str, tuple[list[Obj], Pool]]
 
 def _identity(endpoint: Obj) -> Identity:
     """What makes two endpoints the same one, whatever their conditions and pods (Quirk: so two pods of one address)."""
-    return tuple(sorted(endpoint["addresses"])), endpoint.get("hostname") or ""
+    addresses = endpoint["addresses"]
+    return tuple(sorted(addresses) if len(addresses) > 1 else addresses), endpoint.get("hostname") or ""
 
 
 @dataclass(slots=True)
 class PodView:
-    """A pod as an endpoint, per family.  `zoned` remembers the labels of its node and what followed."""
+    """A pod as an endpoint, per family.  `zoned` remembers as of which nodes, and what followed from its own."""
 
     name: str
     trigger_us: int
@@ -174,18 +182,12 @@ class PodView:
     ports_key: str = ""
     ports: list[Obj] = field(default_factory=list)
     endpoints: dict[str, tuple[Identity, Obj]] = field(default_factory=dict)
-    zoned: dict[str, tuple[object, Obj]] = field(default_factory=dict)
+    zoned: dict[str, tuple[int, Obj]] = field(default_factory=dict)
 
     def endpoint(self, family: str, labels: Mapping[str, str] | None, zone_label: str) -> Obj:
-        known = self.zoned.get(family)
-        if known is not None and known[0] is labels:
-            return known[1]
         endpoint = self.endpoints[family][1]
         zone = labels.get(zone_label) if labels else None
-        if zone:
-            endpoint = {**endpoint, "zone": zone}
-        self.zoned[family] = (labels, endpoint)
-        return endpoint
+        return {**endpoint, "zone": zone} if zone else endpoint
 
 
 def view_of(pod: Obj, service: Obj) -> PodView:
@@ -203,7 +205,7 @@ def view_of(pod: Obj, service: Obj) -> PodView:
 
 
 def desired_groups(
-    service: Obj, views: Sequence[PodView], family: str, labels_of: LabelsOf, zone_label: str
+    service: Obj, views: Sequence[PodView], family: str, nodes: Nodes, zone_label: str
 ) -> tuple[Groups, list[str]]:
     """Endpoints by resolved ports, and the errors to report at the end (a pod's node is not known).
 
@@ -218,7 +220,11 @@ def desired_groups(
         group = groups.get(view.ports_key)
         if group is None:
             group = groups[view.ports_key] = (view.ports, {})
-        labels = labels_of(view.node) if view.node else None
+        known = view.zoned.get(family)
+        if known is not None and known[0] == nodes.moves:
+            group[1][view.endpoints[family][0]] = known[1]
+            continue
+        labels = nodes.labels_of(view.node) if view.node else None
         if labels is None and not unready:
             errors.append(
                 f"skipping Pod {view.name} for Service {key_of(service)}: Node {view.node} Not Found"
@@ -226,7 +232,8 @@ def desired_groups(
             continue
         made = view.endpoints.get(family)
         if made is not None:
-            group[1][made[0]] = view.endpoint(family, labels, zone_label)
+            endpoint = group[1][made[0]] = view.endpoint(family, labels, zone_label)
+            view.zoned[family] = nodes.moves, endpoint
     return groups, errors
 
 

@@ -97,8 +97,8 @@ class World:
         assert reply.ok, reply.message
         return reply.obj
 
-    async def stored(self, resource: str) -> list[Obj]:
-        reply = await self.plane.ask("list", resource, "default")
+    async def stored(self, resource: str, namespace: str = "default") -> list[Obj]:
+        reply = await self.plane.ask("list", resource, namespace)
         assert reply.ok, reply.message
         return [item.obj for item in reply.items or ()]
 

@@ -8,6 +8,7 @@ from actors.controllers.endpoint import view_of as endpoint_view
 from actors.controllers.endpointslice_decide import (
     Changes,
     Groups,
+    Nodes,
     Pool,
     SliceTracker,
     Wanted,
@@ -109,10 +110,10 @@ def test_two_pods_of_one_address_are_one_endpoint() -> None:
         return {"metadata": meta, "spec": {"nodeName": "n"}, "status": status}
 
     views = [view_of(pod(name), service) for name in ("a", "b")]
-    groups, errors = desired_groups(service, views, "IPv4", lambda _: {}, "zone")
+    groups, errors = desired_groups(service, views, "IPv4", Nodes(1, lambda _: {}), "zone")
     ((_, pool),) = groups.values()
     assert [e["targetRef"]["name"] for e in pool.values()] == ["b"] and not errors
-    groups, errors = desired_groups(service, views, "IPv4", lambda _: None, "zone")
+    groups, errors = desired_groups(service, views, "IPv4", Nodes(2, lambda _: None), "zone")
     assert [pool for _, pool in groups.values()] == [{}] and len(errors) == 2
 
 
