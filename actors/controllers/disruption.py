@@ -14,7 +14,7 @@ Differs  the recheck queue is the budget's own delayed add; a DisruptionTarget c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.controllers.pod_owners import (
@@ -88,6 +88,19 @@ def facts_of(pod: Obj) -> PodFacts:
     meta = pod["metadata"]
     labels = meta.get("labels") or {}
     return PodFacts(key_of(pod), meta["name"], labels, is_deleting(pod), is_ready(pod), controller_of(pod))
+
+
+def selected(pods: Sequence[PodFacts], matches: Callable[[Mapping[str, str]], bool]) -> list[PodFacts]:
+    """Those whose labels match, asked once for each labels object: a template's pods share theirs."""
+    answers: dict[int, bool] = {}
+    found = []
+    for pod in pods:
+        answer = answers.get(id(pod.labels))
+        if answer is None:
+            answer = answers[id(pod.labels)] = matches(pod.labels)
+        if answer:
+            found.append(pod)
+    return found
 
 
 def disrupted_pods(
@@ -231,7 +244,7 @@ class DisruptionLoop:
         if budget is None:
             return None
         namespace, selector = budget["metadata"]["namespace"], from_selector(budget["spec"].get("selector"))
-        pods = [pod for pod in self._candidates(budget) if selector.matches(pod.labels)]
+        pods = selected(self._candidates(budget), selector.matches)
         if not pods:
             self.recorder.event(budget, "Normal", "NoPods", "No matching pods found")
         try:

@@ -3,8 +3,8 @@
 Turns the objects of an informer with one index value into values: a Service's pods into addresses, a budget's into
 who is healthy.
 
-Holds: what `of` answers is what `make` says of each object as it is now, in the order of the index; an object that is
-the same item still is not built again (of thousands of pods one has changed since the last time).
+Holds: what `of` answers is what `make` says of each object as it is now, in the order in which they were first asked
+for; an object that is the same item still is not built again (of thousands of pods one has changed since the last time).
 """
 
 from __future__ import annotations
@@ -30,13 +30,12 @@ class Digests(Generic[T]):
 
     def of(self, value: str) -> list[T]:
         """One for each object that has the value now."""
-        make, known, now = self._make, self._known.get(value, {}), dict[str, tuple[Item, T]]()
-        for item in self._informer.items_by_index(self._index, value):
+        known = self._known.setdefault(value, {})
+        items = self._informer.items_by_index(self._index, value)
+        for item in items:
             had = known.get(item.key)
-            now[item.key] = had if had is not None and had[0] is item else (item, make(item.obj))
-        self._known[value] = now
-        return [digest for _, digest in now.values()]
-
-    def forget(self, value: str) -> None:
-        """Nobody asks for these any more."""
-        self._known.pop(value, None)
+            if had is None or had[0] is not item:
+                known[item.key] = item, self._make(item.obj)
+        if len(known) > len(items):
+            known = self._known[value] = {item.key: known[item.key] for item in items}
+        return [digest for _, digest in known.values()]
