@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.controllers import horizontalpodautoscaler_decide as decide
-from actors.controllers.pod_owners import index_by_namespace, key_of
+from actors.controllers.pod_owners import key_of, labelled
 from actors.controllers.shell import Env
 from sim.client.limiter import ItemExponential
 from sim.client.queue import WorkQueue
@@ -224,13 +224,7 @@ class AutoscalerLoop:
             missing = "the HPA target's scale is missing a selector"
             self._tell(look, decide.Condition("ScalingActive", "False", "InvalidSelector", missing))
             return "selector is required"
-        matches = parse_labels(text).matches
-        index_by_namespace(self.pods)
-        pods = [
-            pod
-            for pod in self.pods.by_index("namespace", look.namespace)
-            if matches(pod["metadata"].get("labels") or {})
-        ]
+        pods = labelled(self.pods, look.namespace, parse_labels(text))
         found: list[_Found] = []
         failed: list[_Failed] = []
         shown: list[Obj] = []

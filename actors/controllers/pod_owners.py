@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.controllers.shell import Expectations, controller_ref, in_parallel, slow_start
 from sim.machinery.api import Obj, Reply
-from sim.machinery.selectors import from_selector
+from sim.machinery.selectors import LabelSelector, from_selector
 from sim.units import SECOND, parse_time
 
 if TYPE_CHECKING:
@@ -202,6 +202,18 @@ def candidates_of(informer: Informer, owner: Obj) -> list[Obj]:
     owned = informer.by_index(CONTROLLER_INDEX, meta["uid"])
     orphans = informer.by_index(CONTROLLER_INDEX, f"orphan/{meta.get('namespace', '')}")
     return [*owned, *orphans]
+
+
+def labelled(informer: Informer, namespace: str, selector: LabelSelector) -> list[Obj]:
+    """The objects of a namespace that match, found by one of the labels that the selector asks for, if it asks for one."""
+    one = next((r for r in selector.requirements if r.operator == "In" and len(r.values) == 1), None)
+    if one is None:
+        index_by_namespace(informer)
+        found = informer.by_index(NAMESPACE_INDEX, namespace)
+    else:
+        index_by_labels(informer)
+        found = informer.by_index(LABEL_INDEX, f"{namespace}/{one.key}={one.values[0]}")
+    return [obj for obj in found if selector.matches(obj["metadata"].get("labels"))]
 
 
 def selector_of(owner: Obj) -> Callable[[Obj], bool]:

@@ -12,9 +12,10 @@ Differs  only kinds that some quota names are watched (upstream: all that can be
 
 from __future__ import annotations
 
-from actors.controllers.pod_owners import index_by_namespace, key_of
+from actors.controllers.pod_owners import NAMESPACE_INDEX, index_by_namespace, key_of
 from actors.controllers.shell import Env, run_workers
 from sim.client import Informer
+from sim.client.digests import Digests
 from sim.machinery import quota as amounts
 from sim.machinery.api import Obj
 from sim.machinery.scheme import Resource
@@ -43,6 +44,8 @@ class QuotaLoop:
         self.quotas = env.informers["resourcequotas"]
         self._counted = _counted(env)
         self._watched: dict[Resource, Informer] = {}
+        self._shares = amounts.Shares(env.names)
+        self._shared: dict[tuple[str, Resource], tuple[Obj, Digests[amounts.Share | None]]] = {}
         index_by_namespace(self.quotas)
         self.quotas.on(add=self._added, update=self._updated, delete=self._deleted)
 
@@ -100,6 +103,7 @@ class QuotaLoop:
     async def sync(self, key: str) -> str | None:
         quota = self.quotas.get(key)
         if quota is None:
+            self._shared = {of: known for of, known in self._shared.items() if of[0] != key}
             return None
         hard, status = hard_of(quota), quota.get("status") or {}
         used = {k: v for k, v in amounts.amounts_of(status.get("used")).items() if k in hard}
@@ -121,12 +125,17 @@ class QuotaLoop:
         return None if reply.ok else reply.message
 
     def _usage(self, quota: Obj, resource: Resource, informer: Informer, names: list[str]) -> amounts.Amounts:
-        naming, wall_us = self.env.names, self.env.ctx.wall_us()
-        total: amounts.Amounts = dict.fromkeys(names, (0, "DecimalSI"))
-        for obj in informer.by_index("namespace", quota["metadata"]["namespace"]):
-            if amounts.in_scopes(quota["spec"], resource, obj):
-                total = amounts.add(total, amounts.usage(resource, obj, naming, wall_us))
-        return {name: total[name] for name in names}
+        key, spec = key_of(quota), quota["spec"]
+        known = self._shared.get((key, resource))
+        if known is None or known[0] is not spec:
+
+            def share(obj: Obj) -> amounts.Share | None:
+                return self._shares.of(resource, obj) if amounts.in_scopes(spec, resource, obj) else None
+
+            known = self._shared[key, resource] = spec, Digests(informer, NAMESPACE_INDEX, share)
+        shares = known[1].of(quota["metadata"]["namespace"])
+        used = amounts.total(filter(None, shares), self.env.ctx.wall_us())
+        return {name: used.get(name, amounts.NOTHING) for name in names}
 
 
 class _Monitor:

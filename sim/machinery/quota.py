@@ -1,6 +1,6 @@
 """What objects use up of quotas, and whether a quota leaves room.
 
-Turns an object into amounts by name of resource (`usage`), a quota and an object into whether it counts there
+Turns an object into amounts by name of resource (`usage`; `total` of many), a quota and an object into whether it counts there
 (`covers`), a change into the amounts that quotas hold after it, or the words of the refusal (`charged`).
 
 Holds: amounts are exact; a sum keeps the style of its first part that is not zero, as upstream's does.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sim.ident import Names
 from sim.machinery.api import Obj
@@ -33,6 +33,7 @@ from sim.units import (
 Amount = tuple[int, str]  # nano units and style
 Amounts = dict[str, Amount]
 ONE: Amount = (NANO, DECIMAL_SI)
+NOTHING: Amount = (0, DECIMAL_SI)
 
 # core resources that may be named without "count/" (legacyObjectCountAliases)
 _ALIASES = (
@@ -46,6 +47,8 @@ _PLAIN = ("cpu", "memory", "ephemeral-storage")
 _POD_NAMES = (*_PLAIN, *(f"{side}.{name}" for side in ("requests", "limits") for name in _PLAIN), "pods")
 _HUGE = ("hugepages-", "requests.hugepages-")
 _DONE = ("Failed", "Succeeded")
+_NEVER_US, _ALWAYS_US = -1, 1 << 62
+_KINDS_MAX = 4_096  # of amounts that are kept to be shared
 
 
 # --- amounts ----------------------------------------------------------------------------------------------
@@ -127,12 +130,60 @@ def usage(resource: Resource, obj: Obj, naming: Names, wall_us: int) -> Amounts:
 
 
 def counts(pod: Obj, wall_us: int) -> bool:
-    """Whether a pod still uses compute resources.  Quirk: the grace counts twice, deletionTimestamp has it already."""
+    """Whether a pod still uses compute resources."""
+    return wall_us <= _counts_until_us(pod)
+
+
+def _counts_until_us(pod: Obj) -> int:
+    """Quirk: the grace counts twice, deletionTimestamp has it already."""
     if (pod.get("status") or {}).get("phase") in _DONE:
-        return False
+        return _NEVER_US
     meta = pod["metadata"]
     since, grace_s = meta.get("deletionTimestamp"), meta.get("deletionGracePeriodSeconds")
-    return since is None or grace_s is None or wall_us <= parse_time(since) + grace_s * SECOND
+    return _ALWAYS_US if since is None or grace_s is None else parse_time(since) + grace_s * SECOND
+
+
+class Share(NamedTuple):
+    """What one object uses up, up to an instant of the wall clock and after it; alike ones are the same objects."""
+
+    used: Amounts
+    left: Amounts
+    until_us: int
+
+
+class Shares:
+    """Makes the shares of objects."""
+
+    def __init__(self, naming: Names) -> None:
+        self._naming = naming
+        self._known: dict[tuple[tuple[str, Amount], ...], Amounts] = {}
+
+    def of(self, resource: Resource, obj: Obj) -> Share:
+        until_us = _counts_until_us(obj) if resource.plural == "pods" and not resource.group else _ALWAYS_US
+        used = usage(resource, obj, self._naming, until_us)
+        left = used if until_us == _ALWAYS_US else usage(resource, obj, self._naming, until_us + 1)
+        return Share(self._one(used), self._one(left), until_us)
+
+    def _one(self, amounts: Amounts) -> Amounts:
+        if len(self._known) >= _KINDS_MAX:
+            self._known.clear()
+        return self._known.setdefault(tuple(amounts.items()), amounts)
+
+
+def total(shares: Iterable[Share], wall_us: int) -> Amounts:
+    """The sum of all: those that are the same are counted, not added one by one."""
+    found: dict[int, list[Any]] = {}
+    for used, left, until_us in shares:
+        amounts = used if wall_us <= until_us else left
+        entry = found.get(id(amounts))
+        if entry is None:
+            found[id(amounts)] = [amounts, 1]
+        else:
+            entry[1] += 1
+    summed: Amounts = {}
+    for amounts, count in found.values():
+        summed = add(summed, {name: (nano * count, style) for name, (nano, style) in amounts.items()})
+    return summed
 
 
 def _pod_usage(pod: Obj) -> Amounts:
@@ -171,15 +222,14 @@ def _named(amounts: Amounts, side: str) -> Amounts:
 def _service_usage(service: Obj) -> Amounts:
     spec = service.get("spec") or {}
     kind, ports = spec.get("type"), (len(spec.get("ports") or ()) * NANO, DECIMAL_SI)
-    zero: Amount = (0, DECIMAL_SI)
     balanced = kind == "LoadBalancer"
     with_ports = kind == "NodePort" or (balanced and spec.get("allocateLoadBalancerNodePorts") is not False)
     if balanced and not with_ports:
         ports = (sum(bool(port.get("nodePort")) for port in spec.get("ports") or ()) * NANO, DECIMAL_SI)
     return {
         "services": ONE,
-        "services.loadbalancers": ONE if balanced else zero,
-        "services.nodeports": ports if balanced or with_ports else zero,
+        "services.loadbalancers": ONE if balanced else NOTHING,
+        "services.nodeports": ports if balanced or with_ports else NOTHING,
     }
 
 
