@@ -45,8 +45,14 @@ class Worker:
         context.set_forkserver_preload([__name__])  # what is spawned takes no notice
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, most_mib), daemon=True)
-        with _uninterrupted():
-            self.process.start()
+        if FORKS:
+            with _uninterrupted():
+                import_module("multiprocessing.forkserver").ensure_running()
+            with _put_off():
+                self.process.start()
+        else:
+            with _uninterrupted():
+                self.process.start()
         theirs.close()
         self.job: Job | None = None
         self.spent = False  # it is dead, or worth replacing
@@ -85,6 +91,22 @@ def _uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _put_off() -> Iterator[None]:
+    """An interrupt meanwhile comes afterwards: what is forked has its own way with it, and this process is to hear of it."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _work(pipe: Connection, most_mib: int) -> None:

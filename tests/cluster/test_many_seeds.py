@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing.context import ForkServerProcess
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,26 @@ def test_a_worker_ignores_interrupts_from_its_first_instruction_on() -> None:
     worker.give(Job(Key("k"), 0, b"not a plan"))
     assert worker.take().error.startswith("UnpicklingError")
     worker.end()
+
+
+def test_an_interrupt_while_a_worker_starts_is_heard_as_soon_as_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[bool] = []
+
+    def start(process: ForkServerProcess) -> None:
+        signal.raise_signal(signal.SIGINT)
+        BaseProcess.start(process)
+        started.append(True)
+
+    monkeypatch.setattr(ForkServerProcess, "start", start, raising=False)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Worker()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert started
 
 
 @pytest.mark.slow
