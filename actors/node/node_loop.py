@@ -374,9 +374,8 @@ class NodeLoop:
         status, events = status_of(agent.machine, agent.options, self._fixed, old, agent.health(), self.now())
         kernel = agent.ctx.kernel
         cause = kernel.cause
-        if is_given_up(
-            old
-        ):  # what it says now it can say because something has ended, or else because it was given up
+        if is_given_up(old):
+            # What it says now it can say because something has ended, or else because it was given up.
             given_up = reply.item.cause if reply.item is not None else 0
             kernel.cause = agent.ctx.relief(self._reported_us) or given_up or cause
         elif self._why:

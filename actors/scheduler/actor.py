@@ -208,7 +208,9 @@ class Scheduler:
             self._node_event(new, event)
 
     def _node_deleted(self, node: Obj) -> None:
-        self.cluster.delete_node(node["metadata"]["name"])
+        name = node["metadata"]["name"]
+        self.cluster.delete_node(name)
+        self._opened.pop(name, None)
 
     def _node_event(self, node: Obj, event: str) -> None:
         info = self.cluster.nodes[node["metadata"]["name"]]
