@@ -38,6 +38,7 @@ from sim.units import SECOND, format_time, parse_time
 RESOURCE = "poddisruptionbudgets"
 DELETION_TIMEOUT_US = 2 * 60 * SECOND  # disruption.go: DeletionTimeout
 ALLOWED = "DisruptionAllowed"
+PAIR_INDEX = "selector-pair"
 _WORKLOADS = ("apps", "extensions")
 _GROUPS = {
     "ReplicationController": ("",),
@@ -51,6 +52,16 @@ async def start(env: Env) -> None:
     loop = DisruptionLoop(env)
     await env.informers.start_and_sync()
     run_workers(env, loop.queue, loop.sync, 1)
+
+
+def pair_values(budget: Obj) -> tuple[str, ...]:
+    """The namespace with one label that the selector asks for, or alone if it asks for none."""
+    namespace = budget["metadata"]["namespace"]
+    labels = (budget["spec"].get("selector") or {}).get("matchLabels")
+    if not labels:
+        return (f"{namespace}/",)
+    key = min(labels)
+    return (f"{namespace}/{key}={labels[key]}",)
 
 
 # --- pure decisions ---------------------------------------------------------------------------------------
@@ -206,16 +217,23 @@ class DisruptionLoop:
             "StatefulSet": env.informers["statefulsets"],
         }
         index_by_namespace(self.budgets)
+        self.budgets.add_index(PAIR_INDEX, pair_values, ("spec", "selector"))
         index_by_labels(self.pods)
         self._labelled = Digests(self.pods, LABEL_INDEX, facts_of)
         self._in_namespace = Digests(self.pods, NAMESPACE_INDEX, facts_of)
         self._none = True  # there is no budget: no pod concerns any
-        self.budgets.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
+        self.budgets.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._deleted)
         self.pods.on(add=self._pod_changed, update=self._pod_updated, delete=self._pod_changed)
 
     def _changed(self, budget: Obj) -> None:
         self._none = not self.budgets.objects
         self.queue.add(key_of(budget))
+
+    def _deleted(self, budget: Obj) -> None:
+        self._changed(budget)
+        namespace, chosen = budget["metadata"]["namespace"], pair_values(budget)[0]
+        self._labelled.forget(chosen)
+        self._in_namespace.forget(namespace)
 
     def _pod_updated(self, old: Obj, new: Obj) -> None:
         if not self._none and pod_changed(old, new):
@@ -223,13 +241,13 @@ class DisruptionLoop:
 
     def _pod_changed(self, pod: Obj) -> None:
         """One budget per pod is told (Quirk: of several the first, with an event on the pod)."""
-        budgets = self.budgets.by_index(NAMESPACE_INDEX, pod["metadata"]["namespace"])
-        if not budgets:
-            return
-        labels = pod["metadata"].get("labels") or {}
-        matching = [b for b in budgets if from_selector(b["spec"].get("selector")).matches(labels)]
+        namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
+        asked = [f"{namespace}/", *[f"{namespace}/{key}={value}" for key, value in labels.items()]]
+        matching = [budget for value in asked for budget in self._choosing(PAIR_INDEX, value, labels)]
         if not matching:
             return
+        if len(matching) > 1:  # in the order in which they came
+            matching = self._choosing(NAMESPACE_INDEX, namespace, labels)
         if len(matching) > 1:
             meta, chosen = pod["metadata"], matching[0]["metadata"]["name"]
             text = (
@@ -238,6 +256,10 @@ class DisruptionLoop:
             )
             self.recorder.event(pod, "Warning", "MultiplePodDisruptionBudgets", text)
         self.queue.add(key_of(matching[0]))
+
+    def _choosing(self, index: str, value: str, labels: Mapping[str, str]) -> list[Obj]:
+        found = self.budgets.by_index(index, value)
+        return [budget for budget in found if from_selector(budget["spec"].get("selector")).matches(labels)]
 
     async def sync(self, key: str) -> str | None:
         budget = self.budgets.get(key)
@@ -274,13 +296,10 @@ class DisruptionLoop:
 
     def _candidates(self, budget: Obj) -> list[PodFacts]:
         """The pods that bear one of the labels asked for, or all of the namespace."""
-        namespace = budget["metadata"]["namespace"]
-        labels = (budget["spec"].get("selector") or {}).get("matchLabels")
-        if not labels:
+        if not (budget["spec"].get("selector") or {}).get("matchLabels"):
             index_by_namespace(self.pods)
-            return self._in_namespace.of(namespace)
-        key = min(labels)
-        return self._labelled.of(f"{namespace}/{key}={labels[key]}")
+            return self._in_namespace.of(budget["metadata"]["namespace"])
+        return self._labelled.of(pair_values(budget)[0])
 
     async def _fail_safe(self, budget: Obj, message: str) -> str | None:
         status = failed_status(budget, message, self.env.ctx.wall_us())

@@ -39,3 +39,7 @@ class Digests(Generic[T]):
         if len(known) > len(items):
             known = self._known[value] = {item.key: known[item.key] for item in items}
         return [digest for _, digest in known.values()]
+
+    def forget(self, value: str) -> None:
+        """Who asked for these is gone; another who does has them made anew."""
+        self._known.pop(value, None)
