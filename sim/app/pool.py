@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from importlib import import_module
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection, wait
@@ -81,30 +81,29 @@ class Worker:
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Processes started here ignore interrupts, which are the parent's to answer, from their first instruction on."""
-    if current_thread() is not main_thread():  # which alone may set it
+def _interrupts(handler: Any) -> Iterator[None]:
+    """Interrupts are answered so meanwhile, as far as this thread may say: the main one alone may."""
+    if current_thread() is not main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _uninterrupted() -> AbstractContextManager[None]:
+    """Processes started here ignore interrupts, which are the parent's to answer, from their first instruction on."""
+    return _interrupts(signal.SIG_IGN)
 
 
 @contextmanager
 def _put_off() -> Iterator[None]:
     """An interrupt meanwhile comes afterwards: what is forked has its own way with it, and this process is to hear of it."""
-    if current_thread() is not main_thread():
-        yield
-        return
     heard: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
-    try:
+    with _interrupts(lambda number, _: heard.append(number)):
         yield
-    finally:
-        signal.signal(signal.SIGINT, before)
     if heard:
         signal.raise_signal(signal.SIGINT)
 

@@ -148,11 +148,16 @@ async def measure(nodes: int, pods: int, words: Sequence[str]) -> None:
             clock.end()
 
 
-def main() -> None:
-    words = sys.argv[1:]
+def sizes(words: Sequence[str]) -> tuple[int, int]:
+    """Nodes and pods: the numbers among the words, 1,000 and 30 times as many unless they are given."""
     numbers = [int(word) for word in words if word.isdigit()]
     nodes = numbers[0] if numbers else 1_000
-    pods = numbers[1] if len(numbers) > 1 else 30 * nodes
+    return nodes, numbers[1] if len(numbers) > 1 else 30 * nodes
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    nodes, pods = sizes(words)
     print(machine())
     if wants_profile():
         profiled(lambda: trio.run(measure, nodes, pods, words))

@@ -14,7 +14,7 @@ import trio
 
 from sim.app.cluster import Cluster, no_collection
 from sim.app.run import SLICE_S
-from tests.bench.big import Clock, fill, planned
+from tests.bench.big import Clock, fill, planned, sizes
 from tests.bench.timing import machine
 
 DOWN, AFTER = "5s", "3m"
@@ -81,14 +81,11 @@ async def measure(nodes: int, pods: int, names: Sequence[str]) -> None:
 
 def main() -> None:
     words = sys.argv[1:]
-    numbers = [int(word) for word in words if word.isdigit()]
-    nodes = numbers[0] if numbers else 1_000
-    pods = numbers[1] if len(numbers) > 1 else 30 * nodes
     names = [word for word in words if not word.isdigit()] or [*UPSETS]
     if unknown := [name for name in names if name not in UPSETS]:
         sys.exit(f"no such upset: {', '.join(unknown)}; there are {', '.join(UPSETS)}")
     print(machine())
-    trio.run(measure, nodes, pods, names)
+    trio.run(measure, *sizes(words), names)
 
 
 if __name__ == "__main__":
