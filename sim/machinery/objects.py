@@ -96,19 +96,6 @@ def is_controlled_by(obj: Obj, owner: Obj) -> bool:
     return reference is not None and reference["uid"] == owner["metadata"]["uid"]
 
 
-def controller_reference(owner: Obj, api_version: str, kind: str) -> Obj:
-    """The owner reference a controller puts on what it creates (metav1.NewControllerRef)."""
-    meta = owner["metadata"]
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "name": meta["name"],
-        "uid": meta["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
 # --- reading below a path ---------------------------------------------------------------------------------
 
 
