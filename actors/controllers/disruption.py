@@ -27,6 +27,8 @@ from actors.controllers.pod_owners import (
     is_deleting,
     is_ready,
     key_of,
+    label_values,
+    pair_of,
     pod_changed,
 )
 from actors.controllers.shell import Env, run_workers
@@ -58,10 +60,7 @@ def pair_values(budget: Obj) -> tuple[str, ...]:
     """The namespace with one label that the selector asks for, or alone if it asks for none."""
     namespace = budget["metadata"]["namespace"]
     labels = (budget["spec"].get("selector") or {}).get("matchLabels")
-    if not labels:
-        return (f"{namespace}/",)
-    key = min(labels)
-    return (f"{namespace}/{key}={labels[key]}",)
+    return (pair_of(namespace, labels) if labels else f"{namespace}/",)
 
 
 # --- pure decisions ---------------------------------------------------------------------------------------
@@ -242,7 +241,7 @@ class DisruptionLoop:
     def _pod_changed(self, pod: Obj) -> None:
         """One budget per pod is told (Quirk: of several the first, with an event on the pod)."""
         namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
-        asked = [f"{namespace}/", *[f"{namespace}/{key}={value}" for key, value in labels.items()]]
+        asked = (f"{namespace}/", *label_values(pod))
         matching = [budget for value in asked for budget in self._choosing(PAIR_INDEX, value, labels)]
         if not matching:
             return

@@ -29,6 +29,7 @@ from actors.controllers.endpoint_pods import (
     is_ipv6,
     pod_ips,
     publishes_unready,
+    revision_of,
     target_ref,
     trigger_us,
 )
@@ -214,10 +215,6 @@ def wanted_endpoints(
     return made
 
 
-def _revision(stored: Obj) -> str:
-    return str(stored["metadata"]["resourceVersion"])
-
-
 # --- shell ------------------------------------------------------------------------------------------------
 
 
@@ -261,11 +258,11 @@ class EndpointLoop:
         trigger = self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us})
         placed = [view for view in views if view.place is not None]
         stored = self.endpoints.get(key)
-        if stored is not None and self.quiet.holds(key, service, placed, _revision(stored)):
+        if stored is not None and self.quiet.holds(key, service, placed, revision_of(stored)):
             return None
         subsets = subsets_of(placed)
         if stored is not None and is_up_to_date(stored, service, subsets, self.names):
-            self.quiet.note(key, service, placed, _revision(stored))
+            self.quiet.note(key, service, placed, revision_of(stored))
             return None
         wanted = wanted_endpoints(stored, service, subsets, trigger, self.names)
         if stored is None:
@@ -275,7 +272,7 @@ class EndpointLoop:
             reply = await self.client.update(RESOURCE, wanted)
             what = ("FailedToUpdateEndpoint", f"Failed to update endpoint {namespace}/{name}")
         if reply.ok and is_up_to_date(reply.obj, service, subsets, self.names):
-            self.quiet.note(key, service, placed, _revision(reply.obj))
+            self.quiet.note(key, service, placed, revision_of(reply.obj))
         if reply.ok or (stored is None and is_terminating_refusal(reply)):
             return None
         self.recorder.event(wanted, "Warning", what[0], f"{what[1]}: {reply.message}")

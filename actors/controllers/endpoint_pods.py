@@ -25,8 +25,10 @@ from actors.controllers.pod_owners import (
     index_by_namespace,
     is_deleting,
     key_of,
+    pair_of,
     ready_changed,
 )
+from sim.client.digests import Digests
 from sim.machinery.api import Obj
 from sim.machinery.identity import IdentityMemo
 from sim.units import format_time, parse_time
@@ -43,8 +45,7 @@ def selector_values(service: Obj) -> tuple[str, ...]:
     selector = service["spec"].get("selector")
     if not selector:
         return ()
-    key = min(selector)
-    return (f"{service['metadata']['namespace']}/{key}={selector[key]}",)
+    return (pair_of(service["metadata"]["namespace"], selector),)
 
 
 def _matches(selector: dict[str, str], labels: dict[str, str]) -> bool:
@@ -72,17 +73,6 @@ def endpoint_changed(old: Obj, new: Obj) -> tuple[bool, bool]:
     return changed, labels
 
 
-class Selected:
-    """The pods of one Service, as its loop sees them.  news: names of those to be looked at (again)"""
-
-    __slots__ = ("news", "spec", "views")
-
-    def __init__(self, spec: Obj) -> None:
-        self.spec = spec
-        self.news: dict[str, None] = {}
-        self.views: dict[str, Any] = {}
-
-
 class ServicePods:
     """Pod handlers of a loop over Services."""
 
@@ -91,14 +81,14 @@ class ServicePods:
         self._pods = pods
         self._queue = queue
         self._batch_us = batch_us
-        self._selected: dict[str, Selected] = {}
+        self._views: dict[str, tuple[Obj, Digests[Any]]] = {}
         index_by_namespace(services)
         services.add_index(SELECTOR_INDEX, selector_values, ("spec", "selector"))
         index_by_labels(pods)
         self._chosen: IdentityMemo[dict[str, list[str]]] = IdentityMemo()
         self._none = True  # no Service selects pods: none concerns any
         services.on(add=self._forget_chosen, update=self._selector_changed, delete=self._forget_chosen)
-        pods.on(add=self._added, update=self._updated, delete=self._deleted)
+        pods.on(add=self._changed, update=self._updated, delete=self._changed)
 
     def _forget_chosen(self, _: Obj) -> None:
         self._chosen = IdentityMemo()
@@ -132,36 +122,18 @@ class ServicePods:
         Made once per state of a pod: a Service of a thousand pods is looked at anew for each of them.
         """
         key, spec = key_of(service), service["spec"]
-        selected = self._selected.get(key)
-        if selected is None or selected.spec is not spec:
-            selected = self._selected[key] = Selected(spec)
-            pods = self._pods.by_index(LABEL_INDEX, selector_values(service)[0])
-            selected.news = {key_of(pod): None for pod in pods}
-        news, selected.news = selected.news, {}
-        selector, made = spec["selector"], selected.views
-        for name in news:
-            pod = self._pods.get(name)
-            if pod is not None and _matches(selector, pod["metadata"].get("labels") or {}):
-                made[name] = make(pod, service)
-            else:
-                made.pop(name, None)
-        return [*made.values()]
+        known = self._views.get(key)
+        if known is None or known[0] is not spec:
+            selector = spec["selector"]
+
+            def view(pod: Obj) -> View | None:
+                return make(pod, service) if _matches(selector, pod["metadata"]["labels"]) else None
+
+            known = self._views[key] = spec, Digests(self._pods, LABEL_INDEX, view)
+        return [made for made in known[1].of(selector_values(service)[0]) if made is not None]
 
     def forget(self, key: str) -> None:
-        self._selected.pop(key, None)
-
-    def _note(self, pod: Obj, keys: Sequence[str], gone: bool = False) -> None:
-        """These Services look at the pod again, or know it no longer (if it comes back it is the last in order)."""
-        name = key_of(pod)
-        for key in keys:
-            selected = self._selected.get(key)
-            if selected is None:
-                continue
-            if gone:
-                selected.views.pop(name, None)
-                selected.news.pop(name, None)
-            else:
-                selected.news[name] = None
+        self._views.pop(key, None)
 
     def _queue_all(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -170,17 +142,9 @@ class ServicePods:
             else:
                 self._queue.add(key)
 
-    def _added(self, pod: Obj) -> None:
+    def _changed(self, pod: Obj) -> None:
         if not self._none:
-            keys = self.services_of(pod)
-            self._note(pod, keys)
-            self._queue_all(keys)
-
-    def _deleted(self, pod: Obj) -> None:
-        if not self._none:
-            keys = self.services_of(pod)
-            self._note(pod, keys, gone=True)
-            self._queue_all(keys)
+            self._queue_all(self.services_of(pod))
 
     def _updated(self, old: Obj, new: Obj) -> None:
         if self._none:
@@ -188,18 +152,20 @@ class ServicePods:
         labels, keys = new["metadata"].get("labels"), self.services_of(new)
         if labels is old["metadata"].get("labels") and not keys:
             return
-        self._note(new, keys)
         changed, relabelled = endpoint_changed(old, new)
         if not changed and not relabelled:
             return
         if relabelled:
             before = self.services_of(old)
-            self._note(new, [key for key in before if key not in keys], gone=True)
             if changed:
                 keys = keys + [key for key in before if key not in keys]
             else:
                 keys = [k for k in before if k not in keys] + [k for k in keys if k not in before]
         self._queue_all(keys)
+
+
+def revision_of(stored: Obj) -> str:
+    return str(stored["metadata"]["resourceVersion"])
 
 
 class Quiet:

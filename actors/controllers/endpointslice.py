@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.controllers import endpointslice_decide as decide
-from actors.controllers.endpoint_pods import Quiet, ServicePods, TriggerTimes
+from actors.controllers.endpoint_pods import Quiet, ServicePods, TriggerTimes, revision_of
 from actors.controllers.pod_owners import is_deleting, is_terminating_refusal, key_of, owner_ref
 from actors.controllers.shell import Env, aggregate, run_workers
 from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue, unmoved
@@ -33,10 +33,6 @@ async def start(env: Env) -> None:
     loop = EndpointSliceLoop(env)
     await env.informers.start_and_sync()
     run_workers(env, loop.queue, loop.sync, env.options.concurrent_service_endpoint_syncs, MAX_RETRIES)
-
-
-def _revision(piece: Obj) -> str:
-    return str(piece["metadata"]["resourceVersion"])
 
 
 class EndpointSliceLoop:
@@ -124,7 +120,7 @@ class EndpointSliceLoop:
             return "EndpointSlice informer cache is out of date"
         trigger = self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us})
         placed = [view for view in views if view.endpoints]
-        moves, left = self._moves, {piece["metadata"]["name"]: _revision(piece) for piece in pieces}
+        moves, left = self._moves, {piece["metadata"]["name"]: revision_of(piece) for piece in pieces}
         if self.quiet.holds(key, service, placed, (moves, left)):
             return None
         error = await self._reconcile(service, placed, pieces, trigger, left)
@@ -201,7 +197,7 @@ class EndpointSliceLoop:
     def _written(self, key: str, sent: Obj, stored: Obj, left: Revisions) -> None:
         self.tracker.written(key, stored)
         same = stored.get("endpoints") == sent.get("endpoints")
-        left[stored["metadata"]["name"]] = _revision(stored) if same else ""
+        left[stored["metadata"]["name"]] = revision_of(stored) if same else ""
 
     async def _delete(self, service: Obj, piece: Obj, left: Revisions) -> str | None:
         key, name = key_of(service), piece["metadata"]["name"]

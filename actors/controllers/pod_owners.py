@@ -15,7 +15,7 @@ Differs  an update that changes nothing an owner looks at (node, addresses, cont
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -172,6 +172,12 @@ def label_values(obj: Obj) -> tuple[str, ...]:
     meta = obj["metadata"]
     namespace = meta["namespace"]
     return tuple(f"{namespace}/{k}={v}" for k, v in (meta.get("labels") or {}).items())
+
+
+def pair_of(namespace: str, labels: Mapping[str, str]) -> str:
+    """One of the labels that a selector asks for, as `label_values` has them: whom it chooses has it."""
+    key = min(labels)
+    return f"{namespace}/{key}={labels[key]}"
 
 
 def index_by_labels(informer: Informer) -> None:

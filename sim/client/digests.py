@@ -3,8 +3,8 @@
 Turns the objects of an informer with one index value into values: a Service's pods into addresses, a budget's into
 who is healthy.
 
-Holds: what `of` answers is what `make` says of each object as it is now, in the order in which they were first asked
-for; an object that is the same item still is not built again (of thousands of pods one has changed since the last time).
+Holds: what `of` answers is what `make` says of each object as it is now, in the order of the index; an object that
+is the same item still is not built again (of thousands of pods one has changed since the last time).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Digests(Generic[T]):
                 known[item.key] = item, self._make(item.obj)
         if len(known) > len(items):
             known = self._known[value] = {item.key: known[item.key] for item in items}
-        return [digest for _, digest in known.values()]
+        return [known[item.key][1] for item in items]
 
     def forget(self, value: str) -> None:
         """Who asked for these is gone; another who does has them made anew."""

@@ -1,7 +1,7 @@
 """Endpoints and slices after drawn changes of pods, nodes and the Service: what all of them as they are would give.
 
-The loops look only at what has changed since their last sync, and skip a sync that would find nothing.  Broken by a
-change that is not noted, a deleted pod that stays, an order or a revision taken for another.
+The loops look only at pods that have changed since their last sync, and skip a sync that would find nothing.  Broken by
+a pod taken for what it was, a deleted pod that stays, a revision taken for another.
 """
 
 from __future__ import annotations
