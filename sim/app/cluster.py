@@ -37,6 +37,7 @@ from actors.scheduler.actor import scheduler_main
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
 from sim.app.faults import Faults
+from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.logs import pod_log
 from sim.app.metrics import NodeMetrics
 from sim.app.options import check_options, node_agent_options
@@ -80,6 +81,7 @@ class Cluster:
         self.options = check_options(plan)
         self.scheme = Scheme(self.names, self.options.off)
         self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay)
+        self.kernel.after_slice = OF_THIS_PROCESS.look
         if plan.latency_us is not None:
             low, high = plan.latency_us
             self.kernel.network.impose(NetworkRule("latency", None, None, low_us=low, high_us=high))

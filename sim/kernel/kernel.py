@@ -143,9 +143,8 @@ class Kernel:
         self._slice_ends, self._slice_over = 0.0, True
         self._starting = 0
         self.slice_s = slice_s
-        self._rate = math.inf
-        self._until_us = 0
-        self._todo = 0
+        self.after_slice: Callable[[], None] = lambda: None  # nothing of the run depends on it
+        self._rate, self._until_us, self._todo = math.inf, 0, 0
         self._stopped = False
         self._base_us, self._base_real = 0, 0.0
         self._driver: trio.lowlevel.Task | None = None
@@ -445,6 +444,7 @@ class Kernel:
         if self._todo:
             limit_us = NEVER_US
         done = await self._slice(limit_us, quota)
+        self.after_slice()
         if self._todo:
             self._todo = max(0, self._todo - done) if done else 0
             await self._yield()
