@@ -1,7 +1,7 @@
 """Node lifecycle: find nodes that went silent, tell their pods, taint them, at a rate that depends on the zone.
 
 Turns leases and node status into Ready=Unknown conditions, pods' Ready=False, NoSchedule taints (at once, by
-node event) and NoExecute taints (queued per zone); the taint manager turns the latter into evictions.
+node event) and NoExecute taints (queued per zone: `nodelifecycle_zones`); the taint manager turns the latter into evictions.
 
 Holds: one pass at a time, its writes one after another on a client of 20 requests a second; the next pass
 starts a period after this one ended, so that passes drift as upstream; a pass over nodes that are well looks at
@@ -10,8 +10,7 @@ forgotten lease) puts it on the list of those to look at.
 
 Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go.
 Differs  a pod is queued for marking only when its node is known not to be ready, a node for tainting or
-         labelling only when there is something to write (upstream's workers find that out); the 0.1 s
-         tainting worker runs only at those of its ticks at which a queue has a node and a token; what is
+         labelling only when there is something to write (upstream's workers find that out); what is
          known of a node's health goes when its object does.
 """
 
@@ -42,15 +41,14 @@ from actors.controllers.nodelifecycle_decide import (
 )
 from actors.controllers.nodelifecycle_renewals import Heard, Renewals
 from actors.controllers.nodelifecycle_taints import TaintWriter
+from actors.controllers.nodelifecycle_zones import Zones
 from actors.controllers.shell import NODE_INDEX, Env, index_by_node, run_workers
 from actors.controllers.taint_manager import TaintManager
-from actors.controllers.zones import TaintQueue, Zone, ZoneState, decide_disruption, zone_key
-from sim.kernel import TIMED_OUT
 from sim.machinery.api import Obj
 from sim.units import MS, format_time, parse_time
 
 if TYPE_CHECKING:
-    from sim.kernel import Future
+    from actors.controllers.zones import Zone
 
 CLIENT = "node-controller"
 COMPONENT = "node-controller"
@@ -58,10 +56,6 @@ NODE_WORKERS = 8  # scheduler.UpdateWorkerSize
 POD_WORKERS = 4  # podUpdateWorkerSize
 HEALTH_TRIES = 5  # NodeHealthUpdateRetry
 HEALTH_PAUSE_US = 20 * MS  # retrySleepTime
-TICK_US = 100 * MS  # NodeEvictionPeriod
-# A 0.1 s timer loop of a real process comes round every 100.6 ms: recorded taints that wait for a token are 10.07 s
-# apart, of which 8 ms are their requests, and 70 recorded taints fit a tick of 100.66 ms best (tests/data/measured).
-TICK_LATE_US = 600
 
 
 async def start(env: Env) -> None:
@@ -88,7 +82,6 @@ class NodeLifecycle:
         self._taint_manager = TaintManager(env, self._client, self._pods_of)
         self._condition_taints = ConditionTaints(env.names)
         self._agent = env.names.node_agent.capitalize()
-        self._zone_kind = self._ctx.kernel.kind("zone", "zone", "state")
 
         self._health: dict[str, Health] = {}
         self._renewals = Renewals(self._leases)
@@ -96,10 +89,9 @@ class NodeLifecycle:
         self._restless: dict[str, None] = {}  # nodes to look at in the next pass
         self._unsettled: dict[str, None] = {}  # nodes that lacked something when they were last considered
         self._members_changed = True
-        self._zones: dict[str, Zone] = {}
+        self._zones = Zones(env, self._nodes, self._writer, self._health)
         self._retry: dict[str, None] = {}  # nodes whose pods could not all be marked
         self._owed_us = 0  # work of the running pass not yet slept
-        self._kick: Future | None = None
         self._node_queue = env.queue("node_lifecycle_controller")
         self._pod_queue = env.queue("node_lifecycle_controller_pods")
 
@@ -111,7 +103,7 @@ class NodeLifecycle:
         await self._env.informers.start_and_sync()
         run_workers(self._env, self._node_queue, self._sync_node, NODE_WORKERS)
         run_workers(self._env, self._pod_queue, self._sync_pod, POD_WORKERS)
-        self._ctx.spawn(self._taint_forever, name="no-execute")
+        self._ctx.spawn(self._zones.taint_forever, name="no-execute")
         self._ctx.spawn(self._monitor_forever, name="node-monitor")
 
     # --- informers ------------------------------------------------------------------------------------------
@@ -365,7 +357,7 @@ class NodeLifecycle:
             await self._mark_reachable(node)
         for health in gone:
             del self._health[health.name], self._renewals.holders[health.lease_key]
-            self._count(health, "", None)
+            self._zones.leave_out(health)
             if health.node is not None:
                 text = f"Node {health.name} event: Removing Node {health.name} from Controller"
                 self._node_event(health.node, "RemovingNode", text)
@@ -380,47 +372,23 @@ class NodeLifecycle:
         namespace = self._names.lease_namespace
         return Health(name, self._client.scheme.key("leases", namespace, name))
 
-    def _zone(self, key: str) -> Zone:
-        zone = self._zones.get(key)
-        if zone is None:
-            zone = self._zones[key] = Zone(TaintQueue(self._options.node_eviction_rate))
-        return zone
-
-    def _count(self, health: Health, key: str, ready: bool | None) -> None:
-        """Let a node stand in its zone's counts as ready, not ready or not at all."""
-        if health.counted is ready and health.zone == key:
-            return
-        if health.counted is not None:
-            zone = self._zones[health.zone]
-            zone.ready -= health.counted
-            zone.not_ready -= not health.counted
-        health.counted = ready
-        if ready is not None:
-            health.zone = key
-            zone = self._zone(key)
-            zone.ready += ready
-            zone.not_ready += not ready
-
     async def _look(self, health: Health, node: Obj, renewed: int | None) -> None:
         """One node in full: its health, its taints, its pods."""
         health.quiet = False
         outcome = await self._update_health(health, node, renewed)
         if outcome is None:
-            self._count(health, health.zone, None)  # skipped this time
+            self._zones.leave_out(health)  # skipped this time
             return
         live, observed = outcome
         ready = condition_of(live, "Ready")
-        labels = live["metadata"].get("labels") or {}
-        key = zone_key(labels, self._names)
-        excluded = self._names.label_node_exclude_disruption in labels
-        self._count(health, key, None if excluded else ready is not None and ready["status"] == "True")
+        zone = self._zones.count(health, live, ready is not None and ready["status"] == "True")
         if ready is None:
             return
         if ready["status"] != "True" and not health.verdict:  # a new leader finds it so
             health.verdict = self._ctx.silence(health.name, self._ctx.now_us())
         if health.verdict:
             self._ctx.kernel.cause = health.verdict
-        await self._set_eviction(live, observed, self._zone(key))
+        await self._set_eviction(live, observed, zone)
         if ready["status"] != "True" and observed == "True":
             name = health.name
             self._node_event(live, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
@@ -485,7 +453,6 @@ class NodeLifecycle:
 
     async def _set_eviction(self, node: Obj, observed: str, zone: Zone) -> None:
         """Queue, swap or lift the NoExecute taint by the Ready status before this pass's own write."""
-        name = node["metadata"]["name"]
         taint = taint_for(observed, self._names)
         if taint is None:
             if observed == "True":
@@ -496,10 +463,7 @@ class NodeLifecycle:
             await self._pay()
             await self._writer.swap(node, [(taint, NO_EXECUTE)], [(opposite, NO_EXECUTE)])
             return
-        if not has_taint(node, taint, NO_EXECUTE):
-            zone.queue.remove(name)
-        if zone.queue.add(name):
-            self._kick_tainting()
+        self._zones.queue(zone, node, anew=not has_taint(node, taint, NO_EXECUTE))
 
     async def _mark_reachable(self, node: Obj) -> None:
         """Take both NoExecute taints off and the node out of its queue."""
@@ -507,87 +471,20 @@ class NodeLifecycle:
             await self._pay()
             if not await self._writer.remove(node, [pair]):
                 return
-        zone = self._zones.get(zone_key(node["metadata"].get("labels") or {}, self._names))
-        if zone is not None:
-            zone.queue.remove(node["metadata"]["name"])
+        self._zones.unqueue(node)
 
     async def _handle_disruption(self, nodes: Mapping[str, Obj]) -> None:
         """Set the zones' states and rates by the counts of this pass."""
-        counted = {key: zone for key, zone in self._zones.items() if zone.size}
-        decision = decide_disruption(counted, self._options)
-        if len(counted) < len(self._zones):
-            self._leave_zones(counted, nodes)
+        decision = self._zones.decide(nodes)
         kernel, cause = self._ctx.kernel, self._ctx.kernel.cause
         if decision.absolve:  # because of the last one that fell silent
             kernel.cause = last_verdict(self._list) or cause
             for node in nodes.values():
                 await self._mark_reachable(node)
             kernel.cause = cause
-        now_us = self._ctx.now_us()
         if decision.fresh:
-            self._renewals.heard_all(now_us)
-        for key, state in decision.states.items():
-            zone = self._zones[key]
-            if zone.queue.swap(decision.rates[key], now_us):
-                self._kick_tainting()
-            if zone.state is not state:
-                zone.state = state
-                seen = last_verdict(self._list, key) or cause
-                kernel.trace.add(self._zone_kind, kernel.now_us, seen, (key, state.value))
-
-    def _leave_zones(self, counted: Mapping[str, Zone], nodes: Mapping[str, Obj]) -> None:
-        """Forget zones without nodes; one whose nodes all are exempt has no state, but its queue goes on."""
-        inhabited = {zone_key(node["metadata"].get("labels") or {}, self._names) for node in nodes.values()}
-        for key in [key for key in self._zones if key not in counted]:
-            if key in inhabited:
-                self._zones[key].state = ZoneState.INITIAL
-            else:
-                del self._zones[key]
-
-    # --- the tainting worker ----------------------------------------------------------------------------------
-
-    def _kick_tainting(self) -> None:
-        if self._kick is not None:
-            self._kick.set(None)
-
-    async def _taint_forever(self) -> None:
-        """Every 0.1 s, slidingly, taint what the queues give."""
-        base_us = self._ctx.now_us()
-        while True:
-            now_us = self._ctx.now_us()
-            dues = [due for zone in self._zones.values() if (due := zone.queue.due_us()) is not None]
-            self._kick = self._ctx.future("a node to taint")
-            if not dues:
-                await self._kick.wait()
-                continue
-            tick_us = TICK_US + TICK_LATE_US
-            ticks = max(0, -(-(max(now_us, min(dues)) - base_us) // tick_us))
-            wait_us = base_us + ticks * tick_us - now_us
-            if wait_us > 0 and await self._kick.wait_us(wait_us) is not TIMED_OUT:
-                continue
-            self._kick = None
-            cause = self._ctx.kernel.cause
-            for zone in list(self._zones.values()):
-                await self._taint_zone(zone)
-            self._ctx.kernel.cause = cause
-            base_us = self._ctx.now_us() + tick_us
-
-    async def _taint_zone(self, zone: Zone) -> None:
-        while (name := zone.queue.head(self._ctx.now_us())) is not None:
-            node = self._nodes.get(name)
-            ready = condition_of(node, "Ready") if node is not None else None
-            taint = taint_for(ready["status"], self._names) if ready is not None else None
-            if node is None or taint is None:
-                zone.queue.done(name)  # gone, or ready again: the token is spent
-                continue
-            opposite = opposite_taint(taint, self._names)
-            health = self._health.get(name)
-            why = {"taint": f"{taint}:{NO_EXECUTE}", "zone": zone.state.value}
-            self._ctx.decided("taint", f"nodes/{name}", why, health.verdict if health is not None else 0)
-            if await self._writer.swap(node, [(taint, NO_EXECUTE)], [(opposite, NO_EXECUTE)]):
-                zone.queue.done(name)
-            else:
-                zone.queue.failed(name)
+            self._renewals.heard_all(self._ctx.now_us())
+        self._zones.settle(decision, self._list)
 
     def _node_event(self, node: Obj, reason: str, message: str) -> None:
         meta = node["metadata"]

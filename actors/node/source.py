@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from actors.node.api import Api
-from sim.client.channel import ChannelWatch
+from sim.client.channel_watch import ChannelWatch
 from sim.kernel.actor import Context
 from sim.kernel.dice import Dice
 from sim.machinery.api import Reply, Watch, WatchEvent

@@ -1,7 +1,6 @@
 """The memory of a large run in large pages, where the system has them for who asks (Linux 6.1 and later).
 
-Turns growth of this process's memory, looked at between slices of work, into requests to put what is in use into pages
-of 2 MiB.
+Turns what this process has in memory, looked at between slices of work, into requests to put it into pages of 2 MiB.
 
 Holds: nothing of a run depends on it, and it takes no more memory: a stretch is put together once all of it is in use.
 Where the system knows no such request, there is no second one.
@@ -23,8 +22,10 @@ from time import perf_counter
 
 LARGE = 2 << 20  # bytes of a large page, where a small one has 4 KiB
 MADV_COLLAPSE = 25  # include/uapi/asm-generic/mman-common.h
-EVERY_S = 0.1
-GROWTH_MIB = 32  # of memory: so much more is worth a look at all of it
+EVERY_S = (
+    2.0  # one look at 800 MiB takes a few ms, and meanwhile a fill of 5,000 nodes takes some 10 MiB more
+)
+LEAST_MIB = 96  # what caches and small pages are good enough for
 STATM, MAPS = Path("/proc/self/statm"), Path("/proc/self/maps")
 
 
@@ -48,9 +49,9 @@ class System:
         """Whether each small page of a large page's size has memory."""
         return self._mincore(at, LARGE, self._used) == 0 and all(self._used)
 
-    def collapse(self, at: int) -> int:
-        """Put the small pages there into one; 0 or the error's number."""
-        return 0 if self._madvise(at, LARGE, MADV_COLLAPSE) == 0 else int(self._errno())
+    def collapse(self, begin: int, end: int) -> int:
+        """Put the small pages there into large ones; 0, or the error's number if there was one somewhere."""
+        return 0 if self._madvise(begin, end - begin, MADV_COLLAPSE) == 0 else int(self._errno())
 
 
 class LargePages:
@@ -59,39 +60,42 @@ class LargePages:
     def __init__(self, resident_mib: Callable[[], float], system: Callable[[], System] = System) -> None:
         self._resident_mib, self._make = resident_mib, system
         self._system: System | None = None
-        self._mib = self._next_s = 0.0
+        self._next_s = 0.0
         self.refused = False
 
     def look(self) -> None:
-        """Between two slices of work: ask, if much has come since it was asked last."""
-        if self.refused or perf_counter() < self._next_s:
-            return
-        self._next_s = perf_counter() + EVERY_S
-        if (now_mib := self._resident_mib()) - self._mib >= GROWTH_MIB:
-            self._mib = now_mib
-            self.ask()
+        """Between two slices of work: ask, if it is time and this is a large run."""
+        now_s = perf_counter()
+        if now_s >= self._next_s and not self.refused:
+            self._next_s = now_s + EVERY_S
+            if self._resident_mib() >= LEAST_MIB:
+                self.ask()
 
-    def ask(self) -> int:
-        """Put together what can be; how many large pages there are then."""
+    def ask(self) -> None:
+        """Put together what can be."""
         system = self._system = self._system or self._make()
-        made = 0
-        for at in large_stretches(system.mappings()):
-            if system.in_use(at):
-                failed = system.collapse(at)
-                if failed == errno.EINVAL:
-                    self.refused = True
-                    break
-                made += not failed
-        return made
+        failed = [system.collapse(begin, end) for begin, end in together(system.mappings(), system.in_use)]
+        self.refused = bool(failed) and all(error == errno.EINVAL for error in failed)
 
 
-def large_stretches(mappings: str) -> Iterator[int]:
-    """Where a large page could begin in what the program has allocated.  mappings: as /proc/self/maps lists them."""
+def together(mappings: str, in_use: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+    """Begin and end of what could be large pages in what the program has allocated, and is in use.
+
+    mappings: as /proc/self/maps lists them; in_use: of a large page that would begin there
+    """
     for line in mappings.splitlines():
         where, rights, _, _, inode, *name = line.split()
         if rights == "rw-p" and inode == "0" and name in ([], ["[heap]"]):
-            begin, end = (int(number, 16) for number in where.split("-"))
-            yield from range(-(-begin // LARGE) * LARGE, end - LARGE + 1, LARGE)
+            first, last = (int(number, 16) for number in where.split("-"))
+            at = begin = -(-first // LARGE) * LARGE
+            while at + LARGE <= last:
+                if not in_use(at):
+                    if begin < at:
+                        yield begin, at
+                    begin = at + LARGE
+                at += LARGE
+            if begin < at:
+                yield begin, at
 
 
 def _resident_mib() -> float:

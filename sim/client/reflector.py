@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
-from sim.client.channel import REFUSED, ChannelWatch
+from sim.client.channel import REFUSED
+from sim.client.channel_watch import ChannelWatch
 from sim.client.client import Client, list_options
 from sim.kernel import Context
 from sim.machinery.api import Reply, Watch, WatchEvent

@@ -10,7 +10,7 @@ import pytest
 
 from actors.apiserver.caches import FailedWatch
 from sim.client import Informer, Informers, unmoved
-from sim.client.channel import LAZY_MAX, ChannelWatch
+from sim.client.channel_watch import LAZY_MAX, ChannelWatch
 from sim.client.reflector import BACKOFF_MAX_US, BACKOFF_US, Backoff
 from sim.kernel import Context
 from sim.machinery.api import Reply, Request

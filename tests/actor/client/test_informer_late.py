@@ -9,7 +9,7 @@ import pytest
 
 from actors.apiserver import ApiServerOptions
 from sim.client import Client
-from sim.client.channel import BACKLOG_MAX, LAZY_MAX, ChannelWatch
+from sim.client.channel_watch import BACKLOG_MAX, LAZY_MAX, ChannelWatch
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME, lease
 from tests.actor.client.rig import OPTIONS, rig
