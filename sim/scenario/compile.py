@@ -19,17 +19,16 @@ import msgspec
 
 from sim.errors import InputError
 from sim.ident import NAMES
-from sim.machinery.defaults import apply_defaults
-from sim.machinery.fieldvalidation import STRICT, DecodeError, decode
+from sim.machinery.fieldvalidation import DecodeError, decode
 from sim.machinery.scheme import Scheme
-from sim.machinery.validation import validate_create
 from sim.machinery.validation.core import taints
 from sim.machinery.validation.meta import labels
-from sim.scenario import references, schema
+from sim.scenario import references, schema, soundness
 from sim.scenario.actions import Known
 from sim.scenario.naming import translate
 from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan, Plan, PlannedExpectation
 from sim.scenario.settings import override
+from sim.scenario.soundness import parts_of
 from sim.scenario.source import Document, read_documents
 from sim.scenario.steps import Apply
 from sim.scenario.timeline import kinds_of, plan_timeline
@@ -45,7 +44,6 @@ _TYPE = re.compile(r"`([a-z| ]+)`")
 _WORDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "array": "a list",
           "object": "a mapping", "null": "nothing"}  # fmt: skip
 _FIELD = re.compile(r'"([^"]+)"')
-_PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
 def load(path: Path, settings: Sequence[str] = ()) -> Plan:
@@ -108,7 +106,7 @@ class _Compiler:
     def _located(self, text: str) -> InputError:
         found = _AT.match(text)
         assert found is not None
-        path = _parts(found["path"] or "")
+        path = parts_of(found["path"] or "")
         message, remedy = found["message"], ""
         unknown = _UNKNOWN.match(message)
         if unknown:
@@ -247,16 +245,8 @@ class _Compiler:
             if value.get("kind", "Pod") != "Pod":
                 raise self.document.error((*here, "kind"), f"no {value['kind']} can be static, only a Pod")
             manifest = self._manifest(value, self.document, here, naming)
-            namespace = manifest["metadata"].get("namespace") or NAMES[naming].default_namespace
-            meta = {**manifest["metadata"], "namespace": namespace}
-            try:
-                pod = apply_defaults(resource, decode(resource, {**manifest, "metadata": meta}, STRICT).obj)
-            except DecodeError as error:
-                raise self.document.error(here, str(error)) from None
-            errors = validate_create(resource, pod)
-            if errors:
-                raise self.document.error(here, f"{errors[0].field}: {errors[0].message}")
-            key = namespace, str(meta["name"])
+            pod = soundness.completed(resource, manifest, NAMES[naming])
+            key = pod["metadata"]["namespace"], pod["metadata"]["name"]
             if key in found:
                 raise self.document.error(here, f"two static pods are named {'/'.join(key)}")
             found[key] = pod
@@ -352,8 +342,9 @@ class _Compiler:
             raise document.error(path, error.message.rpartition(f"as a {resource.kind}: ")[2]) from None
         if problems:
             found = _FIELD.search(problems[0])
-            place = document.key_place((*path, *_parts(f".{found[1]}"))) if found else document.place(path)
+            place = document.key_place((*path, *parts_of(found[1]))) if found else document.place(path)
             raise InputError(problems[0], place)
+        soundness.check(resource, translated, scheme.names, document, path)
         return translated
 
     # --- timeline and expectations ------------------------------------------------------------------------
@@ -391,11 +382,6 @@ class _Compiler:
                     raise self.document.error((*path, key), f"{wanted} is after the end of the run")
             planned.append(PlannedExpectation(expectation, self.document.place(path)))
         return tuple(planned)
-
-
-def _parts(text: str) -> list[str | int]:
-    """A path such as `.spec.nodes[0].count`, part by part."""
-    return [int(part[2]) if part[2] else part[1] for part in _PART.finditer(text) if part[1] or part[2]]
 
 
 def _plainly(message: str) -> str:

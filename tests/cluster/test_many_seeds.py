@@ -75,19 +75,19 @@ def test_many_seeds_give_what_single_runs_give_and_a_second_start_reads_it(
 
 @pytest.mark.slow
 def test_commands_that_came_to_nothing_are_told_of_many_seeds_as_of_one(small: Path) -> None:
-    deployment = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {}}"
-    late = f"timeline: [{{at: 1m, apply: {{objects: [{deployment}]}}}}, "
+    service = "{apiVersion: v1, kind: Service, metadata: {name: d}, spec: {clusterIP: 1.2.3.4, ports: [{port: 80}]}}"
+    late = f"timeline: [{{at: 1m, apply: {{objects: [{service}]}}}}, "
     small.write_text(small.read_text().replace("timeline: [", late))
     one = orrery("run", str(small), "--no-report")
     (line,) = [line for line in one.stdout.splitlines() if line.startswith("refused ")]
-    assert "apply deployments/d at 1m" in line
+    assert "apply services/d at 1m" in line
     many = orrery("run", str(small), "--no-report", "--seeds", "2", "-j", "1").stdout
     assert f"refused in 2 of 2 seeds; seed 0: {line.removeprefix('refused ')[:60]}" in many
     told = json.loads(orrery("run", str(small), "--seeds", "2", "-j", "1", "--json").stdout)["runs"]
     assert [len(run["refused"]) for run in told] == [1, 1]
     swept = orrery("sweep", str(small), "--no-report", "--vary", "cluster.boot=1s,10s", "--seeds", "1").stdout
     for boot in ("1s", "10s"):
-        assert f"refused at {boot} in 1 of 1 seeds; seed 0: apply deployments/d at 1m" in swept
+        assert f"refused at {boot} in 1 of 1 seeds; seed 0: apply services/d at 1m" in swept
 
 
 @pytest.mark.slow

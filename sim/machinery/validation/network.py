@@ -229,7 +229,8 @@ def _load_balancer(obj: Obj, spec: Obj, kind: str) -> Errors:
         field = "spec.LoadBalancerSourceRanges" if ranges else f"metadata.annotations[{given}]"
         if kind != "LoadBalancer":
             errors.append(forbidden(field, "may only be used when `type` is 'LoadBalancer'"))
-        for item in ranges or annotations.get(given, "").strip().split(","):
+        noted = annotations.get(given, "").strip()
+        for item in ranges or (noted.split(",") if noted else ()):
             if not text.is_cidr(item.strip()):
                 shown: Any = "[" + " ".join(ranges) + "]" if ranges else annotations[given]
                 detail = "must be a list of IP ranges. For example, 10.240.0.0/24,10.250.0.0/24 "

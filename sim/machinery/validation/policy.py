@@ -20,7 +20,7 @@ from sim.machinery.validation.errors import (
     unsupported,
 )
 from sim.machinery.validation.meta import label_selector, labels, object_meta, object_meta_update
-from sim.machinery.validation.resources import container_resource_name, quantity
+from sim.machinery.validation.resources import container_resource_name, pages
 from sim.machinery.validation.workloads import int_or_percent, not_above_all
 
 # scheduling.HighestUserDefinablePriority; system classes start above it.
@@ -87,7 +87,7 @@ def create_runtime_class(obj: Obj) -> Errors:
     overhead = (obj.get("overhead") or {}).get("podFixed") or {}
     for name, amount in overhead.items():
         at = f"overhead.podFixed[{name}]"
-        errors += container_resource_name(name, at) + quantity(name, amount, at)
+        errors += container_resource_name(name, at) + pages(name, amount, at)
     scheduling = obj.get("scheduling") or {}
     errors += labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
     return errors + tolerations(scheduling.get("tolerations"), "scheduling.tolerations")

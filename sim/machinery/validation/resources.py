@@ -97,11 +97,15 @@ def quantity(name: str, value: Any, field: str) -> Errors:
     whole = name in ("pods", "services") or is_extended(name)
     if whole and nano % _NANO:
         errors.append(invalid(field, _go_quantity(value), "must be an integer"))
-    if name.startswith(_HUGE):
-        page = quantity_nano(name.removeprefix(_HUGE))
-        if nano and nano % page:
-            detail = f"{quantity_text(value)} is not positive integer multiple of {name}"
-            errors.append(_bad(field, value, detail))
+    return errors
+
+
+def pages(name: str, value: Any, field: str) -> Errors:
+    """As `quantity`, and of large pages a whole number: what a quota bounds need not be."""
+    errors, nano = quantity(name, value, field), quantity_nano(value)
+    if name.startswith(_HUGE) and nano and nano % quantity_nano(name.removeprefix(_HUGE)):
+        detail = f"{quantity_text(value)} is not positive integer multiple of {name}"
+        errors.append(_bad(field, value, detail))
     return errors
 
 
@@ -127,12 +131,12 @@ def requirements(given: Obj, field: str) -> Errors:
     has_cpu_or_memory = False
     for name, value in limits.items():
         at = f"{field}.limits[{name}]"
-        errors += container_resource_name(name, at) + quantity(name, value, at)
+        errors += container_resource_name(name, at) + pages(name, value, at)
         needs_cpu_or_memory |= name.startswith(_HUGE)
         has_cpu_or_memory |= name in ("cpu", "memory")
     for name, value in requests.items():
         at = f"{field}.requests[{name}]"
-        errors += container_resource_name(name, at) + quantity(name, value, at)
+        errors += container_resource_name(name, at) + pages(name, value, at)
         errors += _against_limit(name, value, limits.get(name), field)
         needs_cpu_or_memory |= name.startswith(_HUGE)
         has_cpu_or_memory |= name in ("cpu", "memory")

@@ -21,7 +21,7 @@ metadata: {name: tiny}
 spec:
   duration: 20s
   cluster: {nodes: [{count: 1}]}
-  objects: [{apiVersion: v1, kind: Pod, metadata: {name: empty}, spec: {containers: []}}]
+  objects: [{apiVersion: v1, kind: Service, metadata: {name: far}, spec: {clusterIP: 1.2.3.4, ports: [{port: 80}]}}]
 """
 
 
@@ -213,10 +213,10 @@ def test_files_without_end_are_not_read_to_it(tiny: Path, capsys: pytest.Capture
 def test_what_the_api_refused_of_a_scenario_is_told(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tiny.parent / "tiny.html"
     assert main(["run", str(tiny), "-q", "--report", str(report)]) == 0
-    assert "refused apply pods/empty at 15.00" in capsys.readouterr().out
-    assert "spec.containers: Required value" in report.read_text()
+    assert "refused apply services/far at 15.00" in capsys.readouterr().out
+    assert "spec.clusterIPs: Invalid value" in report.read_text()
     assert main(["run", str(tiny), "-q", "--json"]) == 0
-    assert 'Pod \\"empty\\" is invalid: spec.containers: Required value' in capsys.readouterr().out
+    assert "spec.clusterIPs: Invalid value" in capsys.readouterr().out
 
 
 def test_a_resync_of_no_period_is_no_resync(tiny: Path) -> None:

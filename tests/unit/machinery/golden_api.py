@@ -61,12 +61,12 @@ class Api:
         self.ask("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
 
     def knows(self, path: str) -> bool:
-        group, version, _, resource, _, _ = _route(urlsplit(path).path)
+        group, version, _, resource, _, _ = route(urlsplit(path).path)
         return self.scheme.find(group, version, resource) is not None
 
     def ask(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Reply:
         url = urlsplit(path)
-        group, version, namespace, resource, name, subresource = _route(url.path)
+        group, version, namespace, resource, name, subresource = route(url.path)
         found = self.scheme.find(group, version, resource)
         assert found is not None
         request = Request(
@@ -110,7 +110,7 @@ def _bytes(body: Any) -> bytes | None:
     return body.encode() if isinstance(body, str) else json.dumps(body).encode()
 
 
-def _route(path: str) -> tuple[str, str, str, str, str, str]:
+def route(path: str) -> tuple[str, str, str, str, str, str]:
     parts = [unquote(p) for p in path.strip("/").split("/")]
     group, parts = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
     version, parts = parts[0], parts[1:]

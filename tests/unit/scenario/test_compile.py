@@ -30,7 +30,8 @@ WEB = """\
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
-spec: {template: {spec: {nodeSelector: {topology.kubernetes.io/zone: a}}}}
+spec: {template: {spec: {nodeSelector: {topology.kubernetes.io/zone: a},
+  containers: [{name: app, image: i}]}, metadata: {labels: {app: web}}}, selector: {matchLabels: {app: web}}}
 """
 
 
@@ -141,6 +142,20 @@ MANIFEST_ERRORS = [
         "web.yaml:1:1: json: cannot unmarshal number into Go struct field",
     ),
     (("Deployment", "Pod"), "web.yaml:2:7: there is no kind Pod in apps/v1 (it is in v1)"),
+    (
+        ("containers: [{name: app, image: i}]", "containers: []"),
+        "web.yaml:5:15: spec.template.spec.containers: Required value",
+    ),
+    (
+        ("image: i}", "image: i, ports: [{containerPort: 0}]}"),
+        "web.yaml:5:62: spec.template.spec.containers[0].ports[0].containerPort: Required",
+    ),
+    (
+        ("labels: {app: web}}}", "labels: {app: wob}}}"),
+        "web.yaml:5:60: spec.template.metadata.labels: Invalid value",
+    ),
+    (("name: web", "name: Web"), "web.yaml:3:18: metadata.name: Invalid value"),
+    ((", selector: {matchLabels: {app: web}}", ""), "web.yaml:4:7: spec.selector: Required value"),
     (("Deployment", "List"), "web.yaml:2:7: a List is no object (write its items as objects of their own"),
 ]
 

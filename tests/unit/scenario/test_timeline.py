@@ -16,7 +16,7 @@ metadata: {name: t}
 spec:
   duration: 30m
   cluster: {nodes: [{count: 6, zones: [a, b]}], apiServer: {replicas: 2}}
-  objects: [{apiVersion: v1, kind: Namespace, metadata: {name: shop}}, {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}]
+  objects: [{apiVersion: v1, kind: Namespace, metadata: {name: shop}}, {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web, tier: front}}, spec: {containers: [{name: app, image: i}]}}}}]
   timeline:
     - {at: 1m, name: first, fail: {nodes: {zone: a}, how: hang}, for: 10s}
 """
@@ -249,7 +249,7 @@ POD = "{apiVersion: v1, kind: Pod, metadata: {name: db-x, labels: {app: db}}, sp
     ("which", "found"),
     [
         ("selector: app=db", True),
-        ("selector: app=web", False),
+        ("selector: app=wob", False),
         ("selector: 'app=db,controller-revision-hash=1'", True),
         ("namespace: default, name: db-", True),
         ("namespace: shop", False),
@@ -268,4 +268,4 @@ def test_a_behaviour_of_pods_that_nobody_makes_is_refused(tmp_path: Path, which:
     with pytest.raises(InputError) as caught:
         compiled(tmp_path, *steps)
     assert "s.yaml:11:" in str(caught.value)
-    assert str(caught.value).endswith("(there are: default app=db i)")
+    assert str(caught.value).endswith("(there are: default app=web,tier=front i; default app=db i)")

@@ -1,0 +1,59 @@
+"""What an API server would refuse of a manifest, known before the run.
+
+Turns a manifest into the object that a server would store of it, as far as it can be told without a cluster: with
+defaults, and without what is nobody's to set; and that into the first field error with its place in the file.
+
+Holds: what is refused here a server would refuse whatever its cluster holds; what depends on that (a namespace or a class
+that is not there, quotas, a port that is taken, the object that is to be changed) is left to the run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sim.errors import InputError
+from sim.ident import Names
+from sim.machinery.defaults import apply_defaults
+from sim.machinery.fieldvalidation import STRICT, decode
+from sim.machinery.scheme import Resource
+from sim.machinery.strategies import for_create
+from sim.machinery.validation import validate_create
+from sim.machinery.validation.errors import REQUIRED
+from sim.scenario.source import Document
+
+SOME_UID = "00000000-0000-4000-8000-000000000000"
+ALLOCATED = ("spec.clusterIPs",)  # required fields that a server fills in from what its cluster has left
+_PART = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|\.?([^.\[]+)")
+
+
+def completed(resource: Resource, manifest: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    """The manifest as a new object in the namespace where it goes."""
+    metadata = dict(manifest["metadata"])
+    if resource.namespaced:
+        metadata["namespace"] = metadata.get("namespace") or names.default_namespace
+    return apply_defaults(resource, decode(resource, {**manifest, "metadata": metadata}, STRICT).obj)
+
+
+def check(
+    resource: Resource,
+    manifest: Mapping[str, Any],
+    names: Names,
+    document: Document,
+    path: tuple[str | int, ...],
+) -> None:
+    """InputError at the field that is wrong, or at what should hold it.  path: of the manifest in the document."""
+    new = completed(resource, manifest, names)
+    new = {**new, "metadata": {**new["metadata"], "uid": SOME_UID}}
+    wanted = for_create(resource.plural, new, names)
+    for error in validate_create(resource, wanted):
+        if error.type != REQUIRED or error.field not in ALLOCATED:
+            place = document.place((*path, *parts_of(error.field)))
+            raise InputError(f"{error.field}: {error.message}", place)
+
+
+def parts_of(field: str) -> list[str | int]:
+    """A field as errors name it, part by part: `spec.ports[0].name`, `metadata.labels[a.b/c]`; of [...] nothing is known."""
+    found = _PART.findall(field)
+    return [int(index) if index else key or name for index, key, name in found if key != "..."]
