@@ -24,6 +24,7 @@ from sim.machinery.validation.errors import (
 )
 from sim.machinery.validation.resources import requirements
 from sim.machinery.validation.volumes import field_reference, resource_reference
+from sim.machinery.validation.windows import windows_options
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -459,7 +460,7 @@ def _security(security: Obj, field: str) -> Errors:
         if "CAP_SYS_ADMIN" in ((security.get("capabilities") or {}).get("add") or ()):
             detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
             errors.append(invalid(field, _go_security(security), detail))
-    return errors
+    return errors + windows_options(security, field)
 
 
 def _go_security(security: Obj) -> Shown:

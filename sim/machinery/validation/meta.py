@@ -104,7 +104,7 @@ def owner_references(value: Any, field: str) -> Errors:
 def _owner(owner: Obj, field: str) -> Errors:
     version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
     errors: Errors = []
-    if not version or version.count("/") > 1:
+    if not version.rpartition("/")[2] or version.count("/") > 1:
         errors.append(invalid(f"{field}.apiVersion", version, "version must not be empty"))
     if not kind:
         errors.append(invalid(f"{field}.kind", kind, "kind must not be empty"))

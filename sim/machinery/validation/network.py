@@ -263,6 +263,8 @@ def _traffic(spec: Obj, kind: str) -> Errors:
     if check and not (kind == "LoadBalancer" and policy == "Local"):
         detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         errors.append(invalid("spec.healthCheckNodePort", check, detail))
+    elif check:
+        errors += [invalid("spec.healthCheckNodePort", check, problem) for problem in text.port_number(check)]
     internal = spec.get("internalTrafficPolicy")
     if internal is None:
         if kind in ("NodePort", "LoadBalancer", "ClusterIP"):
@@ -460,6 +462,8 @@ def _endpoints(given: Any, kind: str, valid: frozenset[int]) -> Errors:
 
 def _slice_address(address: str, kind: str, at: str) -> Errors:
     if kind == "FQDN":
+        if not address:
+            return [required(at)]
         errors = [invalid(at, address, problem) for problem in text.subdomain(address.removesuffix("."))]
         if not errors and "." not in address.removesuffix("."):
             detail = "should be a domain with at least two segments separated by dots"

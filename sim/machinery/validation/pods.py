@@ -29,6 +29,7 @@ from sim.machinery.validation.errors import (
 )
 from sim.machinery.validation.meta import annotation_map, labels, object_meta, object_meta_update
 from sim.machinery.validation.volumes import volumes
+from sim.machinery.validation.windows import host_processes, only_linux_knows, windows_options
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -125,7 +126,9 @@ def _scalars(spec: Obj, field: str) -> Errors:
     system = (spec.get("os") or {}).get("name")
     if spec.get("os") is not None:
         errors += _one_of(system, f"{field}.os.name", ("linux", "windows"))
-    return errors
+    if system == "windows":
+        errors += only_linux_knows(spec, field)
+    return errors + host_processes(spec, field)
 
 
 def _security(spec: Obj, field: str) -> Errors:
@@ -147,7 +150,8 @@ def _security(spec: Obj, field: str) -> Errors:
     policy = security.get("fsGroupChangePolicy")
     if policy is not None:
         errors += _one_of(policy, f"{at}.fsGroupChangePolicy", ("Always", "OnRootMismatch"))
-    return errors + seccomp(security.get("seccompProfile"), f"{at}.seccompProfile")
+    errors += seccomp(security.get("seccompProfile"), f"{at}.seccompProfile")
+    return errors + windows_options(security, at)
 
 
 def _sysctl(name: str, field: str, names: list[str]) -> Errors:
