@@ -2,8 +2,8 @@
 
 Turns what this process has in memory, looked at between slices of work, into requests to put it into pages of 2 MiB.
 
-Holds: nothing of a run depends on it, and it takes no more memory: a stretch is put together once all of it is in use.
-Where the system knows no such request, there is no second one.
+Holds: nothing of a run depends on it; a stretch is put together once nearly all of it is in use, and what the allocator
+has left over is given back before, so that no more memory is taken.  Where the system knows no such request, there is none.
 
 Why: the objects of a full cluster lie all over some hundred MiB, and whoever touches one has its address translated.
 In pages of 4 KiB, in a virtual machine, that was a fifth of the time in which 5,000 nodes were filled (BENCHMARKS.md).
@@ -14,7 +14,6 @@ Mirrors  nothing upstream.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator
 from mmap import PAGESIZE
 from pathlib import Path
@@ -22,9 +21,11 @@ from time import perf_counter
 
 LARGE = 2 << 20  # bytes of a large page, where a small one has 4 KiB
 MADV_COLLAPSE = 25  # include/uapi/asm-generic/mman-common.h
-EVERY_S = (
-    2.0  # one look at 800 MiB takes a few ms, and meanwhile a fill of 5,000 nodes takes some 10 MiB more
-)
+# One look at 800 MiB takes a few ms, and meanwhile a fill of 5,000 nodes takes some 10 MiB more.
+EVERY_S = 2.0
+# Small pages of a large one that may be unused: Python's pieces begin anywhere, but what it cuts them into (16 KiB) does
+# not, so up to three pages at the begin of each, and as many at its end, never are.
+UNUSED_MAX = 12
 LEAST_MIB = 96  # what caches and small pages are good enough for
 STATM, MAPS = Path("/proc/self/statm"), Path("/proc/self/maps")
 
@@ -35,23 +36,33 @@ class System:
     def __init__(self) -> None:
         import ctypes  # only large runs need it
 
-        library = ctypes.CDLL(None, use_errno=True)
+        library = ctypes.CDLL(None)
         self._madvise, self._mincore = library.madvise, library.mincore
+        self._trim = getattr(library, "malloc_trim", None)  # glibc has it
         self._madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         self._mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
-        self._errno = ctypes.get_errno
         self._used = (ctypes.c_ubyte * (LARGE // PAGESIZE))()
+
+    def knows(self) -> bool:
+        """Whether there is such a request: one for nothing is refused where there is none."""
+        return bool(self._madvise(0, 0, MADV_COLLAPSE) == 0)
 
     def mappings(self) -> str:
         return MAPS.read_text(encoding="ascii", errors="replace")
 
-    def in_use(self, at: int) -> bool:
-        """Whether each small page of a large page's size has memory."""
-        return self._mincore(at, LARGE, self._used) == 0 and all(self._used)
+    def trim(self) -> None:
+        """Give back what the program has freed and the allocator kept."""
+        if self._trim is not None:
+            self._trim(0)
 
-    def collapse(self, begin: int, end: int) -> int:
-        """Put the small pages there into large ones; 0, or the error's number if there was one somewhere."""
-        return 0 if self._madvise(begin, end - begin, MADV_COLLAPSE) == 0 else int(self._errno())
+    def in_use(self, at: int) -> bool:
+        """Whether nearly each small page of a large page's size has memory."""
+        pages = self._used
+        return self._mincore(at, LARGE, pages) == 0 and sum(pages) >= len(pages) - UNUSED_MAX
+
+    def collapse(self, begin: int, end: int) -> None:
+        """Put the small pages there into large ones, as far as that can be done now."""
+        self._madvise(begin, end - begin, MADV_COLLAPSE)
 
 
 class LargePages:
@@ -61,21 +72,25 @@ class LargePages:
         self._resident_mib, self._make = resident_mib, system
         self._system: System | None = None
         self._next_s = 0.0
-        self.refused = False
+        self._unknown = False  # the system has no such request
 
     def look(self) -> None:
         """Between two slices of work: ask, if it is time and this is a large run."""
         now_s = perf_counter()
-        if now_s >= self._next_s and not self.refused:
+        if now_s >= self._next_s and not self._unknown:
             self._next_s = now_s + EVERY_S
             if self._resident_mib() >= LEAST_MIB:
                 self.ask()
 
     def ask(self) -> None:
         """Put together what can be."""
-        system = self._system = self._system or self._make()
-        failed = [system.collapse(begin, end) for begin, end in together(system.mappings(), system.in_use)]
-        self.refused = bool(failed) and all(error == errno.EINVAL for error in failed)
+        if self._system is None:
+            self._system = self._make()
+            self._unknown = not self._system.knows()
+        if not self._unknown:
+            self._system.trim()
+            for begin, end in together(self._system.mappings(), self._system.in_use):
+                self._system.collapse(begin, end)
 
 
 def together(mappings: str, in_use: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
