@@ -2,12 +2,13 @@
 
 Turns what this process has in memory, looked at between slices of work, into requests to put it into pages of 2 MiB.
 
-Holds: nothing of a run depends on it; a stretch is put together once nearly all of it is in use, and what the allocator
-has left over is given back before, so that no more memory is taken.  Where the system knows no such request, there is none.
+Holds: nothing of a run depends on it.  Where the system knows no such request, there is none.
 
-Why: the objects of a full cluster lie all over some hundred MiB, and whoever touches one has its address translated.
-In pages of 4 KiB, in a virtual machine, that was a fifth of the time in which 5,000 nodes were filled (BENCHMARKS.md).
-Python takes its memory in pieces of 1 MiB, too small for the system to do it by itself.
+Why: the objects of a full cluster lie all over some hundred MiB, and whoever touches one has its address translated; in
+pages of 4 KiB, in a virtual machine, that takes a tenth of the time and more (BENCHMARKS.md).  Python takes its memory in
+pieces of 1 MiB, too small for the system to do it by itself, wherever the last one ended; it cuts them at multiples of
+16 KiB, so that pages at their ends are never used.  Pieces that begin at a multiple of their size waste nothing, and two
+of them fill a large page: the pages together take no more memory than the small ones did.
 
 Mirrors  nothing upstream.
 """
@@ -21,12 +22,13 @@ from time import perf_counter
 
 LARGE = 2 << 20  # bytes of a large page, where a small one has 4 KiB
 MADV_COLLAPSE = 25  # include/uapi/asm-generic/mman-common.h
-# One look at 800 MiB takes a few ms, and meanwhile a fill of 5,000 nodes takes some 10 MiB more.
-EVERY_S = 2.0
-# Small pages of a large one that may be unused: Python's pieces begin anywhere, but what it cuts them into (16 KiB) does
-# not, so up to three pages at the begin of each, and as many at its end, never are.
-UNUSED_MAX = 12
-LEAST_MIB = 96  # what caches and small pages are good enough for
+# One look at 800 MiB takes a few ms, and meanwhile a fill of 5,000 nodes takes some 5 MiB more.
+EVERY_S = 1.0
+PIECE = 1 << 20  # CPython's obmalloc.c: ARENA_SIZE
+KEPT_MAX = 1_000  # stretches of addresses that are kept from use: a process may have 65,530 in all
+UNUSED_MAX = 12  # small pages of a large one: as many as two pieces leave that begin anywhere
+LEAST_MIB = 64  # what caches and small pages are good enough for
+PROT_NONE, PRIVATE_ANONYMOUS, FAILED = 0, 0x22, (1 << 64) - 1  # of mmap
 STATM, MAPS = Path("/proc/self/statm"), Path("/proc/self/maps")
 
 
@@ -41,7 +43,12 @@ class System:
         self._trim = getattr(library, "malloc_trim", None)  # glibc has it
         self._madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         self._mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+        self._map, self._unmap = library.mmap, library.munmap
+        self._map.restype = ctypes.c_void_p
+        self._map.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+        self._unmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
         self._used = (ctypes.c_ubyte * (LARGE // PAGESIZE))()
+        self._kept = 0
 
     def knows(self) -> bool:
         """Whether there is such a request: one for nothing is refused where there is none."""
@@ -57,8 +64,21 @@ class System:
 
     def in_use(self, at: int) -> bool:
         """Whether nearly each small page of a large page's size has memory."""
-        pages = self._used
-        return self._mincore(at, LARGE, pages) == 0 and sum(pages) >= len(pages) - UNUSED_MAX
+        return self._mincore(at, LARGE, self._used) == 0 and bytes(self._used).count(0) <= UNUSED_MAX
+
+    def align(self) -> None:
+        """Let the next piece begin at a multiple of its size: addresses are given downwards, some are kept from use."""
+        at = self._reserve(PIECE) if self._kept < KEPT_MAX else None
+        if at is not None:
+            self._unmap(at, PIECE)
+            if at % PIECE:
+                self._kept += 1
+                self._reserve(at % PIECE)
+
+    def _reserve(self, size: int) -> int | None:
+        """Addresses without memory."""
+        at = self._map(None, size, PROT_NONE, PRIVATE_ANONYMOUS, -1, 0)
+        return None if at == FAILED else at
 
     def collapse(self, begin: int, end: int) -> None:
         """Put the small pages there into large ones, as far as that can be done now."""
@@ -89,6 +109,7 @@ class LargePages:
             self._unknown = not self._system.knows()
         if not self._unknown:
             self._system.trim()
+            self._system.align()
             for begin, end in together(self._system.mappings(), self._system.in_use):
                 self._system.collapse(begin, end)
 

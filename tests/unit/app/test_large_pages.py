@@ -42,6 +42,9 @@ class Pretended(System):
     def trim(self) -> None:
         pass
 
+    def align(self) -> None:
+        pass
+
     def knows(self) -> bool:
         return self.known
 
@@ -89,7 +92,7 @@ def test_asked_now_and_then_in_large_runs_only(monkeypatch: pytest.MonkeyPatch) 
     resident_mib, system = LEAST_MIB - 1.0, Pretended()
     pages = LargePages(lambda: resident_mib, lambda: system)
     asked = []
-    for now_s, resident_mib in ((0.0, 95), (1.9, 96), (2.0, 96), (3.9, 200), (4.0, 200)):  # noqa: B007
+    for now_s, resident_mib in ((0.0, 63), (0.9, 64), (1.0, 64), (1.9, 200), (2.0, 200)):  # noqa: B007
         pages.look()
         asked.append(len(system.asked))
     assert asked == [0, 0, 2, 2, 4]
