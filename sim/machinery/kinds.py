@@ -36,7 +36,10 @@ class Sub(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A resource.  `group` is the short name without domain; `stored_in` another group that stores it."""
+    """A resource.  `group` is the short name without domain; `stored_in` another group that stores it.
+
+    json_only: there are no numbers of its fields, so no protobuf
+    """
 
     group: str
     version: str
@@ -49,6 +52,7 @@ class Row(NamedTuple):
     verbs: str = ALL
     stored_in: str | None = None
     stored_version: str = ""
+    json_only: bool = False
 
 
 _STATUS = Sub("status", "gpu")
@@ -178,6 +182,18 @@ ROWS = (
     Row("batch", "v1", "cronjobs", "CronJob", short=("cj",), categories=("all",), subs=(_STATUS,)),
     Row("batch", "v1", "jobs", "Job", categories=("all",), subs=(_STATUS,)),
     Row("events", "v1", "events", "Event", short=("ev",), stored_in="", stored_version="v1"),
+    Row(
+        "apiextensions",
+        "v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        namespaced=False,
+        short=("crd", "crds"),
+        categories=("api-extensions",),
+        subs=(_STATUS,),
+        stored_version="v1beta1",
+        json_only=True,
+    ),
     Row("networking", "v1", "ingressclasses", "IngressClass", namespaced=False),
     Row("networking", "v1", "ingresses", "Ingress", short=("ing",), subs=(_STATUS,)),
     Row("networking", "v1", "networkpolicies", "NetworkPolicy", short=("netpol",), subs=(_STATUS,)),

@@ -41,6 +41,7 @@ class Resource:
     api_version: "apps/v1"; group_resource: "deployments.apps", as error messages name it
     prefix: of all its keys in the store
     storage_version_hash: "" where there is nothing stored (bindings)
+    json_only: it is not served in protobuf
     """
 
     group: str
@@ -60,6 +61,7 @@ class Resource:
     group_resource: str
     prefix: str
     storage_version_hash: str
+    json_only: bool = False
 
     def __repr__(self) -> str:
         return f"Resource({self.group_resource}/{self.version})"
@@ -161,4 +163,5 @@ def _resource(names: Names, row: Row) -> Resource:
         storage_version_hash=b64encode(sha256(hashed.encode()).digest()[:8]).decode()
         if "g" in row.verbs
         else "",
+        json_only=row.json_only,
     )

@@ -339,6 +339,7 @@ _TABLE: dict[str, Strategy] = {
     "events": Strategy(create_by_put=True),
     "limitranges": Strategy(create_by_put=True),
     "leases": Strategy(create_by_put=True, unconditional=False),
+    "customresourcedefinitions": Strategy(status=True, generation="spec", unconditional=False),
     "runtimeclasses": Strategy(create_by_put=True, unconditional=False, generation=""),
 }
 

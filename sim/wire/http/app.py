@@ -196,11 +196,18 @@ class Front:
         names = self._names
         watching = target.verb == "watch"
         convertible = target.subresource != "log"
-        form = negotiation.choose(names, header, options, convertible=convertible, watching=watching)
+        resource = target.resource
+        form = negotiation.choose(
+            names,
+            header,
+            options,
+            convertible=convertible,
+            watching=watching,
+            protobuf=not resource.json_only,
+        )
         agent = current.headers.get("User-Agent", "")
         if "pretty" not in options and agent.startswith(_BROWSERS) and not watching:
             form = Form(form.media, form.kind, form.version, True)
-        resource = target.resource
         view = View(names, resource, form, self._gateway.wall_us(), options.get("includeObject", ""))
         rendering.check_form(view, target.verb in ("list", "deletecollection"), watching)
         body = None

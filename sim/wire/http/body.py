@@ -86,8 +86,9 @@ def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | 
     kind = media_type(header)
     if not raw and target.verb in ("delete", "deletecollection"):
         return None
-    if "," in header or kind not in ("", names.media_json, names.media_yaml, names.media_protobuf):
-        raise BadBody(status.unsupported_media_type(produced(names)))
+    protobuf = not target.resource.json_only
+    if "," in header or kind not in ("", *produced(names, protobuf=protobuf)):
+        raise BadBody(status.unsupported_media_type(produced(names, protobuf=protobuf)))
     if kind == names.media_protobuf:
         return _from_protobuf(names, target, raw)
     if kind == names.media_yaml:

@@ -66,8 +66,10 @@ def parse_accept(header: str) -> list[Clause]:
     return sorted(clauses, key=lambda clause: (-clause.quality, clause.media == "*/*"))
 
 
-def produced(names: Names, listing: bool = False) -> list[str]:
+def produced(names: Names, listing: bool = False, protobuf: bool = True) -> list[str]:
     """What a route says it produces, in upstream's order."""
+    if not protobuf:
+        return [names.media_json, names.media_yaml]
     media = [names.media_json, names.media_yaml, names.media_protobuf]
     if listing:
         media += [f"{names.media_json};stream=watch", f"{names.media_protobuf};stream=watch"]
@@ -87,7 +89,13 @@ def check_route(names: Names, header: str, listing: bool, json_only: bool = Fals
 
 
 def choose(
-    names: Names, header: str, options: Mapping[str, str], *, convertible: bool, watching: bool = False
+    names: Names,
+    header: str,
+    options: Mapping[str, str],
+    *,
+    convertible: bool,
+    watching: bool = False,
+    protobuf: bool = True,
 ) -> Form:
     """The form asked for.  convertible: Tables and metadata can be made of the answer.  Raises NotAcceptable."""
     pretty = "pretty" in options and options["pretty"].lower() not in ("0", "false")
@@ -96,12 +104,12 @@ def choose(
         return Form(names.media_json, pretty=pretty)
     for clause in clauses:
         media = _media(names, clause.media, watching)
-        if media is None:
+        if media is None or (media == names.media_protobuf and not protobuf):
             continue
         form = _converted(names, clause, media, pretty, convertible)
         if form is not None:
             return form
-    accepted = produced(names)
+    accepted = produced(names, protobuf=protobuf)
     yaml_watch = watching and any(clause.media == names.media_yaml for clause in clauses)
     if yaml_watch:
         accepted = produced(names, True)[3:]

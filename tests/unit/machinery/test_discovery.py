@@ -17,6 +17,7 @@ def test_groups_come_in_the_order_of_their_priority():
         "batch",
         "networking.k8s.io",
         "policy",
+        "apiextensions.k8s.io",
         "scheduling.k8s.io",
         "coordination.k8s.io",
         "node.k8s.io",

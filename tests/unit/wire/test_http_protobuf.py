@@ -130,6 +130,8 @@ def served_messages() -> Iterator[SchemaNode]:
     """Every message that a body for a served resource may hold."""
     asked = [("", "v1", "DeleteOptions")]
     for resource in Scheme(NAMES["kubernetes"]).resources:
+        if resource.json_only:
+            continue
         asked.append((resource.upstream_group, resource.version, resource.kind))
         asked += [(sub.group, sub.version, sub.kind) for sub in resource.subresources if sub.version]
     left: list[SchemaNode | None] = [schema_of_kind(*kind) for kind in asked]
