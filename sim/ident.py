@@ -176,6 +176,7 @@ class Names:
         self.annotation_seccomp_container_prefix = "container.seccomp.security.alpha." + d + "/"
         self.annotation_critical_pod = f"scheduler.alpha.{d}/critical-pod"
         self.annotation_flow_autoupdate = f"apf.{d}/autoupdate-spec"
+        self.annotation_api_approved = f"api-approved.{d}"
         self.annotation_audit_deprecated = f"{self.group_domain}/deprecated"
         self.annotation_audit_removed_release = f"{self.group_domain}/removed-release"
 

@@ -19,7 +19,7 @@ from typing import Any
 from sim.machinery.api import Json, Obj
 from sim.machinery.managed_fields import path_element
 from sim.machinery.managed_set import LEAF, SELF, Tree, intern, is_member
-from sim.machinery.schema import SchemaNode
+from sim.machinery.schema import OPEN_TYPES, SchemaNode
 
 _NUMBERS = ("integer", "number")
 # A key that the type requires has the zero of its type where it is left out (kube-openapi's `default`).
@@ -69,7 +69,7 @@ def _check(node: SchemaNode, value: Json, at: str, found: list[str]) -> None:
     elif node.type in _NUMBERS:
         if isinstance(value, bool) or not isinstance(value, int | float):
             wrong = f"expected numeric (int or float), got {_go_type(value)}"
-    elif node.type != "any" and isinstance(value, dict | list):
+    elif node.type not in OPEN_TYPES and isinstance(value, dict | list):
         wrong = f"expected any scalar, got &{{{go_value(value)}}}"
     if wrong:
         found.append(f"{at}: {wrong}" if at else wrong)

@@ -28,6 +28,7 @@ from sim.machinery.defaults_parts import fill as _fill
 from sim.machinery.defaults_parts import fill_zero as _fill_zero
 from sim.machinery.defaults_parts import present as _present
 from sim.machinery.defaults_parts import within as _in
+from sim.machinery.definition_form import definition
 from sim.machinery.identity import IdentityMemo
 from sim.machinery.scheme import Resource
 
@@ -570,6 +571,7 @@ _KINDS: dict[tuple[str, str], Fn] = {
     ("autoscaling", "HorizontalPodAutoscaler"): batch.autoscaler,
     ("", "ResourceQuota"): batch.quota,
     ("", "LimitRange"): batch.limit_range,
+    ("apiextensions", "CustomResourceDefinition"): definition,
     ("flowcontrol.apiserver", "FlowSchema"): flow_schema,
     ("flowcontrol.apiserver", "PriorityLevelConfiguration"): priority_level,
 }

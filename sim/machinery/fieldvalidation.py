@@ -24,7 +24,7 @@ from typing import Any
 from sim.ident import NAMES
 from sim.machinery.api import Json, Obj
 from sim.machinery.json_text import Twice, parse
-from sim.machinery.schema import SchemaNode, definition_name
+from sim.machinery.schema import JSON_SCHEMA, SchemaNode, definition_name, schema_of
 from sim.machinery.scheme import Resource
 from sim.units import format_micro_time, format_time, parse_time, quantity_nano, quantity_text
 
@@ -219,6 +219,8 @@ class _Walk:
             return self._map(node, value, field, go, at)
         if kind == "array":
             return self._list(node, value, field, go, at)
+        if kind in _SCHEMA_OR:  # here, for they nest: few frames a level
+            return _schema_or(kind, value)
         return self._scalar(node, value, field)
 
     def _map(self, node: SchemaNode, value: Json, field: str, go: str, at: str) -> Any:
@@ -309,6 +311,33 @@ def _plain(value: Json) -> Json:
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     return [_plain(v) for v in value] if isinstance(value, list) else value
+
+
+_SCHEMA_OR = ("schema-or-list", "schema-or-bool", "schema-or-names")
+
+
+def _schema_or(kind: str, value: Json) -> Any:
+    """A JSON schema, or what may stand in its place.  Such a value decodes itself, as one of its own.
+
+    Quirk: so it drops what it does not know without a word, and its errors begin anew.  What is neither becomes null.
+    Mirrors  apiextensions-apiserver v1.25 pkg/apis/apiextensions/v1/marshal.go.
+    """
+    node = schema_of(JSON_SCHEMA)
+    if isinstance(value, dict):
+        return _Walk().fields(node, value, "JSONSchemaProps", "", "")
+    if kind == "schema-or-bool":
+        if not isinstance(value, bool):
+            raise _WrongType("boolean or JSON schema expected")
+        return value
+    if not isinstance(value, list) or not value:
+        return None
+    wanted, what = (dict, _go_type(node)) if kind == "schema-or-list" else (str, "string")
+    for item in value:
+        if item is not None and not isinstance(item, wanted):
+            raise _WrongType(f"json: cannot unmarshal {go_kind(item)} into Go value of type {what}")
+    if wanted is str:
+        return [item or "" for item in value]
+    return [_Walk().fields(node, item or {}, "JSONSchemaProps", "", "") for item in value]
 
 
 _ZEROS = {"string": "", "boolean": False, "integer": 0, "number": 0}

@@ -30,6 +30,7 @@ _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 OBJECT_META = _META + "ObjectMeta"
+JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 # Definitions that are values of their own kind, whatever their schema says.
 _SPECIAL = {
@@ -40,11 +41,12 @@ _SPECIAL = {
     _META + "FieldsV1": "any",
     "io.k8s.apimachinery.pkg.runtime.RawExtension": "any",
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON": "any",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresourceStatus": "any",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray": "any",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool": "any",
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray": "any",
+    JSON_SCHEMA + "OrArray": "schema-or-list",
+    JSON_SCHEMA + "OrBool": "schema-or-bool",
+    JSON_SCHEMA + "OrStringArray": "schema-or-names",
 }
+# Types whose values may have any form as far as ownership and patches go.
+OPEN_TYPES = ("any", "schema-or-list", "schema-or-bool", "schema-or-names")
 # Keys of map lists with a default that a written item may leave out (core/v1 types.go: +default="TCP").
 _KEY_DEFAULTS = {"protocol": "TCP"}
 
@@ -53,7 +55,8 @@ class SchemaNode:
     """The schema of one value.
 
     type: object (known `properties`), map (`values` of any key), array, string, integer, number, boolean,
-          quantity, int-or-string, time, micro-time, any
+          quantity, int-or-string, time, micro-time, any,
+          schema-or-list, schema-or-bool, schema-or-names (a JSON schema, or something else in its place)
     name: of the definition ("io.k8s.api.core.v1.PodSpec"), "" for inline ones
     list_type: map (keyed by `list_map_keys`), set or atomic, of arrays; `key_defaults` of keys left out
     map_type: "atomic" where apply owns the object or map as a whole, else "granular"

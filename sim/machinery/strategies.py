@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sim.ident import Names
+from sim.machinery import definition_form
 from sim.machinery.api import Json, Obj
 from sim.machinery.autoscaler_forms import is_cpu_share, is_first, to_first, to_second
 from sim.machinery.disabled_fields import without_disabled
@@ -339,7 +340,13 @@ _TABLE: dict[str, Strategy] = {
     "events": Strategy(create_by_put=True),
     "limitranges": Strategy(create_by_put=True),
     "leases": Strategy(create_by_put=True, unconditional=False),
-    "customresourcedefinitions": Strategy(status=True, generation="spec", unconditional=False),
+    "customresourcedefinitions": Strategy(
+        status=True,
+        generation="spec",
+        unconditional=False,
+        prepare_create=definition_form.prepare_create,
+        prepare_update=definition_form.prepare_update,
+    ),
     "runtimeclasses": Strategy(create_by_put=True, unconditional=False, generation=""),
 }
 

@@ -96,6 +96,8 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         metadata["namespace"] = request.namespace
+    else:
+        metadata.pop("namespace", None)  # EnsureObjectNamespaceMatchesRequestNamespace: reset without a word
     revision = metadata.get("resourceVersion", "")
     if revision and not call.dry_run:  # Quirk: one that is no number is let through
         if revision.isdecimal() and int(revision):
