@@ -17,6 +17,7 @@ class ApiServerOptions:
     seats: that priority and fairness shares out; beyond them requests wait, if others take time.  0: it is off.
     max_...: requests in flight beyond which new ones get 429.  None by default: seats take their place.
     compaction_interval_us 0: never.
+    replicas: servers of the cluster, this one among them.
     """
 
     seats: int = 600
@@ -29,4 +30,5 @@ class ApiServerOptions:
     request_timeout_us: int = 60 * SECOND
     min_watch_us: int = 1800 * SECOND
     tolerations: Defaults = UPSTREAM
+    replicas: int = 1
     cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link

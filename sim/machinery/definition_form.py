@@ -27,7 +27,11 @@ _PLAIN = (
 _NUMBERS = ("maximum", "minimum", "multipleOf")
 _VALUES = ("default", "enum", "example")
 # Where a schema holds others: one, a list, a map of names, one or a list, one or something else.
-_ONE, _LISTS, _MAPS = ("not",), ("allOf", "anyOf", "oneOf"), ("definitions", "patternProperties", "properties")
+_ONE, _LISTS, _MAPS = (
+    ("not",),
+    ("allOf", "anyOf", "oneOf"),
+    ("definitions", "patternProperties", "properties"),
+)
 _EITHER = ("additionalItems", "additionalProperties", "items")
 SERVICE_PORT = 443
 INTEGRAL_MAX = 10**21  # encoding/json writes larger floats with an exponent
@@ -54,7 +58,7 @@ def definition(obj: Obj) -> Obj:
 
 def _spec(spec: Obj) -> Obj:
     given = spec.get("versions")
-    made = {
+    return {
         "group": "",
         "scope": "",
         **without_zeros(spec, "preserveUnknownFields"),
@@ -62,12 +66,15 @@ def _spec(spec: Obj) -> Obj:
         "versions": None if given is None else [_version(version) for version in given],
         "conversion": _conversion(spec.get("conversion")),
     }
-    return made
 
 
 def _names(names: Obj) -> Obj:
     kind = names.get("kind") or ""
-    made = {"plural": "", "kind": "", **without_zeros(names, "singular", "shortNames", "listKind", "categories")}
+    made = {
+        "plural": "",
+        "kind": "",
+        **without_zeros(names, "singular", "shortNames", "listKind", "categories"),
+    }
     if kind:
         made.setdefault("singular", kind.lower())
         made.setdefault("listKind", f"{kind}List")

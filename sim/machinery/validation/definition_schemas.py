@@ -17,6 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sim.machinery.api import Json, Obj
+from sim.machinery.validation.definition_structure import (
+    EMBEDDED,
+    ERRORS_MAX,
+    PRESERVE,
+    named,
+    not_structural,
+    structural_errors,
+)
 from sim.machinery.validation.errors import (
     Errors,
     FieldError,
@@ -26,14 +34,6 @@ from sim.machinery.validation.errors import (
     invalid,
     required,
     unsupported,
-)
-from sim.machinery.validation.structural import (
-    EMBEDDED,
-    ERRORS_MAX,
-    PRESERVE,
-    named,
-    not_structural,
-    structural_errors,
 )
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -112,7 +112,9 @@ def _at_root(schema: Obj, at: str) -> Errors:
     if all(field in known for field in said):
         return []
     listed = " ".join(name for name, _ in _AT_ROOT)
-    text = f"only [{listed}] fields are allowed at the root of the schema if the status subresource is enabled"
+    text = (
+        f"only [{listed}] fields are allowed at the root of the schema if the status subresource is enabled"
+    )
     return [invalid(at, Shown("apiextensions.JSONSchemaProps{}"), text)]
 
 
@@ -258,7 +260,9 @@ def _map_items(schema: Obj, keys: list[str], at: str) -> Errors:
             # Quirk: the type of the item is shown
             errors.append(invalid(f"{at}.items.properties{named(key)}.type", kind, text))
         if key in keys[:i]:
-            errors.append(invalid(f"{at}.{LIST_KEYS}", go_strings(keys), "must not contain duplicate entries"))
+            errors.append(
+                invalid(f"{at}.{LIST_KEYS}", go_strings(keys), "must not contain duplicate entries")
+            )
     return errors
 
 

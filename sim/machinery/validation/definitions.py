@@ -247,9 +247,7 @@ def go_version(version: Obj) -> Shown:
 
 def go_versions(versions: list[Obj] | None) -> Shown:
     name = "[]apiextensions.CustomResourceDefinitionVersion"
-    return Shown(
-        f"{name}(nil)" if versions is None else f"{name}{{{', '.join(map(go_version, versions))}}}"
-    )
+    return Shown(f"{name}(nil)" if versions is None else f"{name}{{{', '.join(map(go_version, versions))}}}")
 
 
 def _columns(columns: list[Obj] | None, at: str) -> Errors:
@@ -271,7 +269,9 @@ def _columns(columns: list[Obj] | None, at: str) -> Errors:
 
 
 def _json_path(path: str, field: str) -> Errors:
-    return [] if path.startswith(".") else [invalid(field, path, "must be a simple json path starting with .")]
+    return (
+        [] if path.startswith(".") else [invalid(field, path, "must be a simple json path starting with .")]
+    )
 
 
 def _subresources(subresources: Obj | None, at: str) -> Errors:
@@ -428,7 +428,5 @@ def _preserved(new: Obj, old: Obj | None) -> Errors:
         return []
     if old is not None and old["spec"].get("preserveUnknownFields"):
         return []
-    detail = (
-        "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
-    )
+    detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
     return [invalid("spec.preserveUnknownFields", True, detail)]

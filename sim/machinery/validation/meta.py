@@ -253,9 +253,9 @@ def object_meta_update(new: Obj, old: Obj, core: bool = True) -> Errors:
             errors.append(
                 FieldError(f"metadata.{key}", "Invalid value", "field is immutable", _shown_fixed(key, shown))
             )
-    for key in ("labels", "annotations", "ownerReferences", "finalizers"):
+    for key in ("labels", "annotations", "ownerReferences"):
         if new.get(key) is not old.get(key):
-            errors += _parts(new)
+            errors += [error for error in _parts(new) if error.field != "metadata.finalizers"]
             break
     if core and new.get("finalizers") and new.get("finalizers") is not old.get("finalizers"):
         errors += core_finalizers(new)

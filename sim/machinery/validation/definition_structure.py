@@ -124,7 +124,9 @@ def _own(schema: Obj, properties: Obj, level: Level, at: str) -> Errors:
         errors.append(forbidden(f"{at}.additionalProperties", "must not be used at the root"))
     if schema.get(INT_OR_STRING):
         text = f"must be false if {INT_OR_STRING} is true"
-        errors += [invalid(f"{at}.{field}", True, text) for field in (PRESERVE, EMBEDDED) if schema.get(field)]
+        errors += [
+            invalid(f"{at}.{field}", True, text) for field in (PRESERVE, EMBEDDED) if schema.get(field)
+        ]
     if embedded and kind != "object":
         text = f"must be object if {EMBEDDED} is true"
         errors.append(invalid(f"{at}.type", kind, text) if kind else required(f"{at}.type", text))
@@ -155,7 +157,9 @@ def _meta(properties: Obj, level: Level, checked: bool, at: str) -> Errors:
     if checked and metadata.get("type") != "object":
         errors.append(invalid(f"{at}[metadata].type", metadata.get("type") or "", "must be object"))
     if level is Level.ROOT and not _names_only(metadata):
-        text = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        text = (
+            "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        )
         errors.append(forbidden(f"{at}[metadata]", text))
     return errors
 
