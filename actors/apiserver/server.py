@@ -27,7 +27,7 @@ from actors.apiserver.bootstrap import bootstrap
 from actors.apiserver.caches import CachedRead, Caches
 from actors.apiserver.compactor import Compactor
 from actors.apiserver.dangling import Dangling
-from actors.apiserver.definitions import Definitions
+from actors.apiserver.definition_keeper import DefinitionKeeper
 from actors.apiserver.fairness import Seats
 from actors.apiserver.handlers import READS, AllowAll, Authorizer, Handlers
 from actors.apiserver.lane import RENEWAL, Lane, offer_lane
@@ -143,7 +143,7 @@ class ApiServer:
         if self.options.seats:
             self.seats = Seats(self, caches, store)
             Dangling(self, store, ctx)
-        Definitions(self, store, registry, ctx)
+        DefinitionKeeper(self, store, registry, ctx)
         self._on_leader(self.storage.led)
         ctx.on_stop(self.storage.on_leader(self._on_leader))
         unhook = store.before_compact(caches.before_compact)

@@ -39,7 +39,7 @@ RETRY_US, RETRY_MAX_US = 5_000, 1000 * SECOND  # workqueue's default: doubled wi
 GONE, CHANGED = 404, 409
 
 
-class Definitions:
+class DefinitionKeeper:
     """What one incarnation does about it."""
 
     def __init__(self, server: ApiServer, store: LocalStore, registry: Registry, ctx: Context) -> None:
