@@ -73,8 +73,8 @@ class Caches:
     def of(self, resource: Resource) -> WatchCache:
         cache = self._caches.get(resource.prefix)
         if cache is None:
-            index = node_of if resource.plural == "pods" else None
-            direct = resource.plural in UNCACHED
+            index = node_of if resource.rule == "pods" else None
+            direct = resource.rule in UNCACHED
             cache = self._caches[resource.prefix] = WatchCache(
                 self._store, resource.prefix, self.horizon, index, direct
             )

@@ -17,8 +17,19 @@ from typing import Protocol
 from actors.apiserver.caches import CachedRead, Caches
 from actors.apiserver.ports import LocalStore
 from actors.apiserver.selection import select
-from sim.machinery import forms, status, verbs, verbs_apply, verbs_delete, verbs_list, verbs_sub
+from sim.machinery import (
+    custom_objects,
+    forms,
+    status,
+    verbs,
+    verbs_apply,
+    verbs_custom,
+    verbs_delete,
+    verbs_list,
+    verbs_sub,
+)
 from sim.machinery.api import Reply, Request, UserInfo
+from sim.machinery.custom import CustomResource
 from sim.machinery.store import Page
 from sim.machinery.verbs_call import (
     Call,
@@ -75,14 +86,20 @@ class Handlers:
         if request.subresource:
             sub = resource.subresource(request.subresource)
             if sub is None:
-                raise no_such_resource()
+                raise (
+                    no_such_resource()
+                    if not resource.custom
+                    else Refusal.of(status.not_found(resource, request.name))
+                )
         why = self._authorizer.refuse(request.user, request)
         if why is not None:
             raise Refusal.of(status.forbidden(resource, request.name, why, subresource=request.subresource))
         options = request.options
-        if resource.plural == "bindings":
+        if resource.rule == "bindings":
             resource = self._scheme.resource("pods")
         call = Call(request, resource, self._registry, options=options, subresource=request.subresource)
+        if resource.custom:
+            verbs_custom.admit(call)
         if options and "dryRun" in options and request.verb not in READS:
             if options["dryRun"] != "All":
                 raise bad_dry_run(self._scheme.names, request)
@@ -98,7 +115,7 @@ class Handlers:
     def _plain_steps(self, call: Call) -> Steps:
         request, options = call.request, call.options
         verb = request.verb
-        if request.subresource or request.resource in verbs_sub.VIRTUAL:
+        if request.subresource or (request.resource in verbs_sub.VIRTUAL and not call.resource.custom):
             special = verbs_sub.verb_of(call)
             if special is None:
                 raise method_not_allowed()
@@ -125,10 +142,23 @@ class Handlers:
             return None
         cache = self._caches.of(call.resource)
         if not cache.direct and forms.form_of(call.resource, self._scheme.names) is not None:
-            return None  # the store's answer is converted, and as new as any
+            if not call.resource.custom:
+                return None  # the store's answer is converted, and as new as any
+            return self._converted_read(call, cache)
         if request.verb == "list":
             return self._list(call, cache)
         return self._get(call, cache) if request.verb == "get" else None
+
+    def _converted_read(self, call: Call, cache: WatchCache) -> CachedRead | None:
+        """As `cached`, of a custom resource."""
+        request = call.request
+        plain = self._list(call, cache) if request.verb == "list" else None
+        plain = self._get(call, cache) if request.verb == "get" else plain
+        if plain is None:
+            return None
+        form = forms.form_of(call.resource, self._scheme.names)
+        assert form is not None
+        return CachedRead(plain.cache, plain.rev, lambda: forms.converted_reply(plain.read(), form))
 
     def _get(self, call: Call, cache: WatchCache) -> CachedRead | None:
         text = call.options.get("resourceVersion", "")
@@ -186,6 +216,8 @@ class Handlers:
         if timeout and not timeout.isdecimal():
             raise bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax')
         cache = caches.of(call.resource)
+        if isinstance(call.resource, CustomResource) and call.resource.version != call.resource.stored:
+            custom_objects.check_webhook(call.resource, call.resource.api_version)
         form, matches = forms.form_of(call.resource, self._scheme.names), selection.matches
         if form is not None and matches is not None:
             matches = forms.converted_first(matches, form)

@@ -39,7 +39,9 @@ def offer_lane(server: ApiServer, request: Request, path: tuple[str, ...]) -> La
     if (request.resource, request.subresource, *path) not in LANES or request.options:
         return None
     resource = server.scheme.find(request.group, request.version, request.resource)
-    return None if resource is None or server.ctx is None else Lane(server, request, resource, path)
+    if resource is None or resource.custom or server.ctx is None:
+        return None
+    return Lane(server, request, resource, path)
 
 
 class Lane:

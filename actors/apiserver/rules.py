@@ -15,16 +15,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.apiserver.ports import LocalStore
-from sim.machinery import status
+from sim.machinery import custom_objects, status
 from sim.machinery.admission import RESOURCE_QUOTA, Chain, Defaults
 from sim.machinery.admission_base import Attributes, Denial
 from sim.machinery.api import Obj
+from sim.machinery.custom import CustomResource
 from sim.machinery.defaults import apply_defaults
 from sim.machinery.names_gen import generated_name
 from sim.machinery.quota import UPDATED, is_counted
-from sim.machinery.scheme import Scheme
+from sim.machinery.scheme import Resource, Scheme
 from sim.machinery.store import Change, Page, Range
 from sim.machinery.validation import validate_create, validate_update
+from sim.machinery.validation.errors import Errors
 from sim.machinery.verbs_call import Call, Refusal, Rules
 from sim.machinery.verbs_quota import Charge, charge
 
@@ -138,7 +140,7 @@ class Machinery:
 
     def rules(self) -> Rules:
         return Rules(
-            defaults=apply_defaults,
+            defaults=_defaults,
             admit=self._admit,
             valid=_valid,
             check=self._check,
@@ -158,7 +160,7 @@ class Machinery:
 
     def _admit(self, call: Call, obj: Obj, old: Obj | None) -> Obj:
         operation = "create" if old is None else "update"
-        if not self._chain.plan(operation, call.resource.plural, call.request.subresource)[0]:
+        if not self._chain.plan(operation, call.resource.rule, call.request.subresource)[0]:
             return obj
         result = self._chain.mutate(self._attributes(call, operation, old), obj, self.view)
         if isinstance(result, Denial):
@@ -167,13 +169,13 @@ class Machinery:
 
     def _check(self, call: Call, obj: Obj | None, old: Obj | None) -> None:
         if obj is None:  # a deletion: its plugins say no in their first pass
-            if self._chain.plan("delete", call.resource.plural, call.request.subresource)[0]:
+            if self._chain.plan("delete", call.resource.rule, call.request.subresource)[0]:
                 result = self._chain.mutate(self._attributes(call, "delete", None), {}, self.view)
                 if isinstance(result, Denial):
                     raise _refusal(result)
             return
         operation = "create" if old is None else "update"
-        if not self._chain.plan(operation, call.resource.plural, call.request.subresource)[1]:
+        if not self._chain.plan(operation, call.resource.rule, call.request.subresource)[1]:
             return
         attributes = self._attributes(call, operation, old)
         denial = self._chain.validate(attributes, obj, self.view)
@@ -185,7 +187,7 @@ class Machinery:
         request, resource = call.request, call.resource
         if request.subresource or not request.namespace or not self._charges:
             return None
-        if old is not None and resource.plural not in UPDATED:
+        if old is not None and resource.rule not in UPDATED:
             return None
         quotas = self.view.list("resourcequotas", request.namespace)
         if not quotas or not is_counted(resource):
@@ -197,11 +199,35 @@ def _refusal(denial: Denial) -> Refusal:
     return Refusal(denial.code, denial.reason, denial.message, denial.details)
 
 
+def _defaults(resource: Resource, obj: Obj, subresource: str = "") -> Obj:
+    if resource.custom:
+        assert isinstance(resource, CustomResource)
+        return custom_objects.with_defaults(resource, obj)
+    return apply_defaults(resource, obj, subresource)
+
+
 def _valid(call: Call, obj: Obj, old: Obj | None) -> None:
-    if old is None:
-        errors = validate_create(call.resource, obj)
-    else:
-        errors = validate_update(call.resource, obj, old, call.subresource)
+    errors = _custom_errors(call, obj, old) if call.resource.custom else _errors(call, obj, old)
     if errors:
         name = obj["metadata"].get("name", "")
         raise Refusal.of(status.invalid_object(call.resource, name, errors))
+
+
+def _errors(call: Call, obj: Obj, old: Obj | None) -> Errors:
+    if old is None:
+        return validate_create(call.resource, obj)
+    return validate_update(call.resource, obj, old, call.subresource)
+
+
+def _custom_errors(call: Call, obj: Obj, old: Obj | None) -> Errors:
+    """Quirk: an object of another kind than its place is refused under its own name."""
+    resource = call.resource
+    assert isinstance(resource, CustomResource)
+    wrong = custom_objects.type_errors(resource, obj)
+    if wrong:
+        group = str(obj.get("apiVersion")).rpartition("/")[0]
+        name = obj["metadata"].get("name", "")
+        raise Refusal.of(status.invalid(group, str(obj.get("kind")), name, wrong))
+    if old is None:
+        return custom_objects.create_errors(resource, obj)
+    return _errors(call, obj, old) + custom_objects.update_errors(resource, obj, old)

@@ -64,7 +64,7 @@ def select(scheme: Scheme, call: Call) -> Selection:
         if name and (namespace or not call.resource.namespaced)
         else ""
     )
-    node = (fields.exact("spec.nodeName") or "") if call.resource.plural == "pods" else ""
+    node = (fields.exact("spec.nodeName") or "") if call.resource.rule == "pods" else ""
     if labels.empty:
         alone = bool(node) and len(fields.requirements) == 1  # as each node agent asks
         return Selection(_on_node(node) if alone else fields.matches, key, node, alone)

@@ -28,6 +28,7 @@ from actors.apiserver.caches import CachedRead, Caches
 from actors.apiserver.compactor import Compactor
 from actors.apiserver.dangling import Dangling
 from actors.apiserver.definition_keeper import DefinitionKeeper
+from actors.apiserver.definitions import Definitions
 from actors.apiserver.fairness import Seats
 from actors.apiserver.handlers import READS, AllowAll, Authorizer, Handlers
 from actors.apiserver.lane import RENEWAL, Lane, offer_lane
@@ -83,6 +84,7 @@ class ApiServer:
         self.options = options or ApiServerOptions()
         self.authorizer: Authorizer = authorizer or AllowAll()
         self.log: Callable[[Call, Any, str], Reply] | None = None  # pods/log, given by who knows the nodes
+        self.sees = scheme  # with the definitions that this replica has seen
         self.ctx: Context | None = None
         self.caches: Caches | None = None
         self.handlers: Handlers | None = None
@@ -128,8 +130,9 @@ class ApiServer:
         self.ctx = ctx
         bits = ctx.stream("objects").getrandbits
         machinery = Machinery(self.scheme, store, self.options.disabled_admission, self.options.tolerations)
+        self.sees = self.scheme.beside(self.scheme.more)
         registry = Registry(
-            self.scheme, machinery.rules(), bits, ctx.wall_us, self.options.service_cidr, self.log
+            self.sees, machinery.rules(), bits, ctx.wall_us, self.options.service_cidr, self.log
         )
         self.plans = Plans(self, registry, machinery.view)
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
@@ -139,6 +142,7 @@ class ApiServer:
             ctx, store, self.options.cache_lag_us + self._lag_us, self.options.min_watch_us
         )
         caches.horizon.freeze(self._frozen)
+        self.sees.more = Definitions(ctx, store, caches, self.scheme)
         self.handlers = Handlers(self.authorizer, registry, store, caches)
         if self.options.seats:
             self.seats = Seats(self, caches, store)

@@ -34,11 +34,11 @@ def offer_short_way(server: ApiServer, request: Request) -> NodeWay | LeaseWay |
     resource = server.scheme.find(request.group, request.version, request.resource)
     if resource is None:
         return None
-    if not resource.group and resource.plural in ("pods", "events"):
-        return PodWay(server, request) if resource.plural == "pods" else EventWay(server, request)
-    if resource.plural == "leases" and request.name:
+    if not resource.group and resource.rule in ("pods", "events"):
+        return PodWay(server, request) if resource.rule == "pods" else EventWay(server, request)
+    if resource.rule == "leases" and request.name:
         return LeaseWay(server, request)
-    return NodeWay(server, request) if resource.plural == "nodes" and request.name else None
+    return NodeWay(server, request) if resource.rule == "nodes" and request.name else None
 
 
 class LeaseWay(Way):

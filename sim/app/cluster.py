@@ -48,6 +48,7 @@ from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
 from sim.machinery.api import Reply, Request, UserInfo
+from sim.machinery.custom import Latest
 from sim.machinery.objects import is_ready, phase_of
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Change
@@ -87,6 +88,9 @@ class Cluster:
             low, high = plan.latency_us
             self.kernel.network.impose(NetworkRule("latency", None, None, low_us=low, high_us=high))
         self.storage = Storage(self.kernel)
+        definitions = Latest()
+        self.scheme.more = definitions
+        self.storage.store.subscribe(self.scheme.prefix("customresourcedefinitions"), definitions.see)
         Chronicle(self.kernel, self.scheme, self.storage.store.subscribe)
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}

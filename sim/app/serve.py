@@ -155,7 +155,7 @@ def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> F
     def metrics() -> str:
         return "".join(f"{line}\n" for line in (*_metrics(cluster), *counts.lines()))
 
-    documents = Documents(cluster.scheme, address, healthy, metrics)
+    documents = Documents(lambda: gateway.scheme(cluster.scheme), address, healthy, metrics)
     names = cluster.names
     return Front(cluster.scheme, gateway, Authenticator(names, tokens), Access(names), documents, counts)
 

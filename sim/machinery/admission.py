@@ -440,7 +440,7 @@ class Chain:
 
     def mutate(self, attributes: Attributes, obj: Obj, view: View) -> Obj | Denial:
         """The object after all plugins, or the first refusal.  For delete `obj` is what is stored."""
-        kind = (attributes.operation, attributes.resource.plural, attributes.subresource)
+        kind = (attributes.operation, attributes.resource.rule, attributes.subresource)
         for step in self.plan(*kind)[0]:
             result = step(attributes, obj, view)
             if isinstance(result, Denial):
@@ -450,7 +450,7 @@ class Chain:
 
     def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
         """The first refusal of the object as it would be stored."""
-        kind = (attributes.operation, attributes.resource.plural, attributes.subresource)
+        kind = (attributes.operation, attributes.resource.rule, attributes.subresource)
         for step in self.plan(*kind)[1]:
             denial = step(attributes, obj, view)
             if denial is not None:

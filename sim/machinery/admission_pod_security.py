@@ -67,7 +67,7 @@ class PodSecurity:
         return obj
 
     def validate(self, attributes: Attributes, obj: Obj, view: View) -> Denial | None:
-        plural = attributes.resource.plural
+        plural = attributes.resource.rule
         if plural == "namespaces":
             return self._namespace(attributes, obj, view)
         namespace = view.get("namespaces", "", attributes.namespace)

@@ -62,7 +62,7 @@ def _check(node: SchemaNode, value: Json, at: str, found: list[str]) -> None:
             wrong = f"expected list, got &{{{go_value(value)}}}"
     elif node.type == "string":
         if not isinstance(value, str):
-            wrong = f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
+            wrong = f"expected string, got &value.valueUnstructured{{Value:{go_syntax(value)}}}"
     elif node.type == "boolean":
         if not isinstance(value, bool):
             wrong = f"expected boolean, got &{{{go_value(value)}}}"
@@ -147,13 +147,13 @@ def go_value(value: Json) -> str:
     return "<nil>" if value is None else str(value)
 
 
-def _go_syntax(value: Json) -> str:
+def go_syntax(value: Json) -> str:
     """A value as Go's %#v prints it."""
     if isinstance(value, dict):
-        fields = [f"{json.dumps(key)}:{_go_syntax(value[key])}" for key in sorted(value)]
+        fields = [f"{json.dumps(key)}:{go_syntax(value[key])}" for key in sorted(value)]
         return f"map[string]interface {{}}{{{', '.join(fields)}}}"
     if isinstance(value, list):
-        return f"[]interface {{}}{{{', '.join(map(_go_syntax, value))}}}"
+        return f"[]interface {{}}{{{', '.join(map(go_syntax, value))}}}"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     return go_value(value)

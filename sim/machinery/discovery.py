@@ -23,7 +23,13 @@ def api_versions(server_address: str) -> Body:
 
 
 def group_versions(scheme: Scheme) -> dict[str, list[str]]:
-    """Served versions of each group but core, in the order of /apis: by priority, then name."""
+    """Served versions of each group but core, in the order of /apis: by priority, then name; custom ones come last."""
+    fixed = _fixed_versions(scheme.fixed)
+    return {**fixed, **{g: v for g, v in scheme.more.served.versions.items() if g not in fixed}}
+
+
+@lru_cache(maxsize=64)
+def _fixed_versions(scheme: Scheme) -> dict[str, list[str]]:
     found: dict[tuple[int, str], dict[tuple[int, str], str]] = {}
     for r in scheme.resources:
         if r.group:
@@ -50,6 +56,22 @@ def _group(group: str, versions: list[str]) -> Body:
     return {"name": group, "versions": entries, "preferredVersion": entries[0]}
 
 
+def custom_resource_list(scheme: Scheme, group: str, version: str) -> Body | None:
+    """/apis/<group>/<version> of a group that definitions made; None where it is not served."""
+    found = [
+        r for r in scheme.more.served.resources if (r.group, r.version) == (group, version) and r.established
+    ]
+    if not found:
+        return None
+    rows = [row for r in found for row in _rows(r)]
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{group}/{version}",
+        "resources": rows,
+    }
+
+
 @lru_cache(maxsize=256)
 def api_resource_list(scheme: Scheme, group: str, version: str) -> Body | None:
     """/api/v1 (group "") or /apis/<group>/<version>; None where it is not served."""
@@ -69,7 +91,7 @@ def api_resource_list(scheme: Scheme, group: str, version: str) -> Body | None:
 def _rows(r: Resource) -> list[Body]:
     main: Body = {
         "name": r.plural,
-        "singularName": "",  # only custom resources fill it
+        "singularName": r.singular if r.custom else "",
         "namespaced": r.namespaced,
         "kind": r.kind,
         "verbs": list(r.verbs),

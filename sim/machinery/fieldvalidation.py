@@ -131,6 +131,18 @@ def conform(node: SchemaNode, value: Json, kind: str) -> tuple[Any, list[str]]:
         return DecodeError(str(error)), []
 
 
+def conform_part(node: SchemaNode, value: Json, at: str) -> tuple[Any, list[str]]:
+    """As `conform`, of a value inside an object whose other parts have no Go type; `at`: where it is there."""
+    owner = node.name.rpartition(".")[2]
+    if not isinstance(value, dict):
+        return DecodeError(f"json: cannot unmarshal {go_kind(value)} into Go value of type v1.{owner}"), []
+    walk = _Walk()
+    try:
+        return walk.fields(node, value, owner, "", at), walk.problems
+    except _WrongType as error:
+        return DecodeError(str(error)), []
+
+
 # --- the walk ---------------------------------------------------------------------------------------------
 
 

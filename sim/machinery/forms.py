@@ -12,15 +12,18 @@ Mirrors  apimachinery v1.25 pkg/runtime/serializer/versioning (decode to the sto
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from sim.ident import Names
-from sim.machinery import autoscaler_forms, event_forms
+from sim.machinery import autoscaler_forms, custom_objects, event_forms
 from sim.machinery.api import Obj, Reply, Watch, WatchEvent
+from sim.machinery.custom import CustomResource
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Answer, Item, Mismatch, Page, Put
-from sim.machinery.verbs_call import Steps
+from sim.machinery.verbs_call import Refusal, Steps
 
 
 class Form(NamedTuple):
@@ -33,9 +36,11 @@ class Form(NamedTuple):
 @lru_cache(maxsize=256)
 def form_of(resource: Resource, names: Names) -> Form | None:
     """The form of a resource whose objects are stored in another one."""
+    if isinstance(resource, CustomResource):
+        return Form(partial(custom_objects.stored, resource), partial(custom_objects.shown, resource))
     if resource.short_group == "events":
         return Form(event_forms.to_core, lambda obj: event_forms.to_newer(obj, resource.api_version))
-    if resource.plural == "horizontalpodautoscalers" and resource.version == "v1":
+    if resource.rule == "horizontalpodautoscalers" and resource.version == "v1":
         return Form(
             lambda obj: autoscaler_forms.to_second(obj, names),
             lambda obj: autoscaler_forms.to_first(obj, names),
@@ -50,7 +55,8 @@ def form_of(resource: Resource, names: Names) -> Form | None:
 
 
 def shown_item(item: Item, form: Form) -> Item:
-    return Item(item.key, form.shown(item.obj), item.rev, item.created, item.managed)
+    obj = form.shown(item.obj)
+    return item if obj is item.obj else Item(item.key, obj, item.rev, item.created, item.managed)
 
 
 def _answer(answer: Answer, form: Form) -> Answer:
@@ -62,6 +68,18 @@ def _answer(answer: Answer, form: Form) -> Answer:
     if isinstance(answer, Mismatch) and answer.current is not None:
         return Mismatch(answer.key, shown_item(answer.current, form))
     return answer
+
+
+def converted_reply(reply: Reply, form: Form) -> Reply:
+    """What a cache has answered, in this form."""
+    try:
+        if reply.item is not None:
+            return replace(reply, item=shown_item(reply.item, form))
+        if reply.items is not None:
+            return replace(reply, items=[shown_item(item, form) for item in reply.items])
+    except Refusal as refusal:
+        return refusal.reply()
+    return reply
 
 
 def converted(steps: Steps, form: Form) -> Steps:
@@ -99,7 +117,10 @@ class FormWatch:
     def _converted(self, event: WatchEvent) -> WatchEvent:
         if event.item is None:
             return event
-        item = shown_item(event.item, self._form)
+        try:
+            item = shown_item(event.item, self._form)
+        except Refusal as refusal:  # a stored version that its definition knows no more
+            return WatchEvent("ERROR", None, event.revision, refusal.body)
         return WatchEvent(event.type, item, event.revision, event.status, event.cause)
 
     @property

@@ -61,9 +61,7 @@ class LimitRanger:
         spec = obj.get("spec") or {}
         text = self._judged.get(spec, ranges)
         if text is None:
-            judge = (
-                _claim_problems if attributes.resource.plural == "persistentvolumeclaims" else _pod_problems
-            )
+            judge = _claim_problems if attributes.resource.rule == "persistentvolumeclaims" else _pod_problems
             text = self._judged.put(_first_problem(ranges, spec, judge), spec, ranges)
         return forbidden(attributes, text, name_of(attributes, obj)) if text else None
 

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from sim.machinery.api import Obj
+from sim.machinery.apply_typed import type_errors
 from sim.machinery.managed_fields import (
     bound,
     changed_fields,
@@ -66,6 +67,8 @@ def on_create(node: SchemaNode, obj: Obj, writer: Writer, reset: Tree = NOTHING)
     obj: as decoded and defaulted, before admission and strategy: what they fill in has no owner.
     reset: fields that this kind never takes from a create (`reset_fields`).
     """
+    if not node.typed and type_errors(node, obj):
+        return ()  # upstream tells nobody of what it cannot compare
     given = given_record(obj)
     if given:
         record = on_update(node, given, {}, obj, writer, reset)
@@ -83,7 +86,7 @@ def on_update(
 
     managed: `live_or_given`'s answer.  An entry's time moves only when its writer adds or changes a value.
     """
-    if not managed or old is new:
+    if not managed or old is new or (not node.typed and type_errors(node, new)):
         return managed
     was, now = own_address(old), own_address(new)
     own = was or now

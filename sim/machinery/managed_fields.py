@@ -103,7 +103,7 @@ def _changed(node: SchemaNode, old: Obj, new: Obj) -> tuple[Tree, Tree]:
     changed: Tree = {}
     removed: Tree = {}
     for key in (*new, *[k for k in old if k not in new]):
-        below = node.properties.get(key)
+        below = node.properties.get(key) or node.values
         if below is None or key in ("apiVersion", "kind"):
             continue
         before, after = old.get(key, _MISSING), new.get(key, _MISSING)
@@ -138,6 +138,8 @@ def _shape_of_plain(node: SchemaNode, obj: Obj) -> Any:
     """
     parts = _plain_parts.get(node, ())
     if parts == ():
+        if len(_plain_parts) >= _NODES_MAX:
+            _plain_parts.clear()
         parts = _plain_parts[node] = _find_parts(node)
     if parts is None or not _UNOWNED.issuperset(obj.get("metadata") or ()):
         return None
@@ -198,10 +200,10 @@ _made: IdentityMemo[tuple[Tree | None]] = IdentityMemo()
 def _made_of_nothing(node: SchemaNode, key: str, value: Obj) -> Tree | None:
     """What a root field of a new object adds; objects of one template share it by identity."""
     if not value or _shape(node) == _FLAT:  # one object's own, and looked up as fast
-        return _compare(node, {}, value)[0] if key in _BY_VALUE else _all(node, value)
+        return _compare(node, {}, value)[0] if key in _BY_VALUE and node.typed else _all(node, value)
     made = _made.get(node, value)
     if made is None:
-        made = (_compare(node, {}, value)[0] if key in _BY_VALUE else _all(node, value),)
+        made = (_compare(node, {}, value)[0] if key in _BY_VALUE and node.typed else _all(node, value),)
         _made.put(made, node, value)
     return made[0]
 
@@ -218,7 +220,7 @@ def _compare_field(node: SchemaNode, key: str, before: Any, after: Any, changed:
         given = after if before is _MISSING else before
         if _goes_without_saying(node, key, given):
             return
-        if key not in _BY_VALUE or (node.name, key) in _BY_POINTER:
+        if key not in _BY_VALUE or not node.typed or (node.name, key) in _BY_POINTER:
             (changed if before is _MISSING else removed)[f"f:{key}"] = _all(below, given)
             return
         empty: Any = None if below.type == "array" else {}
@@ -243,6 +245,8 @@ def _compare(node: SchemaNode, old: Any, new: Any) -> tuple[Tree | None, Tree | 
     if shape == _SCALAR or not (old or new) or type(old or new) is not (list if shape == _LIST else dict):
         # Two empty containers are leaves: null and {} are told apart.
         return (LEAF, None) if old != new else (None, None)
+    if not node.typed and old is not None and new is not None and type(old) is not type(new):
+        return LEAF, None  # of no known type: it is another one now
     if shape == _FLAT:
         old, new = old or {}, new or {}
         made = _differing(node, old, new)
@@ -338,10 +342,13 @@ _scalars: dict[SchemaNode, dict[str, str]] = {}
 def _find_scalars(node: SchemaNode) -> dict[str, str]:
     """Fields owned as a whole, with their path elements."""
     found = {key: f"f:{key}" for key, below in node.properties.items() if _shape(below) == _SCALAR}
+    if len(_scalars) >= _NODES_MAX:
+        _scalars.clear()
     _scalars[node] = found
     return found
 
 
+_NODES_MAX = 65536
 _SCALAR, _MAP, _LIST, _FLAT = range(4)  # _SCALAR: anything owned as a whole; _FLAT: a struct of such
 _shapes: dict[SchemaNode, int] = {}
 
@@ -349,6 +356,8 @@ _shapes: dict[SchemaNode, int] = {}
 def _shape(node: SchemaNode) -> int:
     shape = _shapes.get(node)
     if shape is None:
+        if len(_shapes) >= _NODES_MAX:  # schemas of custom resources come and go
+            _shapes.clear()
         shape = _shapes[node] = _shape_of(node)
     return shape
 
@@ -363,7 +372,7 @@ def _shape_of(node: SchemaNode) -> int:
     below = node.properties.values()
     # Not by `_shape`: a schema may contain itself.
     scalars = all(n.type not in ("object", "map", "array") or n.list_type == "atomic" for n in below)
-    return _FLAT if below and scalars else _MAP
+    return _FLAT if below and scalars and node.values is None else _MAP
 
 
 @lru_cache(maxsize=4096)
@@ -388,7 +397,7 @@ def _differing(node: SchemaNode, old: Obj, new: Obj) -> list[str]:
 
 def _goes_without_saying(node: SchemaNode, key: str, value: Any) -> bool:
     """Zeros that Go writes anyway: there or not, they are the same."""
-    return value is None or (not value and (key in node.required or key in _ZERO_WRITTEN))
+    return node.typed and (value is None or (not value and (key in node.required or key in _ZERO_WRITTEN)))
 
 
 def _all(node: SchemaNode, value: Any) -> Tree:

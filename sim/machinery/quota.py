@@ -86,9 +86,7 @@ def count_name(resource: Resource) -> str:
 def is_counted(resource: Resource) -> bool:
     """Whether a quota can name this resource at all."""
     wanted = ("create", "delete", "list", "watch")
-    return (
-        resource.namespaced and resource.plural not in _IGNORED and all(v in resource.verbs for v in wanted)
-    )
+    return resource.namespaced and resource.rule not in _IGNORED and all(v in resource.verbs for v in wanted)
 
 
 def matching(resource: Resource, names: Iterable[str], naming: Names) -> list[str]:
@@ -101,7 +99,7 @@ def _is_of(resource: Resource, name: str, naming: Names) -> bool:
         return True
     if resource.group:
         return False
-    plural = resource.plural
+    plural = resource.rule
     if plural == "pods":
         rest = name.removeprefix("requests.")
         extended = rest is not name and "/" in rest and f"{naming.domain}/" not in rest
@@ -119,7 +117,7 @@ def usage(resource: Resource, obj: Obj, naming: Names, wall_us: int) -> Amounts:
     counted = {count_name(resource): ONE}
     if resource.group:
         return counted
-    plural = resource.plural
+    plural = resource.rule
     if plural == "pods":
         return counted | (_pod_usage(obj) if counts(obj, wall_us) else {})
     if plural == "services":
@@ -159,7 +157,7 @@ class Shares:
         self._known: dict[tuple[tuple[str, Amount], ...], Amounts] = {}
 
     def of(self, resource: Resource, obj: Obj) -> Share:
-        until_us = _counts_until_us(obj) if resource.plural == "pods" and not resource.group else _ALWAYS_US
+        until_us = _counts_until_us(obj) if resource.rule == "pods" and not resource.group else _ALWAYS_US
         used = usage(resource, obj, self._naming, until_us)
         left = used if until_us == _ALWAYS_US else usage(resource, obj, self._naming, until_us + 1)
         return Share(self._one(used), self._one(left), until_us)
@@ -263,7 +261,7 @@ def covers(quota: Obj, resource: Resource, obj: Obj, naming: Names) -> bool:
 def in_scopes(spec: Obj, resource: Resource, obj: Obj) -> bool:
     selectors = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     selectors += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-    if resource.plural != "pods" or resource.group:
+    if resource.rule != "pods" or resource.group:
         return not selectors
     return all(_matches(selector, obj) for selector in selectors)
 
@@ -378,7 +376,7 @@ def _print(amounts: Amounts, names: Sequence[str]) -> str:
 
 def _unspecified(resource: Resource, obj: Obj, names: Sequence[str]) -> str:
     """Containers that must say what they want, because a quota counts it, and do not."""
-    if resource.plural != "pods" or resource.group:
+    if resource.rule != "pods" or resource.group:
         return ""
     required = [name for name in names if name in _EXPLICIT]
     missing: dict[str, list[str]] = {}

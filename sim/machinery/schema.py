@@ -61,6 +61,7 @@ class SchemaNode:
     list_type: map (keyed by `list_map_keys`), set or atomic, of arrays; `key_defaults` of keys left out
     map_type: "atomic" where apply owns the object or map as a whole, else "granular"
     patch_strategies, patch_merge_key: of strategic merge
+    typed: Go has a type for it, with zeros and pointers; False of custom resources, of which every null is told
     """
 
     __slots__ = (
@@ -76,6 +77,7 @@ class SchemaNode:
         "properties",
         "required",
         "type",
+        "typed",
         "values",
     )
 
@@ -93,6 +95,7 @@ class SchemaNode:
         self.map_type = "granular"
         self.patch_strategies: tuple[str, ...] = ()
         self.patch_merge_key = ""
+        self.typed = True
 
     def __repr__(self) -> str:
         return f"SchemaNode({self.type}, {self.name or '-'})"

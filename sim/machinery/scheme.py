@@ -12,14 +12,19 @@ Differs  keys are `/<group>/<resource>/<namespace>/<name>` for every kind; upstr
 
 from __future__ import annotations
 
+import copy
 from base64 import b64encode
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
+from typing import Any, Protocol, Self
 
 from sim.ident import Names
 from sim.machinery.kinds import DEPRECATED, ROWS, VERBS, Lifecycle, Row
 from sim.machinery.schema import SchemaNode, schema_of_kind
+
+# `Resource.rule` of custom resources, without and with /status; no plural has a space.
+CUSTOM, CUSTOM_WITH_STATUS = "custom resources", "custom resources with status"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class Resource:
     prefix: of all its keys in the store
     storage_version_hash: "" where there is nothing stored (bindings)
     json_only: it is not served in protobuf
+    rule: key into the tables of what kinds do: the plural; custom resources have one of their own, whatever their plural
+    custom: made by a definition: a `custom.CustomResource`
     """
 
     group: str
@@ -62,6 +69,8 @@ class Resource:
     prefix: str
     storage_version_hash: str
     json_only: bool = False
+    rule: str = ""
+    custom: bool = False
 
     def __repr__(self) -> str:
         return f"Resource({self.group_resource}/{self.version})"
@@ -80,14 +89,46 @@ class Resource:
         return next((sub for sub in self.subresources if sub.name == name), None)
 
 
+class More(Protocol):
+    """Kinds that come and go: what definitions add to a scheme.  `served`: as `custom.Served`."""
+
+    @property
+    def served(self) -> Any: ...
+
+
+class _Nothing:
+    """No definitions."""
+
+    def __init__(self) -> None:
+        self.versions: dict[str, list[str]] = {}
+        self.resources: tuple[Resource, ...] = ()
+
+    @property
+    def served(self) -> _Nothing:
+        return self
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        return None
+
+    def named(self, text: str) -> Resource | None:
+        return None
+
+    def by_kind(self, api_version: str, kind: str) -> Resource | None:
+        return None
+
+
 class Scheme:
     """The resources of a naming set that are served, in the order of the table.
 
     off: those that are not; by name they are still known, to those who ask for them in vain.
+    more: those that definitions add.  Only what is not found in the table is looked for there.
+    fixed: the scheme of the table alone that this one goes back to, by which is remembered what depends on no definition
     """
 
     def __init__(self, names: Names, off: frozenset[tuple[str, str, str]] = frozenset()) -> None:
         self.names = names
+        self.more: More = _Nothing()
+        self.fixed = self
         known = _resources(names)
         self.resources = tuple(r for r in known if (r.group, r.version, r.plural) not in off)
         self._by_name: dict[str, Resource] = {}
@@ -102,11 +143,25 @@ class Scheme:
 
     def resource(self, text: str | Resource) -> Resource:
         """ "pods", "deployments.apps", "events.events.k8s.io": the first of the table where ambiguous."""
-        return self._by_name[text] if isinstance(text, str) else text
+        if not isinstance(text, str):
+            return text
+        return self._by_name.get(text) or self._added(text)
+
+    def _added(self, text: str) -> Resource:
+        found: Resource | None = self.more.served.named(text)
+        if found is None:
+            raise KeyError(text)
+        return found
+
+    def beside(self, more: More) -> Self:
+        """The same table, with other definitions: those that somebody else sees."""
+        other = copy.copy(self)
+        other.more = more
+        return other
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         """The resource a URL names."""
-        return self._by_path.get((group, version, plural))
+        return self._by_path.get((group, version, plural)) or self.more.served.find(group, version, plural)
 
     def serves(self, text: str | Resource) -> bool:
         """Whether a resource that is known is served."""
@@ -114,16 +169,16 @@ class Scheme:
         return self.find(r.group, r.version, r.plural) is r
 
     def by_kind(self, api_version: str, kind: str) -> Resource | None:
-        return self._by_kind.get((api_version, kind))
+        return self._by_kind.get((api_version, kind)) or self.more.served.by_kind(api_version, kind)
 
     def key(self, resource: str | Resource, namespace: str, name: str) -> str:
         """Key in the store; the namespace of cluster-scoped kinds is dropped."""
-        r = self._by_name[resource] if isinstance(resource, str) else resource
+        r = self.resource(resource) if isinstance(resource, str) else resource
         return f"{r.prefix}{namespace}/{name}" if r.namespaced else f"{r.prefix}/{name}"
 
     def prefix(self, resource: str | Resource, namespace: str = "") -> str:
         """Prefix of a resource's keys, or of those in one namespace."""
-        r = self._by_name[resource] if isinstance(resource, str) else resource
+        r = self.resource(resource) if isinstance(resource, str) else resource
         return f"{r.prefix}{namespace}/" if namespace else r.prefix
 
 
@@ -164,4 +219,5 @@ def _resource(names: Names, row: Row) -> Resource:
         if "g" in row.verbs
         else "",
         json_only=row.json_only,
+        rule=row.plural,
     )

@@ -417,7 +417,7 @@ def parse_fields(resource: Resource, text: str) -> FieldSelector:
     for field, equal, value in _terms(text):
         get = (own or _ALWAYS).get(field)
         if get is None:
-            if own is not None:
+            if own is not None or resource.custom:
                 raise SelectorError(f"field label not supported: {field}")
             raise SelectorError(
                 f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -147,7 +147,7 @@ def invalid_object(resource: Resource, name: str, causes: Sequence[Cause]) -> Bo
     # Quirk: an Event is of the core group there, through whichever group it came.
     # Quirk: Ingresses and NetworkPolicies are of the group there that they began in.
     group = "" if resource.short_group == "events" else resource.group
-    if resource.plural in ("ingresses", "networkpolicies"):
+    if resource.rule in ("ingresses", "networkpolicies"):
         group = "extensions"
     return invalid(group, resource.kind, name, causes)
 

@@ -19,6 +19,7 @@ from sim.machinery import definition_form
 from sim.machinery.api import Json, Obj
 from sim.machinery.autoscaler_forms import is_cpu_share, is_first, to_first, to_second
 from sim.machinery.disabled_fields import without_disabled
+from sim.machinery.scheme import CUSTOM, CUSTOM_WITH_STATUS
 from sim.units import quantity_nano
 
 EMPTY: Obj = {}
@@ -61,7 +62,8 @@ def _same_update(new: Obj, _old: Obj, _names: Names) -> Obj:
 class Strategy:
     """How one kind differs from the rule.
 
-    status: it has a status subresource; generation: what it counts ("", "spec", "spec+annotations", "template", "all", "one")
+    status: it has a status subresource; generation: what it counts ("", "spec", "spec+annotations", "template", "all",
+    "content", "one")
     create_by_put: a PUT to a missing name creates; unconditional: a PUT without resourceVersion is let through
     """
 
@@ -282,6 +284,15 @@ def warnings_of(plural: str, obj: Obj, names: Names) -> tuple[str, ...]:
     )
 
 
+def _without_status(obj: Obj, _: Names) -> Obj:
+    return with_field(obj, "status", None)
+
+
+def _only_status(new: Obj, old: Obj, _: Names) -> Obj:
+    """Quirk: of a custom resource not even labels change through /status."""
+    return with_field(old, "status", None if new.get("status") is EMPTY else new["status"])
+
+
 _RULE = Strategy()
 _WORKLOAD = Strategy(status=True, generation="spec")
 _FLOW = Strategy(
@@ -347,6 +358,14 @@ _TABLE: dict[str, Strategy] = {
         prepare_create=definition_form.prepare_create,
         prepare_update=definition_form.prepare_update,
     ),
+    CUSTOM: Strategy(generation="content", unconditional=False),
+    CUSTOM_WITH_STATUS: Strategy(
+        status=True,
+        generation="content",
+        unconditional=False,
+        prepare_create=_without_status,
+        prepare_status=_only_status,
+    ),
     "runtimeclasses": Strategy(create_by_put=True, unconditional=False, generation=""),
 }
 
@@ -397,6 +416,8 @@ def _count(rule: str, new: Obj, old: Obj) -> Obj:
         changed = new.get("spec") is not old.get("spec") and new.get("spec") != old.get("spec")
         if not changed and rule == "spec+annotations":
             changed = new["metadata"].get("annotations") != old["metadata"].get("annotations")
+    elif rule == "content":
+        changed = _content(new) != _content(old)
     elif rule == "all":
         changed = {k: v for k, v in new.items() if k != "metadata"} != {
             k: v for k, v in old.items() if k != "metadata"
@@ -404,6 +425,10 @@ def _count(rule: str, new: Obj, old: Obj) -> Obj:
     if not changed:
         return new
     return with_metadata(new, generation=old["metadata"].get("generation", 0) + 1)
+
+
+def _content(obj: Obj) -> Obj:
+    return {k: v for k, v in obj.items() if k != "metadata"}
 
 
 def keep_system_fields(new: Obj, old: Obj) -> Obj:

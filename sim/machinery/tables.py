@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from sim.ident import Names
-from sim.machinery import tables_batch, tables_network
+from sim.machinery import tables_batch, tables_custom, tables_network
+from sim.machinery.custom import CustomResource
 from sim.machinery.forms import form_of
 from sim.machinery.objects import condition_status, get_in, is_deleting, labels_of, metadata_of, name_of
 from sim.machinery.schema import definition_name, description
@@ -83,6 +84,8 @@ _OTHERS = (_NAME, "Created At:date=metadata.creationTimestamp")
 @lru_cache(maxsize=128)
 def columns(resource: Resource) -> list[Obj]:
     """columnDefinitions of a kind."""
+    if isinstance(resource, CustomResource):
+        return tables_custom.columns(resource)
     texts = _COLUMNS.get(_kind(resource), _OTHERS)
     name = definition_name(resource.upstream_group, resource.version, resource.kind)
     if resource.kind == "Event":
@@ -113,6 +116,8 @@ def _column(text: str, definition: str) -> Obj:
 
 def cells(resource: Resource, obj: Obj, now_us: int, names: Names) -> Cells:
     """The cells of one object."""
+    if isinstance(resource, CustomResource):
+        return tables_custom.cells(resource, obj, now_us)
     printer = _PRINTERS.get(_kind(resource))
     if printer is None:
         return [name_of(obj), metadata_of(obj).get("creationTimestamp")]

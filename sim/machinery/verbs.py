@@ -109,9 +109,9 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
         metadata.pop(field, None)
     _drop_repeated_owners(call, metadata)
     obj = registry.rules.defaults(resource, {**obj, "metadata": metadata}, call.subresource)
-    if resource.plural == "namespaces":
+    if resource.rule == "namespaces":
         obj = namespace_label(obj, names)
-    elif resource.plural == "daemonsets":
+    elif resource.rule == "daemonsets":
         obj = template_generation(obj, names)
     if record is None:
         reset = reset_of(resource, call.subresource)
@@ -123,13 +123,13 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     if not fixed and base:
         metadata["name"] = generated_name(base, registry.bits)
     obj = {**obj, "metadata": metadata}
-    if resource.plural == "services":
+    if resource.rule == "services":
         obj = yield from _allocate(call, obj, None)
-    obj = for_create(resource.plural, obj, names)
+    obj = for_create(resource.rule, obj, names)
     registry.rules.valid(call, obj, None)
-    call.warnings += warnings_of(resource.plural, obj, names)
+    call.warnings += warnings_of(resource.rule, obj, names)
     if call.from_outside:
-        call.warnings += pod_warnings(resource.plural, obj, None, names)
+        call.warnings += pod_warnings(resource.rule, obj, None, names)
     registry.rules.check(call, obj, None)
     charge = registry.rules.charge(call, obj, None)
     if charge is not None:
@@ -194,7 +194,7 @@ def without_record(obj: Obj) -> Obj:
 
 @lru_cache(maxsize=1024)
 def reset_of(resource: Resource, subresource: str) -> dict[str, object]:
-    return ownership.reset_fields(resource.plural, subresource, strategy_of(resource.plural).status)
+    return ownership.reset_fields(resource.rule, subresource, strategy_of(resource.rule).status)
 
 
 def _allocate(call: Call, obj: Obj, old: Obj | None) -> Generator[Op, Answer, Obj]:
@@ -221,7 +221,7 @@ def update(call: Call) -> Steps:
     metadata = obj["metadata"]
     revision, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
     parse_revision(revision)
-    strategy = strategy_of(call.resource.plural)
+    strategy = strategy_of(call.resource.rule)
     obj = call.registry.rules.defaults(call.resource, tidied(obj), call.subresource)
 
     def replace(item: Item) -> Obj:
@@ -283,7 +283,7 @@ def taken_over(call: Call, item: Item, wanted: Obj) -> Record:
     live = ownership.live_or_given(item.managed, wanted, call.subresource)
     reset = reset_of(resource, call.subresource)
     record = ownership.on_update(resource.schema, live, item.obj, wanted, call.writer(), reset)
-    if resource.plural == "events" and record is not item.managed:
+    if resource.rule == "events" and record is not item.managed:
         # Quirk: what was owned in the other group's form cannot be converted, and is lost.
         return tuple(entry for entry in record if entry.api_version == resource.api_version)
     return record
@@ -328,7 +328,7 @@ def _prepared(
 ) -> Generator[Op, Answer, tuple[Obj, Record]]:
     """The object an update stores, and who owns its fields then."""
     registry, resource = call.registry, call.resource
-    names, old, plural = registry.names, item.obj, resource.plural
+    names, old, plural = registry.names, item.obj, resource.rule
     new = without_record(registry.rules.admit(call, wanted, old))
     if resource.namespaced and not new["metadata"].get("namespace"):
         new = with_metadata(new, namespace=call.request.namespace)
@@ -367,7 +367,7 @@ def _is_removed(call: Call, obj: Obj) -> bool:
         return False
     if metadata.get("deletionGracePeriodSeconds", 0) != 0:
         return False
-    return call.resource.plural != "namespaces" or not (obj.get("spec") or {}).get("finalizers")
+    return call.resource.rule != "namespaces" or not (obj.get("spec") or {}).get("finalizers")
 
 
 # --- patch ------------------------------------------------------------------------------------------------
@@ -377,8 +377,9 @@ def patch(call: Call) -> Steps:
     """PATCH of JSON, merge or strategic merge kind."""
     names, resource = call.registry.names, call.resource
     kind = call.request.content_type.partition(";")[0].strip()
-    if kind not in (names.media_json_patch, names.media_merge_patch, names.media_strategic_patch):
-        raise _unsupported_patch(call)
+    known = (names.media_json_patch, names.media_merge_patch, names.media_strategic_patch)
+    if kind not in known or (resource.custom and kind == known[-1]):
+        raise unsupported_patch(call)
     body = patch_body(call, kind)
     strategic = kind == names.media_strategic_patch
     twice = [] if kind == names.media_json_patch else [f'duplicate field "{at}"' for at in duplicates(body)]
@@ -444,12 +445,12 @@ def _document(item: Item, out: Json, patch: Json) -> str:
     return json.dumps(by_key(out, patch), separators=(",", ":"), ensure_ascii=False)
 
 
-def _unsupported_patch(call: Call) -> Refusal:
+def unsupported_patch(call: Call) -> Refusal:
     names = call.registry.names
     kinds = (
         names.media_json_patch,
         names.media_merge_patch,
-        names.media_strategic_patch,
+        *(() if call.resource.custom else (names.media_strategic_patch,)),
         names.media_apply_patch,
     )
     text = (

@@ -123,6 +123,8 @@ def _merged(kind: Resource, live: Obj, managed: Record, wanted: Configuration) -
         raise Refusal.of(status.apply_conflict(*conflict_texts(outcome)))
     if outcome.obj is live:
         return outcome
+    if kind.custom:  # of no Go type: what became empty is null, and validation's business
+        return Applied(with_last_applied(outcome.obj, wanted), outcome.managed)
     made, _ = fieldvalidation.conform(kind.schema, outcome.obj, kind.kind)
     if isinstance(made, fieldvalidation.DecodeError):
         raise internal(

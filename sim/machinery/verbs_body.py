@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 from sim.ident import Names
-from sim.machinery import fieldvalidation
+from sim.machinery import custom_objects, fieldvalidation
 from sim.machinery.api import Json, Obj
+from sim.machinery.custom import CustomResource
 from sim.machinery.json_text import parse
 from sim.machinery.scheme import Resource
 from sim.machinery.status import invalid
@@ -37,8 +38,11 @@ def subresource_kind(names: Names, resource: Resource, subresource: str) -> Reso
     sub = resource.subresource(subresource)
     if sub is None or sub.kind == resource.kind:
         return resource
+    if resource.custom:  # a Scale is of no definition
+        resource = Resource(**{field.name: getattr(resource, field.name) for field in fields(Resource)})
     return replace(
         resource,
+        custom=False,
         group=sub.group,
         version=sub.version or resource.version,
         kind=sub.kind,
@@ -55,6 +59,8 @@ def body_kind(call: Call) -> Resource:
 
 def decode(call: Call, resource: Resource) -> Obj:
     """The body of a POST or PUT as an object of the resource's kind."""
+    if isinstance(resource, CustomResource):
+        return custom_objects.decode(call, resource)
     body: Json = call.request.body
     if resource.kind == "Eviction":
         body = _newer_eviction(resource, body)
@@ -94,17 +100,22 @@ def _directive(call: Call) -> str:
 def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
     """What a patch has made, well typed and of the resource's kind."""
     directive = _directive(call)
-    made, problems = fieldvalidation.conform(resource.schema, obj, resource.kind)
+    if isinstance(resource, CustomResource):
+        made, problems, wrong = custom_objects.conform(call, resource, obj)
+    else:
+        made, problems = fieldvalidation.conform(resource.schema, obj, resource.kind)
+        wrong = patched.wrong or _other_kind(resource, obj)
+        if not wrong and isinstance(made, fieldvalidation.DecodeError):
+            wrong = made.message
     problems = [*patched.problems, *problems]
-    wrong = patched.wrong or _other_kind(resource, obj)
-    if not wrong and isinstance(made, fieldvalidation.DecodeError):
-        wrong = made.message
     if not wrong and problems and directive == fieldvalidation.STRICT:
         wrong = f"strict decoding error: {', '.join(problems)}"
     if wrong:
         raise Refusal.of(invalid("", "", "", [_BadPatch(patched.shown(), wrong)]))
     if directive != fieldvalidation.IGNORE:
         call.warnings += [problem for problem in problems if problem not in call.warnings]
+    if resource.custom:
+        return made  # of which kind it says it is remains to be validated
     typed = {"apiVersion": resource.api_version, "kind": resource.kind}
     return {**typed, **made, **typed}
 

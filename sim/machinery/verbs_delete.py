@@ -103,7 +103,7 @@ def checked_options(call: Call) -> DeleteOptions:
         call.dry_run = bool(body.get("dryRun"))
     options = options_of(call.request, body)
     check_policy(call, options.policy)
-    if call.resource.plural == "jobs" and not options.policy and options.orphan_dependents is None:
+    if call.resource.rule == "jobs" and not options.policy and options.orphan_dependents is None:
         call.warnings.append(ORPHANED_PODS)
     return options
 
@@ -150,7 +150,7 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
         if item is None:
             raise call.not_found()
         _check_preconditions(call, options, item)
-        if call.resource.plural == "priorityclasses" and call.request.name in _SYSTEM_CLASSES:
+        if call.resource.rule == "priorityclasses" and call.request.name in _SYSTEM_CLASSES:
             raise call.forbidden(call.request.name, "this is a system priority class and cannot be deleted")
         call.registry.rules.check(call, None, item.obj)
         marked = _marked(call, options, item)
@@ -169,7 +169,7 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
         else:
             done = written((yield Delete(call.key, item.rev, call.request.cause)))
             if done is not None:
-                if call.resource.plural == "services":
+                if call.resource.rule == "services":
                     yield Delete(
                         f"//endpoints/{call.request.namespace}/{call.request.name}", None, call.request.cause
                     )
@@ -181,7 +181,7 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
 def _check_preconditions(call: Call, options: DeleteOptions, item: Item) -> None:
     metadata = item.obj["metadata"]
     uid, revision = metadata.get("uid", ""), metadata["resourceVersion"]
-    if call.resource.plural == "namespaces" or _is_definition(call):
+    if call.resource.rule == "namespaces" or _is_definition(call):
         if options.uid is not None and options.uid != uid:
             text = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {uid}"
             raise call.conflict(text)
@@ -224,12 +224,12 @@ def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
             fields["deletionGracePeriodSeconds"] = 0  # a namespace that its own finalizers have let go
     else:
         fields["deletionTimestamp"] = format_time(now_us + (grace_s or 0) * SECOND)
-        if call.resource.plural != "namespaces" or not _kept_by_spec(obj):
+        if call.resource.rule != "namespaces" or not _kept_by_spec(obj):
             fields["deletionGracePeriodSeconds"] = grace_s or 0
         if metadata.get("generation", 0) > 0:
             fields["generation"] = metadata["generation"] + 1
     marked = with_metadata(obj, **fields) if fields else obj
-    if call.resource.plural == "namespaces" and (obj.get("status") or {}).get("phase") != "Terminating":
+    if call.resource.rule == "namespaces" and (obj.get("status") or {}).get("phase") != "Terminating":
         marked = {**marked, "status": {**(marked.get("status") or {}), "phase": "Terminating"}}
     return marked
 
@@ -241,7 +241,7 @@ def _is_definition(call: Call) -> bool:
 
 def _grace_s(call: Call, options: DeleteOptions, obj: Obj) -> int | None:
     """Grace period of a graceful kind; None where deletion is not graceful, or not asked to change."""
-    if not strategy_of(call.resource.plural).graceful:
+    if not strategy_of(call.resource.rule).graceful:
         return None
     spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
     grace_s = options.grace_s
@@ -265,7 +265,7 @@ def _finalizers(call: Call, options: DeleteOptions, obj: Obj) -> list[str]:
     if not policy:
         if orphan in present or foreground in present:
             return list(present)
-        policy = strategy_of(call.resource.plural).default_propagation
+        policy = strategy_of(call.resource.rule).default_propagation
     kept = [name for name in present if name not in (orphan, foreground)]
     if policy == "Orphan":
         return [*kept, orphan]
@@ -277,7 +277,7 @@ def _stays(call: Call, obj: Obj) -> bool:
     metadata = obj["metadata"]
     if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds", 0):
         return True
-    return call.resource.plural == "namespaces" and _kept_by_spec(obj)
+    return call.resource.rule == "namespaces" and _kept_by_spec(obj)
 
 
 def _kept_by_spec(namespace: Obj) -> bool:
@@ -287,8 +287,8 @@ def _kept_by_spec(namespace: Obj) -> bool:
 def _answer(call: Call, item: Item, obj: Obj, stays: bool, options: DeleteOptions) -> Reply:
     code = 202 if stays and options.orphan_dependents is False else 200
     warnings = tuple(call.warnings)
-    if stays or call.resource.plural in RETURNS_OBJECT:
-        if not stays and not strategy_of(call.resource.plural).graceful:
+    if stays or call.resource.rule in RETURNS_OBJECT:
+        if not stays and not strategy_of(call.resource.rule).graceful:
             obj = item.obj  # gone without ever having been marked
         shown = item if obj is item.obj else Item(item.key, obj, item.rev, item.created, item.managed)
         return Reply(code, item=shown, warnings=warnings)

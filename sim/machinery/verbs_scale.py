@@ -50,7 +50,7 @@ def scale_of(obj: Obj) -> Obj:
 def get_scale(call: Call) -> Steps:
     item = found((yield Get(call.key)))
     if item is None:
-        if call.resource.plural == "statefulsets":  # Quirk: the only scale that does not name itself
+        if call.resource.rule == "statefulsets":  # Quirk: the only scale that does not name itself
             raise call.not_found()
         # Quirk: of the core group, the missing one is named by the group of its Scale.
         named = call.resource if call.resource.group else body_kind(call)

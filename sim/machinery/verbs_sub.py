@@ -24,6 +24,7 @@ from sim.machinery.verbs import as_before, get, update, update_object
 from sim.machinery.verbs_apply import patch
 from sim.machinery.verbs_body import body_kind, decode
 from sim.machinery.verbs_call import Call, Refusal, Steps, any_of, bad_request, found, internal, written
+from sim.machinery.verbs_custom import CUSTOM_SCALE
 from sim.machinery.verbs_delete import DeleteOptions, check_policy, delete_object
 from sim.machinery.verbs_log import read_log
 from sim.machinery.verbs_review import review_access, review_rules
@@ -298,5 +299,7 @@ def verb_of(call: Call) -> Callable[[Call], Steps] | None:
     if request.subresource == "status":
         return STATUS.get(request.verb)
     if request.subresource == "scale":
+        if call.resource.custom:
+            return CUSTOM_SCALE.get(request.verb)
         return SCALE.get(request.verb)
     return None

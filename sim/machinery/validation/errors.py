@@ -50,6 +50,14 @@ class FieldError(msgspec.Struct, frozen=True):
         return ": ".join(parts)
 
 
+class WrongType(FieldError, frozen=True):
+    """An invalid value that is of another type than it must be."""
+
+    @property
+    def reason(self) -> str:
+        return "FieldValueTypeInvalid"
+
+
 Errors = list[FieldError]
 
 

@@ -126,10 +126,11 @@ class Front:
             found.asked = None if document.code == 404 else asked
             return self._response(self._document(document, header, options))
         try:
-            target = routing.route(self._scheme, current.method, path, options)
+            target = routing.route(self._gateway.scheme(self._scheme), current.method, path, options)
             found.asked, found.resource = asked, target.resource
             listing = target.verb in ("list", "watch", "deletecollection")
-            negotiation.check_route(self._names, header, listing and current.method == "GET")
+            if not target.resource.custom:
+                negotiation.check_route(self._names, header, listing and current.method == "GET")
             return await self._resource(target, user, header, options)
         except (NoRoute, NotAcceptable, BadBody, BadOption) as error:
             if error.body is None:

@@ -86,9 +86,10 @@ def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | 
     kind = media_type(header)
     if not raw and target.verb in ("delete", "deletecollection"):
         return None
-    protobuf = not target.resource.json_only
-    if "," in header or kind not in ("", *produced(names, protobuf=protobuf)):
-        raise BadBody(status.unsupported_media_type(produced(names, protobuf=protobuf)))
+    if "," in header or kind not in ("", *produced(names)):
+        raise BadBody(status.unsupported_media_type(produced(names)))
+    if kind == names.media_protobuf and target.resource.json_only and target.verb in ("create", "update"):
+        raise BadBody(status.bad_request(f"{_kind(target)} is not read from protobuf"))
     if kind == names.media_protobuf:
         return _from_protobuf(names, target, raw)
     if kind == names.media_yaml:

@@ -9,6 +9,7 @@ Differs  health checks are those of parts that exist here; metrics are a few.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,15 +89,18 @@ def refused(body: dict[str, Any]) -> Document:
 
 
 class Documents:
-    """The documents of one scheme.  `healthy(check)` tells whether a check passes; `metrics()` is their text."""
+    """The documents of a scheme, as it is now.  `healthy(check)`: whether a check passes; `metrics()`: their text."""
 
-    def __init__(self, scheme: Scheme, address: str, healthy: Any, metrics: Any) -> None:
-        self._scheme = scheme
+    def __init__(self, scheme: Callable[[], Scheme], address: str, healthy: Any, metrics: Any) -> None:
+        self._now = scheme
         self._address = address
         self._healthy = healthy
         self._metrics = metrics
-        self._groups = discovery.group_versions(scheme)
-        self._checks = checks_of(scheme.names)
+        self._checks = checks_of(scheme().names)
+
+    @property
+    def _scheme(self) -> Scheme:
+        return self._now()
 
     def find(self, method: str, path: str, query: str, accept: str = "") -> Document | None:
         """The document at a path; None where resources are."""
@@ -123,23 +127,37 @@ class Documents:
             trimmed.pop()
         if trimmed == ["apis"]:  # Quirk: the aggregator answers whatever the method
             return Document(value=discovery.api_group_list(self._scheme), routed=False)
-        if trimmed[0] == "apis" and trimmed[1] not in self._groups:
-            return NO_PAGE
+        groups = discovery.group_versions(self._scheme.fixed)
+        if trimmed[0] == "apis" and trimmed[1] not in groups:
+            return self._custom(trimmed)
         if trimmed[0] == "api":
             group, rest = "", trimmed[1:]
         else:
             group, rest = trimmed[1], trimmed[2:]
-        if rest and rest[0] not in (["v1"] if not group else self._groups[group]):
+        if rest and rest[0] not in (["v1"] if not group else groups[group]):
             return refused(status.unknown_resource())
         if len(rest) > 1:
             return None
         if method != "GET":
             return refused(status.method_not_allowed())
         if rest:
-            return Document(value=discovery.api_resource_list(self._scheme, group, rest[0]))
+            return Document(value=discovery.api_resource_list(self._scheme.fixed, group, rest[0]))
         if group:
             return Document(value=discovery.api_group(self._scheme, group))
         return Document(value=discovery.api_versions(self._address))
+
+    def _custom(self, parts: list[str]) -> Document | None:
+        """Discovery of a group that definitions made.  Quirk: whatever the method; what is not there is no page."""
+        scheme = self._scheme
+        group, rest = parts[1], parts[2:]
+        if len(rest) > 1:
+            return None
+        found = (
+            discovery.custom_resource_list(scheme, group, rest[0])
+            if rest
+            else discovery.api_group(scheme, group)
+        )
+        return NO_PAGE if found is None else Document(value=found, routed=False)
 
     def _version(self, method: str, parts: list[str]) -> Document:
         if len(parts) > 1 and parts != ["version", ""]:

@@ -21,6 +21,7 @@ import trio
 from sim.kernel import Kernel
 from sim.machinery import status
 from sim.machinery.api import Reply, Request, UserInfo, Watch, WatchEvent
+from sim.machinery.scheme import Scheme
 
 # Real seconds: --request-timeout.  Virtual time may stand still, sockets do not wait for ever.
 REQUEST_TIMEOUT_S = 60
@@ -44,6 +45,11 @@ class OutsideEndpoint(Protocol):
 
     @property
     def running(self) -> bool: ...
+    @property
+    def sees(self) -> Scheme:
+        """The kinds that it serves now."""
+        ...
+
     def handle(self, request: Request, respond: Callable[[Reply], None], at_once: bool = False) -> None:
         """at_once: put the reply off by no latency."""
         ...
@@ -130,6 +136,11 @@ class Gateway:
     def wall_us(self) -> int:
         """Unix time of the cluster as a client outside sees it."""
         return self.kernel.epoch_us + self.kernel.outside_now_us()
+
+    def scheme(self, fixed: Scheme) -> Scheme:
+        """The kinds served by the replica that the next request goes to; the fixed ones while none runs."""
+        server = next((server for server in self._servers.values() if server.running), None)
+        return fixed if server is None else server.sees
 
     async def call(self, request: Request) -> tuple[Reply, OutsideWatch | None]:
         """Send a request and wait for its reply.  A reply without an answer comes back as a Status."""

@@ -66,10 +66,8 @@ def parse_accept(header: str) -> list[Clause]:
     return sorted(clauses, key=lambda clause: (-clause.quality, clause.media == "*/*"))
 
 
-def produced(names: Names, listing: bool = False, protobuf: bool = True) -> list[str]:
+def produced(names: Names, listing: bool = False) -> list[str]:
     """What a route says it produces, in upstream's order."""
-    if not protobuf:
-        return [names.media_json, names.media_yaml]
     media = [names.media_json, names.media_yaml, names.media_protobuf]
     if listing:
         media += [f"{names.media_json};stream=watch", f"{names.media_protobuf};stream=watch"]
@@ -109,7 +107,7 @@ def choose(
         form = _converted(names, clause, media, pretty, convertible)
         if form is not None:
             return form
-    accepted = produced(names, protobuf=protobuf)
+    accepted = produced(names)
     yaml_watch = watching and any(clause.media == names.media_yaml for clause in clauses)
     if yaml_watch:
         accepted = produced(names, True)[3:]

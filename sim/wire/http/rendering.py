@@ -72,6 +72,11 @@ def whole(item: Item) -> Obj:
     return {**item.obj, "metadata": metadata}
 
 
+def _listed(resource: Resource, item: Item) -> bytes:
+    """One object of a list.  Quirk: only custom resources say there of which kind they are."""
+    return object_bytes(resource, item) if resource.custom else _bare(item)
+
+
 def _bare(item: Item) -> bytes:
     raw = item.raw
     if raw is None:
@@ -229,10 +234,14 @@ def _list_body(view: View, reply: Reply) -> Any:
         listed = protobuf_encode.items_message(metadata, [_message(view, item) for item in items])
         return protobuf_encode.envelope(resource.api_version, resource.list_kind, listed)
     if form.media == view.names.media_json:
+        if resource.custom:
+            metadata = {"continue": "", **metadata}  # Quirk: there in any case
         head = _encode({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata})
-        return head[:-1] + b',"items":[' + b",".join([_bare(item) for item in items]) + b"]}"
+        return head[:-1] + b',"items":[' + b",".join([_listed(resource, item) for item in items]) + b"]}"
     values = [
-        {key: value for key, value in whole(item).items() if key not in ("kind", "apiVersion")}
+        typed(resource, item)
+        if resource.custom
+        else {key: value for key, value in whole(item).items() if key not in ("kind", "apiVersion")}
         for item in items
     ]
     return {

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from sim.machinery import status
@@ -156,6 +157,10 @@ def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) ->
     if namespaced:
         namespace, parts = parts[1], parts[2:]
     resource = scheme.find(group, version, parts[0])
+    if resource is None and group and group not in _groups(scheme.fixed):
+        raise NoRoute(None)
+    if resource is not None and resource.custom:
+        return _custom(resource, method, namespace, parts, watching or is_set(options, "watch"))
     if resource is None or (namespaced and not resource.namespaced) or "" in parts:
         raise NoRoute(status.unknown_resource())
     if namespaced and not namespace:
@@ -175,6 +180,34 @@ def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) ->
     if name:
         _check_name(name)
     return Target(resource, verb, namespace, name, sub)
+
+
+@lru_cache(maxsize=64)
+def _groups(scheme: Scheme) -> frozenset[str]:
+    return frozenset(r.group for r in scheme.resources)
+
+
+def _custom(resource: Resource, method: str, namespace: str, parts: list[str], watching: bool) -> Target:
+    """As `route`, of a custom resource.  Quirk: what its scope cannot have is no page; POST to an item creates."""
+    name = parts[1] if len(parts) > 1 else ""
+    sub = parts[2] if len(parts) > 2 else ""
+    verb = METHOD_VERBS.get(method, "")
+    if not name:
+        verb = {"get": "list", "delete": "deletecollection"}.get(verb, verb)
+    if watching and verb in ("list", "get"):
+        verb = "watch"
+    across = verb in ("list", "watch")
+    if bool(namespace) > resource.namespaced or (resource.namespaced and not namespace and not across):
+        raise NoRoute(None)
+    if sub and resource.subresource(sub) is None:
+        raise NoRoute(status.not_found(resource, name))
+    if method == "HEAD" or verb not in resource.verbs or (sub and verb not in ("get", "update", "patch")):
+        raise NoRoute(status.not_supported(resource, verb or method.lower()))
+    if verb in ("update", "patch") and not name:
+        raise NoRoute(status.bad_request("name must be provided"))
+    if name:
+        _check_name(name)
+    return Target(resource, verb, namespace, "" if verb == "create" else name, sub)
 
 
 def _verb(resource: Resource, method: str, name: str, sub: str, namespace: str) -> str:
