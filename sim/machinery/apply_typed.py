@@ -47,8 +47,8 @@ def type_errors(node: SchemaNode, value: Json) -> list[str]:
 
 
 def _check(node: SchemaNode, value: Json, at: str, found: list[str]) -> None:
-    if value is None:
-        return
+    if value is None or (node.values is node and not isinstance(value, dict)):
+        return  # null, or of no known type
     wrong = ""
     if node.type in ("object", "map"):
         if isinstance(value, dict):
@@ -132,7 +132,7 @@ def _misnamed(node: SchemaNode, item: Json) -> str:
 def _key_defaults(node: SchemaNode) -> dict[str, Any]:
     below = node.items
     assert below is not None
-    required = [key for key in node.list_map_keys if key in below.required]
+    required = [key for key in node.list_map_keys if key in below.required and node.typed]
     return {**{key: _ZEROS.get(below.properties[key].type) for key in required}, **node.key_defaults}
 
 

@@ -24,12 +24,12 @@ def api_versions(server_address: str) -> Body:
 
 def group_versions(scheme: Scheme) -> dict[str, list[str]]:
     """Served versions of each group but core, in the order of /apis: by priority, then name; custom ones come last."""
-    fixed = _fixed_versions(scheme.fixed)
+    fixed = fixed_versions(scheme.fixed)
     return {**fixed, **{g: v for g, v in scheme.more.served.versions.items() if g not in fixed}}
 
 
 @lru_cache(maxsize=64)
-def _fixed_versions(scheme: Scheme) -> dict[str, list[str]]:
+def fixed_versions(scheme: Scheme) -> dict[str, list[str]]:
     found: dict[tuple[int, str], dict[tuple[int, str], str]] = {}
     for r in scheme.resources:
         if r.group:

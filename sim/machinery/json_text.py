@@ -18,8 +18,9 @@ END = "unexpected end of JSON input"
 class Twice(dict[str, Any]):
     """A JSON object with keys given more than once; the last value counts."""
 
-    __slots__ = ("keys_twice",)
+    __slots__ = ("keys_twice", "lost")
     keys_twice: list[str]
+    lost: dict[str, list[str]]  # what came twice in those that do not count
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -31,6 +32,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, _ in pairs:
         seen[key] = seen.get(key, 0) + 1
     out.keys_twice = [key for key, count in seen.items() if count > 1]
+    out.lost = {}
+    for key, value in pairs:
+        if value is not plain[key] and isinstance(value, dict | list):
+            out.lost.setdefault(key, []).extend(duplicates(value, key))
     return out
 
 
@@ -44,7 +49,9 @@ def duplicates(value: Any, at: str = "") -> list[str]:
         twice = value.keys_twice if isinstance(value, Twice) else ()
         for key, item in value.items():
             path = f"{at}.{key}" if at else key
-            found += [path] if key in twice else []
+            if key in twice and isinstance(value, Twice):
+                found += [f"{at}.{lost}" if at else lost for lost in value.lost.get(key, ())]
+                found.append(path)
             found += duplicates(item, path)
     return found
 

@@ -417,6 +417,8 @@ def _all(node: SchemaNode, value: Any) -> Tree:
             schema = node.properties.get(key) or node.values
             if schema is not None:
                 out[f"f:{key}"] = _all(schema, below)
+    else:
+        return LEAF  # of no known type
     return intern(out)
 
 

@@ -261,7 +261,8 @@ def registry_key(call: Call) -> str:
     """The key as upstream's messages show it.  Quirk: without the storage's prefix in a dry run."""
     request = call.request
     middle = f"{request.namespace}/" if request.namespace else ""
-    return f"{'' if call.dry_run else '/registry'}/{call.resource.plural}/{middle}{request.name}"
+    group = f"{call.resource.group}/" if call.resource.custom else ""
+    return f"{'' if call.dry_run else '/registry'}/{group}{call.resource.plural}/{middle}{request.name}"
 
 
 def must_specify_revision(call: Call) -> Refusal:

@@ -163,14 +163,17 @@ class Call:
         text = f"{self._named(base)} already exists, the server was not able to generate a unique name for the object"
         return Refusal(409, "AlreadyExists", text, self.details(base, retryAfterSeconds=1))
 
-    def conflict(self, text: str, kind: str = "") -> Refusal:
-        shown = f'{kind} "{self.request.name}"' if kind else self._named(self.request.name)
-        message = f"Operation cannot be fulfilled on {shown}: {text}"
-        if kind:
-            details: Obj = {"name": self.request.name, "kind": kind}
-        else:
-            details = self.details(self.request.name)
-        return Refusal(409, "Conflict", message, details)
+    def conflict(self, text: str) -> Refusal:
+        message = f"Operation cannot be fulfilled on {self._named(self.request.name)}: {text}"
+        return Refusal(409, "Conflict", message, self.details(self.request.name))
+
+    def conflict_of_kind(self, text: str) -> Refusal:
+        """Names the kind, of custom resources with its group."""
+        resource, name = self.resource, self.request.name
+        group = {"group": resource.group} if resource.custom else {}
+        shown = f"{resource.kind}.{resource.group}" if group else resource.kind
+        message = f'Operation cannot be fulfilled on {shown} "{name}": {text}'
+        return Refusal(409, "Conflict", message, {"name": name, **group, "kind": resource.kind})
 
     def modified(self) -> Refusal:
         return self.conflict(

@@ -192,10 +192,10 @@ def _check_preconditions(call: Call, options: DeleteOptions, item: Item) -> None
     # Quirk: these two name the kind where every other conflict names the resource.
     if options.uid is not None and options.uid != uid:
         text = f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
-        raise call.conflict(text, call.resource.kind)
+        raise call.conflict_of_kind(text)
     if options.revision is not None and options.revision != revision:
         text = f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion in record ({revision}). The object might have been modified"
-        raise call.conflict(text, call.resource.kind)
+        raise call.conflict_of_kind(text)
 
 
 def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:

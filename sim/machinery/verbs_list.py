@@ -129,11 +129,15 @@ def encode_token(rev: int, start: str) -> str:
 def decode_token(token: str) -> tuple[int, str]:
     """Revision and relative key of a continue token."""
     try:
-        data = json.loads(urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        raw = urlsafe_b64decode(token + "=" * (-len(token) % 4))
     except (ValueError, BadBase64):
         raise bad_request(
             f"continue key is not valid: illegal base64 data at input byte {len(token) // 4 * 4}"
         ) from None
+    try:
+        data = parse(raw.decode("latin-1"))  # byte by byte, as Go looks at it
+    except ValueError as error:
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None
     if not isinstance(data, dict) or data.get("v") != CONTINUE_TOKEN_VERSION:
         raise bad_request("continue key is not valid: server does not recognize this encoded version")
     if not data.get("rv"):

@@ -100,8 +100,11 @@ class WatchCache:
         if not isinstance(found, Compacted):
             if found:
                 self._window.add(found)
-        elif self._cursor < self.feed.floor:
+        elif self._cursor < self.feed.floor:  # made after history had begun to be forgotten
             self._window.dropped_rev = self.feed.floor
+            left = self.feed.events(self.feed.floor, self.prefix)
+            if left and not isinstance(left, Compacted):
+                self._window.add(left)
         self._cursor = self.feed.revision
 
     def restart(self) -> None:

@@ -109,7 +109,9 @@ def _patch_text(names: Names, target: Target, header: str, raw: bytes) -> bytes:
         names.media_strategic_patch,
         names.media_apply_patch,
     ]
-    if kind.partition(",")[0].strip() not in known:
+    if target.resource.custom:
+        known.remove(names.media_strategic_patch)
+    elif kind.partition(",")[0].strip() not in known:
         raise BadBody(status.unsupported_patch())
     if kind not in known:
         raise BadBody(status.unsupported_media_type(known))

@@ -127,7 +127,7 @@ class Documents:
             trimmed.pop()
         if trimmed == ["apis"]:  # Quirk: the aggregator answers whatever the method
             return Document(value=discovery.api_group_list(self._scheme), routed=False)
-        groups = discovery.group_versions(self._scheme.fixed)
+        groups = discovery.fixed_versions(self._scheme.fixed)
         if trimmed[0] == "apis" and trimmed[1] not in groups:
             return self._custom(trimmed)
         if trimmed[0] == "api":

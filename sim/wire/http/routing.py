@@ -160,7 +160,7 @@ def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) ->
     if resource is None and group and group not in _groups(scheme.fixed):
         raise NoRoute(None)
     if resource is not None and resource.custom:
-        return _custom(resource, method, namespace, parts, watching or is_set(options, "watch"))
+        return _custom(resource, method, namespace, parts, (watching, is_set(options, "watch")))
     if resource is None or (namespaced and not resource.namespaced) or "" in parts:
         raise NoRoute(status.unknown_resource())
     if namespaced and not namespace:
@@ -187,14 +187,14 @@ def _groups(scheme: Scheme) -> frozenset[str]:
     return frozenset(r.group for r in scheme.resources)
 
 
-def _custom(resource: Resource, method: str, namespace: str, parts: list[str], watching: bool) -> Target:
+def _custom(resource: Resource, method: str, namespace: str, parts: list[str], watching: tuple[bool, bool]) -> Target:
     """As `route`, of a custom resource.  Quirk: what its scope cannot have is no page; POST to an item creates."""
     name = parts[1] if len(parts) > 1 else ""
     sub = parts[2] if len(parts) > 2 else ""
     verb = METHOD_VERBS.get(method, "")
     if not name:
         verb = {"get": "list", "delete": "deletecollection"}.get(verb, verb)
-    if watching and verb in ("list", "get"):
+    if (verb == "list" and any(watching)) or (verb == "get" and watching[0]):
         verb = "watch"
     across = verb in ("list", "watch")
     if bool(namespace) > resource.namespaced or (resource.namespaced and not namespace and not across):
