@@ -14,6 +14,7 @@ Differs  the graph is the informers with an index by owner, no copy of it; an ow
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ from actors.controllers.garbagecollector_decide import (
     disown_patch,
     finalizer_patch,
     is_deleting_dependents,
+    merged_disown_patch,
+    merged_unblock_patch,
     starts_deletion_with,
     unblock_patch,
     unblocked,
@@ -33,6 +36,7 @@ from actors.controllers.garbagecollector_decide import (
 from actors.controllers.shell import BACKOFF_US, Env, retry_on_conflict, run_workers
 from sim.client import unmoved
 from sim.machinery.api import Obj, Reply
+from sim.machinery.custom import Served
 from sim.machinery.objects import key_of, split_key
 from sim.machinery.scheme import Resource
 from sim.units import SECOND
@@ -81,6 +85,9 @@ class GarbageCollector:
         # References of what has no handlers whose owners were found there, and none of these has gone since; and the
         # informer's count when there were no others, else -1.
         self._checked: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
+        self._custom: dict[str, tuple[str, Informer]] = {}  # by resource: the version followed
+        definitions = env.scheme.resource("customresourcedefinitions")
+        self._definitions = (definitions.api_version, definitions.kind)
         for resource in env.scheme.resources:
             shared = env.scheme.resource(resource.plural) is resource
             if shared and resource.plural != "events" and all(verb in resource.verbs for verb in _VERBS):
@@ -97,6 +104,31 @@ class GarbageCollector:
         run_workers(self._env, self._delete_queue, self._sync, workers)
         run_workers(self._env, self._orphan_queue, self._orphan, workers)
         self._sweep_forever(None)
+
+    def _meet_kinds(self) -> None:
+        """Follow the kinds that definitions have made since, and leave those that are gone."""
+        definitions = self._informers.get(self._definitions)
+        if definitions is None:
+            return
+        served = Served(definitions.list())
+        wanted = {r.group_resource: r for r in served.preferred() if all(verb in r.verbs for verb in _VERBS)}
+        for name, (version, informer) in list(self._custom.items()):
+            if name not in wanted or wanted[name].version != version:
+                del self._custom[name]
+                informer.stop()
+                for ident in [ident for ident, known in self._informers.items() if known is informer]:
+                    del self._informers[ident], self._resources[ident]
+        for name, resource in wanted.items():
+            known = self._custom.get(name)
+            informer = self._env.informers.custom(resource) if known is None else known[1]
+            for each in served.resources:  # an owner may be named in any version
+                if each.group_resource == name:
+                    self._informers[each.api_version, each.kind] = informer
+                    self._resources[each.api_version, each.kind] = each
+            if known is None:
+                self._custom[name] = resource.version, informer
+                self._follow((resource.api_version, resource.kind), informer)
+                informer.start()
 
     def _follow(self, ident: tuple[str, str], informer: Informer) -> None:
         informer.add_index(OWNER_INDEX, _owner_uids, ("metadata", "ownerReferences"))
@@ -147,6 +179,7 @@ class GarbageCollector:
         return [
             (ident, dependent)
             for ident in self._below.get(kind, ())
+            if ident in self._informers
             for dependent in self._informers[ident].by_index(OWNER_INDEX, uid)
         ]
 
@@ -203,6 +236,7 @@ class GarbageCollector:
             self._delete_queue.add(_item(ident, new))
 
     def _sweep_forever(self, _: object) -> None:
+        self._meet_kinds()
         self._sweep()
         self._env.ctx.call_later_us(SWEEP_US, self._sweep_forever)
 
@@ -235,6 +269,8 @@ class GarbageCollector:
 
     async def _sync(self, item: Item) -> str | None:
         ident = (item.api_version, item.kind)
+        if ident not in self._resources:
+            return None  # its kind is gone, and it with it
         resource, informer = self._resources[ident], self._informers[ident]
         cached = informer.get(item.key)
         if cached is not None and cached["metadata"]["uid"] != item.uid:
@@ -286,11 +322,12 @@ class GarbageCollector:
         verdict = decide(live, owners, below, self._names)
         namespace, name = split_key(item.key)
         if verdict.disown:
-            patch = disown_patch(item.uid, verdict.disown)
-            reply = await self._client.patch(resource, namespace, name, patch)
+            reply = await self._disown(resource, live, verdict.disown)
             return None if reply.ok or reply.reason == "NotFound" else reply.message
         if verdict.unblock:
-            reply = await self._client.patch(resource, namespace, name, unblock_patch(live))
+            patch = merged_unblock_patch(live) if resource.custom else unblock_patch(live)
+            kind = "merge" if resource.custom else "strategic"
+            reply = await self._client.patch(resource, namespace, name, patch, kind=kind)
             if not reply.ok:
                 return reply.message
         if verdict.policy:
@@ -333,13 +370,12 @@ class GarbageCollector:
 
     async def _orphan(self, item: Item) -> str | None:
         """Take an owner out of all its dependents, then let it go."""
+        if (item.api_version, item.kind) not in self._resources:
+            return None
         below = self._dependents(item.kind, item.uid)
 
         async def let_go(ident: tuple[str, str], dependent: Obj) -> Reply:
-            meta = dependent["metadata"]
-            patch = disown_patch(meta["uid"], [item.uid])
-            namespace = meta.get("namespace", "")
-            return await self._client.patch(self._resources[ident], namespace, meta["name"], patch)
+            return await self._disown(self._resources[ident], dependent, [item.uid])
 
         replies = await self._env.ctx.gather(
             *(lambda ident=ident, dependent=dependent: let_go(ident, dependent) for ident, dependent in below)
@@ -362,6 +398,15 @@ class GarbageCollector:
 
         reply = await retry_on_conflict(self._env.ctx, BACKOFF_US, attempt)
         return None if reply.ok or reply.reason == "NotFound" else reply.message
+
+    async def _disown(self, resource: Resource, dependent: Obj, owners: Sequence[str]) -> Reply:
+        meta = dependent["metadata"]
+        namespace, name = meta.get("namespace", ""), meta["name"]
+        if resource.custom:
+            patch = merged_disown_patch(dependent, owners)
+            return await self._client.patch(resource, namespace, name, patch, kind="merge")
+        patch = disown_patch(meta["uid"], owners)
+        return await self._client.patch(resource, namespace, name, patch)
 
     async def _get(self, resource: Resource, key: str) -> Reply:
         namespace, name = split_key(key)

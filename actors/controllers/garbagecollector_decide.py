@@ -100,6 +100,26 @@ def unblock_patch(item: Obj) -> Obj:
     return {"metadata": {"ownerReferences": refs, "uid": meta["uid"]}}
 
 
+def merged_disown_patch(item: Obj, owners: Sequence[str]) -> Obj:
+    """As `disown_patch`, of a custom resource, which knows no strategic patches: of exactly this revision."""
+    left = [ref for ref in item["metadata"].get("ownerReferences") or () if ref["uid"] not in owners]
+    return _merged(item, left)
+
+
+def merged_unblock_patch(item: Obj) -> Obj:
+    """As `unblock_patch`, of a custom resource."""
+    refs = item["metadata"].get("ownerReferences") or ()
+    return _merged(
+        item, [{**ref, "blockOwnerDeletion": False} if ref.get("blockOwnerDeletion") else ref for ref in refs]
+    )
+
+
+def _merged(item: Obj, refs: list[Obj]) -> Obj:
+    meta = item["metadata"]
+    said = {"ownerReferences": refs, "uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+    return {"metadata": said}
+
+
 def finalizer_patch(obj: Obj, finalizer: str) -> Obj | None:
     """A merge patch that takes a finalizer off exactly this revision; None if it is not there."""
     meta = obj["metadata"]

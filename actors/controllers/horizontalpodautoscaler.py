@@ -138,7 +138,8 @@ class AutoscalerLoop:
         if "/" in group or (slash and not (group and version)):
             return f"unexpected GroupVersion string: {given}"
         kind = target["kind"]
-        found = [r for r in self.env.scheme.resources if r.group == group and r.kind == kind]
+        known = (*self.env.scheme.resources, *self.env.scheme.more.served.resources)
+        found = [r for r in known if r.group == group and r.kind == kind]
         if not found:
             return f'no matches for kind "{kind}" in group "{group}"'
         problem = ""

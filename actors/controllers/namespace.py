@@ -21,6 +21,7 @@ from actors.controllers.namespace_decide import (
 from actors.controllers.shell import Env
 from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue
 from sim.machinery.api import Obj, Reply
+from sim.machinery.custom import Served
 from sim.machinery.scheme import Resource
 from sim.units import MINUTE, MS, SECOND, format_time
 
@@ -42,6 +43,7 @@ class NamespaceDeleter:
         self._typed = env.client(CLIENT, qps, burst)
         self._metadata = env.client(CLIENT, qps, burst)
         self._namespaces = env.informers["namespaces"]
+        self._definitions = env.informers["customresourcedefinitions"]
         limiter = MaxOf(ItemExponential(RETRY_BASE_US, RETRY_MAX_US), SharedBucket(10, 100))
         self._queue = WorkQueue(env.ctx, "namespace", limiter)
         # one version of each: of those that a group serves, the one it prefers
@@ -100,7 +102,8 @@ class NamespaceDeleter:
         namespace = reply.obj
         if "deletionTimestamp" not in namespace["metadata"] or not namespace["spec"].get("finalizers"):
             return 0, ""
-        left = [await self._delete_resource(namespace, resource) for resource in self._resources]
+        custom = [r for r in Served(self._definitions.list()).preferred() if r.namespaced]
+        left = [await self._delete_resource(namespace, resource) for resource in (*self._resources, *custom)]
         now = format_time(self._env.ctx.wall_us())
         changed = with_conditions(namespace, conditions_of(left), now)
         if changed is not None:

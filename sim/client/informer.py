@@ -28,6 +28,7 @@ from sim.kernel import Context, Future, State
 from sim.machinery.api import Obj, WatchEvent
 from sim.machinery.renewal import Renewal, all_renewals
 from sim.machinery.runs import Run, Runs
+from sim.machinery.scheme import Resource
 from sim.machinery.store import Beaten, Item
 
 Objects = list[Obj]  # `Informer.list` hides the name inside the class
@@ -117,9 +118,9 @@ class Informer:
     """One resource (or a selection of it) as this process sees it."""
 
     def __init__(
-        self, ctx: Context, client: Client, resource: str, selection: Selection, resync_us: int = 0
+        self, ctx: Context, client: Client, resource: str | Resource, selection: Selection, resync_us: int = 0
     ) -> None:
-        self.resource = resource
+        self.resource = resource if isinstance(resource, str) else resource.group_resource
         self.synced = False
         self._ctx = ctx
         self._items: dict[str, Item] = {}
@@ -345,6 +346,10 @@ class Informer:
             if self._resync_us:
                 self._ctx.call_later_us(self._resync_us, self._resync)
 
+    def stop(self) -> None:
+        """List and watch no more; what was seen stays."""
+        self._reflector.stop()
+
     def _resync(self, _: Any) -> None:
         for obj in self.list():
             for update in self._on_update.of(self._concerns(obj)):
@@ -535,6 +540,10 @@ class Informers:
             known = Informer(self._ctx, self._client, resource, selection, self._resync_us)
             self._made[resource, selection.text] = known
         return known
+
+    def custom(self, resource: Resource) -> Informer:
+        """One of a kind that a definition made and may take away: whoever asks starts it, and stops it."""
+        return Informer(self._ctx, self._client, resource, Selection())
 
     def start(self) -> None:
         """Start those not yet started, in the order in which they were asked for."""

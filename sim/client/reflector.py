@@ -21,6 +21,7 @@ from sim.client.channel_watch import ChannelWatch
 from sim.client.client import Client, list_options
 from sim.kernel import Context
 from sim.machinery.api import Reply, Watch, WatchEvent
+from sim.machinery.scheme import Resource
 from sim.machinery.store import Item
 
 BACKOFF_US = (
@@ -74,13 +75,17 @@ class Sink(Protocol):
 class Reflector:
     """`selection`: namespace and selectors, by the names of `list_options`."""
 
-    def __init__(self, ctx: Context, client: Client, resource: str, sink: Sink, selection: Selection) -> None:
+    def __init__(
+        self, ctx: Context, client: Client, resource: str | Resource, sink: Sink, selection: Selection
+    ) -> None:
         self._ctx = ctx
         self._client = client
-        self._resource = resource
+        self._asked = resource
+        self._resource = resource if isinstance(resource, str) else resource.group_resource
+        self._stopped = False
         self._sink = sink
         self._selection = selection
-        self._random = ctx.stream(f"reflector/{resource}/{selection.text}")
+        self._random = ctx.stream(f"reflector/{self._resource}/{selection.text}")
         self._backoff = Backoff(self._random)
         self._connect_backoff = Backoff(self._random)
         self._revision = 0  # of the last thing seen (0: none)
@@ -96,9 +101,18 @@ class Reflector:
     def start(self) -> None:
         self._list("")
 
+    def stop(self) -> None:
+        """Ask no more: what it was about is gone."""
+        self._stopped = True
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.stop()
+
     # --- list -----------------------------------------------------------------------------------------------
 
     def _list(self, more: str) -> None:
+        if self._stopped:
+            return
         revision = "" if self._revision_bad else str(self._revision)
         if not more:
             self._items = []
@@ -112,10 +126,12 @@ class Reflector:
         options = list_options(
             selection.labels, selection.fields, None if more or not revision else revision, limit, more
         )
-        request = self._client.request("list", self._resource, selection.namespace, options=options)
+        request = self._client.request("list", self._asked, selection.namespace, options=options)
         self._client.call(request, lambda reply: self._listed(reply, more))
 
     def _listed(self, reply: Reply, more: str) -> None:
+        if self._stopped:
+            return
         if not reply.ok:
             self._list_failed(reply, more)
             return
@@ -153,6 +169,8 @@ class Reflector:
     # --- watch ----------------------------------------------------------------------------------------------
 
     def _open(self, _: Any = None) -> None:
+        if self._stopped:
+            return
         selection = self._selection
         timeout_s = int(WATCH_MIN_S * (1 + self._random.random()))
         options: Mapping[str, str] = {
@@ -160,12 +178,15 @@ class Reflector:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(timeout_s),
         }
-        request = self._client.request("watch", self._resource, selection.namespace, options=options)
+        request = self._client.request("watch", self._asked, selection.namespace, options=options)
         self._watched_since_us = self._ctx.now_us()
         self._client.call(request, self._opened)
 
     def _opened(self, reply: Reply) -> None:
-        if reply.watch is not None:
+        if self._stopped:
+            if reply.watch is not None:
+                reply.watch.stop()
+        elif reply.watch is not None:
             self._watch = reply.watch
             self._seen = 0
             self.tune()

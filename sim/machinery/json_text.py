@@ -79,6 +79,8 @@ def syntax_error(text: str) -> str:
 
 
 def _char(c: str) -> str:
+    if not c.isprintable():
+        return f"'\\u{ord(c):04x}'"
     if c == "'":
         return r"'\''"
     return f"""'{c}'""" if c != '"' else """'"'"""

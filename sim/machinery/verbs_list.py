@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from sim.ident import CONTINUE_TOKEN_VERSION
 from sim.machinery import status
 from sim.machinery.api import Obj, Reply
+from sim.machinery.json_text import parse
 from sim.machinery.store import Compacted, FutureRevision, Item, Page, Range, Unavailable
 from sim.machinery.verbs_call import Call, Refusal, Steps, bad_request, internal, unavailable
 

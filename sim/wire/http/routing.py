@@ -187,7 +187,9 @@ def _groups(scheme: Scheme) -> frozenset[str]:
     return frozenset(r.group for r in scheme.resources)
 
 
-def _custom(resource: Resource, method: str, namespace: str, parts: list[str], watching: tuple[bool, bool]) -> Target:
+def _custom(
+    resource: Resource, method: str, namespace: str, parts: list[str], watching: tuple[bool, bool]
+) -> Target:
     """As `route`, of a custom resource.  Quirk: what its scope cannot have is no page; POST to an item creates."""
     name = parts[1] if len(parts) > 1 else ""
     sub = parts[2] if len(parts) > 2 else ""
