@@ -206,7 +206,7 @@ def _extensions(schema: Obj, at: str) -> Errors:
         errors += _set_items(schema.get("items"), f"{at}.items")
     if list_type not in (None, "atomic", "set", "map"):
         errors.append(unsupported(f"{at}.{LIST_TYPE}", list_type, ("atomic", "set", "map")))
-    keys = schema.get(LIST_KEYS) or []
+    keys = (schema.get(LIST_KEYS) or [])[:LIST_KEYS_MAX]
     if keys and list_type != "map":
         text = f"must be map if {LIST_KEYS} is non-empty"
         field = f"{at}.{LIST_TYPE}"
@@ -251,7 +251,7 @@ def _map_items(schema: Obj, keys: list[str], at: str) -> Errors:
         text = f"must be object if parent array's {LIST_TYPE} is map"
         return [*errors, invalid(f"{at}.items.type", kind, text)]
     properties = items.get("properties") or {}
-    for i, key in enumerate(keys[:LIST_KEYS_MAX]):
+    for i, key in enumerate(keys):
         if key not in properties:
             text = "entries must all be names of item properties"
             errors.append(invalid(f"{at}.{LIST_KEYS}", go_strings(keys), text))
@@ -277,7 +277,7 @@ def _list_items(schema: Obj, list_type: Json, keys: list[str], at: str) -> Error
     if list_type == "set":
         return errors
     properties, needed = items.get("properties") or {}, items.get("required") or ()
-    for key in keys[:LIST_KEYS_MAX]:
+    for key in keys:
         if key not in properties:
             continue
         field, about = f"{at}.properties{named(key)}", f"this property is in {LIST_KEYS}, so it"
