@@ -23,7 +23,7 @@ from actors.apiserver.ports import LocalStore
 from sim.kernel import Context
 from sim.machinery import definition_life as life
 from sim.machinery.api import Obj, Reply, Request, UserInfo
-from sim.machinery.scheme import Resource
+from sim.machinery.scheme import CUSTOM, Resource
 from sim.machinery.store import Answer, Change, Item, Page, Range
 from sim.machinery.verbs_call import Call, Refusal, Registry, Steps
 from sim.machinery.verbs_delete import DeleteOptions, delete_object
@@ -253,13 +253,13 @@ class DefinitionKeeper:
 
 
 def instances(definitions: Resource, spec: Obj) -> Resource:
-    """The objects of a definition, whether or not they are served, under a name that no built-in kind has."""
+    """The objects of a definition, whether or not they are served."""
     group, plural = spec["group"], spec["names"]["plural"]
     return replace(
         definitions,
         group=group,
         version="",
-        plural=f"{plural}.{group}",
+        plural=plural,
         kind=spec["names"]["kind"],
         namespaced=spec["scope"] == "Namespaced",
         subresources=(),
@@ -268,4 +268,5 @@ def instances(definitions: Resource, spec: Obj) -> Resource:
         api_version=group,
         group_resource=f"{plural}.{group}",
         prefix=f"/{group}/{plural}/",
+        rule=CUSTOM,
     )

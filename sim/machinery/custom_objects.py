@@ -229,7 +229,7 @@ def update_errors(resource: CustomResource, new: Obj, old: Obj) -> Errors:
 def _value_errors(resource: CustomResource, obj: Obj) -> Errors:
     structure = resource.structure
     errors = schema_errors(structure.raw, obj) + _scale_errors(resource, obj)
-    _embedded_errors(structure, obj, "", False, errors)
+    embedded_errors(structure, obj, "", False, errors)
     _list_errors(structure, obj, "", errors)
     return errors
 
@@ -255,11 +255,12 @@ def _scale_errors(resource: CustomResource, obj: Obj) -> Errors:
     return errors
 
 
-def _embedded_errors(schema: Structural, value: Json, at: str, embedded: bool, errors: Errors) -> None:
+def embedded_errors(schema: Structural, value: Json, at: str, embedded: bool, errors: Errors) -> None:
+    """Types and metadata of the objects in a value; `embedded`: it is one itself."""
     if isinstance(value, list):
         for i, item in enumerate(value) if schema.items is not None else ():
             assert schema.items is not None
-            _embedded_errors(schema.items, item, f"{at}[{i}]", schema.items.embedded, errors)
+            embedded_errors(schema.items, item, f"{at}[{i}]", schema.items.embedded, errors)
         return
     if not isinstance(value, dict):
         return
@@ -270,7 +271,7 @@ def _embedded_errors(schema: Structural, value: Json, at: str, embedded: bool, e
         if below is not None:
             path = f"{at}.{key}" if at else key
             inner = path if key in schema.properties else f"{at}[{key}]"
-            _embedded_errors(below, given, inner, below.embedded, errors)
+            embedded_errors(below, given, inner, below.embedded, errors)
 
 
 def _head_errors(value: Obj, at: str) -> Errors:

@@ -488,3 +488,8 @@ def _holds(kind: str, before: str, after: str) -> bool:
 def compile_pattern(text: str) -> Pattern:
     """Raises BadPattern."""
     return Pattern(text)
+
+
+def check_pattern(text: str) -> None:
+    """Raises BadPattern for what is none.  One that is too large is told when it is compiled."""
+    _Parser(text).parse()

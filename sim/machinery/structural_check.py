@@ -61,9 +61,9 @@ class _Found:
         self.matched += other.matched
 
 
-def schema_errors(raw: Obj, obj: Obj) -> Errors:
-    """What is wrong with a whole object."""
-    return _Check(Budget()).value(raw, obj, "").errors
+def schema_errors(raw: Obj, value: Json, budget: Budget | None = None) -> Errors:
+    """What is wrong with a whole object, or with another value."""
+    return _Check(budget or Budget()).value(raw, value, "").errors
 
 
 class _Check:

@@ -40,6 +40,9 @@ RETURNS_OBJECT = ("pods", "services", "persistentvolumeclaims", "persistentvolum
                   "podtemplates", "resourcequotas")  # fmt: skip
 
 
+DEFINITIONS = "customresourcedefinitions"
+
+
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
     grace_s: int | None = None
@@ -181,7 +184,7 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
 def _check_preconditions(call: Call, options: DeleteOptions, item: Item) -> None:
     metadata = item.obj["metadata"]
     uid, revision = metadata.get("uid", ""), metadata["resourceVersion"]
-    if call.resource.rule == "namespaces" or _is_definition(call):
+    if call.resource.rule in ("namespaces", DEFINITIONS):
         if options.uid is not None and options.uid != uid:
             text = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {uid}"
             raise call.conflict(text)
@@ -202,7 +205,7 @@ def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
     """The object with its deletion mark and finalizers; None if there is nothing to do but wait."""
     obj = item.obj
     metadata = obj["metadata"]
-    if _is_definition(call) and not metadata.get("deletionTimestamp"):
+    if call.resource.rule == DEFINITIONS and not metadata.get("deletionTimestamp"):
         return definition_life.marked(obj, call.registry.names.finalizer_crd_cleanup, call.now_text)
     now_us = call.registry.wall_us() // SECOND * SECOND
     finalizers = _finalizers(call, options, obj)
@@ -232,11 +235,6 @@ def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
     if call.resource.rule == "namespaces" and (obj.get("status") or {}).get("phase") != "Terminating":
         marked = {**marked, "status": {**(marked.get("status") or {}), "phase": "Terminating"}}
     return marked
-
-
-def _is_definition(call: Call) -> bool:
-    resource = call.resource
-    return resource.plural == "customresourcedefinitions" and resource.short_group == "apiextensions"
 
 
 def _grace_s(call: Call, options: DeleteOptions, obj: Obj) -> int | None:

@@ -94,11 +94,18 @@ def schema_errors(holder: Obj | None, status: bool, at: str) -> Errors:
         errors.append(forbidden(f"{here}.nullable", "nullable cannot be true at the root"))
     none = not_structural(schema)
     if not none:
-        errors += structural_errors(schema, here)
+        errors += structural_errors(schema, here) or _default_errors(schema, here)
     found: Errors = []
     _walk(schema, here, _Place(root=True), found)
     errors += found
     return errors or ([invalid(here, "", none)] if none else [])
+
+
+def _default_errors(schema: Obj, at: str) -> Errors:
+    # Not imported above: it needs what validates custom objects, and that what errors are, which lies in this package.
+    from sim.machinery.validation.definition_defaults import default_errors
+
+    return default_errors(schema, at)
 
 
 def _at_root(schema: Obj, at: str) -> Errors:

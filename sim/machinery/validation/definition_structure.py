@@ -6,19 +6,18 @@ Holds: a schema without errors says the type of each field it names, outside of 
 only restrict values.  One frame of the stack a level.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/schema/{validation,complete,convert}.go.
-Differs  patterns are judged by Python's parser of them, and in its words; a thousand errors are told at most, and of
-         a long name in a path its beginning.
+Differs  patterns are what `regexes` takes, and refused in its words; a thousand errors are told at most, and of a long
+         name in a path its beginning.
 """
 
 from __future__ import annotations
 
-import re
-import warnings
 from enum import Enum
 from functools import lru_cache
 
 from sim.machinery.api import Json, Obj
 from sim.machinery.definition_form import schemas_in
+from sim.machinery.regexes import BadPattern, check_pattern
 from sim.machinery.validation.errors import Errors, FieldError, forbidden, invalid, required
 
 EMBEDDED, PRESERVE, INT_OR_STRING = (
@@ -261,9 +260,7 @@ def _incomplete_clause(nested: Obj, schema: Obj, at: str, below: str, found: Err
 def pattern_problem(pattern: str) -> str:
     """What is wrong with a regular expression; "" if it is one."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
+        check_pattern(pattern)
+    except BadPattern as error:
         return f"error parsing regexp: {error}"
     return ""

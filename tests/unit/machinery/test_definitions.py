@@ -591,3 +591,71 @@ def test_many_keys_of_a_list_are_told_briefly(keys: list[str]) -> None:
         "x-kubernetes-list-map-keys": keys,
     }
     assert 0 < len(refusals(of_spec(listed))) < 200
+
+
+# --- defaults inside of schemas ---------------------------------------------------------------------------
+
+FREE = {
+    "type": "object",
+    "x-kubernetes-embedded-resource": True,
+    "x-kubernetes-preserve-unknown-fields": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    many(
+        SPEC,
+        [
+            (
+                {**STRING, "default": 5},
+                '.default: Invalid value: "integer":  in body must be of type string: "integer"',
+            ),
+            (
+                {"type": "integer", "minimum": 1, "default": 0},
+                ".default: Invalid value: 0:  in body should be greater than or equal to 1",
+            ),
+            (
+                {"type": "object", "default": {"a": 1}},
+                '.default: Invalid value: map[string]interface {}{"a":1}: must not have unknown fields',
+            ),
+            (
+                {
+                    "type": "object",
+                    "default": {"a": "x"},
+                    "properties": {"a": {**STRING, "enum": ["y"]}},
+                },
+                '.default.a: Unsupported value: "x": supported values: "y"',
+            ),
+            ({**FREE, "default": {"kind": "A"}}, ".default.apiVersion: Required value: must not be empty"),
+            (
+                {
+                    "type": "object",
+                    "x-kubernetes-embedded-resource": True,
+                    "properties": {
+                        "apiVersion": STRING,
+                        "metadata": {"type": "object", "properties": {"name": {**STRING, "default": "a/b"}}},
+                    },
+                },
+                '.properties[metadata].properties[name].default: Invalid value: "a/b": must result in valid '
+                "metadata: metadata.name: Invalid value: \"a/b\": may not contain '/'",
+            ),
+        ],
+    ),
+)
+def test_a_default_that_would_not_be_taken_is_refused(schema: Obj, says: str) -> None:
+    assert refusals(of_spec(schema)) == [says]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {**STRING, "default": "a"},
+        {"type": "object", "default": {}, "properties": {"a": {**STRING, "default": "b"}}},
+        {**FREE, "default": {"kind": "A", "apiVersion": "v1", "anything": 1}},
+        {"x-kubernetes-int-or-string": True, "default": "50%"},
+        {"type": "boolean", "default": False},
+    ],
+)
+def test_a_default_that_fits_is_taken(schema: Obj) -> None:
+    assert refusals(of_spec(schema)) == []
