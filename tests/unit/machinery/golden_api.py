@@ -32,8 +32,8 @@ IP = re.compile(r"<ip:\d+>|\d+\.\d+\.\d+\.\d+")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
-# What these are about is the transport's to refuse: options and media types.
-OF_TRANSPORT = ("apply-options", "apply-media-types")
+# What these are about is the transport's to refuse (options and media types) or to find, or takes a server that lives.
+OF_TRANSPORT = ("apply-options", "apply-media-types", "crd-conflicts", "crd-discovery")
 
 
 def transcripts(*files: str) -> Iterator[dict[str, Any]]:
