@@ -11,6 +11,7 @@ Differs  what a field may hold (`enum`) and what it is by default are not told.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha512
 from typing import Any
@@ -19,12 +20,15 @@ import msgspec
 
 from sim.ident import UPSTREAM_GROUP_DOMAIN, Names
 from sim.machinery import openapi_protobuf
-from sim.machinery.discovery import group_versions
-from sim.machinery.openapi_paths import META, SECURITY, V2, V3, Writer, document, newer, title
+from sim.machinery.custom import Served
+from sim.machinery.discovery import fixed_versions
+from sim.machinery.openapi_custom import names_of, schemas
+from sim.machinery.openapi_paths import EMPTY, META, SECURITY, V2, V3, Writer, document, newer, title
 from sim.machinery.schema import INT_OR_STRING, QUANTITY, definition_name, raw_definitions
 from sim.machinery.scheme import Resource, Scheme
 
 Body = dict[str, Any]
+Named = Mapping[tuple[str, str, str], str]
 
 _DISCOVERED = ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions")
 
@@ -91,8 +95,8 @@ def _roots(resources: list[Resource], names: Names) -> list[str]:
     return [name for name in found if name] + common
 
 
-def _paths(resources: list[Resource], names: Names) -> Body:
-    return {path: item for r in resources for path, item in Writer(r, names).items()}
+def _paths(resources: Sequence[Resource], names: Names, own: Named = EMPTY) -> Body:
+    return {path: item for r in resources for path, item in Writer(r, names, own).items()}
 
 
 def _documents(scheme: Scheme) -> Body:
@@ -108,7 +112,7 @@ def _documents(scheme: Scheme) -> Body:
         at("/apis/", "getAPIVersions", "APIGroupList"),
         at("/version/", "getCodeVersion"),
     ]
-    for group, versions in group_versions(scheme).items():
+    for group, versions in fixed_versions(scheme).items():
         short = names.short_group(group)
         found.append(at(f"/apis/{group}/", f"get{title(short, '')}APIGroup", "APIGroup"))
         found += [
@@ -122,10 +126,12 @@ def _info() -> Body:
     return {"title": "Kubernetes", "version": "v1.25.0"}
 
 
-def _v3_document(paths: Body, schemas: Body) -> bytes:
-    components = {"schemas": schemas, "securitySchemes": SECURITY}
+def _v3_document(paths: Body, schemas: Body, info: Body | None = None) -> bytes:
+    components: Body = {"schemas": schemas}
+    if info is None:
+        components["securitySchemes"] = SECURITY
     shown = {path: newer(item) for path, item in sorted(paths.items())}
-    document = {"openapi": "3.0.0", "info": _info(), "paths": shown, "components": components}
+    document = {"openapi": "3.0.0", "info": info or _info(), "paths": shown, "components": components}
     return msgspec.json.encode(document)
 
 
@@ -139,9 +145,29 @@ def _schemas(roots: list[str], names: Names) -> Body:
     return schemas
 
 
-@lru_cache(maxsize=64)
 def openapi_v3(scheme: Scheme, group: str, version: str) -> bytes | None:
     """The JSON document of one group version; None where it is not served."""
+    if version in scheme.more.served.versions.get(group, ()):
+        return _custom_v3(scheme.fixed, scheme.more.served, group, version)
+    return _fixed_v3(scheme.fixed, group, version)
+
+
+@lru_cache(maxsize=64)
+def _custom_v3(scheme: Scheme, served: Served, group: str, version: str) -> bytes:
+    resources = [r for r in served.resources if (r.group, r.version) == (group, version) and r.established]
+    paths = _paths(resources, scheme.names, names_of(resources))
+    common = ("APIResourceList", "DeleteOptions", "ListMeta", "ObjectMeta", "Patch", "Status")
+    known = _schemas([f"{META}{kind}" for kind in common], scheme.names)
+    scale = definition_name("autoscaling", "v1", "Scale")
+    if any(r.scale is not None for r in resources):
+        known |= _schemas([scale], scheme.names)
+    return _v3_document(
+        paths, {**known, **schemas(resources, V3)}, {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
+    )
+
+
+@lru_cache(maxsize=64)
+def _fixed_v3(scheme: Scheme, group: str, version: str) -> bytes | None:
     resources = [r for r in scheme.resources if (r.group, r.version) == (group, version)]
     if not resources:
         return None
@@ -150,9 +176,13 @@ def openapi_v3(scheme: Scheme, group: str, version: str) -> bytes | None:
     return _v3_document(paths, _schemas(_roots(resources, scheme.names), scheme.names))
 
 
-@lru_cache(maxsize=64)
 def openapi_v3_of_discovery(scheme: Scheme, path: str) -> bytes | None:
     """The JSON document of "api", "apis", "apis/<group>" or "version"; None where there is no such."""
+    return _discovery_v3(scheme.fixed, path)
+
+
+@lru_cache(maxsize=64)
+def _discovery_v3(scheme: Scheme, path: str) -> bytes | None:
     item = _documents(scheme).get(f"/{path}/")
     if item is None or path.count("/") > 1 or path == "api/v1":
         return None
@@ -160,45 +190,64 @@ def openapi_v3_of_discovery(scheme: Scheme, path: str) -> bytes | None:
     return _v3_document({f"/{path}/": item}, _schemas(roots, scheme.names))
 
 
-@lru_cache(maxsize=8)
 def openapi_v3_index(scheme: Scheme) -> Body:
     """/openapi/v3: the documents with their hashes."""
+    paths = dict(_fixed_index(scheme.fixed))
+    for group, versions in scheme.more.served.versions.items():
+        for version in versions:
+            path = f"apis/{group}/{version}"
+            paths.setdefault(path, _reference(path, openapi_v3(scheme, group, version)))
+    return {"paths": {path: paths[path] for path in sorted(paths)}}
+
+
+def _reference(path: str, text: bytes | None) -> Body:
+    digest = sha512(text or b"").hexdigest().upper()
+    return {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
+
+
+@lru_cache(maxsize=8)
+def _fixed_index(scheme: Scheme) -> Body:
     made: dict[str, bytes | None] = {
-        path: openapi_v3_of_discovery(scheme, path)
-        for path in ("api", "apis", "version", *(f"apis/{group}" for group in group_versions(scheme)))
+        path: _discovery_v3(scheme, path)
+        for path in ("api", "apis", "version", *(f"apis/{group}" for group in fixed_versions(scheme)))
     }
     for r in scheme.resources:
         path = f"apis/{r.group}/{r.version}" if r.group else f"api/{r.version}"
-        made.setdefault(path, openapi_v3(scheme, r.group, r.version))
-    paths: Body = {}
-    for path, text in sorted(made.items()):
-        digest = sha512(text or b"").hexdigest().upper()
-        paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
-    return {"paths": paths}
+        made.setdefault(path, _fixed_v3(scheme, r.group, r.version))
+    return {path: _reference(path, text) for path, text in sorted(made.items())}
 
 
-def _v2_document(scheme: Scheme) -> Body:
+def _v2_document(scheme: Scheme, served: Served) -> Body:
     resources = list(scheme.resources)
+    custom = [r for r in served.resources if r.established]
     roots = _roots(resources, scheme.names)
     definitions = {name: _definition(name, V2, scheme.names) for name in _reached(roots)}
     paths = {**_documents(scheme), **_paths(resources, scheme.names)}
     return {
         "swagger": "2.0",
         "info": _info(),
-        "paths": dict(sorted(paths.items())),
-        "definitions": definitions,
+        "paths": dict(sorted({**_paths(custom, scheme.names, names_of(custom)), **paths}.items())),
+        "definitions": {**schemas(custom, V2), **definitions},
         "securityDefinitions": SECURITY,
         "security": [{"BearerToken": []}],
     }
 
 
-@lru_cache(maxsize=8)
 def openapi_v2(scheme: Scheme) -> bytes:
     """The JSON form of /openapi/v2."""
-    return msgspec.json.encode(_v2_document(scheme))
+    return _v2_json(scheme.fixed, scheme.more.served)
 
 
 @lru_cache(maxsize=8)
+def _v2_json(scheme: Scheme, served: Served) -> bytes:
+    return msgspec.json.encode(_v2_document(scheme, served))
+
+
 def openapi_v2_protobuf(scheme: Scheme) -> bytes:
     """Its protobuf form, of media type `openapi_protobuf.MEDIA`."""
-    return openapi_protobuf.document(_v2_document(scheme))
+    return _v2_protobuf(scheme.fixed, scheme.more.served)
+
+
+@lru_cache(maxsize=8)
+def _v2_protobuf(scheme: Scheme, served: Served) -> bytes:
+    return openapi_protobuf.document(_v2_document(scheme, served))

@@ -11,7 +11,7 @@ Differs  parameters have no descriptions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sim.ident import Names
@@ -19,6 +19,7 @@ from sim.machinery.schema import definition_name
 from sim.machinery.scheme import Resource, Subresource
 
 Body = dict[str, Any]
+EMPTY: Mapping[tuple[str, str, str], str] = {}
 
 V2, V3 = "#/definitions/", "#/components/schemas/"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -77,8 +78,12 @@ def title(short_group: str, version: str) -> str:
 class Writer:
     """The paths of one resource."""
 
-    def __init__(self, resource: Resource, names: Names) -> None:
+    def __init__(
+        self, resource: Resource, names: Names, own: Mapping[tuple[str, str, str], str] = EMPTY
+    ) -> None:
+        """own: names of schemas that definitions made, by group, version and kind."""
         self._r = resource
+        self._own = own
         self._names = names
         base = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
         self._base = base
@@ -92,7 +97,7 @@ class Writer:
         self._patches = [
             names.media_json_patch,
             names.media_merge_patch,
-            names.media_strategic_patch,
+            *(() if resource.custom else (names.media_strategic_patch,)),
             names.media_apply_patch,
         ]
 
@@ -205,7 +210,9 @@ class Writer:
         if kind in ("Status", "DeleteOptions", "Patch", "WatchEvent"):
             return {"$ref": f"{V2}{META}{kind}"}
         group = self._names.upstream_group(gvk["group"])
-        name = definition_name(group, gvk["version"], kind)
+        name = self._own.get((gvk["group"], gvk["version"], kind)) or definition_name(
+            group, gvk["version"], kind
+        )
         return {"$ref": V2 + name} if name else {"type": "string"}
 
     def _operation(
