@@ -181,7 +181,7 @@ class Admin:
         await self._ctx.sleep_us(us)
 
     async def _apply(self, obj: Obj) -> None:
-        resource = self._scheme.by_kind(obj["apiVersion"], obj["kind"])
+        resource = await self._kind_of(obj)
         meta = obj["metadata"]
         if resource is None:
             self._note(
@@ -202,6 +202,17 @@ class Admin:
         # the namespace or its service account may not be there yet: whoever applies tries again
         reply = await self._persist(put, ("NotFound", "Forbidden"))
         self._note("apply", f"{resource.plural}/{meta['name']}", reply)
+
+    async def _kind_of(self, obj: Obj) -> Resource | None:
+        """The kind of an object; one of a definition may be a moment away."""
+        group = obj["apiVersion"].rpartition("/")[0]
+        fixed = any(resource.group == group for resource in self._scheme.resources)
+        for _ in range(1 if fixed else TRIES):
+            resource = self._scheme.by_kind(obj["apiVersion"], obj["kind"])
+            if resource is not None or fixed:
+                return resource
+            await self._sleep(RETRY_US)
+        return None
 
     async def _persist(self, send: Callable[[], Awaitable[Reply]], passing: tuple[str, ...] = ()) -> Reply:
         """Send a request until it is answered for good; refusals for the `passing` reasons pass."""

@@ -13,6 +13,7 @@ from sim.errors import InputError
 from sim.ident import NAMES
 from sim.machinery.scheme import Resource, Scheme
 from sim.scenario import plan, steps
+from sim.scenario.kinds import Planned
 from sim.scenario.naming import translate
 from sim.scenario.plan import Action, ClusterPlan, NodePlan
 from sim.scenario.source import Document
@@ -44,6 +45,7 @@ class Known:
     actors: tuple[str, ...]
     objects: list[tuple[str, str, str]]
     scheme: Scheme
+    planned: Planned
     metrics: bool = False
     steps: dict[str, str] = field(default_factory=dict)
 
@@ -58,14 +60,16 @@ class Known:
             )
             for index in range(part.replicas)
         ]
-        scheme = Scheme(NAMES[cluster.naming])
-        known = Known(cluster.nodes, ("storage", *control, *ROLES), [], scheme, cluster.metrics)
+        planned = Planned()
+        scheme = Scheme(NAMES[cluster.naming]).beside(planned)
+        known = Known(cluster.nodes, ("storage", *control, *ROLES), [], scheme, planned, cluster.metrics)
         known.add(objects)
         return known
 
     def add(self, objects: Sequence[Mapping[str, Any]]) -> None:
         for obj in objects:
             meta = obj["metadata"]
+            self.planned.add(self.scheme, obj)
             resource = self.scheme.by_kind(obj["apiVersion"], obj["kind"])
             assert resource is not None
             self.objects.append((resource.plural, str(meta.get("namespace", "default")), str(meta["name"])))

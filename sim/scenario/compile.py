@@ -19,12 +19,14 @@ import msgspec
 
 from sim.errors import InputError
 from sim.ident import NAMES
+from sim.machinery.custom import CustomResource
 from sim.machinery.fieldvalidation import DecodeError, decode
 from sim.machinery.scheme import Scheme
 from sim.machinery.validation.core import taints
 from sim.machinery.validation.meta import labels
-from sim.scenario import references, schema, soundness
+from sim.scenario import kinds, references, schema, soundness
 from sim.scenario.actions import Known
+from sim.scenario.kinds import Planned
 from sim.scenario.naming import translate
 from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan, Plan, PlannedExpectation
 from sim.scenario.settings import override
@@ -66,6 +68,7 @@ class _Compiler:
     def __init__(self, document: Document, folder: Path) -> None:
         self.document = document
         self.folder = folder
+        self.planned = Planned()
 
     def plan(self) -> Plan:
         scenario = self._convert()
@@ -328,7 +331,7 @@ class _Compiler:
             raise document.error((*path, "metadata"), "the object has no metadata.name")
         translated = translate(value, naming)
         assert isinstance(translated, dict)
-        scheme = Scheme(NAMES[naming])
+        scheme = Scheme(NAMES[naming]).beside(self.planned)
         resource = scheme.by_kind(translated["apiVersion"], translated["kind"])
         if resource is None:
             raise document.error(
@@ -336,15 +339,21 @@ class _Compiler:
                 f"there is no kind {value['kind']} in {value['apiVersion']}",
                 _kind_remedy(scheme, value["kind"]),
             )
-        try:
-            problems = decode(resource, translated).problems
-        except DecodeError as error:
-            raise document.error(path, error.message.rpartition(f"as a {resource.kind}: ")[2]) from None
+        if isinstance(resource, CustomResource):
+            wrong, problems = kinds.problems(resource, translated)
+            if wrong:
+                raise document.error(path, wrong)
+        else:
+            try:
+                problems = decode(resource, translated).problems
+            except DecodeError as error:
+                raise document.error(path, error.message.rpartition(f"as a {resource.kind}: ")[2]) from None
         if problems:
             found = _FIELD.search(problems[0])
             place = document.key_place((*path, *parts_of(found[1]))) if found else document.place(path)
             raise InputError(problems[0], place)
         soundness.check(resource, translated, scheme.names, document, path)
+        self.planned.add(scheme, translated)
         return translated
 
     # --- timeline and expectations ------------------------------------------------------------------------

@@ -1,0 +1,42 @@
+"""Kinds that a scenario makes itself: objects of a CustomResourceDefinition that stands before them.
+
+Turns the definitions among a scenario's objects into what their objects are checked by, before anything runs.
+
+Holds: a definition counts for what comes after it, in the order in which objects are applied; that its names are accepted
+is assumed, and found out when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sim.machinery.custom import CustomResource, Served
+from sim.machinery.custom_objects import shaped
+from sim.machinery.scheme import Scheme
+from sim.machinery.structural_values import BadPart
+
+_ACCEPTED = {"conditions": [{"type": kind, "status": "True"} for kind in ("NamesAccepted", "Established")]}
+
+
+class Planned:
+    """A `scheme.More` of the definitions that will have been applied."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, Any]] = {}
+        self.served = Served()
+
+    def add(self, scheme: Scheme, obj: Mapping[str, Any]) -> None:
+        """Take an object in; only definitions count."""
+        resource = scheme.by_kind(obj["apiVersion"], obj["kind"])
+        if resource is not None and resource.rule == "customresourcedefinitions":
+            self._found[obj["metadata"]["name"]] = {**obj, "status": _ACCEPTED}
+            self.served = Served(self._found.values())
+
+
+def problems(resource: CustomResource, obj: dict[str, Any]) -> tuple[str, list[str]]:
+    """Why an object is none of its kind, "" if it is one; and the fields that its schema does not know."""
+    try:
+        return "", shaped(resource, obj)[1]
+    except BadPart as error:
+        return str(error), []
