@@ -4,7 +4,7 @@ Turns a pattern into a `Pattern` that tells whether a text contains a match.
 
 Holds: no backtracking.  All ways through the pattern are followed at once, one character after the other; what a
 set of ways becomes by a character is remembered, so that most steps are one look-up.  Bounds: `PROGRAM_MAX` instructions
-a pattern, `DEPTH_MAX` nested groups, `REPEAT_MAX` repetitions, `STATES_MAX` remembered steps, and `WORK_MAX` instructions
+a pattern, `DEPTH_MAX` nested groups, `REPEAT_MAX` repetitions, `HELD_MAX` ways in remembered steps, and `WORK_MAX` instructions
 visited for one object; what goes beyond is refused by an exception, always at the same point.
 
 Mirrors  Go regexp/syntax (the language), regexp.MatchString (search anywhere).
@@ -22,7 +22,7 @@ from typing import NamedTuple
 PROGRAM_MAX = 20_000
 DEPTH_MAX = 100
 REPEAT_MAX = 1000  # regexp/syntax: maxRepeat
-STATES_MAX = 4096
+HELD_MAX = 65_536  # ways in remembered steps
 WORK_MAX = 1_000_000  # some half a second
 
 Test = Callable[[str], bool]
@@ -406,6 +406,13 @@ def _is_count(text: str) -> bool:
 _WORD: Test = _PERL["w"]
 
 
+class _Known(NamedTuple):
+    """What a set of ways becomes by a character (None: a match), and the work it took to find out."""
+
+    nexts: tuple[int, ...] | None
+    work: int
+
+
 class Pattern:
     """A compiled pattern."""
 
@@ -415,27 +422,34 @@ class Pattern:
         self._start = writer.write(_Parser(text).parse(), end)
         self._steps = writer.steps
         self._asserts = any(step.op == _ASSERT for step in writer.steps)
-        self._known: dict[tuple[tuple[int, ...], str, str], tuple[int, ...] | None] = {}
+        self._known: dict[tuple[tuple[int, ...], str, str], _Known] = {}
+        self._held = 0  # ways in what is known
 
     def found_in(self, text: str, budget: Budget | None = None) -> bool:
-        """Whether there is a match anywhere in the text.  Raises TooMuchWork."""
+        """Whether there is a match anywhere in the text.  Raises TooMuchWork.
+
+        What was found out before costs the same again: a refusal may not depend on what else was looked at.
+        """
         budget = budget or Budget()
         ways: tuple[int, ...] = ()
         before = ""
         for char in text:
-            nexts = self._after(ways, before, char, budget)
-            if nexts is None:
+            known = self._after(ways, before, char)
+            budget.spend(known.work)
+            if known.nexts is None:
                 return True
-            ways, before = nexts, char
-        return self._reached(ways, before, "", budget) is None
+            ways, before = known.nexts, char
+        reached, work = self._reached(ways, before, "")
+        budget.spend(work)
+        return reached is None
 
-    def _after(self, ways: tuple[int, ...], before: str, char: str, budget: Budget) -> tuple[int, ...] | None:
-        """The ways behind a character, from these and from a fresh start; None if one is a match."""
+    def _after(self, ways: tuple[int, ...], before: str, char: str) -> _Known:
+        """The ways behind a character, from these and from a fresh start."""
         place = (ways, before if self._asserts else "", char)
-        if place in self._known:
-            budget.spend(1)
-            return self._known[place]
-        reached = self._reached(ways, before, char, budget)
+        known = self._known.get(place)
+        if known is not None:
+            return known
+        reached, work = self._reached(ways, before, char)
         nexts: tuple[int, ...] | None = None
         if reached is not None:
             steps = self._steps
@@ -443,31 +457,36 @@ class Pattern:
                 steps[at].ways[0] for at in reached if (test := steps[at].test) is not None and test(char)
             ]
             nexts = tuple(sorted(dict.fromkeys(found)))
-        if len(self._known) >= STATES_MAX:
+            self._held += len(nexts)
+        if self._held + len(self._known) > HELD_MAX:
             self._known.clear()
-        self._known[place] = nexts
-        return nexts
+            self._held = 0
+        known = self._known[place] = _Known(nexts, work)
+        return known
 
-    def _reached(self, ways: tuple[int, ...], before: str, after: str, budget: Budget) -> list[int] | None:
-        """The steps at which a character is looked at, or None: the end is reached.  after: "" at the text's end."""
+    def _reached(self, ways: tuple[int, ...], before: str, after: str) -> tuple[list[int] | None, int]:
+        """The steps at which a character is looked at, or None: the end is reached; and the work.
+
+        after: "" at the text's end
+        """
         seen = bytearray(len(self._steps))
         left = [*ways, self._start]
         found: list[int] = []
-        budget.spend(len(seen) >> 6)
+        work = 1 + (len(seen) >> 6)
         while left:
             at = left.pop()
             if seen[at]:
                 continue
             seen[at] = 1
-            budget.spend(1)
+            work += 1
             step = self._steps[at]
             if step.op == _MATCH:
-                return None
+                return None, work
             if step.op == _CHAR:
                 found.append(at)
             elif step.op == _SPLIT or _holds(step.kind, before, after):
                 left += step.ways
-        return found
+        return found, work
 
 
 def _holds(kind: str, before: str, after: str) -> bool:

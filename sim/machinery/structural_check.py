@@ -43,13 +43,13 @@ FIXED_DIGITS = 6  # strconv: %g turns to exponents there
 
 
 class _Found:
-    """What validation of one value came to.  matched: how many checks held, by which alternatives are compared."""
+    """What validation of one value came to.  checked: how many checks there were, by which alternatives are compared."""
 
-    __slots__ = ("errors", "matched")
+    __slots__ = ("checked", "errors")
 
     def __init__(self) -> None:
         self.errors: Errors = []
-        self.matched = 0
+        self.checked = 0
 
     def add(self, error: FieldError) -> None:
         if error not in self.errors:
@@ -58,7 +58,7 @@ class _Found:
     def merge(self, other: _Found) -> None:
         for error in other.errors:
             self.add(error)
-        self.matched += other.matched
+        self.checked += other.checked
 
 
 def schema_errors(raw: Obj, value: Json, budget: Budget | None = None) -> Errors:
@@ -93,7 +93,7 @@ class _Check:
             else:
                 for error in found_errors:
                     found.add(error)
-            found.matched += not found.errors
+            out.checked += 1
             out.merge(found)
         return out
 
@@ -114,7 +114,7 @@ class _Check:
             found = self.value(choice, value, at)
             if not found.errors:
                 return
-            if best is None or found.matched > best.matched:
+            if best is None or found.checked > best.checked:
                 best = found
         if best is not None:
             out.add(_general(f"{quoted(at)} must validate at least one schema (anyOf)"))
@@ -127,7 +127,7 @@ class _Check:
             found = self.value(choice, value, at)
             if not found.errors:
                 valid += 1
-            elif best is None or found.matched > best.matched:
+            elif best is None or found.checked > best.checked:
                 best = found
         if not choices or valid == 1:
             return

@@ -1,0 +1,225 @@
+"""What definitions add to a scheme, and the objects of theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.ident import NAMES
+from sim.machinery import custom_objects, discovery
+from sim.machinery.custom import CustomResource, Latest, Served, resources_of, unevaluated
+from sim.machinery.jsonpath import find
+from sim.machinery.managed import Writer, on_create
+from sim.machinery.scheme import Scheme
+from sim.machinery.store import Change, Item
+from sim.machinery.strategies import strategy_of
+from sim.machinery.tables import cells, columns
+from sim.machinery.verbs_call import Refusal
+
+NAMING = NAMES["kubernetes"]
+GROUP = "example.com"
+ACCEPTED = ("NamesAccepted", "Established")
+
+
+def version(name: str, *, served: bool = True, storage: bool = False, **more: Any) -> dict[str, Any]:
+    schema = {"openAPIV3Schema": more.pop("schema", {"type": "object"})}
+    return {"name": name, "served": served, "storage": storage, "schema": schema, **more}
+
+
+def definition(
+    *versions: dict[str, Any], plural: str = "widgets", true: tuple[str, ...] = ACCEPTED, **more: Any
+) -> Any:
+    names = {
+        "kind": "Widget",
+        "plural": plural,
+        "singular": "widget",
+        "listKind": "WidgetList",
+        "shortNames": ["wd"],
+    }
+    return {
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {"group": GROUP, "names": names, "scope": "Namespaced", "versions": list(versions), **more},
+        "status": {"acceptedNames": names, "conditions": [{"type": kind, "status": "True"} for kind in true]},
+    }
+
+
+def one(**more: Any) -> CustomResource:
+    (resource,) = resources_of(definition(version("v1", storage=True, **more)))
+    return resource
+
+
+def scheme_of(*definitions: Any) -> Scheme:
+    class More:
+        served = Served(definitions)
+
+    return Scheme(NAMING).beside(More())
+
+
+def test_a_scheme_finds_what_definitions_add_and_forgets_it_with_them() -> None:
+    latest = Latest()
+    scheme = Scheme(NAMING).beside(latest)
+    item = Item("/k", definition(version("v1", storage=True)), 1, 1)
+    assert scheme.find(GROUP, "v1", "widgets") is None
+    latest.see(Change(1, item, None, False, 0))
+    found = scheme.find(GROUP, "v1", "widgets")
+    assert found is not None and scheme.resource("widgets.example.com") is found
+    assert scheme.by_kind("example.com/v1", "Widget") is found
+    latest.see(Change(2, item, item, True, 0))
+    assert scheme.find(GROUP, "v1", "widgets") is None
+    with pytest.raises(KeyError):
+        scheme.resource("widgets.example.com")
+
+
+def test_a_definition_is_served_once_its_names_are_accepted_and_shown_once_it_is_established() -> None:
+    v1 = version("v1", storage=True)
+    assert Served([definition(v1, true=())]).resources == ()
+    early = Served([definition(v1, true=("NamesAccepted",))])
+    assert early.find(GROUP, "v1", "widgets") is not None and early.versions == {}
+    assert Served([definition(v1)]).versions == {GROUP: ["v1"]}
+
+
+def test_versions_come_by_how_stable_they_are() -> None:
+    names = ("foo", "v1beta1", "v10", "v2alpha3", "v2", "v1", "v1beta2")
+    served = Served([definition(*[version(name, storage=name == "v2") for name in names])])
+    assert served.versions[GROUP] == ["v10", "v2", "v1", "v1beta2", "v1beta1", "v2alpha3", "foo"]
+    named = served.named("widgets.example.com")
+    assert named is not None and named.version == "v10"
+
+
+def test_a_version_that_is_not_served_is_nowhere() -> None:
+    served = Served([definition(version("v1", served=False, storage=True), version("v2"))])
+    assert served.find(GROUP, "v1", "widgets") is None and served.versions == {GROUP: ["v2"]}
+
+
+@pytest.mark.parametrize(
+    "bad", [{}, {"spec": 5, "status": []}, {"spec": {"versions": ["x"], "names": 1}, "status": None}]
+)
+def test_a_definition_that_makes_no_sense_serves_nothing(bad: Any) -> None:
+    assert resources_of({"metadata": {"name": "x"}, **bad}) == ()
+
+
+def test_a_custom_kind_of_a_known_plural_is_nothing_of_that_kind() -> None:
+    (pods,) = resources_of(definition(version("v1", storage=True), plural="pods"))
+    assert not strategy_of(pods.rule).graceful and strategy_of(pods.rule) is strategy_of(one().rule)
+    scheme = scheme_of(definition(version("v1", storage=True), plural="pods"))
+    assert scheme.resource("pods").group == "" and scheme.resource("pods.example.com").group == GROUP
+
+
+def test_discovery_shows_singular_short_names_and_subresources() -> None:
+    scale = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}
+    scheme = scheme_of(definition(version("v1", storage=True, subresources={"status": {}, "scale": scale})))
+    body = discovery.custom_resource_list(scheme, GROUP, "v1")
+    assert body is not None
+    assert [row["name"] for row in body["resources"]] == ["widgets", "widgets/status", "widgets/scale"]
+    assert body["resources"][0]["singularName"] == "widget" and body["resources"][0]["shortNames"] == ["wd"]
+    assert [g["name"] for g in discovery.api_group_list(scheme)["groups"]][-1] == GROUP
+    assert discovery.custom_resource_list(scheme, GROUP, "v2") is None
+
+
+def test_an_object_is_shown_in_the_version_asked_for() -> None:
+    spec = {"type": "object", "properties": {"a": {"type": "string", "default": "d"}}}
+    v1 = version(
+        "v1", storage=True, schema={"type": "object", "properties": {"spec": spec, "x": {"type": "string"}}}
+    )
+    v2 = version("v2", schema={"type": "object", "properties": {"spec": spec}})
+    first, second = resources_of(definition(v1, v2))
+    obj = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {}, "spec": {"b": 1}, "x": "y"}
+    assert custom_objects.shown(first, obj) == {**obj, "spec": {"a": "d"}}
+    made = custom_objects.shown(second, obj)
+    assert made == {"apiVersion": "example.com/v2", "kind": "Widget", "metadata": {}, "spec": {"a": "d"}}
+    assert custom_objects.stored(second, made)["apiVersion"] == "example.com/v1"
+
+
+def test_a_stored_version_that_is_gone_and_a_webhook_are_refused() -> None:
+    resource = one()
+    with pytest.raises(Refusal, match=r"from an invalid group/version: example\.com/v0"):
+        custom_objects.shown(resource, {"apiVersion": "example.com/v0", "metadata": {}})
+    service = {"service": {"name": "s", "namespace": "n", "path": "/c"}}
+    hook = {"strategy": "Webhook", "webhook": {"clientConfig": service}}
+    _, second = resources_of(definition(version("v1", storage=True), version("v2"), conversion=hook))
+    with pytest.raises(Refusal, match=r'Post "https://s\.n\.svc:443/c\?timeout=30s": service "s" not found'):
+        custom_objects.shown(second, {"apiVersion": "example.com/v1", "metadata": {}})
+
+
+def test_keys_of_lists_and_numbers_of_scales_are_checked() -> None:
+    items = {"type": "object", "properties": {"k": {"type": "string"}}}
+    many = {
+        "type": "array",
+        "items": items,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["k"],
+    }
+    schema = {"type": "object", "properties": {"l": many, "n": {"type": "integer"}}}
+    scale = {"specReplicasPath": ".n", "statusReplicasPath": ".m"}
+    obj = {"metadata": {"name": "a", "namespace": "n"}, "l": [{"k": "a"}, {"k": "a"}], "n": -1}
+    errors = custom_objects.create_errors(one(schema=schema, subresources={"scale": scale}), obj)
+    assert [(error.field, error.message) for error in errors] == [
+        (".n", "Invalid value: -1: should be a non-negative integer"),
+        ("l[1]", 'Duplicate value: map[string]interface {}{"k":"a"}'),
+    ]
+
+
+def test_fields_of_unknown_form_are_owned_as_far_as_they_are_maps() -> None:
+    anything = {"x-kubernetes-preserve-unknown-fields": True}
+    node = one(
+        schema={"type": "object", "properties": {"o": anything, "n": {"type": "string", "nullable": True}}}
+    ).schema
+    obj = {"metadata": {"name": "a"}, "o": {"k": [1], "m": {"x": 1}}, "n": None}
+    (entry,) = on_create(node, obj, Writer("m", "example.com/v1", 1))
+    assert entry.fields == {"f:o": {".": {}, "f:k": {}, "f:m": {".": {}, "f:x": {}}}, "f:n": {}}
+
+
+def test_an_object_of_wrong_types_has_no_record() -> None:
+    node = one(schema={"type": "object", "properties": {"s": {"type": "object"}}}).schema
+    assert on_create(node, {"s": [1]}, Writer("m", "example.com/v1", 1)) == ()
+
+
+def test_columns_are_those_of_the_definition() -> None:
+    listed = [
+        {"name": "A", "type": "string", "jsonPath": ".spec.l[*].x"},
+        {"name": "B", "type": "integer", "jsonPath": ".spec.f"},
+        {"name": "C", "type": "date", "jsonPath": ".spec.t"},
+        {"name": "D", "type": "boolean", "jsonPath": ".spec.f", "priority": 1},
+        {"name": "E", "type": "string", "jsonPath": ".spec.[[["},
+    ]
+    resource = one(additionalPrinterColumns=listed)
+    obj = {"metadata": {"name": "w"}, "spec": {"l": [{"x": "a"}, {"x": "b"}], "f": 3.7, "t": "junk"}}
+    assert [column["name"] for column in columns(resource)] == ["Name", "A", "B", "C", "D", "E"]
+    assert cells(resource, obj, 0, NAMING) == ["w", "a", 3, "<invalid>", None, None]
+    assert [column["name"] for column in columns(one())] == ["Name", "Age"]
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        (".a.b", [1]),
+        (".l[0].x", ["a"]),
+        (".l[-1].x", ["b"]),
+        (".l[0:1].y", [1]),
+        ('.l[?(@.x=="b")].y', [2]),
+        (".l[?(@.y>1)].x", ["b"]),
+        (r".m.d\.e/f", ["k"]),
+        (".m['d.e/f']", ["k"]),
+        ("..y", [1, 2]),
+        (".a.*", [1]),
+        (".nope[3].x", []),
+    ],
+)
+def test_paths_lead_to_values(path: str, values: list[Any]) -> None:
+    obj = {"a": {"b": 1}, "l": [{"x": "a", "y": 1}, {"x": "b", "y": 2}], "m": {"d.e/f": "k"}}
+    assert find(path, obj) == values
+
+
+@pytest.mark.parametrize("path", [".a[", ".l[?(@.x==b)]", ".a b", "x" * 2000, ".l[::0]"])
+def test_what_is_no_path_is_refused(path: str) -> None:
+    with pytest.raises(ValueError):
+        find(path, {"l": []})
+
+
+def test_rules_that_nobody_evaluates_are_warned_of() -> None:
+    rules = [{"rule": "self.a > 1"}]
+    below = {"type": "array", "items": {"type": "object", "x-kubernetes-validations": rules}}
+    (text,) = unevaluated(definition(version("v1", schema={"type": "object", "properties": {"l": below}})))
+    assert "spec.versions[0]" in text and "not evaluated" in text
+    assert unevaluated(definition(version("v1"))) == ()
