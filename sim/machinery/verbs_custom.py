@@ -1,6 +1,6 @@
 """Custom resources: what their requests are told before anything else, and their scale.
 
-Turns a `Call` to a custom resource into a warning or a refusal, and a call to its /scale into reads and writes of the
+Turns a `Call` to a custom resource into a refusal, and a call to its /scale into reads and writes of the
 numbers that its definition names.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go (ServeHTTP, serveResource),
@@ -35,11 +35,9 @@ _SCALE_TYPE = 'no kind is registered for the type v1.Scale in scheme "pkg/runtim
 
 
 def admit(call: Call) -> None:
-    """Warn of a deprecated version; refuse what a definition that is going takes no more."""
+    """Refuse what a definition that is going takes no more."""
     resource = call.resource
     assert isinstance(resource, CustomResource)
-    if resource.warning:
-        call.warnings.append(resource.warning)
     if resource.terminating and call.request.verb == "create":
         body = not_supported(resource, "create")
         body["message"] = "create not allowed while custom resource definition is terminating"

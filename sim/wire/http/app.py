@@ -21,6 +21,7 @@ from quart_trio import QuartTrio
 
 from sim.machinery import status
 from sim.machinery.api import Obj, Request, UserInfo
+from sim.machinery.custom import CustomResource
 from sim.machinery.scheme import Resource, Scheme
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.access import Access, Authenticator, Certificate
@@ -102,8 +103,9 @@ class Front:
         self._counts.answered(asked, response.status_code, content, options)
         if resource is not None and resource.lifecycle is not None:
             self._counts.deprecated(asked, resource.lifecycle)
-            others = response.headers.getlist("Warning")
-            response.headers.setlist("Warning", [f'299 - "{_deprecated(resource)}"', *others])
+            _warn_first(response, _deprecated(resource))
+        elif isinstance(resource, CustomResource) and resource.warning:
+            _warn_first(response, resource.warning)
 
     async def _answer(self, header: str, found: _Found) -> Response:
         raw_path = current.scope["raw_path"].decode("latin1")
@@ -273,6 +275,11 @@ class Front:
         # An identifier of the answer only: a running number in the form of a UUID.
         response.headers["Audit-Id"] = f"00000000-0000-4000-8000-{self._served:012x}"
         response.headers["Cache-Control"] = "no-cache, private"
+
+
+def _warn_first(response: Response, warning: str) -> None:
+    quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
+    response.headers.setlist("Warning", [f'299 - "{quoted}"', *response.headers.getlist("Warning")])
 
 
 def _deprecated(resource: Resource) -> str:

@@ -1,0 +1,131 @@
+"""Custom objects among the controllers, and in scenarios."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.app.cluster import Cluster
+from sim.errors import InputError
+from sim.scenario.compile import compile_plan
+from sim.scenario.source import parse_documents
+from tests.cluster.scenario import run
+
+GROUP = "example.com"
+WIDGETS = f"widgets.{GROUP}"
+
+
+def definition(domain: str = "k8s.io") -> dict[str, Any]:
+    spec = {"type": "object", "properties": {"a": {"type": "string", "default": "d"}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    names = {"kind": "Widget", "plural": "widgets"}
+    return {
+        "apiVersion": f"apiextensions.{domain}/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": WIDGETS},
+        "spec": {"group": GROUP, "names": names, "scope": "Namespaced", "versions": [version]},
+    }
+
+
+def widget(name: str, owner: dict[str, Any] | None = None) -> dict[str, Any]:
+    made: dict[str, Any] = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": name}}
+    if owner is not None:
+        meta = owner["metadata"]
+        ref = {key: owner[key] for key in ("apiVersion", "kind")} | {"name": meta["name"], "uid": meta["uid"]}
+        made["metadata"]["ownerReferences"] = [{**ref, "blockOwnerDeletion": True}]
+    return made
+
+
+def made(cluster: Cluster, resource: str, body: dict[str, Any]) -> dict[str, Any]:
+    reply = cluster.request("create", resource, "n", body=body)
+    assert reply.code == 201, reply.body
+    return reply.obj
+
+
+def names(cluster: Cluster, resource: str = WIDGETS) -> list[str]:
+    return [obj["metadata"]["name"] for obj in cluster.list(resource, "n")]
+
+
+async def begun(cluster: Cluster) -> None:
+    await cluster.run_for("2s")
+    assert cluster.request("create", "customresourcedefinitions", body=definition()).code == 201
+    assert cluster.request("create", "namespaces", body={"metadata": {"name": "n"}}).code == 201
+    await cluster.run_for("1s")
+
+
+async def test_owners_and_dependents_may_be_custom() -> None:
+    async with Cluster(naming="kubernetes") as cluster:
+        await begun(cluster)
+        top = made(cluster, WIDGETS, widget("top"))
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": widget("map", top)["metadata"]}
+        middle = made(cluster, "configmaps", config)
+        made(cluster, WIDGETS, widget("bottom", middle))
+        await cluster.run_for("40s")  # the collector has met the kind, and nothing is missed
+        assert names(cluster) == ["bottom", "top"] and "map" in names(cluster, "configmaps")
+        cluster.request("delete", WIDGETS, "n", "top", options={"propagationPolicy": "Foreground"})
+        await cluster.run_for("10s")
+        assert names(cluster) == [] and "map" not in names(cluster, "configmaps")
+
+
+async def test_an_orphan_of_a_custom_owner_is_let_go() -> None:
+    async with Cluster(naming="kubernetes") as cluster:
+        await begun(cluster)
+        top = made(cluster, WIDGETS, widget("top"))
+        made(cluster, WIDGETS, widget("left", top))
+        await cluster.run_for("40s")
+        cluster.request("delete", WIDGETS, "n", "top", options={"propagationPolicy": "Orphan"})
+        await cluster.run_for("10s")
+        (left,) = cluster.list(WIDGETS, "n")
+        assert left["metadata"]["name"] == "left" and "ownerReferences" not in left["metadata"]
+
+
+async def test_a_namespace_takes_custom_objects_along_and_kinds_that_go_are_left() -> None:
+    async with Cluster(naming="kubernetes") as cluster:
+        await begun(cluster)
+        made(cluster, WIDGETS, widget("a"))
+        cluster.request("delete", "namespaces", "", "n")
+        await cluster.run_for("30s")
+        assert cluster.get("namespaces", "n") is None and cluster.list(WIDGETS) == []
+        cluster.request("delete", "customresourcedefinitions", "", WIDGETS)
+        await cluster.run_for("2m")
+        assert cluster.get("customresourcedefinitions", WIDGETS) is None
+        with pytest.raises(KeyError):
+            cluster.list(WIDGETS)
+
+
+async def test_a_scenario_makes_kinds_and_objects_of_them_the_same_each_time(tmp_path: Path) -> None:
+    whole = widget("w") | {"spec": {}}
+    expect = [{"name": "up", "when": "all nodes have Ready=True", "within": ["0s", "1m"]}]
+    results = [
+        await run(tmp_path, [], expect, objects=[definition("orch.io"), whole], duration="2m")
+        for _ in range(2)
+    ]
+    assert results[0].trace_sha256 == results[1].trace_sha256
+
+    assert not results[0].refused
+
+
+@pytest.mark.parametrize(
+    ("objects", "why"),
+    [
+        ([widget("w"), definition("orch.io")], "there is no kind Widget"),
+        ([definition("orch.io"), widget("w") | {"spec": {"b": 1}}], 'unknown field "spec.b"'),
+        (
+            [definition("orch.io"), widget("w") | {"metadata": {"name": "w", "labels": 5}}],
+            "cannot unmarshal number",
+        ),
+    ],
+)
+def test_a_scenario_is_told_what_is_wrong_with_such_objects(
+    objects: list[Any], why: str, tmp_path: Path
+) -> None:
+    import yaml
+
+    spec = {"duration": "1m", "cluster": {"nodes": [{"count": 1}]}, "objects": objects, "expect": []}
+    body = {"apiVersion": "orrery.dev/v1", "kind": "Scenario", "metadata": {"name": "t"}, "spec": spec}
+    (document,) = parse_documents(yaml.safe_dump(body), "t.yaml")
+    with pytest.raises(InputError, match=why):
+        compile_plan(document, tmp_path)
