@@ -15,7 +15,7 @@ Differs  - it looks at the storage, the caches' delay after a change.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -96,7 +96,7 @@ class DefinitionKeeper:
         if life.is_going(obj, self._finalizer) and name not in self._going:
             self._going[name] = 0
             self._finalize(obj)
-        made = life.named(obj, [one for _, one in self._of_group(name)], now)
+        made = life.named(obj, self._of_group(name), now)
         if made is not None:
             self._busy = True
             self._write(made, self._named)
@@ -108,14 +108,17 @@ class DefinitionKeeper:
             wait = ESTABLISH_US if self._server.options.replicas > 1 else 0
             self._ctx.call_later_us(wait, self._establish, name)
 
-    def _of_group(self, name: str) -> list[tuple[str, Obj]]:
+    def _of_group(self, name: str) -> Iterator[Obj]:
+        """The definitions of a group, of which one has this name."""
         group = name.partition(".")[2]
-        found = [(item.obj["metadata"]["name"], item.obj) for item in self._all()]
-        return [(one, obj) for one, obj in found if one.partition(".")[2] == group]
+        for item in self._all():
+            if item.obj["spec"]["group"] == group:
+                yield item.obj
 
     def _reconsider(self, name: str) -> None:
         """Names may have become free: the others of the group ask again."""
-        for other, _ in self._of_group(name):
+        for obj in self._of_group(name):
+            other = obj["metadata"]["name"]
             if other != name:
                 self._due[other] = None
 
@@ -141,8 +144,10 @@ class DefinitionKeeper:
         def answered(reply: Reply) -> None:
             if reply.ok:
                 self._failures.pop(name, None)
-            elif reply.code not in (GONE, CHANGED):  # what is changed is looked at again anyway
+            elif reply.code not in (GONE, CHANGED):
                 self._retry(name)
+            elif self._ctx.alive:
+                self._plan(name)  # somebody else wrote, which may have been looked at too early
             then(reply.obj if reply.ok else None)
 
         request = Request(
@@ -172,17 +177,11 @@ class DefinitionKeeper:
 
         def said(written: Obj | None) -> None:
             if written is None:
-                self._again(name)
+                del self._going[name]
             else:
                 self._empty(written)
 
         self._write(life.with_condition(obj, life.TERMINATING, life.IN_PROGRESS, self._now()), said)
-
-    def _again(self, name: str) -> None:
-        """Nobody waits for its objects now: what has changed meanwhile was not looked at."""
-        self._going.pop(name, None)
-        if self._ctx.alive:
-            self._plan(name)
 
     def _empty(self, obj: Obj) -> None:
         """Delete all objects of a definition."""
@@ -238,8 +237,8 @@ class DefinitionKeeper:
 
     def _poll(self, name: str) -> None:
         obj = self._get(name)
-        if obj is None:
-            self._going.pop(name, None)
+        if obj is None or not life.is_going(obj, self._finalizer):  # let go by somebody else
+            del self._going[name]
         elif not self._found(instances(self._resource, obj["spec"])):
             self._end(life.released(obj, self._finalizer, life.COMPLETED, self._now()))
         elif self._ctx.now_us() >= self._going[name]:
@@ -248,8 +247,15 @@ class DefinitionKeeper:
             self._ctx.call_later_us(POLL_US, self._poll, name)
 
     def _end(self, obj: Obj) -> None:
-        """Write what has come of it, and look again if the definition is still there."""
-        self._write(obj, lambda _: self._again(obj["metadata"]["name"]))
+        """Write what has come of it, and look again: what changed meanwhile was not looked at."""
+        name = obj["metadata"]["name"]
+
+        def ended(written: Obj | None) -> None:
+            del self._going[name]
+            if written is not None and self._ctx.alive:
+                self._plan(name)
+
+        self._write(obj, ended)
 
 
 def instances(definitions: Resource, spec: Obj) -> Resource:

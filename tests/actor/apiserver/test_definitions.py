@@ -231,6 +231,21 @@ async def test_objects_that_stay_are_asked_again_each_minute() -> None:
         assert (await get(p)).code == 404
 
 
+async def test_a_definition_that_somebody_else_let_go_is_left_alone_when_it_comes_again() -> None:
+    async with plane() as p:
+        await create(p, definition())
+        await p.run(10 * MS)
+        await widget(p, "held", "example.com/f")
+        await p.ask("delete", DEFINITIONS, name=f"widgets.{GROUP}")
+        going = (await get(p)).obj
+        body = {**going, "metadata": {**going["metadata"], "finalizers": []}}
+        assert (await p.ask("update", DEFINITIONS, name=f"widgets.{GROUP}", body=body)).ok
+        await create(p, definition())
+        await widget(p, "held", verb="update")
+        await p.run(120 * S)
+        assert sorted(await said(p)) == ["Established", "NamesAccepted"]
+
+
 async def test_one_that_was_never_established_goes_at_once() -> None:
     async with plane() as p:
         await create(p, definition(), definition("kinds", "Widget", singular="one"))
@@ -309,3 +324,20 @@ async def test_what_the_storage_would_not_take_is_written_later() -> None:
         p.storage.set_quorum(True)
         await p.run(60 * S)
         assert (await said(p))["Established"] == "InitialNamesAccepted"
+
+
+@pytest.mark.parametrize("going", [False, True])
+async def test_a_server_that_refuses_itself_tries_ever_later(going: bool) -> None:
+    async with plane() as p:
+        replies = p.send(request("create", DEFINITIONS, body=definition()))
+        if going:
+            await p.run(10 * MS)
+            replies = p.send(request("delete", DEFINITIONS, name=f"widgets.{GROUP}"))
+        p.server.overload(0, 0)
+        before = p.server.flown
+        await p.run(60 * S)
+        assert replies[0].ok
+        assert 10 < p.server.flown - before < 30
+        p.server.overload(0, None)
+        await p.run(60 * S)
+        assert (await get(p)).code == 404 if going else (await said(p))["Established"]
