@@ -1,5 +1,5 @@
 """CustomResourceDefinitions as objects: what is filled in, left out and refused; recorded answers are in
-test_validation_golden."""
+test_validation_golden, schemas in test_definition_schemas."""
 
 from __future__ import annotations
 
@@ -9,50 +9,21 @@ import pytest
 
 from sim.ident import NAMES
 from sim.machinery.api import Obj
-from sim.machinery.validation.definition_structure import ERRORS_MAX
+from tests.unit.machinery.definitions import (
+    DEFINITIONS,
+    MERGE,
+    NAME,
+    ROOT,
+    STRING,
+    definition,
+    of_spec,
+    refusals,
+    version,
+)
 from tests.unit.machinery.golden_api import Api
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-NAME = f"{DEFINITIONS}/widgets.example.com"
-MERGE = "application/merge-patch+json"
-ROOT = "spec.validation.openAPIV3Schema"
-SPEC = f"{ROOT}.properties[spec]"
-STRING = {"type": "string"}
+# --- what people write -------------------------------------------------------------------------------------
 
-
-def version(name: str = "v1", storage: bool = True, schema: Any = None, **more: Any) -> Obj:
-    schema = {"type": "object"} if schema is None else schema
-    return {
-        "name": name,
-        "served": True,
-        "storage": storage,
-        "schema": {"openAPIV3Schema": schema},
-        **more,
-    }
-
-
-def definition(*versions: Obj, **spec: Any) -> Obj:
-    names = {"plural": "widgets", "kind": "Widget"}
-    spec = {"group": "example.com", "scope": "Namespaced", "names": names, **spec}
-    metadata = {"name": f"{spec['names'].get('plural', '')}.{spec['group']}"}
-    return {"metadata": metadata, "spec": {**spec, "versions": list(versions) or [version()]}}
-
-
-def of_spec(schema: Any) -> Obj:
-    """A definition whose objects have one field."""
-    return definition(version(schema={"type": "object", "properties": {"spec": schema}}))
-
-
-def refusals(body: Obj) -> list[str]:
-    """Why it is not created, each cause with its field; [] if it is."""
-    reply = Api().ask("POST", DEFINITIONS, body)
-    if reply.code == 201:
-        return []
-    assert reply.code == 422, reply.body
-    return [f"{cause['field']}: {cause['message']}" for cause in reply.body["details"]["causes"]]
-
-
-# --- what people write ------------------------------------------------------------------------------------
 
 CRON_TAB = of_spec(
     {
@@ -126,7 +97,7 @@ def test_what_people_write_is_taken(body: Obj) -> None:
     assert refusals(body) == []
 
 
-# --- the form ---------------------------------------------------------------------------------------------
+# --- the form ----------------------------------------------------------------------------------------------
 
 
 def test_names_follow_from_the_kind_and_versions_are_not_converted() -> None:
@@ -205,7 +176,7 @@ def test_a_version_that_objects_were_stored_in_is_remembered() -> None:
     assert api.ask("PATCH", NAME, {"spec": {"versions": both[:1]}}, MERGE).code == 200
 
 
-# --- refusals, one of each kind ---------------------------------------------------------------------------
+# --- refusals, one of each kind ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -297,203 +268,14 @@ def test_one_error_of_several_versions_is_told_at_the_hub_where_they_are_alike()
 
 
 def test_versions_that_differ_by_true_and_one_are_not_alike() -> None:
-    schemas = [{"type": "object", "properties": {"a": {**STRING, "example": one}}} for one in (True, 1)]
-    schemas[1]["properties"]["b"] = schemas[0]["properties"]["b"] = {**STRING}
-    body = definition(version("v1", schema=schemas[0]), version("v2", storage=False, schema=schemas[1]))
-    body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["b"] = {}
-    assert refusals(body)[0].startswith("spec.versions[0].schema")
-
-
-def many(prefix: str, rows: list[tuple[Obj, str]]) -> list[Any]:
-    return [pytest.param(schema, f"{prefix}{says}") for schema, says in rows]
-
-
-@pytest.mark.parametrize(
-    ("schema", "says"),
-    many(
-        SPEC,
-        [
-            ({"type": "array"}, ".items: Required value: must be specified"),
-            (
-                {"type": "array", "items": {}},
-                ".items.type: Required value: must not be empty for specified array items",
-            ),
-            (
-                {"type": "strnig"},
-                '.type: Unsupported value: "strnig": supported values: "array", "boolean", "integer", "number", '
-                '"object", "string"',
-            ),
-            (
-                {"type": "null"},
-                ".type: Forbidden: type cannot be set to null, use nullable as an alternative",
-            ),
-            ({**STRING, "$ref": "#/a"}, ".$ref: Forbidden: $ref is not supported"),
-            ({**STRING, "id": "a"}, ".id: Forbidden: id is not supported"),
-            (
-                {"type": "object", "patternProperties": {"a": STRING}},
-                ".patternProperties: Forbidden: patternProperties is not supported",
-            ),
-            (
-                {"type": "object", "definitions": {"a": STRING}},
-                ".definitions: Forbidden: definitions is not supported",
-            ),
-            (
-                {"type": "object", "dependencies": {"a": ["b"]}},
-                ".dependencies: Forbidden: dependencies is not supported",
-            ),
-            (
-                {"type": "array", "items": STRING, "additionalItems": True},
-                ".additionalItems: Forbidden: additionalItems is not supported",
-            ),
-            (
-                {"type": "array", "items": [STRING]},
-                ".items: Forbidden: items must be a schema object and not an array",
-            ),
-            (
-                {"type": "array", "items": STRING, "uniqueItems": True},
-                ".uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes "
-                "quadratic",
-            ),
-            (
-                {"type": "object", "properties": {"a": STRING}, "additionalProperties": STRING},
-                ".additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive",
-            ),
-            (
-                {"type": "object", "allOf": [{"description": "d"}]},
-                ".allOf[0].description: Forbidden: must be empty to be structural",
-            ),
-            (
-                {"type": "object", "not": {"default": False}},
-                ".not.default: Forbidden: must be undefined to be structural",
-            ),
-            (
-                {"type": "object", "oneOf": [{"additionalProperties": False}]},
-                ".oneOf[0].additionalProperties: Forbidden: must be undefined to be structural",
-            ),
-            (
-                {"type": "object", "anyOf": [{"properties": {"a": {"nullable": True}}}]},
-                ".anyOf[0].properties[a].nullable: Forbidden: must be false to be structural",
-            ),
-            (
-                {"type": "object", "anyOf": [{"properties": {"metadata": {}}}]},
-                ".anyOf[0].properties[metadata]: Forbidden: must not be specified in a nested context",
-            ),
-            (
-                {"x-kubernetes-int-or-string": True, "x-kubernetes-preserve-unknown-fields": True},
-                ".x-kubernetes-preserve-unknown-fields: Invalid value: true: must be false if "
-                "x-kubernetes-int-or-string is true",
-            ),
-            (
-                {"type": "object", "x-kubernetes-embedded-resource": True},
-                ".properties: Required value: must not be empty if x-kubernetes-embedded-resource is true without "
-                "x-kubernetes-preserve-unknown-fields",
-            ),
-            (
-                {"type": "array", "items": STRING, "x-kubernetes-list-type": "bag"},
-                '.x-kubernetes-list-type: Unsupported value: "bag": supported values: "atomic", "set", "map"',
-            ),
-            (
-                {
-                    "type": "array",
-                    "items": {"type": "object", "properties": {"k": STRING}},
-                    "x-kubernetes-list-type": "map",
-                    "x-kubernetes-list-map-keys": ["k"],
-                },
-                ".items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so it "
-                "must have a default or be a required property",
-            ),
-            (
-                {"type": "object", "x-kubernetes-map-type": "loose"},
-                '.x-kubernetes-map-type: Unsupported value: "loose": supported values: "atomic", "granular"',
-            ),
-            (
-                {**STRING, "x-kubernetes-validations": [{"rule": " "}]},
-                ".x-kubernetes-validations[0].rule: Required value: rule is not specified",
-            ),
-            (
-                {**STRING, "x-kubernetes-validations": [{"rule": "true", "message": " "}]},
-                '.x-kubernetes-validations[0].message: Invalid value: " ": message must be non-empty if specified',
-            ),
-            (
-                {**STRING, "x-kubernetes-validations": [{"rule": "true", "message": "a\nb"}]},
-                '.x-kubernetes-validations[0].message: Invalid value: "a\\nb": message must not contain line breaks',
-            ),
-            (
-                {**STRING, "x-kubernetes-validations": [{"rule": "true\n&& true"}]},
-                ".x-kubernetes-validations[0].message: Required value: message must be specified if rule contains "
-                "line breaks",
-            ),
-        ],
-    ),
-)
-def test_a_keyword_that_may_not_be_used_so_is_refused(schema: Obj, says: str) -> None:
-    assert says in refusals(of_spec(schema))
-
-
-@pytest.mark.parametrize(
-    ("schema", "says"),
-    many(
-        ROOT,
-        [
-            ({"type": "array", "items": STRING}, '.type: Invalid value: "array": must be object at the root'),
-            (
-                {"type": "object", "additionalProperties": STRING},
-                ".additionalProperties: Forbidden: must not be used at the root",
-            ),
-            (
-                {"type": "object", "nullable": True},
-                ".nullable: Forbidden: nullable cannot be true at the root",
-            ),
-            (
-                {"type": "object", "$schema": "x"},
-                ": Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported",
-            ),
-            (
-                {"type": "object", "properties": {"kind": {"type": "integer"}}},
-                '.properties[kind].type: Invalid value: "integer": must be string',
-            ),
-            (
-                {"type": "object", "properties": {"metadata": {"type": "object", "description": "d"}}},
-                ".properties[metadata]: Forbidden: must not specify anything other than name and generateName, but "
-                "metadata is implicitly specified",
-            ),
-            (
-                {"type": "object", "properties": {"kind": {**STRING, "default": "Widget"}}},
-                ".properties[kind].default: Forbidden: must not be set in top-level kind",
-            ),
-            (
-                {"type": "object", "anyOf": [{"properties": {"spec": {"required": ["a"]}}}]},
-                f".properties[spec]: Required value: because it is defined in {ROOT}.anyOf[0].properties[spec]",
-            ),
-        ],
-    ),
-)
-def test_the_root_of_a_schema_is_an_object_with_metadata(schema: Obj, says: str) -> None:
-    assert says in refusals(definition(version(schema=schema)))
-
-
-def test_the_name_of_objects_may_be_restricted() -> None:
-    metadata = {"type": "object", "properties": {"name": {**STRING, "maxLength": 8}}}
-    assert (
-        refusals(definition(version(schema={"type": "object", "properties": {"metadata": metadata}}))) == []
+    first, second = (
+        {"type": "object", "properties": {"a": {"type": "strnig", "example": one}}} for one in (True, 1)
     )
+    wrong = refusals(definition(version("v1", schema=first), version("v2", storage=False, schema=second)))
+    assert [text.partition("].schema")[0] for text in wrong] == ["spec.versions[0", "spec.versions[1"]
 
 
-def test_a_schema_with_a_status_keeps_to_what_can_be_taken_apart() -> None:
-    with_status = {"subresources": {"status": {}}}
-    wrong = refusals(definition(version(schema={"type": "object", "minProperties": 1}, **with_status)))
-    assert "fields are allowed at the root of the schema if the status subresource is enabled" in wrong[0]
-    assert refusals(definition(version(schema={"type": "object", "minProperties": 1}))) == []
-
-
-def test_a_pattern_that_is_none_is_refused() -> None:
-    wrong = refusals(of_spec({**STRING, "pattern": "a("}))
-    assert wrong[0].startswith(
-        f'{SPEC}.pattern: Invalid value: "a(": must be a valid regular expression, but'
-    )
-
-
-# --- changes ----------------------------------------------------------------------------------------------
+# --- changes -----------------------------------------------------------------------------------------------
 
 
 def established(api: Api) -> None:
@@ -539,7 +321,7 @@ def test_only_status_is_written_to_status() -> None:
     assert made["spec"]["scope"] == "Namespaced"
 
 
-# --- groups of the community ------------------------------------------------------------------------------
+# --- groups of the community -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -561,101 +343,89 @@ def test_groups_of_the_community_need_its_approval(said: str | None, problem: st
     assert not problem or problem in wrong[0]
 
 
-# --- bounds -----------------------------------------------------------------------------------------------
+# --- conversion --------------------------------------------------------------------------------------------
 
 
-def test_a_schema_of_many_errors_tells_so_many() -> None:
-    properties = {f"{'n' * 1000}{i}": {} for i in range(3 * ERRORS_MAX)}
-    wrong = refusals(definition(version(schema={"type": "object", "properties": properties})))
-    assert len(wrong) <= ERRORS_MAX + 1
-    assert max(map(len, wrong)) < 1000
+SERVICE = {"service": {"name": "s", "namespace": "n"}}
+CLIENT = "spec.conversion.webhookClientConfig"
 
 
-@pytest.mark.parametrize("step", ["items", "additionalProperties", "not", "properties"])
-def test_a_deep_schema_is_judged(step: str) -> None:
-    schema: Obj = {"type": "object"}
-    for _ in range(90 if step == "properties" else 180):
-        below = {"a": schema} if step == "properties" else schema
-        schema = {"type": "array" if step == "items" else "object", step: below}
-    deep = of_spec(schema)
-    assert (refusals(deep) == []) is (step != "not")
-
-
-@pytest.mark.parametrize("keys", [["k"] * 100_000, [f"k{i}" for i in range(100_000)]])
-def test_many_keys_of_a_list_are_told_briefly(keys: list[str]) -> None:
-    items = {"type": "object", "properties": {"k": STRING}, "required": ["k"]}
-    listed = {
-        "type": "array",
-        "items": items,
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": keys,
-    }
-    assert 0 < len(refusals(of_spec(listed))) < 200
-
-
-# --- defaults inside of schemas ---------------------------------------------------------------------------
-
-FREE = {
-    "type": "object",
-    "x-kubernetes-embedded-resource": True,
-    "x-kubernetes-preserve-unknown-fields": True,
-}
+def webhook(client: Any, versions: Any = ("v1",)) -> Obj:
+    said = {"clientConfig": client, "conversionReviewVersions": list(versions)}
+    return definition(conversion={"strategy": "Webhook", "webhook": said})
 
 
 @pytest.mark.parametrize(
-    ("schema", "says"),
-    many(
-        SPEC,
-        [
-            (
-                {**STRING, "default": 5},
-                '.default: Invalid value: "integer":  in body must be of type string: "integer"',
-            ),
-            (
-                {"type": "integer", "minimum": 1, "default": 0},
-                ".default: Invalid value: 0:  in body should be greater than or equal to 1",
-            ),
-            (
-                {"type": "object", "default": {"a": 1}},
-                '.default: Invalid value: map[string]interface {}{"a":1}: must not have unknown fields',
-            ),
-            (
-                {
-                    "type": "object",
-                    "default": {"a": "x"},
-                    "properties": {"a": {**STRING, "enum": ["y"]}},
-                },
-                '.default.a: Unsupported value: "x": supported values: "y"',
-            ),
-            ({**FREE, "default": {"kind": "A"}}, ".default.apiVersion: Required value: must not be empty"),
-            (
-                {
-                    "type": "object",
-                    "x-kubernetes-embedded-resource": True,
-                    "properties": {
-                        "apiVersion": STRING,
-                        "metadata": {"type": "object", "properties": {"name": {**STRING, "default": "a/b"}}},
-                    },
-                },
-                '.properties[metadata].properties[name].default: Invalid value: "a/b": must result in valid '
-                "metadata: metadata.name: Invalid value: \"a/b\": may not contain '/'",
-            ),
-        ],
-    ),
-)
-def test_a_default_that_would_not_be_taken_is_refused(schema: Obj, says: str) -> None:
-    assert refusals(of_spec(schema)) == [says]
-
-
-@pytest.mark.parametrize(
-    "schema",
+    ("body", "says"),
     [
-        {**STRING, "default": "a"},
-        {"type": "object", "default": {}, "properties": {"a": {**STRING, "default": "b"}}},
-        {**FREE, "default": {"kind": "A", "apiVersion": "v1", "anything": 1}},
-        {"x-kubernetes-int-or-string": True, "default": "50%"},
-        {"type": "boolean", "default": False},
+        (
+            definition(conversion={"strategy": "webhook"}),
+            'spec.conversion.strategy: Unsupported value: "webhook": supported values: "None", "Webhook"',
+        ),
+        (webhook({}), f"{CLIENT}: Required value: exactly one of url or service is required"),
+        (
+            webhook({"url": "http://a"}),
+            f"{CLIENT}.url: Invalid value: \"http\": 'https' is the only allowed URL scheme; desired format: "
+            "https://host[/path]",
+        ),
+        (
+            webhook({"url": "https:///x"}),
+            f'{CLIENT}.url: Invalid value: "": host must be provided; desired format: https://host[/path]',
+        ),
+        (
+            webhook({"url": "https://u:p@a"}),
+            f'{CLIENT}.url: Invalid value: "u:p": user information is not permitted in the URL',
+        ),
+        (
+            webhook({"url": "https://a/#f"}),
+            f'{CLIENT}.url: Invalid value: "f": fragments are not permitted in the URL',
+        ),
+        (
+            webhook({"url": "https://a/?q=1"}),
+            f'{CLIENT}.url: Invalid value: "q=1": query parameters are not permitted in the URL',
+        ),
+        (
+            webhook({"service": {"namespace": "n"}}),  # Quirk: it is the name that is missing
+            f"{CLIENT}.service.namespace: Required value: service namespace is required",
+        ),
+        (
+            webhook({"service": {**SERVICE["service"], "path": "a"}}),
+            f"{CLIENT}.service.path: Invalid value: \"a\": must start with a '/'",
+        ),
+        (
+            webhook({"service": {**SERVICE["service"], "path": "//"}}),
+            f'{CLIENT}.service.path: Invalid value: "//": segment[0] may not be empty',
+        ),
+        (
+            webhook({"service": {**SERVICE["service"], "port": 0}}),
+            f"{CLIENT}.service.port: Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive",
+        ),
+        (
+            webhook(SERVICE, ("v7",)),
+            'spec.conversion.conversionReviewVersions: Invalid value: []string{"v7"}: must include at least one of '
+            "v1, v1beta1",
+        ),
+        (
+            webhook(SERVICE, ("v1", "v1")),
+            'spec.conversion.conversionReviewVersions[1]: Invalid value: "v1": duplicate version',
+        ),
+        (
+            definition(conversion={"strategy": "None", "webhook": {"clientConfig": SERVICE}}),
+            f"{CLIENT}: Forbidden: should not be set when strategy is not set to Webhook",
+        ),
     ],
 )
-def test_a_default_that_fits_is_taken(schema: Obj) -> None:
-    assert refusals(of_spec(schema)) == []
+def test_a_conversion_that_nobody_could_make_is_refused(body: Obj, says: str) -> None:
+    assert says in refusals(body)
+
+
+@pytest.mark.parametrize("client", [SERVICE, {"url": "https://a/b"}, {"url": "https://a:1"}])
+def test_a_webhook_is_taken_and_a_service_has_a_port(client: Obj) -> None:
+    made = (
+        Api().ask("POST", DEFINITIONS, webhook(client)).obj["spec"]["conversion"]["webhook"]["clientConfig"]
+    )
+    assert made == ({"service": {**SERVICE["service"], "port": 443}} if "service" in client else client)
+
+
+def test_a_url_with_control_characters_is_none() -> None:
+    assert "net/url: invalid control character in URL" in refusals(webhook({"url": "https://a\x01"}))[0]
