@@ -9,7 +9,8 @@ Mirrors  kube-openapi v1.25 pkg/validation/{validate,errors,strfmt}, apiextensio
          pkg/apiserver/validation/validation.go (ValidateCustomResource).
 Differs  - formats checked are those of `_FORMATS`; upstream knows some more (isbn, creditcard, ssn, colours, mac).
          - numbers are not checked against the range of their format.
-         - fields are visited in the schema's order; upstream's order is random.
+         - fields are visited in the object's order; upstream's order is random.
+         - a thousand errors are told at most, and none after a million characters.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from urllib.parse import urlsplit
 
 from sim.machinery.api import Json, Obj
 from sim.machinery.apply_typed import go_syntax
+from sim.machinery.identity import IdentityMemo
 from sim.machinery.regexes import BadPattern, Budget, TooMuchWork, compile_pattern
 from sim.machinery.validation.errors import (
     INVALID,
@@ -39,6 +41,9 @@ from sim.machinery.validation.errors import (
 )
 from sim.units import parse_time
 
+# Of one value no more are told: a body of megabytes has room for a great many, each with what would be right.
+ERRORS_MAX = 1000
+TOLD_CHARS_MAX = 1 << 20
 FIXED_DIGITS = 6  # strconv: %g turns to exponents there
 
 
@@ -48,22 +53,20 @@ class _Found:
     __slots__ = ("checked", "errors")
 
     def __init__(self) -> None:
-        self.errors: Errors = []
+        self.errors: dict[FieldError, None] = {}  # there may be one an item of a long list
         self.checked = 0
 
     def add(self, error: FieldError) -> None:
-        if error not in self.errors:
-            self.errors.append(error)
+        self.errors[error] = None
 
     def merge(self, other: _Found) -> None:
-        for error in other.errors:
-            self.add(error)
+        self.errors |= other.errors
         self.checked += other.checked
 
 
 def schema_errors(raw: Obj, value: Json, budget: Budget | None = None) -> Errors:
     """What is wrong with a whole object, or with another value."""
-    return _Check(budget or Budget()).value(raw, value, "").errors
+    return list(_Check(budget or Budget()).value(raw, value, "").errors)
 
 
 class _Check:
@@ -71,6 +74,7 @@ class _Check:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
+        self._told = 0  # characters
 
     def value(self, raw: Json, value: Json, at: str) -> _Found:
         out = _Found()
@@ -93,6 +97,7 @@ class _Check:
             else:
                 for error in found_errors:
                     found.add(error)
+                    self._told += len(error.detail) + len(error.value)
             out.checked += 1
             out.merge(found)
         return out
@@ -182,6 +187,8 @@ class _Check:
         below = raw.get("items")
         if isinstance(below, dict):
             for i, item in enumerate(value):
+                if self._enough(out):
+                    break
                 out.merge(self.value(below, item, f"{at}[{i}]"))
         least, most = _count(raw, "minItems"), _count(raw, "maxItems")
         if least is not None and len(value) < least:
@@ -204,21 +211,28 @@ class _Check:
         known = raw.get("properties")
         known = known if isinstance(known, dict) else {}
         rest = raw.get("additionalProperties")
-        for key, given in value.items():
-            if key in known:
-                continue
+        others = [key for key in value if key not in known]
+        for key in others if rest is False or isinstance(rest, dict) else ():
+            if self._enough(out):
+                return out
             if rest is False:
                 text = f"{at}.{key} in body is a forbidden property"
                 out.add(FieldError(_path(at), INVALID, text, quoted(key)))
-            elif isinstance(rest, dict):
-                out.merge(self.value(rest, given, _child(at, key)))
-        for key, below in known.items():
-            if key in value:
-                out.merge(self.value(below, value[key], _child(at, key)))
+            else:
+                out.merge(self.value(rest, value[key], _child(at, key)))
+        for key in value:
+            if key in known and not self._enough(out):
+                out.merge(self.value(known[key], value[key], _child(at, key)))
         for key in _list(raw, "required"):
+            if self._enough(out):
+                break
             if isinstance(key, str) and key not in value:
                 out.add(required(_child(at, key)))
         return out
+
+    def _enough(self, out: _Found) -> bool:
+        """Whether so much is wrong that no more need be told."""
+        return len(out.errors) >= ERRORS_MAX or (bool(out.errors) and self._told >= TOLD_CHARS_MAX)
 
 
 # --- parts ------------------------------------------------------------------------------------------------
@@ -288,10 +302,23 @@ def _is_multiple(value: float, step: float) -> bool:
 
 def _enum_errors(raw: Obj, value: Json, at: str) -> Iterator[FieldError]:
     choices = raw.get("enum")
-    if isinstance(choices, list) and choices and not any(same(choice, value) for choice in choices):
+    if isinstance(choices, list) and choices and not _is_one_of(choices, value):
         yield unsupported(
             _path(at), "null" if value is None else value, [_text(choice) for choice in choices]
         )
+
+
+_texts_of: IdentityMemo[dict[str, None]] = IdentityMemo()
+
+
+def _is_one_of(choices: list[Json], value: Json) -> bool:
+    if not isinstance(value, str):
+        return any(same(choice, value) for choice in choices)
+    known = _texts_of.get(choices)
+    if known is None:
+        texts = dict.fromkeys(choice for choice in choices if isinstance(choice, str))
+        known = _texts_of.put(texts, choices)
+    return value in known
 
 
 def _text(value: Json) -> str:

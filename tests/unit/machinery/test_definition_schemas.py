@@ -307,3 +307,29 @@ def test_many_keys_of_a_list_are_told_briefly(keys: list[str]) -> None:
         "x-kubernetes-list-map-keys": keys,
     }
     assert 0 < len(refusals(of_spec(listed))) < 200
+
+
+def many_names(count: int) -> list[str]:
+    return [f"p{i}" for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("items", "value"),
+    [
+        ({"type": "integer"}, "x"),
+        ({"type": "string", "enum": many_names(5_000)}, "x"),
+        (
+            {
+                "type": "object",
+                "required": many_names(5_000),
+                "properties": dict.fromkeys(many_names(5_000), STRING),
+            },
+            {},
+        ),
+    ],
+)
+def test_a_default_of_many_wrong_items_is_refused_without_telling_all(items: Obj, value: Any) -> None:
+    schema = {"type": "array", "items": items, "default": [value] * 20_000}
+    wrong = refusals(of_spec(schema))
+    assert 0 < len(wrong) <= ERRORS_MAX
+    assert sum(map(len, wrong)) < 4_000_000
