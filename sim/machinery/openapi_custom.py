@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.ident import UPSTREAM_GROUP_DOMAIN
 from sim.machinery.api import Json
 from sim.machinery.custom import CustomResource
 from sim.machinery.openapi_paths import META, V2, V3
 
 Body = dict[str, Any]
 
-_PAGE = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+_PAGE = (
+    f"https://git.{UPSTREAM_GROUP_DOMAIN}/community/contributors/devel/sig-architecture/api-conventions.md"
+)
 _API_VERSION = (
     "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized "
     "schemas to the latest internal value, and may reject unrecognized values. "
