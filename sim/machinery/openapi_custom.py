@@ -12,27 +12,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.ident import UPSTREAM_GROUP_DOMAIN
 from sim.machinery.api import Json
 from sim.machinery.custom import CustomResource
 from sim.machinery.openapi_paths import META, V2, V3
+from sim.machinery.schema import description
 
 Body = dict[str, Any]
 
-_PAGE = (
-    f"https://git.{UPSTREAM_GROUP_DOMAIN}/community/contributors/devel/sig-architecture/api-conventions.md"
-)
-_API_VERSION = (
-    "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized "
-    "schemas to the latest internal value, and may reject unrecognized values. "
-    f"More info: {_PAGE}#resources"
-)
-_KIND = (
-    "Kind is a string value representing the REST resource this object represents. Servers may infer this from the "
-    f"endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: {_PAGE}#types-kinds"
-)
-_OBJECT = f"Standard object's metadata. More info: {_PAGE}#metadata"
-_LIST = f"Standard list metadata. More info: {_PAGE}#types-kinds"
+_POD = "io.k8s.api.core.v1.Pod"  # what all objects, and all lists, say of themselves
+_LIST_OF_PODS = f"{_POD}List"
 _COMBINED = ("allOf", "anyOf", "oneOf", "not")
 
 
@@ -53,17 +41,18 @@ def schemas(resources: list[CustomResource], refs: str) -> Body:
 
 def _both(resource: CustomResource, refs: str) -> list[tuple[str, Body]]:
     own = name_of(resource, resource.kind)
+    page = description(_LIST_OF_PODS, ("items",)).rpartition(" ")[2]
     listed = {
         "description": f"{resource.list_kind} is a list of {resource.kind}",
         "required": ["items"],
         "properties": {
             **_head(),
             "items": {
-                "description": f"List of {resource.plural}. More info: {_PAGE}",
+                "description": f"List of {resource.plural}. More info: {page}",
                 "type": "array",
                 "items": {"$ref": refs + own},
             },
-            "metadata": _metadata("ListMeta", _LIST, refs),
+            "metadata": _metadata("ListMeta", _LIST_OF_PODS, refs),
         },
         **_kind_of(resource, resource.list_kind),
     }
@@ -72,12 +61,13 @@ def _both(resource: CustomResource, refs: str) -> list[tuple[str, Body]]:
 
 def _head() -> Body:
     return {
-        "apiVersion": {"description": _API_VERSION, "type": "string"},
-        "kind": {"description": _KIND, "type": "string"},
+        "apiVersion": {"description": description(_POD, ("apiVersion",)), "type": "string"},
+        "kind": {"description": description(_POD, ("kind",)), "type": "string"},
     }
 
 
-def _metadata(kind: str, text: str, refs: str) -> Body:
+def _metadata(kind: str, owner: str, refs: str) -> Body:
+    text = description(owner, ("metadata",))
     to = {"$ref": f"{refs}{META}{kind}"}
     return {"description": text, "allOf": [to]} if refs == V3 else {"description": text, **to}
 
@@ -95,7 +85,7 @@ def _object(resource: CustomResource, refs: str) -> Body:
     made["properties"] = {
         **(properties if isinstance(properties, dict) else {}),
         **_head(),
-        "metadata": _metadata("ObjectMeta", _OBJECT, refs),
+        "metadata": _metadata("ObjectMeta", _POD, refs),
     }
     return {**made, **_kind_of(resource, resource.kind)}
 
@@ -108,7 +98,7 @@ def _shown(raw: Json, refs: str, root: bool = False) -> Any:
         made["anyOf"] = [{"type": "integer"}, {"type": "string"}]
     if raw.get("x-kubernetes-embedded-resource") is True and not root:
         given = made.get("properties")
-        own = {**_head(), "metadata": _metadata("ObjectMeta", _OBJECT, refs)}
+        own = {**_head(), "metadata": _metadata("ObjectMeta", _POD, refs)}
         made["properties"] = {**(given if isinstance(given, dict) else {}), **own}
     if refs == V3:
         return made
