@@ -196,6 +196,8 @@ def merge(node: SchemaNode, live: Json, given: Json) -> Json:
         return live
     if live is _ABSENT:
         live = None
+    if node.values is node and not (isinstance(live, dict) and isinstance(given, dict)):
+        return given  # of no known type: only maps are merged
     if is_map(node) and (live or given):
         return _merge_fields(node, live or {}, given or {})
     if is_list(node) and (live or given):

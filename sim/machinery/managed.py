@@ -86,7 +86,9 @@ def on_update(
 
     managed: `live_or_given`'s answer.  An entry's time moves only when its writer adds or changes a value.
     """
-    if not managed or old is new or (not node.typed and type_errors(node, new)):
+    if not managed or old is new:
+        return managed
+    if not node.typed and (type_errors(node, new) or type_errors(node, old)):
         return managed
     was, now = own_address(old), own_address(new)
     own = was or now

@@ -453,7 +453,10 @@ def path_element(node: SchemaNode, item: Any) -> str:
     if node.list_map_keys and isinstance(item, dict):
         names = node.list_map_keys
         defaults = node.key_defaults
-        return _key_element(names, tuple([item.get(name, defaults.get(name)) for name in names]))
+        values = tuple([item.get(name, defaults.get(name)) for name in names])
+        if any(isinstance(value, dict | list) for value in values):
+            return _key_element.__wrapped__(names, values)  # no key: of a body that is about to be refused
+        return _key_element(names, values)
     return _value_element(item) if isinstance(item, str | int) else "v:" + _json(item)
 
 

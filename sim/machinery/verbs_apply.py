@@ -118,6 +118,8 @@ def _shown_kind(body: Obj) -> str:
 
 def _merged(kind: Resource, live: Obj, managed: Record, wanted: Configuration) -> Applied:
     """The typed outcome of an apply, or the refusal that names its conflicts."""
+    if kind.custom and live and (wrong := type_errors(kind.schema, live)):  # its schema is another one now
+        raise internal(f"failed to create typed live object: {wrong[0]}")
     outcome = apply(kind.schema, live, managed, wanted)
     if not isinstance(outcome, Applied):
         raise Refusal.of(status.apply_conflict(*conflict_texts(outcome)))

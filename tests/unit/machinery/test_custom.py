@@ -8,9 +8,11 @@ import pytest
 
 from sim.ident import NAMES
 from sim.machinery import custom_objects, discovery
+from sim.machinery.apply_typed import type_errors
 from sim.machinery.custom import CustomResource, Latest, Served, resources_of, unevaluated
 from sim.machinery.jsonpath import find
 from sim.machinery.managed import Writer, on_create
+from sim.machinery.managed_apply import Applied, Configuration, apply
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Change, Item
 from sim.machinery.strategies import strategy_of
@@ -173,6 +175,33 @@ def test_fields_of_unknown_form_are_owned_as_far_as_they_are_maps() -> None:
 def test_an_object_of_wrong_types_has_no_record() -> None:
     node = one(schema={"type": "object", "properties": {"s": {"type": "object"}}}).schema
     assert on_create(node, {"s": [1]}, Writer("m", "example.com/v1", 1)) == ()
+
+
+def test_values_of_unknown_form_are_applied_whatever_was_there() -> None:
+    anything = {"x-kubernetes-preserve-unknown-fields": True}
+    node = one(schema={"type": "object", "properties": {"o": anything}}).schema
+    forms: list[Any] = [{"k": {"x": 1}}, [1, {"a": 2}], "text", 5, {"k": [1]}, {}, [], {"k": "text"}]
+    for before in forms:
+        for after in forms:
+            wanted = Configuration({"o": after}, Writer("m", "example.com/v1", 1), force=True)
+            outcome = apply(node, {"o": before}, (), wanted)
+            assert isinstance(outcome, Applied)
+            both = isinstance(before, dict) and isinstance(after, dict)
+            assert outcome.obj["o"] == ({**before, **after} if both else after)
+
+
+def test_a_key_that_is_no_value_is_refused_and_breaks_nothing() -> None:
+    items = {"type": "object", "properties": {"k": {"type": "string"}}}
+    many = {
+        "type": "array",
+        "items": items,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["k"],
+    }
+    node = one(schema={"type": "object", "properties": {"l": many}}).schema
+    assert type_errors(node, {"l": [{"k": []}]}) == [
+        ".l[k=[]].k: expected string, got &value.valueUnstructured{Value:[]interface {}{}}"
+    ]
 
 
 def test_columns_are_those_of_the_definition() -> None:
