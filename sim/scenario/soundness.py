@@ -15,12 +15,14 @@ from typing import Any
 
 from sim.errors import InputError
 from sim.ident import Names
+from sim.machinery.custom import CustomResource
+from sim.machinery.custom_objects import create_errors, shaped
 from sim.machinery.defaults import apply_defaults
 from sim.machinery.fieldvalidation import STRICT, decode
 from sim.machinery.scheme import Resource
 from sim.machinery.strategies import for_create
 from sim.machinery.validation import validate_create
-from sim.machinery.validation.errors import REQUIRED
+from sim.machinery.validation.errors import REQUIRED, Errors
 from sim.scenario.source import Document
 
 SOME_UID = "00000000-0000-4000-8000-000000000000"
@@ -33,7 +35,10 @@ def completed(resource: Resource, manifest: Mapping[str, Any], names: Names) -> 
     metadata = dict(manifest["metadata"])
     if resource.namespaced:
         metadata["namespace"] = metadata.get("namespace") or names.default_namespace
-    return apply_defaults(resource, decode(resource, {**manifest, "metadata": metadata}, STRICT).obj)
+    new = {**manifest, "metadata": metadata}
+    if isinstance(resource, CustomResource):
+        return shaped(resource, new)[0]
+    return apply_defaults(resource, decode(resource, new, STRICT).obj)
 
 
 def check(
@@ -46,11 +51,16 @@ def check(
     """InputError at the field that is wrong, or at what should hold it.  path: of the manifest in the document."""
     new = completed(resource, manifest, names)
     new = {**new, "metadata": {**new["metadata"], "uid": SOME_UID}}
-    wanted = for_create(resource.plural, new, names)
-    for error in validate_create(resource, wanted):
+    for error in _errors(resource, new, names):
         if error.type != REQUIRED or error.field not in ALLOCATED:
             place = document.place((*path, *parts_of(error.field)))
             raise InputError(f"{error.field}: {error.message}", place)
+
+
+def _errors(resource: Resource, new: dict[str, Any], names: Names) -> Errors:
+    if isinstance(resource, CustomResource):
+        return create_errors(resource, new)
+    return validate_create(resource, for_create(resource.rule, new, names))
 
 
 def parts_of(field: str) -> list[str | int]:
