@@ -173,12 +173,14 @@ class Scheme:
 
     def key(self, resource: str | Resource, namespace: str, name: str) -> str:
         """Key in the store; the namespace of cluster-scoped kinds is dropped."""
-        r = self.resource(resource) if isinstance(resource, str) else resource
+        known = self._by_name
+        r = (known.get(resource) or self._added(resource)) if isinstance(resource, str) else resource
         return f"{r.prefix}{namespace}/{name}" if r.namespaced else f"{r.prefix}/{name}"
 
     def prefix(self, resource: str | Resource, namespace: str = "") -> str:
         """Prefix of a resource's keys, or of those in one namespace."""
-        r = self.resource(resource) if isinstance(resource, str) else resource
+        known = self._by_name
+        r = (known.get(resource) or self._added(resource)) if isinstance(resource, str) else resource
         return f"{r.prefix}{namespace}/" if namespace else r.prefix
 
 

@@ -35,6 +35,8 @@ def completed(resource: Resource, manifest: Mapping[str, Any], names: Names) -> 
     metadata = dict(manifest["metadata"])
     if resource.namespaced:
         metadata["namespace"] = metadata.get("namespace") or names.default_namespace
+    else:
+        metadata.pop("namespace", None)
     new = {**manifest, "metadata": metadata}
     if isinstance(resource, CustomResource):
         return shaped(resource, new)[0]
