@@ -5,7 +5,7 @@ Turns what this process has in memory, looked at between slices of work, into re
 Holds: nothing of a run depends on it.  Where the system knows no such request, there is none.
 
 Why: the objects of a full cluster lie all over some hundred MiB, and whoever touches one has its address translated; in
-pages of 4 KiB, in a virtual machine, that takes a tenth of the time and more (BENCHMARKS.md).  Python takes its memory in
+pages of 4 KiB, in a virtual machine, that takes an eighth of the time of filling 5,000 nodes (BENCHMARKS.md).  Python takes its memory in
 pieces of 1 MiB, too small for the system to do it by itself, wherever the last one ended; it cuts them at multiples of
 16 KiB, so that pages at their ends are never used.  Pieces that begin at a multiple of their size waste nothing, and two
 of them fill a large page: the pages together take no more memory than the small ones did.
