@@ -30,6 +30,7 @@ from sim.machinery.validation.errors import invalid as bad_value
 from sim.machinery.verbs import Record, patch_body, unsupported_patch, update_object
 from sim.machinery.verbs_body import Patched, conform, subresource_kind
 from sim.machinery.verbs_call import Call, Refusal, Steps, any_of, bad_request, check_name, found, internal
+from sim.machinery.verbs_scale import scale_body
 
 _SCALE_TYPE = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:100"'
 
@@ -61,20 +62,13 @@ def _scale_of(call: Call, obj: Obj, needed: bool) -> Obj:
         raise Refusal(
             500, "InternalError", f"Internal error occurred: {text}", {"causes": [{"message": text}]}
         )
-    metadata = obj["metadata"]
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    shown: Obj = {"replicas": _count(at_path(obj, paths.status_replicas))}
     selector = at_path(obj, paths.selector) if paths.selector else None
-    if isinstance(selector, str) and selector:
-        shown["selector"] = selector
-    replicas = _count(wanted)
-    return {
-        "apiVersion": "autoscaling/v1",
-        "kind": "Scale",
-        "metadata": {name: metadata[name] for name in kept if name in metadata},
-        "spec": {"replicas": replicas} if replicas else {},
-        "status": shown,
-    }
+    return scale_body(
+        obj["metadata"],
+        _count(wanted),
+        _count(at_path(obj, paths.status_replicas)),
+        selector if isinstance(selector, str) else "",
+    )
 
 
 def _count(value: Any) -> int:

@@ -28,22 +28,23 @@ class _Cause:
 
 
 def scale_of(obj: Obj) -> Obj:
-    metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    replicas = spec.get("replicas", 0)
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
     chosen = spec.get("selector")
     if chosen and obj["kind"] == "ReplicationController":
         chosen = {"matchLabels": chosen}
     selector = format_selector(chosen) if chosen else ""
-    shown: Obj = {"replicas": status.get("replicas", 0)}
-    if selector:
-        shown["selector"] = selector
+    return scale_body(obj["metadata"], spec.get("replicas", 0), status.get("replicas", 0), selector)
+
+
+def scale_body(metadata: Obj, wanted: int, found: int, selector: str) -> Obj:
+    """The Scale of an object with this metadata.  wanted, found: replicas; selector: of its pods, "" for none."""
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
         "apiVersion": "autoscaling/v1",
         "kind": "Scale",
         "metadata": {name: metadata[name] for name in kept if name in metadata},
-        "spec": {"replicas": replicas} if replicas else {},
-        "status": shown,
+        "spec": {"replicas": wanted} if wanted else {},
+        "status": {"replicas": found, **({"selector": selector} if selector else {})},
     }
 
 

@@ -23,6 +23,13 @@ NAMING = NAMES["kubernetes"]
 GROUP = "example.com"
 ACCEPTED = ("NamesAccepted", "Established")
 
+MANY = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"k": {"type": "string"}}},
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["k"],
+}
+
 
 def version(name: str, *, served: bool = True, storage: bool = False, **more: Any) -> dict[str, Any]:
     schema = {"openAPIV3Schema": more.pop("schema", {"type": "object"})}
@@ -145,14 +152,7 @@ def test_a_stored_version_that_is_gone_and_a_webhook_are_refused() -> None:
 
 
 def test_keys_of_lists_and_numbers_of_scales_are_checked() -> None:
-    items = {"type": "object", "properties": {"k": {"type": "string"}}}
-    many = {
-        "type": "array",
-        "items": items,
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["k"],
-    }
-    schema = {"type": "object", "properties": {"l": many, "n": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"l": MANY, "n": {"type": "integer"}}}
     scale = {"specReplicasPath": ".n", "statusReplicasPath": ".m"}
     obj = {"metadata": {"name": "a", "namespace": "n"}, "l": [{"k": "a"}, {"k": "a"}], "n": -1}
     errors = custom_objects.create_errors(one(schema=schema, subresources={"scale": scale}), obj)
@@ -191,14 +191,7 @@ def test_values_of_unknown_form_are_applied_whatever_was_there() -> None:
 
 
 def test_a_key_that_is_no_value_is_refused_and_breaks_nothing() -> None:
-    items = {"type": "object", "properties": {"k": {"type": "string"}}}
-    many = {
-        "type": "array",
-        "items": items,
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["k"],
-    }
-    node = one(schema={"type": "object", "properties": {"l": many}}).schema
+    node = one(schema={"type": "object", "properties": {"l": MANY}}).schema
     assert type_errors(node, {"l": [{"k": []}]}) == [
         ".l[k=[]].k: expected string, got &value.valueUnstructured{Value:[]interface {}{}}"
     ]
