@@ -15,7 +15,7 @@ Differs  - it looks at the storage, the caches' delay after a change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -108,18 +108,14 @@ class DefinitionKeeper:
             wait = ESTABLISH_US if self._server.options.replicas > 1 else 0
             self._ctx.call_later_us(wait, self._establish, name)
 
-    def _of_group(self, name: str) -> Iterator[Obj]:
-        """The definitions of a group, of which one has this name."""
+    def _of_group(self, name: str) -> list[Obj]:
         group = name.partition(".")[2]
-        for item in self._all():
-            if item.obj["spec"]["group"] == group:
-                yield item.obj
+        return [item.obj for item in self._all() if item.obj["metadata"]["name"].partition(".")[2] == group]
 
     def _reconsider(self, name: str) -> None:
         """Names may have become free: the others of the group ask again."""
         for obj in self._of_group(name):
-            other = obj["metadata"]["name"]
-            if other != name:
+            if (other := obj["metadata"]["name"]) != name:
                 self._due[other] = None
 
     def _named(self, obj: Obj | None) -> None:

@@ -141,23 +141,16 @@ class Handlers:
         if not self._caches.ready:
             return None
         cache = self._caches.of(call.resource)
-        if not cache.direct and forms.form_of(call.resource, self._scheme.names) is not None:
-            if not call.resource.custom:
-                return None  # the store's answer is converted, and as new as any
-            return self._converted_read(call, cache)
+        form = None if cache.direct else forms.form_of(call.resource, self._scheme.names)
+        if form is not None and not call.resource.custom:
+            return None  # the store's answer is converted, and as new as any
+        plain: CachedRead | None = None
         if request.verb == "list":
-            return self._list(call, cache)
-        return self._get(call, cache) if request.verb == "get" else None
-
-    def _converted_read(self, call: Call, cache: WatchCache) -> CachedRead | None:
-        """As `cached`, of a custom resource."""
-        request = call.request
-        plain = self._list(call, cache) if request.verb == "list" else None
-        plain = self._get(call, cache) if request.verb == "get" else plain
-        if plain is None:
-            return None
-        form = forms.form_of(call.resource, self._scheme.names)
-        assert form is not None
+            plain = self._list(call, cache)
+        elif request.verb == "get":
+            plain = self._get(call, cache)
+        if plain is None or form is None:
+            return plain
         return CachedRead(plain.cache, plain.rev, lambda: forms.converted_reply(plain.read(), form))
 
     def _get(self, call: Call, cache: WatchCache) -> CachedRead | None:

@@ -207,7 +207,7 @@ class Admin:
         """The kind of an object; one of a definition may be a moment away."""
         group = obj["apiVersion"].rpartition("/")[0]
         fixed = any(resource.group == group for resource in self._scheme.resources)
-        for _ in range(1 if fixed else TRIES):
+        for _ in range(TRIES):
             resource = self._scheme.by_kind(obj["apiVersion"], obj["kind"])
             if resource is not None or fixed:
                 return resource

@@ -17,7 +17,6 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import count as numbers
 from itertools import islice
@@ -130,10 +129,9 @@ class Cluster:
         shared = ["storage", *(f"apiserver-{index}" for index in range(plan.api_server.replicas))]
         self.kernel.standing.shared = dict.fromkeys(shared)
         supervisor.add("storage", self.storage.main)
-        options = replace(self.options.api_server, replicas=plan.api_server.replicas)
         for index in range(plan.api_server.replicas):
             name = f"apiserver-{index}"
-            server = ApiServer(name, self.kernel, self.storage, self.scheme, options)
+            server = ApiServer(name, self.kernel, self.storage, self.scheme, self.options.api_server)
             server.log = partial(pod_log, self.nodes)
             self.api_servers[name] = server
             supervisor.add(name, server.main)

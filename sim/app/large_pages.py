@@ -20,7 +20,7 @@ from mmap import PAGESIZE
 from pathlib import Path
 from time import perf_counter
 
-LARGE = 2 << 20  # bytes of a large page, where a small one has 4 KiB
+SMALL, LARGE = 4 << 10, 2 << 20  # bytes of a page; where small ones are of another size, large ones are too
 MADV_COLLAPSE = 25  # include/uapi/asm-generic/mman-common.h
 # One look at 800 MiB takes a few ms, and meanwhile a fill of 5,000 nodes takes some 5 MiB more.
 EVERY_S = 1.0
@@ -51,8 +51,8 @@ class System:
         self._kept = 0
 
     def knows(self) -> bool:
-        """Whether there is such a request: one for nothing is refused where there is none."""
-        return bool(self._madvise(0, 0, MADV_COLLAPSE) == 0)
+        """Whether there are such pages, and such a request: one for nothing is refused where there is none."""
+        return PAGESIZE == SMALL and bool(self._madvise(0, 0, MADV_COLLAPSE) == 0)
 
     def mappings(self) -> str:
         return MAPS.read_text(encoding="ascii", errors="replace")
@@ -134,11 +134,11 @@ def together(mappings: str, in_use: Callable[[int], bool]) -> Iterator[tuple[int
                 yield begin, at
 
 
-def _resident_mib() -> float:
-    """0 where the system does not tell, or has other pages."""
-    if PAGESIZE != 4096 or not STATM.exists():
+def resident_mib() -> float:
+    """What this process has in memory now; 0 where the system does not tell."""
+    if not STATM.exists():
         return 0.0
     return int(STATM.read_text(encoding="ascii").split()[1]) * PAGESIZE / 2**20
 
 
-OF_THIS_PROCESS = LargePages(_resident_mib)
+OF_THIS_PROCESS = LargePages(resident_mib)

@@ -47,7 +47,9 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
     except ValueError as error:
         raise InputError(str(error), server.places.get("runtime-config", server.place)) from None
     return ClusterOptions(
-        api_server_options(flags, server.places.get("disable-admission-plugins", server.place)),
+        api_server_options(
+            flags, server.places.get("disable-admission-plugins", server.place), server.replicas
+        ),
         parse_controller_manager(manager.flags, names=names, place=manager.place, places=manager.places),
         parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places),
         nodes,
@@ -98,7 +100,7 @@ def _own_labels(names: Names) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def api_server_options(flags: ApiServerFlags, place: str) -> ApiServerOptions:
+def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> ApiServerOptions:
     """What a replica goes by.  Raises InputError for an admission plugin that there is not."""
     for plugin in flags.disabled_admission:
         if plugin not in ORDER:
@@ -120,5 +122,6 @@ def api_server_options(flags: ApiServerFlags, place: str) -> ApiServerOptions:
         event_ttl_us=flags.event_ttl_us,
         request_timeout_us=flags.request_timeout_us,
         min_watch_us=flags.min_request_timeout_s * SECOND,
+        replicas=replicas,
         tolerations=Defaults(flags.not_ready_toleration_s, flags.unreachable_toleration_s),
     )

@@ -250,15 +250,12 @@ class Served:
         return list(found.values())
 
 
-NOTHING_SERVED = Served()
-
-
 class Latest:
     """A `scheme.More` of the definitions as they are stored: for those who know a cluster's types beforehand."""
 
     def __init__(self) -> None:
         self._found: dict[str, Obj] = {}
-        self._served: Served | None = NOTHING_SERVED
+        self._served: Served | None = None
 
     def see(self, change: Change) -> None:
         self._served = None
@@ -280,29 +277,6 @@ def version_order(version: str) -> tuple[int, int, int, int, str]:
     if match is None:
         return (1, 0, 0, 0, version)
     return (0, -_STAGES[match[2] or ""], -int(match[1]), -int(match[3] or 0), version)
-
-
-_RULES = "x-kubernetes-validations"
-
-
-def unevaluated(definition: Obj) -> tuple[str, ...]:
-    """A warning for whoever writes rules that nobody will evaluate."""
-    for i, version in enumerate(_maps(_map(definition, "spec"), "versions")):
-        if _has_rules(_map(version, "schema").get("openAPIV3Schema")):
-            at = f"spec.versions[{i}].schema.openAPIV3Schema"
-            return (f"{at}: {_RULES} are stored, but not evaluated by this server",)
-    return ()
-
-
-def _has_rules(schema: Json) -> bool:
-    if isinstance(schema, list):
-        return any(map(_has_rules, schema))
-    if not isinstance(schema, dict):
-        return False
-    if schema.get(_RULES):
-        return True
-    below = [schema.get(key) for key in ("items", "additionalProperties", "allOf", "anyOf", "oneOf", "not")]
-    return _has_rules(below) or _has_rules(list(_map(schema, "properties").values()))
 
 
 # --- reading what nobody may have checked -----------------------------------------------------------------

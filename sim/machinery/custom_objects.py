@@ -269,9 +269,7 @@ def embedded_errors(schema: Structural, value: Json, at: str, embedded: bool, er
     for key, given in value.items():
         below = schema.below(key)
         if below is not None:
-            path = f"{at}.{key}" if at else key
-            inner = path if key in schema.properties else f"{at}[{key}]"
-            embedded_errors(below, given, inner, below.embedded, errors)
+            embedded_errors(below, given, schema.place(at, key), below.embedded, errors)
 
 
 def _head_errors(value: Obj, at: str) -> Errors:
@@ -305,8 +303,7 @@ def _list_errors(schema: Structural, value: Json, at: str, errors: Errors) -> No
         for key, given in value.items():
             below = schema.below(key)
             if below is not None:
-                path = f"{at}.{key}" if at else key
-                _list_errors(below, given, path if key in schema.properties else f"{at}[{key}]", errors)
+                _list_errors(below, given, schema.place(at, key), errors)
     elif isinstance(value, list):
         if schema.list_type in ("set", "map"):
             errors += _duplicates(schema, value, at)

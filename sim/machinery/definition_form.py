@@ -33,6 +33,7 @@ _ONE, _LISTS, _MAPS = (
     ("definitions", "patternProperties", "properties"),
 )
 _EITHER = ("additionalItems", "additionalProperties", "items")
+RULES = "x-kubernetes-validations"
 SERVICE_PORT = 443
 INTEGRAL_MAX = 10**21  # encoding/json writes larger floats with an exponent
 
@@ -155,7 +156,7 @@ def json_schema(schema: Obj) -> Obj:
             value = _number(value)
         elif key in _VALUES:
             value = plain_value(value)
-        elif key == "x-kubernetes-validations":
+        elif key == RULES:
             value = [{"rule": "", **without_zeros(rule, "message")} for rule in value]
         elif key == "externalDocs":
             value = without_zeros(value, "description", "url")
@@ -187,6 +188,16 @@ def schemas_in(schema: Obj) -> Iterator[Obj]:
         for key in (*_ONE, *_LISTS, *_MAPS, *_EITHER, "dependencies"):
             if here.get(key) is not None:
                 _below(key, here[key], left.append)
+
+
+def unevaluated(obj: Obj) -> tuple[str, ...]:
+    """A warning for whoever writes rules that nobody will evaluate; `obj`: a sound definition."""
+    for i, version in enumerate(obj["spec"]["versions"]):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if schema is not None and any(one.get(RULES) for one in schemas_in(schema)):
+            at = f"spec.versions[{i}].schema.openAPIV3Schema"
+            return (f"{at}: {RULES} are stored, but not evaluated by this server",)
+    return ()
 
 
 def plain_value(value: Json) -> Json:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from sim.machinery.api import Json, Obj
+from sim.machinery.objects import condition, condition_status
 from sim.machinery.validation.definitions import approval
 from sim.machinery.validation.errors import quoted
 
@@ -48,14 +49,8 @@ NEVER = ("False", "NeverEstablished", "resource was never established")
 # --- conditions -------------------------------------------------------------------------------------------
 
 
-def condition_of(obj: Obj, kind: str) -> Obj | None:
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    return next((one for one in conditions if one["type"] == kind), None)
-
-
 def is_true(obj: Obj, kind: str) -> bool:
-    found = condition_of(obj, kind)
-    return found is not None and found["status"] == "True"
+    return condition_status(obj, kind) == "True"
 
 
 def with_condition(obj: Obj, kind: str, said: tuple[str, str, str], now_text: str) -> Obj:
@@ -68,7 +63,7 @@ def with_condition(obj: Obj, kind: str, said: tuple[str, str, str], now_text: st
         "reason": reason,
         "message": message,
     }
-    old = condition_of(obj, kind)
+    old = condition(obj, kind)
     conditions = (obj.get("status") or {}).get("conditions") or []
     if old is None:
         conditions = [*conditions, new]
@@ -80,7 +75,7 @@ def with_condition(obj: Obj, kind: str, said: tuple[str, str, str], now_text: st
 
 
 def _says(obj: Obj, kind: str, said: tuple[str, str, str]) -> bool:
-    old = condition_of(obj, kind)
+    old = condition(obj, kind)
     return old is not None and (old["status"], old.get("reason"), old.get("message")) == said
 
 
@@ -129,7 +124,7 @@ def named(obj: Obj, group: Iterable[Obj], now_text: str) -> Obj | None:
         return with_condition(
             made, ESTABLISHED, ("False", "Installing", "the initial names have been accepted"), now_text
         )
-    if condition_of(obj, ESTABLISHED) is None:
+    if condition(obj, ESTABLISHED) is None:
         refused = ("False", "NotAccepted", "not all names are accepted")
         return with_condition(made, ESTABLISHED, refused, now_text)
     return made

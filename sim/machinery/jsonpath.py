@@ -71,12 +71,10 @@ def _step(path: str, at: int) -> tuple[int, Step]:
             return at + 1, _descended
         name = _named(_plain(match[0]))
         return match.end(), lambda value: (found for one in _descended(value) for found in name(one))
-    if path[at] in ".":
+    if path[at] == ".":
         match = _NAME.match(path, at + 1)
         if match is None:
-            if at + 1 == len(path):
-                return at + 1, lambda value: iter((value,))
-            if path[at + 1] == "[":
+            if path[at + 1 : at + 2] in ("", "["):
                 return at + 1, lambda value: iter((value,))
             raise ValueError(f"unrecognized character in path: {path[at:]!r}")
         return match.end(), _named(_plain(match[0]))

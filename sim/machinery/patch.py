@@ -167,18 +167,18 @@ def _apply(document: Json, operation: Obj) -> Json:
 def _test(document: Json, path: str, operation: Obj) -> None:
     found = document if path == "" else _member(*_find(document, path))
     # A test without `value` fails on anything; with null it holds for a key that is not there.
-    if "value" not in operation or not _equal(found, operation["value"]):
+    if "value" not in operation or not equal(found, operation["value"]):
         raise _unprocessable()
 
 
-def _equal(a: Json, b: Json) -> bool:
+def equal(a: Json, b: Json) -> bool:
     """Equality of JSON values; Python alone would take True for 1."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_equal(v, b[k]) for k, v in a.items())
+        return a.keys() == b.keys() and all(equal(v, b[k]) for k, v in a.items())
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(_equal, a, b))
+        return len(a) == len(b) and all(map(equal, a, b))
     return bool(a == b)
 
 

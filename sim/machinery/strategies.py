@@ -18,7 +18,6 @@ from sim.ident import Names
 from sim.machinery import definition_form
 from sim.machinery.api import Json, Obj
 from sim.machinery.autoscaler_forms import is_cpu_share, is_first, to_first, to_second
-from sim.machinery.custom import unevaluated
 from sim.machinery.disabled_fields import without_disabled
 from sim.machinery.scheme import CUSTOM, CUSTOM_WITH_STATUS
 from sim.units import quantity_nano
@@ -277,7 +276,7 @@ def _cpu_last(obj: Obj) -> Obj:
 def warnings_of(plural: str, obj: Obj, names: Names) -> tuple[str, ...]:
     """What a kind has to say about an object that is written (WarningsOnCreate, WarningsOnUpdate)."""
     if plural == "customresourcedefinitions":
-        return unevaluated(obj)
+        return definition_form.unevaluated(obj)
     if plural != "cronjobs" or "TZ" not in (obj.get("spec") or EMPTY).get("schedule", ""):
         return ()
     page = f"https://{names.domain}/docs/concepts/workloads/controllers/cron-jobs/"

@@ -76,6 +76,12 @@ class Structural:
         """The schema of a field; None where there is none."""
         return self.properties.get(key) or self.rest
 
+    def place(self, at: str, key: str) -> str:
+        """Where the value of a key is, in an object at `at`: a field has a name, a map keys."""
+        if key not in self.properties:
+            return f"{at}[{key}]"
+        return f"{at}.{key}" if at else key
+
 
 def structural(raw: Json) -> Structural:
     return Structural(raw if isinstance(raw, dict) else {})

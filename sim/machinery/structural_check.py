@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from sim.machinery.api import Json, Obj
 from sim.machinery.apply_typed import go_syntax
 from sim.machinery.identity import IdentityMemo
+from sim.machinery.patch import equal
 from sim.machinery.regexes import BadPattern, Budget, TooMuchWork, compile_pattern
 from sim.machinery.validation.errors import (
     INVALID,
@@ -313,7 +314,7 @@ _texts_of: IdentityMemo[dict[str, None]] = IdentityMemo()
 
 def _is_one_of(choices: list[Json], value: Json) -> bool:
     if not isinstance(value, str):
-        return any(same(choice, value) for choice in choices)
+        return any(equal(choice, value) for choice in choices)
     known = _texts_of.get(choices)
     if known is None:
         texts = dict.fromkeys(choice for choice in choices if isinstance(choice, str))
@@ -323,17 +324,6 @@ def _is_one_of(choices: list[Json], value: Json) -> bool:
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def same(a: Json, b: Json) -> bool:
-    """Whether two JSON values are equal; Python alone would take True for 1."""
-    if isinstance(a, bool) or isinstance(b, bool):
-        return a is b
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(value, b[key]) for key, value in a.items())
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(same, a, b))
-    return bool(a == b)
 
 
 def _list(raw: Obj, name: str) -> list[Json]:

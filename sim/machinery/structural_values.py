@@ -47,7 +47,7 @@ def _prune(schema: Structural, value: Json, at: str, unknown: list[str], free: b
             return value
         below = ANYTHING
     out = [_prune(below, item, f"{at}[{i}]", unknown, free or below.free) for i, item in enumerate(value)]
-    return value if all(a is b for a, b in zip(out, value, strict=True)) else out
+    return _unless_all_same(value, out)
 
 
 def _prune_fields(
@@ -88,7 +88,7 @@ def without_nulls(schema: Structural, value: Json) -> Any:
         return _unless_same(value, out)
     if isinstance(value, list) and schema.items is not None:
         items = [without_nulls(schema.items, item) for item in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+        return _unless_all_same(value, items)
     return value
 
 
@@ -96,6 +96,10 @@ def _unless_same(old: Obj, new: Obj) -> Obj:
     if len(old) == len(new) and all(new[key] is old[key] for key in old):
         return old
     return new
+
+
+def _unless_all_same(old: list[Json], new: list[Json]) -> list[Json]:
+    return old if all(a is b for a, b in zip(new, old, strict=True)) else new
 
 
 # --- defaults ---------------------------------------------------------------------------------------------
@@ -124,7 +128,7 @@ def defaulted(schema: Structural, value: Json) -> Any:
             if _is_bad_null(below, item) and below.default is not ABSENT:
                 item = below.default
             items.append(defaulted(below, item))
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+        return _unless_all_same(value, items)
     return value
 
 
@@ -167,7 +171,7 @@ def _typed(schema: Structural, value: Json, at: str, unknown: list[str], embedde
         if below is None:
             return value
         items = [_typed(below, item, f"{at}[{i}]", unknown, below.embedded) for i, item in enumerate(value)]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+        return _unless_all_same(value, items)
     if not isinstance(value, dict):
         return value
     out: Obj = {}
@@ -177,8 +181,7 @@ def _typed(schema: Structural, value: Json, at: str, unknown: list[str], embedde
             given = _typed_part(key, given, path, unknown)
         known = schema.below(key)
         if known is not None and known is not ANYTHING and not (not at and key in _META):
-            inner = path if key in schema.properties else f"{at}[{key}]"
-            given = _typed(known, given, inner, unknown, known.embedded)
+            given = _typed(known, given, schema.place(at, key), unknown, known.embedded)
         out[key] = given
     return _unless_same(value, out)
 

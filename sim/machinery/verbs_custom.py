@@ -11,7 +11,6 @@ Differs  the first create of a fresh definition does not wait two seconds; apply
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -23,14 +22,13 @@ from sim.machinery.custom import CustomResource, Scale
 from sim.machinery.custom_objects import at_path
 from sim.machinery.managed_fields import changed_fields
 from sim.machinery.managed_set import difference, union
-from sim.machinery.patch import PatchError, check_merge_patch, json_patch, merge_patch
 from sim.machinery.status import invalid, not_supported
 from sim.machinery.store import Get, Item
 from sim.machinery.validation.errors import invalid as bad_value
-from sim.machinery.verbs import Record, patch_body, unsupported_patch, update_object
-from sim.machinery.verbs_body import Patched, conform, subresource_kind
+from sim.machinery.verbs import Record, unsupported_patch, update_object
+from sim.machinery.verbs_body import subresource_kind
 from sim.machinery.verbs_call import Call, Refusal, Steps, any_of, bad_request, check_name, found, internal
-from sim.machinery.verbs_scale import scale_body
+from sim.machinery.verbs_scale import patched_scale, scale_body
 
 _SCALE_TYPE = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:100"'
 
@@ -137,21 +135,7 @@ def _asked(call: Call) -> Callable[[Item], Obj]:
         )
     if media not in (names.media_json_patch, names.media_merge_patch):
         raise unsupported_patch(call)
-    patch = patch_body(call, media)
-
-    def patched(item: Item) -> Obj:
-        scale = _scale_of(call, item.obj, False)
-        try:
-            if media == names.media_json_patch:
-                out = json_patch(scale, patch)
-            else:
-                check_merge_patch(patch)
-                out = merge_patch(scale, patch)
-        except PatchError as error:
-            raise Refusal(error.code, error.reason, error.message, error.details) from None
-        return conform(call, kind, out, Patched(lambda: json.dumps(out, separators=(",", ":")), "", []))
-
-    return patched
+    return patched_scale(call, kind, lambda obj: _scale_of(call, obj, False))
 
 
 def _given(call: Call, kind: Any) -> Obj:

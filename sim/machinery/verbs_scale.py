@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from sim.machinery.api import Obj, Reply
 from sim.machinery.patch import PatchError, check_merge_patch, json_patch, merge_patch
+from sim.machinery.scheme import Resource
 from sim.machinery.selectors import format_selector
 from sim.machinery.status import invalid, not_found
 from sim.machinery.store import Get, Item
@@ -104,12 +105,17 @@ def _asked(call: Call) -> Callable[[Item], Obj]:
     if call.request.verb == "update":
         given = decode(call, kind)
         return lambda item: given
+    return patched_scale(call, kind, scale_of)
+
+
+def patched_scale(call: Call, kind: Resource, shown: Callable[[Obj], Obj]) -> Callable[[Item], Obj]:
+    """What a patch makes of the Scale that an object shows."""
     names = call.registry.names
     media = call.request.content_type.partition(";")[0].strip()
     patch = patch_body(call, media)
 
     def patched(item: Item) -> Obj:
-        scale = scale_of(item.obj)
+        scale = shown(item.obj)
         try:
             if media == names.media_json_patch:
                 out = json_patch(scale, patch)

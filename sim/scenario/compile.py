@@ -19,12 +19,10 @@ import msgspec
 
 from sim.errors import InputError
 from sim.ident import NAMES
-from sim.machinery.custom import CustomResource
-from sim.machinery.fieldvalidation import DecodeError, decode
 from sim.machinery.scheme import Scheme
 from sim.machinery.validation.core import taints
 from sim.machinery.validation.meta import labels
-from sim.scenario import kinds, references, schema, soundness
+from sim.scenario import references, schema, soundness
 from sim.scenario.actions import Known
 from sim.scenario.kinds import Planned
 from sim.scenario.naming import translate
@@ -241,14 +239,12 @@ class _Compiler:
         self, group: schema.NodeGroup, path: tuple[str | int, ...], naming: str
     ) -> tuple[dict[str, Any], ...]:
         """Manifests as the agent takes them: with defaults, and sound as pods."""
-        resource = Scheme(NAMES[naming]).resource("pods")
         found: dict[tuple[str, str], dict[str, Any]] = {}
         for index, value in enumerate(group.static_pods):
             here = (*path, index)
             if value.get("kind", "Pod") != "Pod":
                 raise self.document.error((*here, "kind"), f"no {value['kind']} can be static, only a Pod")
-            manifest = self._manifest(value, self.document, here, naming)
-            pod = soundness.completed(resource, manifest, NAMES[naming])
+            _, pod = self._sound(value, self.document, here, naming)
             key = pod["metadata"]["namespace"], pod["metadata"]["name"]
             if key in found:
                 raise self.document.error(here, f"two static pods are named {'/'.join(key)}")
@@ -319,6 +315,12 @@ class _Compiler:
     def _manifest(
         self, value: Any, document: Document, path: tuple[str | int, ...], naming: str
     ) -> Mapping[str, Any]:
+        return self._sound(value, document, path, naming)[0]
+
+    def _sound(
+        self, value: Any, document: Document, path: tuple[str | int, ...], naming: str
+    ) -> tuple[Mapping[str, Any], dict[str, Any]]:
+        """A manifest in the cluster's naming, and as a new object with its defaults."""
         if not isinstance(value, dict):
             raise document.error(path, "an object is a mapping with apiVersion, kind and metadata")
         for key in ("apiVersion", "kind"):
@@ -339,22 +341,18 @@ class _Compiler:
                 f"there is no kind {value['kind']} in {value['apiVersion']}",
                 _kind_remedy(scheme, value["kind"]),
             )
-        if isinstance(resource, CustomResource):
-            wrong, problems = kinds.problems(resource, translated)
-            if wrong:
-                raise document.error(path, wrong)
-        else:
-            try:
-                problems = decode(resource, translated).problems
-            except DecodeError as error:
-                raise document.error(path, error.message.rpartition(f"as a {resource.kind}: ")[2]) from None
+        try:
+            obj, problems = soundness.typed(resource, translated)
+        except soundness.Unsound as error:
+            raise document.error(path, str(error)) from None
         if problems:
             found = _FIELD.search(problems[0])
             place = document.key_place((*path, *parts_of(found[1]))) if found else document.place(path)
             raise InputError(problems[0], place)
-        soundness.check(resource, translated, scheme.names, document, path)
+        new = soundness.completed(resource, obj, scheme.names)
+        soundness.check(resource, new, scheme.names, document, path)
         self.planned.add(scheme, translated)
-        return translated
+        return translated, new
 
     # --- timeline and expectations ------------------------------------------------------------------------
 

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sim.machinery.custom import CustomResource, Served
-from sim.machinery.custom_objects import shaped
+from sim.machinery.custom import Served
 from sim.machinery.scheme import Scheme
-from sim.machinery.structural_values import BadPart
 
 _ACCEPTED = {"conditions": [{"type": kind, "status": "True"} for kind in ("NamesAccepted", "Established")]}
 
@@ -32,11 +30,3 @@ class Planned:
         if resource is not None and resource.rule == "customresourcedefinitions":
             self._found[obj["metadata"]["name"]] = {**obj, "status": _ACCEPTED}
             self.served = Served(self._found.values())
-
-
-def problems(resource: CustomResource, obj: dict[str, Any]) -> tuple[str, list[str]]:
-    """Why an object is none of its kind, "" if it is one; and the fields that its schema does not know."""
-    try:
-        return "", shaped(resource, obj)[1]
-    except BadPart as error:
-        return str(error), []

@@ -10,7 +10,7 @@ that is not there, quotas, a port that is taken, the object that is to be change
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sim.errors import InputError
@@ -18,9 +18,10 @@ from sim.ident import Names
 from sim.machinery.custom import CustomResource
 from sim.machinery.custom_objects import create_errors, shaped
 from sim.machinery.defaults import apply_defaults
-from sim.machinery.fieldvalidation import STRICT, decode
+from sim.machinery.fieldvalidation import DecodeError, decode
 from sim.machinery.scheme import Resource
 from sim.machinery.strategies import for_create
+from sim.machinery.structural_values import BadPart
 from sim.machinery.validation import validate_create
 from sim.machinery.validation.errors import REQUIRED, Errors
 from sim.scenario.source import Document
@@ -30,30 +31,48 @@ ALLOCATED = ("spec.clusterIPs",)  # required fields that a server fills in from 
 _PART = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|\.?([^.\[]+)")
 
 
-def completed(resource: Resource, manifest: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    """The manifest as a new object in the namespace where it goes."""
-    metadata = dict(manifest["metadata"])
+class Unsound(Exception):
+    """A manifest is no object of its kind, in words."""
+
+
+def typed(resource: Resource, manifest: dict[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
+    """The manifest as an object of its kind, and in words the fields that this does not have.  Raises Unsound."""
+    if isinstance(resource, CustomResource):
+        try:
+            return shaped(resource, manifest)
+        except BadPart as error:
+            raise Unsound(str(error)) from None
+    try:
+        decoded = decode(resource, manifest)
+    except DecodeError as error:
+        raise Unsound(error.message.rpartition(f"as a {resource.kind}: ")[2]) from None
+    return decoded.obj, decoded.problems
+
+
+def completed(resource: Resource, obj: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    """A typed object as a new one in the namespace where it goes, with its defaults."""
+    metadata = dict(obj["metadata"])
     if resource.namespaced:
         metadata["namespace"] = metadata.get("namespace") or names.default_namespace
     else:
         metadata.pop("namespace", None)
-    new = {**manifest, "metadata": metadata}
-    if isinstance(resource, CustomResource):
-        return shaped(resource, new)[0]
-    return apply_defaults(resource, decode(resource, new, STRICT).obj)
+    new = {**obj, "metadata": metadata}
+    return new if isinstance(resource, CustomResource) else apply_defaults(resource, new)
 
 
 def check(
     resource: Resource,
-    manifest: Mapping[str, Any],
+    new: Mapping[str, Any],
     names: Names,
     document: Document,
     path: tuple[str | int, ...],
 ) -> None:
-    """InputError at the field that is wrong, or at what should hold it.  path: of the manifest in the document."""
-    new = completed(resource, manifest, names)
-    new = {**new, "metadata": {**new["metadata"], "uid": SOME_UID}}
-    for error in _errors(resource, new, names):
+    """InputError at the field of a `completed` object that is wrong, or at what should hold it.
+
+    path: of its manifest in the document
+    """
+    named = {**new, "metadata": {**new["metadata"], "uid": SOME_UID}}
+    for error in _errors(resource, named, names):
         if error.type != REQUIRED or error.field not in ALLOCATED:
             place = document.place((*path, *parts_of(error.field)))
             raise InputError(f"{error.field}: {error.message}", place)

@@ -13,12 +13,12 @@ import resource
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from time import process_time
 
 import trio
 
 from sim.app.cluster import Cluster, no_collection, plain_nodes
+from sim.app.large_pages import resident_mib
 from sim.app.run import SLICE_S
 from sim.machinery.store import Change
 from sim.scenario.plan import ClusterPlan, ComponentPlan
@@ -89,12 +89,6 @@ class Clock:
     def end(self) -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"peak memory {peak:.0f} MiB")
-
-
-def resident_mib() -> float:
-    """What the process has in memory now (where the system tells)."""
-    statm = Path("/proc/self/statm")
-    return int(statm.read_text().split()[1]) * resource.getpagesize() / 2**20 if statm.exists() else 0
 
 
 def planned(nodes: int, words: Sequence[str]) -> ClusterPlan:

@@ -103,9 +103,8 @@ def _shown(value: Json) -> Json:
     return Shown(go_syntax(value)) if isinstance(value, dict | list) else value
 
 
-def _in_meta(schema: Structural, whole: _Whole | None, at: str) -> Errors:
+def _in_meta(schema: Structural, whole: _Whole, at: str) -> Errors:
     """A default inside of metadata: an object that holds it is looked at."""
-    assert whole is not None
     value, field = schema.default, f"{at}.default"
     obj = whole.around(value)
     try:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sim.machinery.api import Json, Obj
+from sim.machinery.definition_form import RULES
 from sim.machinery.validation.definition_structure import (
     EMBEDDED,
     ERRORS_MAX,
@@ -42,7 +43,6 @@ LIST_TYPE, LIST_KEYS, MAP_TYPE = (
     "x-kubernetes-list-map-keys",
     "x-kubernetes-map-type",
 )
-RULES = "x-kubernetes-validations"
 LIST_KEYS_MAX = 64  # of one list, looked at: each one that is wrong shows them all
 # Fields at the root that a status taken out of it does not lose, as upstream's types name them, in the order of the type.
 _AT_ROOT = (

@@ -16,7 +16,7 @@ from enum import Enum
 from functools import lru_cache
 
 from sim.machinery.api import Json, Obj
-from sim.machinery.definition_form import schemas_in
+from sim.machinery.definition_form import RULES, schemas_in
 from sim.machinery.regexes import BadPattern, check_pattern
 from sim.machinery.validation.errors import Errors, FieldError, forbidden, invalid, required
 
@@ -55,7 +55,7 @@ _NOT_NESTED = (
     ("x-kubernetes-list-map-keys", "must be empty to be structural"),
     ("x-kubernetes-list-type", "must be undefined to be structural"),
     ("x-kubernetes-map-type", "must be undefined to be structural"),
-    ("x-kubernetes-validations", "must be empty to be structural"),
+    (RULES, "must be empty to be structural"),
 )
 
 

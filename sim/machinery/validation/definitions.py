@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from sim.ident import Names
 from sim.machinery.api import Json, Obj
 from sim.machinery.definition_form import names_of
+from sim.machinery.objects import condition_status
 from sim.machinery.validation import text, webhooks
 from sim.machinery.validation.definition_schemas import schema_errors
 from sim.machinery.validation.errors import (
@@ -74,16 +75,11 @@ def _name_rule(spec: Obj) -> Callable[[str], text.Problems]:
     return rule
 
 
-def is_established(obj: Obj) -> bool:
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
-
-
 def _fixed(spec: Obj, old: Obj) -> Errors:
     """What may not change: all that keys of objects are made of, and their form once they are served."""
     before = old["spec"]
     errors: Errors = []
-    if is_established(old):
+    if condition_status(old, "Established") == "True":
         errors += immutable("spec.scope", spec["scope"], before["scope"])
         errors += immutable("spec.names.kind", spec["names"]["kind"], before["names"]["kind"])
     errors += immutable("spec.group", spec["group"], before["group"])

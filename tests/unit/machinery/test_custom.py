@@ -9,7 +9,8 @@ import pytest
 from sim.ident import NAMES
 from sim.machinery import custom_objects, discovery
 from sim.machinery.apply_typed import type_errors
-from sim.machinery.custom import CustomResource, Latest, Served, resources_of, unevaluated
+from sim.machinery.custom import CustomResource, Latest, Served, resources_of
+from sim.machinery.definition_form import unevaluated
 from sim.machinery.jsonpath import find
 from sim.machinery.managed import Writer, on_create
 from sim.machinery.managed_apply import Applied, Configuration, apply

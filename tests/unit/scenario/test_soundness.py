@@ -14,9 +14,8 @@ import pytest
 
 from sim.errors import InputError
 from sim.ident import NAMES
-from sim.machinery.fieldvalidation import DecodeError, decode
 from sim.machinery.scheme import Resource, Scheme
-from sim.scenario.soundness import check, parts_of
+from sim.scenario.soundness import Unsound, check, completed, parts_of, typed
 from sim.scenario.source import Document
 from tests.unit.machinery.golden_api import GOLDEN, route
 
@@ -55,12 +54,13 @@ def test_what_a_real_server_created_is_sound_and_what_it_refused_mostly_not() ->
     told: Counter[tuple[int, bool]] = Counter()
     for resource, manifest, code, where in created():
         try:
-            if decode(resource, manifest).problems:
-                continue
-        except DecodeError:
+            obj, problems = typed(resource, manifest)
+        except Unsound:
+            continue
+        if problems:
             continue
         try:
-            check(resource, manifest, WORDS, Document("m.yaml", manifest), ())
+            check(resource, completed(resource, obj, WORDS), WORDS, Document("m.yaml", manifest), ())
             sound = True
         except InputError as error:
             sound = False
