@@ -75,7 +75,9 @@ PLAIN = frozenset((str, int, float, bool, type(None)))
 # its own in one of the forms: this and the form's number.
 IS_ALIKE, IS_AKIN, IS_OWN, IS_PART, IS_DERIVED, IS_FORMED = range(6)
 Table = dict[Values, dict[Values, Any]]  # by types, then by values
-Field = tuple[int, Any]  # which of these, and its place among the values, or itself
+Field = tuple[int, Any]  # which of these, and its place among the values, or itself, or its reader
+# What takes the bytes apart, which of the pieces it is, and what makes a text of that.
+Reader = tuple[Callable[[bytes], Values], int, Callable[[Any], Any]]
 
 
 class Part:
@@ -129,6 +131,12 @@ class Layout:
                 own[self.formed + at] = text.replace(SELF, stem_of(name))
         return own
 
+    def reader(self, at: int) -> Reader:
+        """By which one of the values that the bytes hold is read alone."""
+        at += HEAD_LENGTH
+        give = next(give for start, end, give in self.spans if start <= at < end)
+        return self.struct.unpack, at, give
+
 
 def _places_of(kinds: list[tuple[int, Any]], wanted: int) -> list[int]:
     return [at for at, (kind, _) in enumerate(kinds) if kind == wanted]
@@ -166,9 +174,11 @@ class Shape:
                         return IS_AKIN, at
                 for place, at in part.own:
                     if place == field:
-                        at -= self._layout.formed
-                        plain = at >= 0 and at not in self._layout.naming
-                        return (IS_OWN, at) if plain else (IS_DERIVED, None)
+                        layout = self._layout
+                        if at < layout.formed:
+                            return IS_FORMED, layout.reader(at)
+                        at -= layout.formed
+                        return (IS_DERIVED, None) if at in layout.naming else (IS_OWN, at)
                 derived = section == "metadata" and field in ("name", "resourceVersion")
                 inner = any(other.parent == number and other.place == field for other in parts)
                 return (IS_DERIVED, None) if derived or inner else (IS_ALIKE, part.proto.get(field))

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 from actors.storage.cut import (
     IS_AKIN,
     IS_ALIKE,
+    IS_FORMED,
     IS_OWN,
     PLAIN,
     SELF,
@@ -373,6 +374,9 @@ class PackedItem(YoungItem):
             return self._rest[at]
         if kind == IS_AKIN:
             return self._akin[at]
+        if kind == IS_FORMED:
+            unpack, place, give = at
+            return give(unpack(self._data)[place])
         return at if kind == IS_ALIKE else super().peek(section, field)
 
     def restamped(self, rev: int) -> PackedItem:
