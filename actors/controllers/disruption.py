@@ -240,6 +240,8 @@ class DisruptionLoop:
 
     def _pod_changed(self, pod: Obj) -> None:
         """One budget per pod is told (Quirk: of several the first, with an event on the pod)."""
+        if self._none:
+            return
         namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
         asked = (f"{namespace}/", *label_values(pod))
         matching = [budget for value in asked for budget in self._choosing(PAIR_INDEX, value, labels)]

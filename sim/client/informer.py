@@ -38,13 +38,6 @@ RENEWALS_MAX = 50_000  # that wait to be sorted in
 EVERYBODY = ""  # of a route: no handler is spared
 
 
-def key_of(obj: Obj) -> str:
-    """ "namespace/name", or the name alone for a cluster-scoped object; the same string for every view of it."""
-    meta = obj["metadata"]
-    namespace = meta.get("namespace")
-    return intern(f"{namespace}/{meta['name']}") if namespace else str(meta["name"])
-
-
 def stripped(obj: Obj) -> Obj:
     meta = obj["metadata"]
     if "managedFields" not in meta:
@@ -249,7 +242,7 @@ class Informer:
             if part != NAMESPACE:  # which an object has for ever
                 self._by_part.setdefault(index.top, {}).setdefault(index.sub, []).append(index)
             if index.made:
-                index.make(self._everything())
+                index.make((key, item.obj) for key, item in self._settled().items())
 
     def by_index(self, name: str, value: str) -> Objects:
         """The objects with this value, in order of arrival."""
@@ -259,11 +252,8 @@ class Informer:
         """What holds them: one that is the same item is the same object, and need not be built to see that."""
         items, index = self._settled(), self._indexes[name]
         if not index.made:
-            index.make(self._everything())
+            index.make((key, index.read(item)) for key, item in items.items())
         return [items[key] for key in index.keys.get(value, ())]
-
-    def _everything(self) -> Iterator[tuple[str, Obj]]:
-        return ((key, item.obj) for key, item in self._settled().items())
 
     # --- handlers -------------------------------------------------------------------------------------------
 
@@ -364,7 +354,7 @@ class Informer:
         cause = kernel.cause
         self.shifts += 1
         self._settle()
-        new = {key_of(item.obj): item for item in items}
+        new = {self._short(item.key): item for item in items}
         for key, item in new.items():
             old = self._items.get(key)
             if old is None or old.rev != item.rev:
@@ -382,12 +372,14 @@ class Informer:
             for fn in waiting:
                 fn()
 
+    def _short(self, long: str) -> str:
+        """ "namespace/name", or the name alone, of a key in the store; the same string for every view of an object."""
+        return intern(long.removeprefix(self._prefix))
+
     def apply(self, event: WatchEvent) -> None:
         item = event.item
         assert item is not None
-        news, meta = self._news, item.obj["metadata"]
-        namespace = meta.get("namespace")
-        key = intern(f"{namespace}/{meta['name']}") if namespace else meta["name"]  # as `key_of`
+        news, key = self._news, self._short(item.key)
         if event.type == "DELETED":
             self._no_news(item.key)
             self._remove(key, stripped(item.obj))
@@ -450,9 +442,8 @@ class Informer:
         self._sort_in()
         self._look_up()
         late, self._late = self._late, {}
-        prefix = self._prefix
         for long, item in late.items():
-            self._put(intern(long.removeprefix(prefix)), item)
+            self._put(self._short(long), item)
 
     def _put(self, key: str, item: Item, beaten: bool = False) -> None:
         """beaten: nothing but times of hearing is new."""
@@ -488,7 +479,8 @@ class Informer:
         for index in self._indexes.values():
             if index.made:
                 index.add(key, obj)
-        for add in self._on_add.of(self._concerns(obj)):
+        value = EVERYBODY if self._route is None else self._route(obj)
+        for add in self._on_add.known.get(value) or self._on_add.of(value):
             add(obj)
 
     def _reindex(self, indexes: Sequence[Index], key: str, old: Obj, obj: Obj) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from sim.machinery.api import Obj
+from sim.machinery.store import Item
 
 IndexFn = Callable[[Obj], Sequence[str]]
 NAMESPACE = ("metadata", "namespace")
@@ -21,8 +22,8 @@ LASTING = (NAMESPACE, ("metadata", "labels"), ("metadata", "ownerReferences"))  
 class Index:
     """value -> keys of the objects that have it, in order of arrival.
 
-    part: the path, one or two names deep, of all that `fn` reads; while that is the same object the values are
-    taken to be so.  Empty: it reads here and there.
+    part: the path, one or two names deep, of all that `fn` reads (but for the namespace); while that is the same object the
+    values are taken to be so.  Empty: it reads here and there.
     made: not before somebody reads it, or a value changes, if it is of a part that hardly ever does; then the order in
     which the objects came is that in which they got their values
     """
@@ -34,6 +35,12 @@ class Index:
         self.top, self.sub = (*part, "", "")[:2]
         self.keys: dict[str, dict[str, None]] = {}
         self.made = part not in LASTING
+
+    def read(self, item: Item) -> Obj:
+        """What `fn` reads of an object, of a lasting part: that and the namespace, without building the rest."""
+        names = {self.sub: None, "namespace": None}
+        held = {name: item.peek("metadata", name) for name in names}
+        return {"metadata": {name: value for name, value in held.items() if value is not None}}
 
     def make(self, objects: Iterable[tuple[str, Obj]]) -> None:
         self.made = True
