@@ -199,12 +199,15 @@ class GarbageCollector:
             self._below.setdefault(ref["kind"], {})[ident] = None
             owner_ident = (ref["apiVersion"], ref["kind"])
             resource = self._resources.get(owner_ident)
-            if resource is None or self._owner(ref, namespace) is not None:
+            if resource is None:
+                continue
+            key = _owner_key(resource, ref["name"], namespace)
+            found = self._informers[owner_ident].get(key)
+            if found is not None and found["metadata"]["uid"] == ref["uid"]:
                 continue
             if resource.namespaced and "namespace" not in obj["metadata"]:
                 self._report_namespace(ident, obj, ref)
                 continue
-            key = _owner_key(resource, ref["name"], namespace)
             self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
 
     def _report_namespace(self, ident: tuple[str, str], obj: Obj, ref: Ref) -> None:

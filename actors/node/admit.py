@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from actors.node.pod_status import pod_qos
@@ -40,6 +41,7 @@ class Requests:
     ports: tuple[tuple[str, str, int], ...] = ()
 
 
+@lru_cache(maxsize=1024, typed=True)
 def amount(resource: str, text: object) -> int:
     return quantity_milli(str(text)) if resource == "cpu" else quantity_value(str(text))
 
@@ -130,11 +132,14 @@ def refuse_sysctls(pod: Obj, allowed: Sequence[str]) -> tuple[str, str] | None:
 
 def refuse_os(pod: Obj, node: Obj, os_label: str) -> tuple[str, str] | None:
     """A pod may say for which operating system it is.  Quirk: also by a label of its own."""
+    labels, named = pod["metadata"].get("labels") or {}, pod["spec"].get("os") or {}
+    if os_label not in labels and "name" not in named:
+        return None  # nearly always
     runs = ((node.get("status") or {}).get("nodeInfo") or {}).get("operatingSystem", "linux")
-    if (pod["metadata"].get("labels") or {}).get(os_label, runs) != runs:
+    if labels.get(os_label, runs) != runs:
         text = f"Failed to admit pod as the `{os_label}` label doesn't match node label"
         return "PodOSSelectorNodeLabelDoesNotMatch", text
-    if (pod["spec"].get("os") or {}).get("name", runs) != runs:
+    if named.get("name", runs) != runs:
         return "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
     return None
 

@@ -306,34 +306,36 @@ class NodeAgent:
 
     # --- pods ---------------------------------------------------------------------------------------------
 
-    def is_static(self, pod: Obj) -> bool:
-        return self.mirrors.is_static(pod["metadata"]["uid"])
+    def is_static(self, worker: Worker) -> bool:
+        return worker.uid in self.mirrors.uids
 
     def mirrors_due(self) -> None:
         """The Node or the API's pods are known now: static pods can get their mirrors."""
-        for worker in list(self.workers.values()):
-            if self.is_static(worker.pod):
-                worker.wake()
+        static = self.mirrors.uids
+        for worker in [worker for uid, worker in self.workers.items() if uid in static]:
+            worker.wake()
 
-    def _is_mirror(self, pod: Obj) -> bool:
-        return self.names.annotation_mirror_pod in (pod["metadata"].get("annotations") or {})
+    def _is_mirror(self, meta: Obj) -> bool:
+        return self.names.annotation_mirror_pod in (meta.get("annotations") or ())
 
     def _pods_set(self, items: list[Item]) -> None:
         first = not self.sources_ready
         self.sources_ready = True
-        pods = [(item.obj["metadata"], item) for item in items]
-        here = {meta["uid"]: None for meta, _ in pods}
-        for uid, worker in list(self.workers.items()):
-            if uid not in here and not self.is_static(worker.pod):
-                self._removed(worker)
+        static = self.mirrors.uids
+        if known := [(uid, worker) for uid, worker in self.workers.items() if uid not in static]:
+            here = {item.peek("metadata", "uid"): None for item in items}
+            for uid, worker in known:
+                if uid not in here:
+                    self._removed(worker)
         kernel = self.ctx.kernel
         cause = kernel.cause
-        for _, item in sorted(pods, key=lambda pod: (pod[0]["creationTimestamp"], pod[0]["name"])):
+        for item in sorted(items, key=_age):
+            pod = item.obj
             # What no agent has begun is begun because it was sent here, and what changed changes by who changed it, as if
             # it had been watched; the rest is taken up again because the agent starts.
-            news = not first or "startTime" not in (item.obj.get("status") or {})
+            news = not first or "startTime" not in (pod.get("status") or ())
             kernel.cause = (item.cause or cause) if news else cause
-            self._observed(item)
+            self._observed(item, pod)
         kernel.cause = cause
         if first:
             self.mirrors.remove_orphans()
@@ -341,27 +343,26 @@ class NodeAgent:
             self._housekeep_later()
 
     def _pod_event(self, type_: str, item: Item) -> None:
-        if type_ != "DELETED":
-            self._observed(item)
-            return
         pod = item.obj
+        if type_ != "DELETED":
+            self._observed(item, pod)
+            return
         meta = pod["metadata"]
-        if self._is_mirror(pod):
+        if self._is_mirror(meta):
             self.mirrors.observed(None, (meta["namespace"], meta["name"]))
             return
         worker = self.workers.get(meta["uid"])
         if worker is not None:
             self._removed(worker)
 
-    def _observed(self, item: Item) -> None:
-        pod = item.obj
+    def _observed(self, item: Item, pod: Obj) -> None:
         meta = pod["metadata"]
-        if self._is_mirror(pod):
+        if self._is_mirror(meta):
             self.mirrors.observed(pod, (meta["namespace"], meta["name"]))
             return
         worker = self.workers.get(meta["uid"])
         if worker is None:
-            self.pod_added(item)
+            self.pod_added(item, pod)
             return
         before = worker.pod
         if not _only_status_differs(before, pod):
@@ -373,23 +374,22 @@ class NodeAgent:
         if pod["spec"].get("readinessGates") and before.get("status") != pod.get("status"):
             worker.wake()
 
-    def pod_added(self, item: Item) -> None:
+    def pod_added(self, item: Item, pod: Obj) -> None:
         """A pod that is new to this incarnation: admit it and start its worker."""
-        pod = item.obj
-        meta = pod["metadata"]
+        meta, status = pod["metadata"], pod.get("status") or {}
         uid = meta["uid"]
         worker = self.workers[uid] = Worker(self, uid, item)
-        worker.behave()  # what an agent before it started may behave otherwise by now
-        entry = self.statuses.track(uid, item)
-        if self.is_static(pod):
+        worker.behave(pod)  # what an agent before it started may behave otherwise by now
+        entry, static = self.statuses.track(uid, item), uid in self.mirrors.uids
+        if static:
             entry.target = ""  # until its mirror exists
-        ended = worker.status.get("phase") in TERMINAL
+        ended = status.get("phase") in TERMINAL
         if ended and worker.runtime is None:
-            self._end_at_once(worker, worker.status)
+            self._end_at_once(worker, status)
             return
         if not ended and not meta.get("deletionTimestamp"):
             requests = requests_of(pod)
-            refusal = self._refusal(pod, requests)
+            refusal = self._refusal(pod, requests, static)
             if refusal is not None:
                 self._reject(worker, *refusal)
                 return
@@ -397,8 +397,7 @@ class NodeAgent:
             self.used.add(requests)
         worker.update(item)
 
-    def _refusal(self, pod: Obj, requests: Requests) -> tuple[str, str] | None:
-        static = self.is_static(pod)
+    def _refusal(self, pod: Obj, requests: Requests, static: bool) -> tuple[str, str] | None:
         pressed = refuse_under_pressure(pod, self.pressures, static, self.names.taint_memory_pressure)
         forbidden = pressed or refuse_sysctls(pod, self.options.allowed_unsafe_sysctls)
         if forbidden is not None:
@@ -517,6 +516,11 @@ class NodeAgent:
         pod = found[0].pod if found else None
         runtime = found[0].runtime if found else None
         return container_log(pod, runtime, name, container, previous, (self.now_us, self.wall_us))
+
+
+def _age(item: Item) -> tuple[str, str]:
+    """What pods are sorted by: creation, then name."""
+    return item.peek("metadata", "creationTimestamp"), item.key.rpartition("/")[2]
 
 
 def _reference(pod: Obj, container: str) -> Obj:

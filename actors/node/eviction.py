@@ -202,7 +202,7 @@ class Evictor:
         }
         for candidate in rank(threshold.signal, [c for c, _ in found.values()]):
             worker = found[candidate.name][1]
-            if is_critical(worker.pod, agent.is_static(worker.pod)):
+            if is_critical(worker.pod, agent.is_static(worker)):
                 continue
             message, annotations = eviction_message(resource, candidate)
             grace_s = agent.options.eviction_max_pod_grace_period_s if threshold.grace_us else 0
@@ -308,7 +308,7 @@ class Evictor:
             runtime = worker.runtime
             if worker.state == SYNC and runtime is not None and any(map(_writes, runtime.containers)):
                 text = over_local_limit(self._local_use(worker, worker.pod["spec"]["containers"]))
-                if text and not is_critical(worker.pod, agent.is_static(worker.pod)):
+                if text and not is_critical(worker.pod, agent.is_static(worker)):
                     found.append((worker, text))
         return found
 

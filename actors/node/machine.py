@@ -163,7 +163,10 @@ class PodRuntime:
         return [container for container in self.containers if container.name == name]
 
     def newest(self, name: str) -> Container | None:
-        for container in reversed(self.containers):
+        held = self._containers
+        if not isinstance(held, tuple):
+            return held if held.name == name else None
+        for container in reversed(held):
             if container.name == name:
                 return container
         return None
@@ -178,7 +181,10 @@ class PodRuntime:
         self._containers = tuple([held for held in kept if held not in older[:-1]])
 
     def running(self, now_us: int) -> list[Container]:
-        newest = {container.name: container for container in self.containers}
+        held = self._containers
+        if not isinstance(held, tuple):
+            return [held] if held.running(now_us) else []
+        newest = {container.name: container for container in held}
         return [container for container in newest.values() if container.running(now_us)]
 
     def next_exit_us(self, now_us: int) -> int | None:

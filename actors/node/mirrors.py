@@ -67,18 +67,16 @@ def mirror_of(pod: Obj, node: Obj, names: Names) -> Obj:
 
 
 class Mirrors:
-    """The static pods of one agent and what is known of their mirrors (by namespace and name)."""
+    """The static pods of one agent and what is known of their mirrors (by namespace and name).  `uids`: of the former."""
 
-    __slots__ = ("_agent", "_busy", "_known", "_static")
+    __slots__ = ("_agent", "_busy", "_known", "_static", "uids")
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._static: dict[tuple[str, str], str] = {}
         self._known: dict[tuple[str, str], Obj] = {}
         self._busy: dict[tuple[str, str], None] = {}
-
-    def is_static(self, uid: str) -> bool:
-        return uid in self._static.values()
+        self.uids: tuple[str, ...] = ()
 
     def start(self) -> None:
         agent = self._agent
@@ -86,7 +84,8 @@ class Mirrors:
             pod = static_pod(manifest, agent.spec.name, agent.names)
             meta = pod["metadata"]
             self._static[meta["namespace"], meta["name"]] = meta["uid"]
-            agent.pod_added(Item(f"//pods/{meta['namespace']}/{meta['name']}", pod, 0, 0))
+            self.uids = tuple(self._static.values())
+            agent.pod_added(Item(f"//pods/{meta['namespace']}/{meta['name']}", pod, 0, 0), pod)
 
     def observed(self, pod: Obj | None, key: tuple[str, str]) -> None:
         """The source showed a mirror (None: it is gone): the static pod is synced."""

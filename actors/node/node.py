@@ -144,7 +144,7 @@ class Node:
         for uid in machine.pods:
             worker = agent.workers.get(uid)
             if worker is not None:
-                worker.behave()
+                worker.behave(worker.pod)
         machine.changed(None)
 
     def set_health(self, namespace: str, pod: str, container: str, healthy: bool | None) -> bool:

@@ -167,13 +167,14 @@ def _unstarted(name: str, image: str, reason: str, init: bool) -> Obj:
     return status if init else {**status, "started": False}
 
 
-def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, old: Obj | None) -> Obj:
-    """One entry of containerStatuses or initContainerStatuses."""
+def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, held: Iterable[Obj]) -> Obj:
+    """One entry of containerStatuses or initContainerStatuses, of which `held` are those held so far."""
     name, runtime = spec["name"], view.runtime
     instances = runtime.instances(name) if runtime is not None else ()
     newest = instances[-1] if instances else None
     reason = view.reasons.get(name)
     if newest is None:
+        old = _by_name(held).get(name)
         default = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
         status = _unstarted(name, spec["image"], default, init)
         history = NOTHING if old is None else _history(pod, old)
@@ -181,18 +182,22 @@ def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, old: Obj | 
             return status
         status = {**status, **history}
     else:
+        image = newest.image
         status = {
             "name": name,
             "ready": False,
             "restartCount": newest.attempt,
-            "image": newest.image,
-            "imageID": image_id(newest.image),
+            "image": image,
+            "imageID": image_id(image),
             "state": _state(newest, view),
             "lastState": _state(instances[-2], view) if len(instances) > 1 else NOTHING,
             "containerID": newest.ident,
         }
-    deleted = pod["metadata"].get("deletionTimestamp")  # nothing of it will start again
-    if reason is not None and not deleted and not (newest is not None and newest.running(view.now_us)):
+    if (
+        reason is not None
+        and not (newest is not None and newest.running(view.now_us))
+        and not pod["metadata"].get("deletionTimestamp")  # else nothing of it will start again
+    ):
         if newest is None or should_restart(_policy(pod, init), newest.exit_code):
             if newest is not None:
                 status["lastState"] = status["state"]
@@ -259,12 +264,13 @@ def _by_name(statuses: Iterable[Obj]) -> dict[str, Obj]:
 def phase_of(pod: Obj, init: Sequence[Obj], app: Sequence[Obj]) -> str:
     policy = restart_policy(pod)
     inits = pod["spec"].get("initContainers")
-    statuses = _by_name(init) if inits else NOTHING
-    codes = [_ended_code(statuses[c["name"]]) if c["name"] in statuses else None for c in inits or ()]
-    if policy == "Never" and any(codes):
-        return "Failed"
-    if None in codes:  # Quirk: also of a pod whose others have run, in a sandbox before this one
-        return "Pending"
+    if inits:
+        statuses = _by_name(init)
+        codes = [_ended_code(statuses[c["name"]]) if c["name"] in statuses else None for c in inits]
+        if policy == "Never" and any(codes):
+            return "Failed"
+        if None in codes:  # Quirk: also of a pod whose others have run, in a sandbox before this one
+            return "Pending"
     waiting = len(pod["spec"]["containers"]) - len(app)  # without a status
     running = stopped = succeeded = 0
     for status in app:
@@ -304,7 +310,7 @@ Verdict = tuple[str, str, str, str]  # type, status, reason, message
 
 def _verdicts(pod: Obj, phase: str, init: Sequence[Obj], app: Sequence[Obj]) -> Sequence[Verdict]:
     unready = tuple([s["name"] for s in app if not s["ready"]])
-    incomplete = tuple([s["name"] for s in init if not s["ready"]])
+    incomplete = tuple([s["name"] for s in init if not s["ready"]]) if init else ()
     verdicts = _own_verdicts(phase, unready, incomplete)
     if verdicts[1][1] == "True" and pod["spec"].get("readinessGates"):
         initialized, _, *others = verdicts
@@ -366,6 +372,9 @@ def conditions_of(verdicts: Sequence[Verdict], old: Sequence[Obj], now: str) -> 
 
 
 def _find_conditions(verdicts: Sequence[Verdict], old: Sequence[Obj], now: str) -> list[Obj]:
+    standing = _standing(verdicts, old)
+    if standing is not None:
+        return standing
     held = {condition["type"]: condition for condition in old}
     conditions = []
     if not OWN_CONDITIONS.issuperset(held):
@@ -375,6 +384,22 @@ def _find_conditions(verdicts: Sequence[Verdict], old: Sequence[Obj], now: str) 
         if before is not None and before["status"] == status:
             since = before.get("lastTransitionTime") or now
         conditions.append(_condition(type_, status, since, reason, message))
+    return conditions
+
+
+def _standing(verdicts: Sequence[Verdict], old: Sequence[Obj]) -> list[Obj] | None:
+    """What comes out if these are the verdicts already, in their order and with nothing else; None: they are not."""
+    if len(verdicts) != len(old):
+        return None
+    conditions = []
+    for (type_, status, reason, message), held in zip(verdicts, old, strict=True):
+        since = held.get("lastTransitionTime")
+        if not since:
+            return None
+        condition = _condition(type_, status, since, reason, message)
+        if held != condition:
+            return None
+        conditions.append(condition)
     return conditions
 
 
@@ -389,14 +414,12 @@ def past_deadline(pod: Obj, start_us: int | None, wall_now_us: int) -> bool:
 def generate(pod: Obj, old: Obj, view: View) -> Obj:
     """The status that this pod should have now.  `old`: the status held so far (the API's at first)."""
     spec = pod["spec"]
-    held = _by_name(old.get("containerStatuses") or ())
-    app = [container_status(pod, c, view, init=False, old=held.get(c["name"])) for c in spec["containers"]]
+    held = old.get("containerStatuses") or ()
+    app = [container_status(pod, c, view, init=False, held=held) for c in spec["containers"]]
     init: list[Obj] = []
     if spec.get("initContainers"):
-        held = _by_name(old.get("initContainerStatuses") or ())
-        init = [
-            container_status(pod, c, view, init=True, old=held.get(c["name"])) for c in spec["initContainers"]
-        ]
+        held = old.get("initContainerStatuses") or ()
+        init = [container_status(pod, c, view, init=True, held=held) for c in spec["initContainers"]]
     if len(app) > 1:
         app.sort(key=lambda s: str(s["name"]))
     phase, reason, message = _phase(pod, old, view, init, app)
@@ -427,11 +450,12 @@ def generate(pod: Obj, old: Obj, view: View) -> Obj:
 
 
 def _phase(pod: Obj, old: Obj, view: View, init: Sequence[Obj], app: Sequence[Obj]) -> tuple[str, str, str]:
-    if view.override is not None and old.get("phase") not in TERMINAL:
+    before = old.get("phase")
+    if before in TERMINAL:  # never left again
+        return before, old.get("reason", ""), old.get("message", "")
+    if view.override is not None:
         return view.override
-    if old.get("phase") in TERMINAL:  # never left again
-        return old["phase"], old.get("reason", ""), old.get("message", "")
     phase = phase_of(pod, init, app)
-    if phase == old.get("phase"):
+    if phase == before:
         return phase, old.get("reason", ""), old.get("message", "")
     return phase, "", ""

@@ -160,9 +160,12 @@ class RuntimeProfile:
             if rule.covers(pod, container):
                 return rule.behaviour
         specs = pod["spec"].get("initContainers" if init else "containers") or ()
-        known = next((commanded(c) for c in specs if c["name"] == container), None)
-        if known is not None:
-            return replace(FOREVER, **known)
+        for spec in specs:
+            if spec["name"] == container:
+                known = commanded(spec)
+                if known is not None:
+                    return replace(FOREVER, **known)
+                break
         return RUN_TO_END if init else FOREVER
 
     def overridden(self, overrides: Sequence[Override]) -> RuntimeProfile:

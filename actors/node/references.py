@@ -140,11 +140,10 @@ class References:
         problems = yield from self._problems(worker, variables_of(container))
         return problems[0][1] if problems else ""
 
-    def mount(self, worker: Worker) -> Generator[int, None, str]:
-        """Wait for the pod's volumes; returns the error if they do not come in time."""
+    def mount(self, worker: Worker, needs: Sequence[Need]) -> Generator[int, None, str]:
+        """Wait for what the pod's volumes are made of; returns the error if it does not come in time."""
         agent, uid, pod = self._agent, worker.uid, worker.pod
-        needs = volumes_of(pod["spec"])
-        if not needs or uid in self._mounted:
+        if uid in self._mounted:
             return ""
         until_us = agent.now_us + MOUNT_WAIT_US
         due_us, delay_us = self._retries.get(uid, (agent.now_us, RETRY_US))

@@ -36,16 +36,18 @@ class Entry:
     """One pod's status.  `running`: containers may run; `reclaimed`: nothing of it is left on the node.
 
     held: the status, or the API's copy of the pod, which says the same and takes less memory while nobody reads it
+    shown: the API's copy that says what was set last, as far as that is known: while it is there, nothing is to be written
     key: of the pod, in the store
     """
 
-    __slots__ = ("dirty", "failed", "held", "key", "reclaimed", "running", "target", "uid")
+    __slots__ = ("dirty", "failed", "held", "key", "reclaimed", "running", "shown", "target", "uid")
 
     def __init__(self, uid: str, item: Item, held: Obj | Item = NOTHING) -> None:
         self.uid = uid
         self.target = uid  # the API object's uid: differs for static pods, whose mirror is written
         self.key = item.key
         self.held = held
+        self.shown: Item | None = None
         self.running = True
         self.reclaimed = False
         self.dirty = False
@@ -183,9 +185,10 @@ class StatusManager:
 
     def track(self, uid: str, item: Item) -> Entry:
         """From now on the pod has a status here."""
+        if uid not in self._entries:
+            self._entries[uid] = Entry(uid, item)
         entry = self.entry(uid)
-        if entry is None:
-            entry = self._entries[uid] = Entry(uid, item)
+        assert entry is not None
         return entry
 
     def entry(self, uid: str) -> Entry | None:
@@ -208,19 +211,23 @@ class StatusManager:
             entry.dirty = False
             self._queue.pop(uid, None)
 
-    def set(self, uid: str, status: Obj, *, force: bool = False) -> bool:
-        """The pod's status is now this; written if it differs from the last one (or `force`), which is answered.
+    def set(self, uid: str, status: Obj, shown: Item | None = None) -> bool:
+        """The pod's status is now this; written if it differs from the last one, which is answered.
 
         A pod whose object is gone already (deleted by force while it ran) has nobody to tell.
+        shown: the API's copy that was seen to say the same
         """
         held = self.status(uid)
         if held is None:
             return True
-        if not force and held == status:
+        if held == status:
             return False
         entry = self.entry(uid)
         assert entry is not None
         entry.held = status
+        # Conditions of others might be put in order; a mirror says what its static pod does not.
+        alike = len(status["conditions"]) == len(OWN_CONDITIONS) and entry.target == uid
+        entry.shown = shown if alike else None
         self._push(entry)
         return True
 
@@ -300,8 +307,12 @@ class StatusManager:
 
     def _compose(self, item: Item, _: int = 0) -> bool:
         """Whether there is something to write, which is then `_patch`."""
-        entry, pod = self._sent, item.obj
+        entry = self._sent
         assert entry is not None
+        if item is entry.shown:
+            self._patch = NOTHING
+            return False
+        pod = item.obj
         if pod["metadata"]["uid"] != entry.target:
             return False
         held = pod.get("status") or {}
@@ -333,18 +344,18 @@ class StatusManager:
             self._failed(entry)
             return
         entry.dirty = False  # what is sent now is the newest
-        pod = reply.obj
-        if pod["metadata"]["uid"] != entry.target:
+        item = reply.item
+        assert item is not None
+        if item is not entry.shown and item.obj["metadata"]["uid"] != entry.target:
             self._next()
             return
-        assert reply.item is not None
-        if self._compose(reply.item):
+        if self._compose(item):
             # By a short way, the reply says nothing new of an entry in order.
             quiet = not self._queue and not entry.failed
             if not self._calls.send(self._write, self._write_request, self._written, quiet=quiet):
                 self._api.call(self._write_request(), self._written)
         else:
-            self._settle(entry, pod)
+            self._settle(entry, reply)
 
     def _write(self, way: Any) -> tuple[Item, int] | None:
         assert self._sent is not None
@@ -366,12 +377,13 @@ class StatusManager:
         elif not reply.ok:
             self._failed(entry)
         else:
-            self._settle(entry, reply.obj)
+            self._settle(entry, reply)
 
-    def _settle(self, entry: Entry, pod: Obj) -> None:
+    def _settle(self, entry: Entry, reply: Reply) -> None:
         """The API has our status: delete the pod if it is to go and nothing of it is left."""
         entry.failed = False
-        if pod["metadata"].get("deletionTimestamp") and entry.reclaimed and entry.target == entry.uid:
+        going = entry.reclaimed and entry.target == entry.uid
+        if going and reply.obj["metadata"].get("deletionTimestamp"):
             self._api.delete_pod(entry.namespace, entry.name, entry.uid, self._deleted)
         else:
             self._next()

@@ -40,6 +40,7 @@ from actors.node.pod_status import (
     past_deadline,
 )
 from actors.node.prober import Probe, probe_specs
+from actors.node.references import volumes_of
 from actors.node.status_manager import status_in
 from sim.units import MS, SECOND, format_duration, parse_time, quantity_value
 
@@ -212,7 +213,7 @@ class Worker:
         if error:
             base_us = NETWORK_RETRY_US if error.startswith(NO_NETWORK) else RETRY_US
             self._resync(base_us)
-        elif any(probe.waits_longer(RESYNC_US) for probe in self.probes):
+        elif self.probes and any(probe.waits_longer(RESYNC_US) for probe in self.probes):
             self._resync(RESYNC_US)
         if self._sandbox_us >= 0:  # a relist shows it, were it all that there is to see
             shown_us, self._sandbox_us = agent.relist_after(self._sandbox_us), -1
@@ -273,13 +274,16 @@ class Worker:
             self.override,
         )  # fmt: skip
 
-    def refresh(self, *, finished: bool = False) -> None:
+    def refresh(self, *, finished: bool = False) -> Obj:
         """Compute the status and hand it to the status manager.  `finished`: nothing runs or will run."""
-        status = generate(self.pod, self.status, self.view())
+        held, old = self._held, self.status
+        status = generate(self.pod, old, self.view())
         if finished:
             status = ended(status)
-        if self.agent.statuses.set(self.uid, status) or type(self._held) is dict:
+        shown = None if isinstance(held, dict) or status != old else held
+        if self.agent.statuses.set(self.uid, status, shown) or isinstance(held, dict):
             self._held = status
+        return status
 
     def adopt(self, item: Item) -> None:
         """The API's copy came back: share its status in place of our equal one; put right what others changed."""
@@ -295,19 +299,19 @@ class Worker:
         if pod["spec"].get("activeDeadlineSeconds") is not None and self._past_deadline(pod):
             self.override = ("Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
             agent.event(pod, "Normal", DEADLINE_REASON, DEADLINE_MESSAGE)
-        self.refresh()
-        if self.status["phase"] in TERMINAL:
+        if self.refresh()["phase"] in TERMINAL:
             self.state = TERMINATING
             return ""
         if agent.machine.network_error and not pod["spec"].get("hostNetwork"):
             message = NO_NETWORK + agent.machine.network_error
             agent.event(pod, "Warning", "NetworkNotReady", message)
             return message
-        if agent.is_static(pod):
+        if agent.is_static(self):
             agent.mirrors.sync(self)
-        error = yield from agent.references.mount(self)
-        if error:
-            return error
+        if needs := volumes_of(pod["spec"]):
+            error = yield from agent.references.mount(self, needs)
+            if error:
+                return error
         self._add_probes()
         self._check_readiness()
         error = yield from self._sync_runtime()
@@ -388,15 +392,15 @@ class Worker:
             yield hook_us
         return ""
 
-    def behave(self) -> None:
+    def behave(self, pod: Obj) -> None:
         """Its containers that run behave as the machine's profile says now."""
-        agent, runtime, spec = self.agent, self.runtime, self.pod["spec"]
+        agent, runtime, spec = self.agent, self.runtime, pod["spec"]
         now_us = agent.now_us
+        inits = spec.get("initContainers") or ()
         for container in runtime.running(now_us) if runtime is not None else ():
-            inits = spec.get("initContainers") or ()
-            init = any(one["name"] == container.name for one in inits)
-            wanted = agent.spec.profile.behaviour(self.pod, container.name, init)
-            if wanted != container.behaviour:
+            init = bool(inits) and any(one["name"] == container.name for one in inits)
+            wanted = agent.spec.profile.behaviour(pod, container.name, init)
+            if wanted is not container.behaviour and wanted != container.behaviour:
                 container.behaviour = wanted
                 specs = inits if init else spec["containers"]
                 self.limit_memory(next(one for one in specs if one["name"] == container.name), container)

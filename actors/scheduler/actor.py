@@ -266,7 +266,7 @@ class Scheduler:
             info = cluster.templates.info(pod, known)
             cluster.set_pod(info)
         info.held = self._pods.item(key) or pod
-        if fresh:
+        if fresh and key in self.queue.pods:
             self._leave_queue(key)
         event = "AssignedPodAdd" if fresh else "AssignedPodUpdate"
         if self.queue.assigned_pod(info, event, cluster.namespaces, self.ctx.now_us()):

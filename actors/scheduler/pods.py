@@ -117,7 +117,7 @@ class Amounts:
         self.cpu += sign * other.cpu
         self.memory += sign * other.memory
         self.ephemeral += sign * other.ephemeral
-        for name, amount in other.scalars.items():
+        for name, amount in other.scalars.items() if other.scalars else ():
             self.scalars[name] = self.scalars.get(name, 0) + sign * amount
 
     def at_least(self, other: Amounts) -> None:
