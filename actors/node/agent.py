@@ -398,10 +398,12 @@ class NodeAgent:
         worker.update(item)
 
     def _refusal(self, pod: Obj, requests: Requests, static: bool) -> tuple[str, str] | None:
-        pressed = refuse_under_pressure(pod, self.pressures, static, self.names.taint_memory_pressure)
-        forbidden = pressed or refuse_sysctls(pod, self.options.allowed_unsafe_sysctls)
-        if forbidden is not None:
-            return forbidden
+        refusal = None
+        if pressures := self.evictor.past.conditions:
+            refusal = refuse_under_pressure(pod, pressures, static, self.names.taint_memory_pressure)
+        refusal = refusal or refuse_sysctls(pod, self.options.allowed_unsafe_sysctls)
+        if refusal is not None:
+            return refusal
         # who is not registered yet goes by what it is about to register
         node = self.node or self.node_loop.initial()[0]
         refusal = refuse(pod, requests, self.used, node, static) or refuse_os(pod, node, self.names.label_os)

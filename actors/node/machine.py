@@ -160,7 +160,10 @@ class PodRuntime:
         self._address, self.host = address, host
 
     def instances(self, name: str) -> list[Container]:
-        return [container for container in self.containers if container.name == name]
+        held = self._containers
+        if not isinstance(held, tuple):
+            return [held] if held.name == name else []
+        return [container for container in held if container.name == name]
 
     def newest(self, name: str) -> Container | None:
         held = self._containers

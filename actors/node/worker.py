@@ -276,7 +276,8 @@ class Worker:
 
     def refresh(self, *, finished: bool = False) -> Obj:
         """Compute the status and hand it to the status manager.  `finished`: nothing runs or will run."""
-        held, old = self._held, self.status
+        held = self._held
+        old = status_in(held)
         status = generate(self.pod, old, self.view())
         if finished:
             status = ended(status)
@@ -325,11 +326,10 @@ class Worker:
 
     def _sync_runtime(self) -> Work:
         agent, pod = self.agent, self.pod
-        failed = {
-            probe.container: probe.kind.lower()
-            for probe in self.probes
-            if probe.kind != "Readiness" and probe.result == "Failure"
-        }
+        failed: dict[str, str] = {}
+        for probe in self.probes:
+            if probe.kind != "Readiness" and probe.result == "Failure":
+                failed[probe.container] = probe.kind.lower()
         actions = compute_actions(pod, self.runtime, failed, agent.now_us)
         if actions.kill_pod and self.runtime is not None:
             if actions.create_sandbox:

@@ -307,7 +307,7 @@ class PodInfo:
         self.template = template
         self.key: str = intern(f"{meta['namespace']}/{meta['name']}")  # the informer's own
         self.node_name: str = node_name or obj["spec"].get("nodeName") or ""
-        self.dying = is_dying(obj)
+        self.dying = "deletionTimestamp" in meta  # as `is_dying`
 
     @property
     def obj(self) -> Obj:

@@ -38,9 +38,9 @@ class Index:
 
     def read(self, item: Item) -> Obj:
         """What `fn` reads of an object, of a lasting part: that and the namespace, without building the rest."""
-        names = {self.sub: None, "namespace": None}
-        held = {name: item.peek("metadata", name) for name in names}
-        return {"metadata": {name: value for name, value in held.items() if value is not None}}
+        part, namespace = item.peek("metadata", self.sub), item.peek("metadata", "namespace")
+        held = {} if namespace is None else {"namespace": namespace}
+        return {"metadata": held if part is None else {**held, self.sub: part}}
 
     def make(self, objects: Iterable[tuple[str, Obj]]) -> None:
         self.made = True

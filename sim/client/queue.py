@@ -32,11 +32,10 @@ class WorkQueue:
         self._ctx = ctx
         self._limiter = limiter if limiter is not None else default_limiter()
         self._queue: deque[Key] = deque()
-        self._dirty: set[Key] = set()
         self._processing: set[Key] = set()
         self._delayed: dict[Key, Timer] = {}
         self._waiters: deque[Any] = deque()
-        self._causes: dict[Key, int] = {}
+        self._causes: dict[Key, int] = {}  # of each key that waits, or will when the work on it is done
         self._untouched = True  # nobody has taken a key yet
         # Whether whoever took a key now would find nothing to do but put it back with a delay.
         self.returns: Callable[[Key], bool] = never
@@ -46,13 +45,13 @@ class WorkQueue:
 
     def add(self, key: Key) -> None:
         """Queue a key, unless it waits already; if it is worked on, queue it afterwards."""
-        if key in self._dirty:
+        cause, known = self._ctx.kernel.cause, self._causes.get(key)
+        if known is not None:
             # What a process finds as it starts came in no order: it deals with a key because of what befell it last.
-            if self._untouched and self._causes[key] < self._ctx.kernel.cause:
-                self._causes[key] = self._ctx.kernel.cause
+            if self._untouched and known < cause:
+                self._causes[key] = cause
             return
-        self._dirty.add(key)
-        self._causes[key] = self._ctx.kernel.cause
+        self._causes[key] = cause
         if key not in self._processing:
             self._push(key)
 
@@ -76,7 +75,7 @@ class WorkQueue:
 
     def _ripe(self, key: Key) -> None:
         del self._delayed[key]
-        idle = self._waiters and key not in self._dirty and key not in self._processing
+        idle = self._waiters and key not in self._causes and key not in self._processing
         if idle and self.returns(key):  # no worker need be woken for it
             self.add_rate_limited(key)
             self.forget(key)
@@ -103,14 +102,13 @@ class WorkQueue:
 
     def _take(self) -> Key:
         key = self._queue.popleft()
-        self._dirty.discard(key)
         self._processing.add(key)
         self._untouched = False
-        self._ctx.kernel.cause = self._causes.pop(key, 0)
+        self._ctx.kernel.cause = self._causes.pop(key)
         return key
 
     def done(self, key: Key) -> None:
         """The worker has finished with a key, whatever came of it."""
         self._processing.discard(key)
-        if key in self._dirty:
+        if key in self._causes:
             self._push(key)
