@@ -225,9 +225,9 @@ class StatusManager:
         entry = self.entry(uid)
         assert entry is not None
         entry.held = status
-        # Conditions of others might be put in order; a mirror says what its static pod does not.
-        alike = len(status["conditions"]) == len(OWN_CONDITIONS) and entry.target == uid
-        entry.shown = shown if alike else None
+        if shown is not None and (len(status["conditions"]) > len(OWN_CONDITIONS) or entry.target != uid):
+            shown = None  # of conditions of others one may be there twice, and is written; what is written may be a mirror
+        entry.shown = shown
         self._push(entry)
         return True
 
