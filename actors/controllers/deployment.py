@@ -40,6 +40,7 @@ from sim.units import SECOND
 
 MAX_RETRIES = 15  # deployment_controller.go: maxRetries
 RESOURCE = "deployments"
+CLIENT = "deployment-controller"
 
 
 async def start(env: Env) -> None:
@@ -68,8 +69,8 @@ class DeploymentLoop:
     def __init__(self, env: Env) -> None:
         self.env = env
         self.names = env.names
-        self.client = env.client("deployment-controller")
-        self.recorder = env.recorder("deployment-controller", self.client)
+        self.client = env.client(CLIENT)
+        self.recorder = env.recorder(CLIENT, self.client)
         self.queue = env.queue("deployment")
         self.queue.returns = self._is_overdue
         self.deployments = env.informers[RESOURCE]

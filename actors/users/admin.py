@@ -166,7 +166,8 @@ class Admin:
         assert self._client is not None
         return self._client
 
-    def _note(self, what: str, target: str, reply: Reply | str) -> None:
+    def note(self, what: str, target: str, reply: Reply | str) -> None:
+        """Record what came of a command."""
         assert self._ctx is not None
         outcome = (
             reply if isinstance(reply, str) else "ok" if reply.ok else f"{reply.reason}: {reply.message}"
@@ -184,7 +185,7 @@ class Admin:
         resource = await self._kind_of(obj)
         meta = obj["metadata"]
         if resource is None:
-            self._note(
+            self.note(
                 "apply", f"{obj['kind']}/{meta['name']}", f"no kind {obj['kind']} in {obj['apiVersion']}"
             )
             return
@@ -201,7 +202,7 @@ class Admin:
 
         # the namespace or its service account may not be there yet: whoever applies tries again
         reply = await self._persist(put, ("NotFound", "Forbidden"))
-        self._note("apply", f"{resource.plural}/{meta['name']}", reply)
+        self.note("apply", f"{resource.plural}/{meta['name']}", reply)
 
     async def _kind_of(self, obj: Obj) -> Resource | None:
         """The kind of an object; one of a definition may be a moment away."""
@@ -245,7 +246,7 @@ class Admin:
         reply = await self._persist(
             lambda: self.client.patch(resource, namespace, name, patch, kind="merge", subresource="scale")
         )
-        self._note("scale", f"{resource}/{name}", reply)
+        self.note("scale", f"{resource}/{name}", reply)
 
     async def _delete(self, command: DeleteAll) -> None:
         resource = self._scheme.resource(command.resource)
@@ -261,7 +262,7 @@ class Admin:
                     policy=command.policy,
                 )
             )
-            self._note("delete", f"{command.resource}/{name}", reply)
+            self.note("delete", f"{command.resource}/{name}", reply)
 
     async def _patch(self, command: PatchAll) -> None:
         resource = self._scheme.resource(command.resource)
@@ -269,7 +270,7 @@ class Admin:
         for name in await self._named(resource, namespace, command.name, command.selector):
             send = partial(self.client.patch, resource, namespace, name, command.merge, kind="merge")
             reply = await self._persist(partial(send, subresource=command.subresource))
-            self._note("patch", f"{command.resource}/{name}", reply)
+            self.note("patch", f"{command.resource}/{name}", reply)
 
     async def _named(self, resource: Resource, namespace: str, name: str, selector: str) -> list[str]:
         """The one name, or those of what the selector matches."""
@@ -297,7 +298,7 @@ class Admin:
                 "leases", names.system_namespace, names.component(component), patch, kind="merge"
             )
         )
-        self._note("seize", f"leases/{names.component(component)}", reply)
+        self.note("seize", f"leases/{names.component(component)}", reply)
 
     def _wall_us(self) -> int:
         assert self._ctx is not None
@@ -306,7 +307,7 @@ class Admin:
     async def _cordon(self, node: str, on: bool) -> None:
         patch = {"spec": {"unschedulable": on or None}}
         reply = await self._persist(lambda: self.client.patch("nodes", "", node, patch, kind="strategic"))
-        self._note("cordon" if on else "uncordon", node, reply)
+        self.note("cordon" if on else "uncordon", node, reply)
 
     async def _drain(self, node: str, timeout_us: int) -> None:
         assert self._ctx is not None
@@ -315,7 +316,7 @@ class Admin:
         listed = await self._persist(lambda: self.client.list("pods", field_selector=f"spec.nodeName={node}"))
         left = [item.obj for item in listed.items or () if self._evictable(item.obj)]
         await self._ctx.gather(*[lambda pod=pod: self._drive_out(pod["metadata"], end_us) for pod in left])
-        self._note("drain", node, "ok" if self._ctx.now_us() < end_us else "timed out")
+        self.note("drain", node, "ok" if self._ctx.now_us() < end_us else "timed out")
 
     def _evictable(self, pod: Obj) -> bool:
         owner = controller_of(dict(pod))
@@ -335,7 +336,7 @@ class Admin:
             reply = await self.client.create(
                 "pods", meta["namespace"], body, name=meta["name"], subresource="eviction"
             )
-            self._note("evict", f"pods/{meta['name']}", reply)
+            self.note("evict", f"pods/{meta['name']}", reply)
             if reply.reason != "TooManyRequests":
                 break
             await self._sleep(EVICT_RETRY_US)

@@ -36,6 +36,7 @@ from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfi
 from actors.scheduler.actor import scheduler_main
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
+from sim.app.established import Established
 from sim.app.faults import Faults
 from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.logs import pod_log
@@ -48,7 +49,7 @@ from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Context, Kernel, Operation, S
 from sim.kernel import Rule as NetworkRule
 from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.custom import Latest
-from sim.machinery.objects import is_ready, phase_of
+from sim.machinery.objects import is_ready
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Change
 from sim.report.changes import Chronicle
@@ -97,6 +98,8 @@ class Cluster:
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
         self.node_clients = NodeClients(self.scheme, self.names, self.connect)
+        # Who is to boot when what runs already has been brought up (None: there is nothing to wait for).
+        self._held: list[tuple[str, Callable[[], None]]] | None = [] if plan.established else None
         self._made = 0
 
     # --- life ---------------------------------------------------------------------------------------------
@@ -140,6 +143,13 @@ class Cluster:
         self._add_replicas("scheduler", plan.scheduler, self._scheduler_main)
         for node in plan.nodes:
             self.add_node(node)
+        if plan.established:
+            Established(self, self._boot_held).begin()
+
+    def _boot_held(self) -> None:
+        held, self._held = self._held, None
+        for name, start in held or ():
+            self._boot(name, start)
 
     def _add_replicas(
         self, name: str, component: ComponentPlan, main: Callable[[], Callable[[Context], Any]]
@@ -150,7 +160,9 @@ class Cluster:
 
     def _boot(self, name: str, start: Callable[[], None]) -> None:
         """Start a machine: at once, or at a random instant of the plan's time for it."""
-        if not self.plan.boot_us or self.kernel.now_us:
+        if self._held is not None:
+            self._held.append((name, start))
+        elif not self.plan.boot_us or self.kernel.now_us:
             start()
         else:
             at_us = self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us)
@@ -306,10 +318,10 @@ class Cluster:
     def counts(self) -> dict[str, int]:
         """Nodes, nodes ready, pods, pods running: for a progress display."""
         store = self.storage.store
-        nodes = [item.obj for item in store.bucket(self.scheme.resource("nodes").prefix).items.values()]
-        pods = [item.obj for item in store.bucket(self.scheme.resource("pods").prefix).items.values()]
-        ready = sum(map(is_ready, nodes))
-        running = sum(phase_of(pod) == "Running" for pod in pods)
+        nodes = store.bucket(self.scheme.resource("nodes").prefix).items
+        pods = store.bucket(self.scheme.resource("pods").prefix).items
+        ready = sum(is_ready(item.obj) for item in nodes.values())
+        running = sum(item.peek("status", "phase") == "Running" for item in pods.values())
         return {"nodes": len(nodes), "ready": ready, "pods": len(pods), "running": running}
 
     # --- faults -------------------------------------------------------------------------------------------

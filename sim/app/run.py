@@ -75,7 +75,7 @@ def zones_of(plan: Plan) -> dict[str, str]:
     zones = {node.name: node.zone for node in plan.cluster.nodes}
     actions = [choice.action for step in plan.steps for choice in step.choices]
     applied = [obj for action in actions if isinstance(action, ApplyObjects) for obj in action.objects]
-    for obj in (*plan.objects, *applied):
+    for obj in (*plan.cluster.established, *plan.objects, *applied):
         if obj["kind"] == "Node":
             metadata = obj["metadata"]
             zones[metadata["name"]] = (metadata.get("labels") or {}).get(label, "")

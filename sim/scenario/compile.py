@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +83,14 @@ class _Compiler:
         steps = plan_timeline(self, spec.timeline, known, cluster.naming, duration_us)
         references.check(self.document, steps, objects, cluster.nodes)
         names = {step.name for step in steps} | kinds_of(steps)
+        established = spec.cluster.established
         return Plan(
             name=scenario.metadata.name,
             description=scenario.metadata.description,
             seed=spec.seed,
             duration_us=duration_us,
-            cluster=cluster,
-            objects=tuple(objects),
+            cluster=replace(cluster, established=tuple(objects)) if established else cluster,
+            objects=() if established else tuple(objects),
             steps=steps,
             expectations=self._expectations(spec.expect, names, duration_us),
             file=self.document.file,

@@ -44,6 +44,7 @@ class ClusterPlan:
     """boot_us: nodes, controller managers and schedulers start at random instants within it (0: all at once).
 
     metrics: there is a metrics server, which tells autoscaling what pods use
+    established: objects that run already when the run begins
     """
 
     naming: str = "orch"
@@ -54,6 +55,7 @@ class ClusterPlan:
     latency_us: tuple[int, int] | None = None
     boot_us: int = 0
     metrics: bool = False
+    established: tuple[Mapping[str, Any], ...] = ()
 
 
 # --- actions ------------------------------------------------------------------------------------------------

@@ -61,6 +61,9 @@ class Cluster(Strict):
     """Machines come up at random instants within this time, so that their loops have random phases."""
     metrics: bool = False
     """There is a metrics server: autoscaling knows what pods use (`workload` steps say: cpu, load, memory)."""
+    established: bool = False
+    """The cluster has been up before: nodes are Ready and the pods of `spec.objects` run when the run begins (those of
+    Deployments, ReplicaSets and ReplicationControllers, and bare ones, that wait for nothing; the rest comes up then)."""
 
 
 # --- expectations -------------------------------------------------------------------------------------------

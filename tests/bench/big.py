@@ -1,8 +1,9 @@
 """A thousand nodes: filled with 30,000 pods, then one virtual hour in which nothing happens.
 
-python -m tests.bench.big [NODES [PODS]] [--hour] [--day] [--zone] [--fast] [--profile]
+python -m tests.bench.big [NODES [PODS]] [--established] [--hour] [--day] [--zone] [--fast] [--profile]
 
---hour (as without any of these three), --day: one such hour, or 24; --zone: one of three zones loses power, and 30
+--established: the pods run already when the run begins, and every process takes them up within two virtual minutes; else
+their controllers, the scheduler and the agents bring them up.  --hour (as without any of these three), --day: one such hour, or 24; --zone: one of three zones loses power, and 30
 virtual minutes pass; each after the one before.  --fast: the clients of controllers and scheduler may send 1,000
 requests a second, not 20 and 50, so that filling takes less virtual time, and fewer renewals of leases with it.
 """
@@ -27,6 +28,7 @@ from tests.bench.timing import machine, profiled, wants_profile
 
 DEPLOYMENTS = 10
 BOOT_US = 10 * SECOND
+TAKEN_UP = "2m"  # agents come up within 10 s, and ask for each pod's status at their five requests a second
 ZONES = ("a", "b", "c")
 FAST = {"orch-api-qps": 1000, "orch-api-burst": 1000}
 TAINTS_PER_SECOND = 10  # fast enough that a zone of thousands is tainted within minutes
@@ -49,6 +51,10 @@ def deployment(name: str, replicas: int) -> dict[str, object]:
             "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
         },
     }
+
+
+def deployments(pods: int) -> tuple[dict[str, object], ...]:
+    return tuple(deployment(f"app-{n}", pods // DEPLOYMENTS) for n in range(DEPLOYMENTS))
 
 
 class Running:
@@ -113,20 +119,31 @@ async def fill(cluster: Cluster, clock: Clock, pods: int) -> None:
     unobserve = cluster.observe(running.see, ["pods"])
     await cluster.run_for("30s")
     clock.tell(f"{len(cluster.nodes)} nodes started")
-    cluster.apply(*(deployment(f"app-{n}", pods // DEPLOYMENTS) for n in range(DEPLOYMENTS)))
+    cluster.apply(*deployments(pods))
     assert await cluster.run_while(lambda: running.count < pods, "5h", "10s")
     await cluster.run_for("1m")
     clock.tell(f"{pods} pods running", pods)
     unobserve()
 
 
+async def take_up(cluster: Cluster, clock: Clock, pods: int) -> None:
+    """Have so many pods run from the beginning on."""
+    await cluster.run_for(0)
+    clock.tell(f"{pods} pods established", pods)
+    await cluster.run_for(TAKEN_UP)
+    assert cluster.counts()["running"] == pods
+    clock.tell("taken up", pods)
+
+
 async def measure(nodes: int, pods: int, words: Sequence[str]) -> None:
     plan = planned(nodes, words)
+    if "--established" in words:
+        plan = replace(plan, established=deployments(pods))
     with no_collection():
         async with Cluster(plan, seed=1) as cluster:
             cluster.kernel.slice_s = SLICE_S
             clock = Clock(cluster)
-            await fill(cluster, clock, pods)
+            await (take_up if plan.established else fill)(cluster, clock, pods)
             if "--hour" in words or not {"--day", "--zone"}.intersection(words):
                 await cluster.run_for("1h")
                 clock.tell("one hour idle")

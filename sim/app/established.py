@@ -1,0 +1,294 @@
+"""Objects that run already when the run begins: a cluster that has been up before.
+
+Turns the objects of a plan's `established` into what their controllers, the scheduler and the node agents would have made
+of them: nodes that are Ready, ReplicaSets, pods on nodes, containers on machines.  It happens at the first instant, before
+anything but storage and API servers has started.  Who starts then finds the cluster as after a restart of every process.
+
+Holds: the first pod of a template has gone through admission, validation, the scheduler's choice and a status as any pod
+does, request by request; the others are put into storage as that one is, as from a backup, each on the node that the
+scheduler's choice gives it, with a name, uid, address and containers of its own.  What is refused, or finds no node, or would
+have to wait for something (`actors.node.established.settles`), is left to those whose work it is; refusals are told as
+commands that came to nothing.  The same plan and seed give the same cluster.  `tests/cluster/test_established.py` compares
+with a cluster that came up by itself.
+Differs  from a cluster that came up: no events and no history; everything is as old as the run; quotas are counted later; StatefulSets, DaemonSets
+         and Jobs begin with their controllers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from actors.apiserver.direct import ask
+from actors.controllers.established import Children, children_of
+from actors.controllers.manager import user_of
+from actors.controllers.nodelifecycle_decide import taints_patch
+from actors.node import established as node_side
+from actors.node.status_manager import status_patch
+from actors.scheduler.attempt import Attempts, Placed
+from actors.scheduler.cluster import Cluster as View
+from actors.scheduler.pods import PodInfo, Template
+from actors.scheduler.status import waits
+from sim.machinery.api import Obj, Reply, Request, UserInfo
+from sim.machinery.names_gen import generated_name, new_uid
+from sim.machinery.scheme import Resource
+from sim.machinery.store import Item
+
+if TYPE_CHECKING:
+    from sim.app.cluster import Cluster
+
+# Objects between two looks at what else the program has to do (a display, an interrupt).
+AT_ONCE = 200
+# Writes whose revisions are kept: of what was before the run no history is left in the end, and it would be large.
+HISTORY = 5_000
+SPREADING = ("ReplicaSet", "StatefulSet", "ReplicationController")
+SERVICE_ACCOUNTS = "service-account-controller"
+OWN = ("containerStatuses", "hostIP", "podIP", "podIPs")  # of each pod's status
+
+
+class Like(NamedTuple):
+    """A pod that runs, and its class in the scheduler's eyes."""
+
+    item: Item
+    template: Template
+
+
+class Established:
+    """Brings the objects up, then calls `then`."""
+
+    def __init__(self, cluster: Cluster, then: Callable[[], None]) -> None:
+        self._cluster = cluster
+        self._then = then
+        self._names, self._kernel = cluster.names, cluster.kernel
+        self._server = next(iter(cluster.api_servers.values()))
+        self._store = cluster.storage.store
+        self._view = View(self._names)
+        self._attempts = Attempts(self._view, cluster.options.scheduler.percentage_of_nodes_to_score)
+        stream = self._kernel.stream("established")
+        self._bits = stream.getrandbits
+        self._draw: Callable[[int], int] = lambda count: int(stream.random() * count)
+        self._scheduler = UserInfo(self._names.user_scheduler, (self._names.group_authenticated,))
+        self._forgotten = 0  # the revision at which history was forgotten last
+        self._work = self._bring_up()
+
+    def begin(self) -> None:
+        """From the first instant on; nothing else happens before it is over."""
+        self._kernel.call_at(0, self._go_on)
+
+    def _go_on(self, _: Any) -> None:
+        self._kernel.cause = 0
+        going = sum(1 for _ in islice(self._work, AT_ONCE)) == AT_ONCE
+        if not going or self._store.revision - self._forgotten > HISTORY:
+            self._cluster.compact()
+            self._forgotten = self._store.revision
+        if going:
+            self._kernel.call_at(0, self._go_on)
+        else:
+            self._then()
+
+    def _bring_up(self) -> Iterator[None]:
+        """One step after the other: a node or an object each."""
+        cluster = self._cluster
+        for namespace in cluster.list("namespaces"):
+            self._welcome(namespace)
+        for name in cluster.nodes:
+            self._register(name)
+            yield
+        for planned in cluster.plan.established:
+            yield from self._bring({**planned})
+
+    # --- requests -----------------------------------------------------------------------------------------
+
+    def _ask(self, user: UserInfo, manager: str, verb: str, resource: str | Resource, **more: Any) -> Reply:
+        """The reply to a request of somebody's, at this instant."""
+        known = self._cluster.scheme.resource(resource)
+        request = Request(
+            verb=verb, resource=known.plural, group=known.group, version=known.version, user=user, manager=manager,
+            cause=self._kernel.cause, **more,
+        )  # fmt: skip
+        served = self._server.serve(request)
+        return ask(self._server, request) if served is None else served[0]
+
+    def _controller(self, client: str, verb: str, resource: str, **more: Any) -> Reply:
+        own_account = self._cluster.options.controller_manager.use_service_account_credentials
+        user = user_of(self._names, client, own_account)
+        return self._ask(user, self._names.component("controller-manager"), verb, resource, **more)
+
+    def _agent(self, node: str, verb: str, resource: str, **more: Any) -> Reply:
+        names = self._names
+        user = UserInfo(names.node_user(node), (names.group_nodes, names.group_authenticated))
+        return self._ask(user, names.node_agent, verb, resource, **more)
+
+    def _tell(self, target: str, outcome: Reply | str) -> None:
+        self._cluster.admin.note("establish", target, outcome)
+
+    # --- objects ------------------------------------------------------------------------------------------
+
+    def _register(self, name: str) -> None:
+        """A node, without the taint that it bears until the node controller has seen it to be well."""
+        cluster, names = self._cluster, self._names
+        machine, options = cluster.nodes[name].machine, cluster.options.nodes[name]
+        body = node_side.registered(machine, options, names, self._kernel.epoch_us)
+        stored = self._agent(name, "create", "nodes", body=body)
+        if stored.ok:
+            taints = [t for t in stored.obj["spec"].get("taints") or () if t["key"] != names.taint_not_ready]
+            patch = taints_patch(stored.obj, taints)
+            stored = self._controller(
+                "node-controller",
+                "patch",
+                "nodes",
+                name=name,
+                body=patch,
+                content_type=names.media_strategic_patch,
+            )
+        if stored.ok:
+            self._view.set_node(stored.obj)
+        else:
+            self._tell(f"nodes/{name}", stored)
+
+    def _bring(self, obj: Obj) -> Iterator[None]:
+        """An object as its user applies it, and what comes of it."""
+        cluster = self._cluster
+        resource = cluster.scheme.by_kind(obj["apiVersion"], obj["kind"])
+        meta = obj["metadata"]
+        self._kernel.cause = 0
+        if resource is None:
+            self._tell(f"{obj['kind']}/{meta['name']}", f"no kind {obj['kind']} in {obj['apiVersion']}")
+            return
+        namespace = meta.get("namespace", self._names.default_namespace) if resource.namespaced else ""
+        whole = {**obj, "metadata": {**meta, "namespace": namespace}} if namespace else obj
+        reply = self._ask(cluster.admin_user, "orrery", "create", resource, namespace=namespace, body=whole)
+        self._tell(f"{resource.plural}/{meta['name']}", reply)
+        yield
+        if reply.item is not None:
+            yield from self._follow(reply.item)
+
+    def _welcome(self, namespace: Obj) -> None:
+        """A namespace's labels matter to the scheduler; no pod is admitted without its service account."""
+        name, names = namespace["metadata"]["name"], self._names
+        self._view.set_namespace(name, namespace["metadata"].get("labels") or {})
+        account = {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": names.default_service_account, "namespace": name},
+        }
+        self._controller(SERVICE_ACCOUNTS, "create", "serviceaccounts", namespace=name, body=account)
+
+    def _follow(self, item: Item) -> Iterator[None]:
+        """What others make of an object that has just been made."""
+        obj = item.obj
+        kind, meta = obj["kind"], obj["metadata"]
+        self._kernel.cause = item.cause
+        if kind == "Pod":
+            self._start(obj)
+        elif kind == "Namespace":
+            self._welcome(obj)
+        elif kind == "Service":
+            self._view.set_service(meta["namespace"], meta["name"], obj)
+        elif kind in SPREADING:
+            self._view.set_owner(kind, obj)
+        children = children_of(obj, self._names) if "spec" in obj else None
+        if children is not None:
+            yield from self._beget(children, meta["namespace"], item.cause)
+
+    def _beget(self, children: Children, namespace: str, cause: int) -> Iterator[None]:
+        """What a controller makes of an object, one after the other, until one runs of which the others are copies."""
+        for made in range(1, children.times + 1):
+            self._kernel.cause = cause
+            child = self._controller(
+                children.client, "create", children.resource, namespace=namespace, body=children.body
+            )
+            yield
+            if child.item is None:  # the others would fare alike; their controller tries again
+                self._tell(f"{children.resource} of {children.owner}", child)
+                return
+            if children.resource != "pods":
+                yield from self._follow(child.item)
+                continue
+            like = self._start(child.obj)
+            if like is not None:
+                yield from self._copies(children, like, children.times - made, cause)
+                return
+
+    # --- pods ---------------------------------------------------------------------------------------------
+
+    def _start(self, pod: Obj) -> Like | None:
+        """Have a pod run that has just been made, by the requests that bring it there; None: that is left to others."""
+        meta, names = pod["metadata"], self._names
+        info = self._view.templates.info(pod)
+        node = info.node_name
+        if not node_side.settles(pod):
+            return None
+        if not node and waits(pod, self._cluster.options.scheduler.scheduler_name):
+            node = self._chosen(info)
+            binding = {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]},
+                "target": {"kind": "Node", "name": node},
+            }
+            where = {"namespace": meta["namespace"], "name": meta["name"], "subresource": "binding"}
+            if (
+                not node
+                or not self._ask(
+                    self._scheduler, names.component("scheduler"), "create", "pods", body=binding, **where
+                ).ok
+            ):
+                return None
+        if node not in self._cluster.nodes:
+            return None
+        key = self._cluster.scheme.key("pods", meta["namespace"], meta["name"])
+        held = self._store.get(key)
+        assert held is not None
+        status = status_patch(held.obj["status"], self._run(node, held.obj))
+        told = self._agent(
+            node, "patch", "pods", subresource="status", namespace=meta["namespace"], name=meta["name"],
+            body={"metadata": {"uid": meta["uid"]}, "status": status}, content_type=names.media_strategic_patch,
+        )  # fmt: skip
+        item = told.item
+        if item is None:
+            return None
+        self._settle(info, node, item)
+        return Like(item, info.template)
+
+    def _chosen(self, info: PodInfo) -> str:
+        """The scheduler's choice; "": there is no room."""
+        answer = self._attempts.place(info, list, self._draw)
+        return answer.node if isinstance(answer, Placed) else ""
+
+    def _run(self, node: str, pod: Obj) -> Obj:
+        machine, options = self._cluster.nodes[node].machine, self._cluster.options.nodes[node]
+        return node_side.run(machine, options, pod, self._kernel.now_us, self._kernel.epoch_us)
+
+    def _settle(self, info: PodInfo, node: str, item: Item) -> None:
+        info.node_name, info.held = node, item
+        self._view.assume(info)
+
+    def _copies(self, children: Children, like: Like, count: int, cause: int) -> Iterator[None]:
+        """So many more like one that runs, put into storage as it is; those that find no room are left to wait for it."""
+        obj, bits = like.item.obj, self._bits
+        meta, spec = obj["metadata"], obj["spec"]
+        held = {name: value for name, value in obj["status"].items() if name not in OWN}
+        prefix, base = like.item.key.rpartition("/")[0], children.body["metadata"]["generateName"]
+        storage = self._cluster.storage
+        while count:
+            made = {**meta, "name": generated_name(base, bits), "uid": new_uid(bits)}
+            info = PodInfo({**obj, "metadata": made}, like.template)
+            node = self._chosen(info)
+            if not node:
+                break
+            pod = {**obj, "metadata": made, "spec": {**spec, "nodeName": node}, "status": held}
+            pod["status"] = self._run(node, pod)
+            storage.writer = "orrery", "create"
+            item = self._store.put(f"{prefix}/{made['name']}", pod, 0, like.item.managed, cause)
+            if isinstance(item, Item):
+                self._settle(info, node, item)
+                count -= 1
+            yield
+        for _ in range(count):
+            self._kernel.cause = cause
+            self._controller(
+                children.client, "create", "pods", namespace=meta["namespace"], body=children.body
+            )
+            yield

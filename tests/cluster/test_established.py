@@ -1,0 +1,226 @@
+"""A cluster that has been up before is one that came up by itself, without its past."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from sim.app.cluster import Cluster, plain_nodes
+from sim.machinery.store import Change
+from sim.scenario.plan import ClusterPlan
+from sim.units import SECOND
+
+Obj = dict[str, Any]
+# What two clusters of the same objects differ in: names that are drawn, places, addresses, instants, and what counts writes.
+OWN = frozenset(
+    ("name", "uid", "resourceVersion", "creationTimestamp", "nodeName", "ip", "podIP", "podIPs", "hostIP", "startTime",
+     "containerID", "startedAt", "lastTransitionTime", "lastUpdateTime", "lastHeartbeatTime", "clusterIP", "clusterIPs")
+)  # fmt: skip
+UID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+PODS = 24
+
+
+def workload(kind: str, name: str, replicas: int, **pod: Any) -> Obj:
+    labels = {"app": name}
+    container: Obj = {
+        "name": "c",
+        "image": "registry.example/c:1",
+        "resources": {"requests": {"cpu": "500m"}},
+    }
+    container |= pod.pop("container", {})
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], **pod}}
+    return {
+        "apiVersion": "v1" if kind == "ReplicationController" else "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": labels if kind == "ReplicationController" else {"matchLabels": labels},
+            "template": template,
+        },
+    }
+
+
+def service(name: str) -> Obj:
+    spec = {"selector": {"app": name}, "ports": [{"port": 80}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+BARE: Obj = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "bare"},
+    "spec": {"containers": [{"name": "a", "image": "a"}, {"name": "b", "image": "b:2"}], "hostNetwork": True},
+}
+OBJECTS = (
+    workload("Deployment", "web", 12),
+    service("web"),
+    workload("ReplicaSet", "alone", 6),
+    workload("ReplicationController", "old", 5, tolerations=[{"operator": "Exists"}]),
+    BARE,
+)
+
+
+def plan(*objects: Obj, nodes: int = 5) -> ClusterPlan:
+    return ClusterPlan(nodes=plain_nodes(nodes), boot_us=10 * SECOND, established=objects)
+
+
+def bare(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: bare(inner) for key, inner in value.items() if key not in OWN}
+    return [bare(inner) for inner in value] if isinstance(value, list) else value
+
+
+def alike(cluster: Cluster, resource: str) -> Counter[bytes]:
+    """So many objects of each content, with who owns what of them, apart from what is each one's own."""
+    bucket = cluster.storage.store.bucket(cluster.scheme.resource(resource).prefix)
+    texts = []
+    for item in bucket.items.values():
+        owners = sorted(
+            (m.manager, m.operation, m.subresource, UID.sub("", str(m.fields))) for m in item.managed
+        )
+        texts.append(msgspec.json.encode((bare(item.obj), owners), order="sorted"))
+    return Counter(texts)
+
+
+RESOURCES = (
+    "pods",
+    "replicasets",
+    "deployments",
+    "replicationcontrollers",
+    "nodes",
+    "serviceaccounts",
+    "services",
+)
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+async def test_it_is_as_one_that_came_up(both: tuple[Cluster, Cluster], resource: str) -> None:
+    past, present = both
+    found, wanted = alike(past, resource), alike(present, resource)
+    assert sum(found.values()) > 0
+    assert found == wanted
+
+
+@pytest.fixture
+async def both() -> Any:
+    """One that has been up before, and one into which somebody put the same objects; both at rest."""
+    grown = replace(plan(*OBJECTS), established=())
+    async with Cluster(plan(*OBJECTS), seed=4) as past, Cluster(grown, seed=4) as present:
+        await present.run_for("15s")
+        present.apply(*OBJECTS)
+        for cluster in (past, present):
+            await cluster.run_until("10m")  # each node has reported
+            assert cluster.counts() == {"nodes": 5, "ready": 5, "pods": PODS, "running": PODS}
+            assert not cluster.admin.refused
+        yield past, present
+
+
+async def test_everything_runs_from_the_first_instant_on_and_nobody_finds_anything_to_change() -> None:
+    async with Cluster(plan(*OBJECTS), seed=1) as cluster:
+        await cluster.run_for(0)
+        assert cluster.counts() == {"nodes": 5, "ready": 5, "pods": PODS, "running": PODS}
+        seen: list[Change] = []
+        cluster.observe(seen.append, ["pods"])
+        await cluster.run_for("10m")
+        assert seen == []
+        per_node = Counter(pod["spec"]["nodeName"] for pod in cluster.list("pods"))
+        assert max(per_node.values()) - min(per_node.values()) <= 1
+        endpoints = cluster.get("endpoints", "web")
+        assert endpoints is not None
+        assert len(endpoints["subsets"][0]["addresses"]) == 12
+        addresses = [p["status"]["podIP"] for p in cluster.list("pods") if not p["spec"].get("hostNetwork")]
+        assert len({*addresses}) == PODS - 1
+
+
+async def test_what_runs_there_fails_and_is_replaced_as_anywhere() -> None:
+    async with Cluster(plan(*OBJECTS), seed=1) as cluster:
+        await cluster.run_for("1m")
+        cluster.fail_node("node-2", "power-loss")
+        await cluster.run_for("7m")
+        pods = [
+            pod
+            for pod in cluster.list("pods", selector="app=web")
+            if "deletionTimestamp" not in pod["metadata"]
+        ]
+        assert len(pods) == 12
+        assert all(pod["spec"]["nodeName"] != "node-2" for pod in pods)
+        assert all(pod["status"]["phase"] == "Running" for pod in pods)
+
+
+async def test_the_same_seed_gives_the_same_cluster() -> None:
+    async def hashed(seed: int) -> str:
+        async with Cluster(plan(*OBJECTS), seed=seed) as cluster:
+            await cluster.run_for("1m")
+            return cluster.kernel.trace.sha256()
+
+    assert await hashed(1) == await hashed(1)
+    assert await hashed(1) != await hashed(2)
+
+
+PROBE = {"readinessProbe": {"httpGet": {"port": 80, "path": "/"}, "periodSeconds": 2}}
+SETTINGS: Obj = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "settings"},
+    "data": {"a": "b"},
+}
+MOUNTS = {"envFrom": [{"configMapRef": {"name": "settings"}}]}
+FIRST = [{"name": "first", "image": "i", "command": ["true"]}]
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        workload("Deployment", "probed", 3, container=PROBE),
+        workload("Deployment", "mounting", 3, container=MOUNTS),
+        workload("Deployment", "beginning", 3, initContainers=FIRST),
+        workload("StatefulSet", "ordered", 3)
+        | {"spec": workload("StatefulSet", "ordered", 3)["spec"] | {"serviceName": "o"}},
+    ],
+    ids=["probed", "mounting", "beginning", "ordered"],
+)
+async def test_what_waits_for_something_comes_up_by_itself(obj: Obj) -> None:
+    async with Cluster(plan(SETTINGS, obj), seed=1) as cluster:
+        await cluster.run_for(0)
+        assert cluster.counts()["running"] == 0
+        await cluster.run_for("2m")
+        assert cluster.counts()["running"] == 3
+        assert not cluster.admin.refused
+
+
+async def test_what_finds_no_room_waits_for_it() -> None:
+    async with Cluster(plan(workload("Deployment", "large", 40), nodes=2), seed=1) as cluster:
+        await cluster.run_for(0)
+        assert cluster.counts() == {"nodes": 2, "ready": 2, "pods": 40, "running": 32}
+        await cluster.run_for("1m")
+        assert cluster.counts() == {"nodes": 2, "ready": 2, "pods": 40, "running": 32}
+        assert any(event["reason"] == "FailedScheduling" for event in cluster.list("events"))
+
+
+async def test_a_quota_counts_them_soon() -> None:
+    quota: Obj = {
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "9"}},
+    }  # fmt: skip
+    async with Cluster(plan(quota, workload("Deployment", "web", 8)), seed=1) as cluster:
+        await cluster.run_for("1m")
+        held = cluster.get("resourcequotas", "q")
+        assert held is not None
+        assert held["status"]["used"] == {"pods": "8"}
+
+
+async def test_what_is_refused_is_told() -> None:
+    wrong = workload("Deployment", "web", 2)
+    lost = {**BARE, "metadata": {"name": "lost", "namespace": "nowhere"}}
+    async with Cluster(plan(lost, {**wrong, "kind": "Deploymint"}, BARE), seed=1) as cluster:
+        await cluster.run_for(0)
+        told = cluster.admin.refused
+        assert len(told) == 2
+        assert 'namespaces "nowhere" not found' in told[0]
+        assert "no kind Deploymint" in told[1]
+        assert cluster.counts()["running"] == 1
