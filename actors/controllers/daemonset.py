@@ -28,13 +28,14 @@ from actors.controllers.pod_owners import (
     selector_of,
     selects_nothing,
 )
-from actors.controllers.pod_template_hash import pod_template_hash, revision_data
+from actors.controllers.pod_template_hash import revision_data
 from actors.controllers.shell import Env, Expectations, Owner, claim_objects, run_workers
 from sim.client import unmoved
 from sim.machinery.api import Obj
 from sim.units import SECOND
 
 RESOURCE = "daemonsets"
+CLIENT = "daemon-set-controller"
 WORKERS = 2  # cmd/kube-controller-manager/app/apps.go: fixed
 BURST = 250  # daemon_controller.go: BurstReplicas
 BACKOFF_US, BACKOFF_MAX_US = 1 * SECOND, 900 * SECOND  # daemonset.go: NewBackOff(1s, 15m)
@@ -74,7 +75,7 @@ class DaemonSetLoop:
         self.env = env
         self.names = env.names
         self.resource = env.scheme.resource(RESOURCE)
-        self.client = env.client("daemon-set-controller")
+        self.client = env.client(CLIENT)
         self.recorder = env.recorder("daemonset-controller", self.client)
         self.expectations = Expectations(env.ctx.now_us)
         self.control = PodControl(env, self.client, self.recorder, self.expectations, named=False)
@@ -334,16 +335,9 @@ class DaemonSetLoop:
         return None if reply.ok else reply.message
 
     async def _snapshot(self, owner: Obj, data: Obj, number: int) -> Obj | str:
-        template = owner["spec"]["template"]
         namespace = owner["metadata"]["namespace"]
-        hashed = pod_template_hash(template, owner.get("status", {}).get("collisionCount"))
-        name = f"{owner['metadata']['name']}-{hashed}"
-        labels = {
-            **((template.get("metadata") or {}).get("labels") or {}),
-            self.names.label_controller_revision_hash: hashed,
-        }
-        ref = owner_ref(self.env, RESOURCE, owner)
-        made = history.make_revision(owner, ref, name, labels, data, number)
+        made = decide.new_revision(owner, owner_ref(self.env, RESOURCE, owner), number, self.names)
+        name = made["metadata"]["name"]
         reply = await self.client.create(history.RESOURCE, namespace, made)
         if reply.ok:
             return reply.obj

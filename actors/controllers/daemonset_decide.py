@@ -25,6 +25,8 @@ from actors.controllers.pod_owners import (
     phase_of,
     pod_from_template,
 )
+from actors.controllers.pod_template_hash import pod_template_hash, revision_data
+from actors.controllers.revisions import make_revision
 from sim.machinery.api import Obj
 
 if TYPE_CHECKING:
@@ -354,6 +356,18 @@ def _roll_surge(view: View, by_node: PodsByNode, limit: int) -> Changes:
             surging += 1
     changes.create += candidates[: max(0, limit - surging)]
     return changes
+
+
+def new_revision(owner: Obj, ref: Obj, number: int, names: Names) -> Obj:
+    """The ControllerRevision of the present template."""
+    template = owner["spec"]["template"]
+    hashed = pod_template_hash(template, owner.get("status", {}).get("collisionCount"))
+    labels = {
+        **((template.get("metadata") or {}).get("labels") or {}),
+        names.label_controller_revision_hash: hashed,
+    }
+    name = f"{owner['metadata']['name']}-{hashed}"
+    return make_revision(owner, ref, name, labels, revision_data(template), number)
 
 
 def daemon_template(owner: Obj, hash: str, generation: str | None, names: Names) -> Obj:

@@ -24,7 +24,7 @@ from actors.controllers.pod_owners import (
     owner_ref,
     selector_of,
 )
-from actors.controllers.pod_template_hash import revision_data, revision_hash, revision_json
+from actors.controllers.pod_template_hash import revision_data
 from actors.controllers.shell import (
     BACKOFF_US,
     RETRY_US,
@@ -42,6 +42,7 @@ from actors.controllers.statefulset_decide import (
     claims_of,
     is_inconsistent,
     is_member,
+    new_revision,
     ordinal_of,
     replicas_of,
     status_of,
@@ -53,7 +54,7 @@ from sim.machinery.api import Obj, Reply
 from sim.units import SECOND
 
 RESOURCE = "statefulsets"
-NAME_MAX = 223  # stateful_set_utils / history: prefix of a revision's name
+CLIENT = "statefulset-controller"
 
 
 async def start(env: Env) -> None:
@@ -71,9 +72,8 @@ class StatefulSetLoop:
     def __init__(self, env: Env) -> None:
         self.env = env
         self.names = env.names
-        self.hash_label = f"controller.{env.names.domain}/hash"
         self.resource = env.scheme.resource(RESOURCE)
-        self.client = env.client("statefulset-controller")
+        self.client = env.client(CLIENT)
         self.recorder = env.recorder("statefulset-controller", self.client)
         self.queue = env.queue("statefulset")
         self.sets = env.informers[RESOURCE]
@@ -288,15 +288,11 @@ class StatefulSetLoop:
     async def _create_revision(
         self, owner: Obj, data: Obj, number: int, collisions: int
     ) -> tuple[Obj, int] | str:
-        namespace = owner["metadata"]["namespace"]
-        labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
+        namespace, first = owner["metadata"]["namespace"], collisions
         ref = owner_ref(self.env, RESOURCE, owner)
-        hashed = revision_hash(revision_json(data), collisions)
-        labels = {**labels, self.hash_label: hashed}  # Quirk: of the first try, whatever name is found free
         while True:
-            hashed = revision_hash(revision_json(data), collisions)
-            name = f"{owner['metadata']['name'][:NAME_MAX]}-{hashed}"
-            made = history.make_revision(owner, ref, name, labels, data, number)
+            made = new_revision(owner, ref, number, self.names, first, collisions)
+            name = made["metadata"]["name"]
             reply = await self.client.create(history.RESOURCE, namespace, made)
             if reply.ok:
                 return reply.obj, collisions

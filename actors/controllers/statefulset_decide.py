@@ -20,12 +20,15 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from actors.controllers.pod_owners import is_available, is_deleting, is_ready, phase_of, pod_from_template
+from actors.controllers.pod_template_hash import revision_data, revision_hash, revision_json
+from actors.controllers.revisions import make_revision
 from sim.machinery.api import Obj
 
 if TYPE_CHECKING:
     from sim.ident import Names
 
 _MEMBER = re.compile(r"^(.*)-([0-9]+)$")
+NAME_MAX = 223  # stateful_set_utils / history: prefix of a revision's name
 ORDINAL_MAX = 2**31 - 1
 
 
@@ -171,6 +174,20 @@ def _volumes(owner: Obj, ordinal: int, volumes: Sequence[Obj]) -> list[Obj]:
     ]
     taken = {volume["name"] for volume in bound}  # membership only
     return bound + [volume for volume in volumes if volume["name"] not in taken]
+
+
+def new_revision(owner: Obj, ref: Obj, number: int, names: Names, first: int, collisions: int) -> Obj:
+    """The ControllerRevision of the present template, named by so many collisions and the hash.
+
+    Quirk: its label tells the hash of the `first` try, whatever name is found free.
+    """
+    template = owner["spec"]["template"]
+    data = revision_data(template)
+    text = revision_json(data)
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    labels = {**labels, f"controller.{names.domain}/hash": revision_hash(text, first)}
+    name = f"{owner['metadata']['name'][:NAME_MAX]}-{revision_hash(text, collisions)}"
+    return make_revision(owner, ref, name, labels, data, number)
 
 
 def pod_of(owner: Obj, ref: Obj, template: Obj, revision: str, ordinal: int, names: Names) -> Obj:

@@ -10,18 +10,18 @@ scheduler's choice gives it, with a name, uid, address and containers of its own
 have to wait for something (`actors.node.established.settles`), is left to those whose work it is; refusals are told as
 commands that came to nothing.  The same plan and seed give the same cluster.  `tests/cluster/test_established.py` compares
 with a cluster that came up by itself.
-Differs  from a cluster that came up: no events and no history; everything is as old as the run; quotas are counted later; StatefulSets, DaemonSets
-         and Jobs begin with their controllers.
+Differs  from a cluster that came up: no events and no history; everything is as old as the run; quotas are counted later; Jobs
+         and StatefulSets with claims begin with their controllers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.apiserver.direct import ask
-from actors.controllers.established import Children, children_of
+from actors.controllers.established import Child, children_of
 from actors.controllers.manager import user_of
 from actors.controllers.nodelifecycle_decide import taints_patch
 from actors.node import established as node_side
@@ -69,6 +69,7 @@ class Established:
         self._bits = stream.getrandbits
         self._draw: Callable[[int], int] = lambda count: int(stream.random() * count)
         self._scheduler = UserInfo(self._names.user_scheduler, (self._names.group_authenticated,))
+        self._nodes: list[Obj] = []
         self._forgotten = 0  # the revision at which history was forgotten last
         self._work = self._bring_up()
 
@@ -143,6 +144,7 @@ class Established:
                 content_type=names.media_strategic_patch,
             )
         if stored.ok:
+            self._nodes.append(stored.obj)
             self._view.set_node(stored.obj)
         else:
             self._tell(f"nodes/{name}", stored)
@@ -188,28 +190,30 @@ class Established:
             self._view.set_service(meta["namespace"], meta["name"], obj)
         elif kind in SPREADING:
             self._view.set_owner(kind, obj)
-        children = children_of(obj, self._names) if "spec" in obj else None
-        if children is not None:
-            yield from self._beget(children, meta["namespace"], item.cause)
+        for child in children_of(obj, self._nodes, self._names):
+            if not (yield from self._beget(child, item)):
+                return  # the others would fare alike; their controller tries again
 
-    def _beget(self, children: Children, namespace: str, cause: int) -> Iterator[None]:
-        """What a controller makes of an object, one after the other, until one runs of which the others are copies."""
-        for made in range(1, children.times + 1):
-            self._kernel.cause = cause
-            child = self._controller(
-                children.client, "create", children.resource, namespace=namespace, body=children.body
+    def _beget(self, child: Child, owner: Item) -> Generator[None, None, bool]:
+        """What a controller makes of an object, until a pod of many runs: the others are copies.  False: it is refused."""
+        meta = owner.obj["metadata"]
+        for made in range(1, child.times + 1):
+            self._kernel.cause = owner.cause
+            reply = self._controller(
+                child.client, "create", child.resource, namespace=meta["namespace"], body=child.body
             )
             yield
-            if child.item is None:  # the others would fare alike; their controller tries again
-                self._tell(f"{children.resource} of {children.owner}", child)
-                return
-            if children.resource != "pods":
-                yield from self._follow(child.item)
+            if reply.item is None:
+                self._tell(f"{child.resource} of {meta['name']}", reply)
+                return False
+            if child.resource != "pods":
+                yield from self._follow(reply.item)
                 continue
-            like = self._start(child.obj)
-            if like is not None:
-                yield from self._copies(children, like, children.times - made, cause)
-                return
+            like = self._start(reply.obj)
+            if like is not None and made < child.times:
+                yield from self._copies(child, like, child.times - made, owner.cause)
+                break
+        return True
 
     # --- pods ---------------------------------------------------------------------------------------------
 
@@ -265,12 +269,12 @@ class Established:
         info.node_name, info.held = node, item
         self._view.assume(info)
 
-    def _copies(self, children: Children, like: Like, count: int, cause: int) -> Iterator[None]:
+    def _copies(self, child: Child, like: Like, count: int, cause: int) -> Iterator[None]:
         """So many more like one that runs, put into storage as it is; those that find no room are left to wait for it."""
         obj, bits = like.item.obj, self._bits
         meta, spec = obj["metadata"], obj["spec"]
         held = {name: value for name, value in obj["status"].items() if name not in OWN}
-        prefix, base = like.item.key.rpartition("/")[0], children.body["metadata"]["generateName"]
+        prefix, base = like.item.key.rpartition("/")[0], child.body["metadata"]["generateName"]
         storage = self._cluster.storage
         while count:
             made = {**meta, "name": generated_name(base, bits), "uid": new_uid(bits)}
@@ -288,7 +292,5 @@ class Established:
             yield
         for _ in range(count):
             self._kernel.cause = cause
-            self._controller(
-                children.client, "create", "pods", namespace=meta["namespace"], body=children.body
-            )
+            self._controller(child.client, "create", "pods", namespace=meta["namespace"], body=child.body)
             yield

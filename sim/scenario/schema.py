@@ -62,8 +62,8 @@ class Cluster(Strict):
     metrics: bool = False
     """There is a metrics server: autoscaling knows what pods use (`workload` steps say: cpu, load, memory)."""
     established: bool = False
-    """The cluster has been up before: nodes are Ready and the pods of `spec.objects` run when the run begins (those of
-    Deployments, ReplicaSets and ReplicationControllers, and bare ones, that wait for nothing; the rest comes up then)."""
+    """The cluster has been up before: nodes are Ready and the pods of `spec.objects` run when the run begins, but for
+    Jobs, StatefulSets with claims, and pods that wait for something (probes, init containers, mounted objects): these come up."""
 
 
 # --- expectations -------------------------------------------------------------------------------------------

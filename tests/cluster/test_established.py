@@ -22,7 +22,7 @@ OWN = frozenset(
      "containerID", "startedAt", "lastTransitionTime", "lastUpdateTime", "lastHeartbeatTime", "clusterIP", "clusterIPs")
 )  # fmt: skip
 UID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-PODS = 24
+PODS = 32
 
 
 def workload(kind: str, name: str, replicas: int, **pod: Any) -> Obj:
@@ -33,13 +33,15 @@ def workload(kind: str, name: str, replicas: int, **pod: Any) -> Obj:
         "resources": {"requests": {"cpu": "500m"}},
     }
     container |= pod.pop("container", {})
+    more = {name: pod.pop(name) for name in ("serviceName",) if name in pod}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container], **pod}}
     return {
         "apiVersion": "v1" if kind == "ReplicationController" else "apps/v1",
         "kind": kind,
         "metadata": {"name": name},
         "spec": {
-            "replicas": replicas,
+            **({"replicas": replicas} if replicas else {}),
+            **more,
             "selector": labels if kind == "ReplicationController" else {"matchLabels": labels},
             "template": template,
         },
@@ -62,6 +64,8 @@ OBJECTS = (
     service("web"),
     workload("ReplicaSet", "alone", 6),
     workload("ReplicationController", "old", 5, tolerations=[{"operator": "Exists"}]),
+    workload("StatefulSet", "ordered", 3, serviceName="o"),
+    workload("DaemonSet", "everywhere", 0),
     BARE,
 )
 
@@ -180,10 +184,8 @@ FIRST = [{"name": "first", "image": "i", "command": ["true"]}]
         workload("Deployment", "probed", 3, container=PROBE),
         workload("Deployment", "mounting", 3, container=MOUNTS),
         workload("Deployment", "beginning", 3, initContainers=FIRST),
-        workload("StatefulSet", "ordered", 3)
-        | {"spec": workload("StatefulSet", "ordered", 3)["spec"] | {"serviceName": "o"}},
     ],
-    ids=["probed", "mounting", "beginning", "ordered"],
+    ids=["probed", "mounting", "beginning"],
 )
 async def test_what_waits_for_something_comes_up_by_itself(obj: Obj) -> None:
     async with Cluster(plan(SETTINGS, obj), seed=1) as cluster:
