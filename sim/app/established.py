@@ -7,8 +7,8 @@ anything but storage and API servers has started.  Who starts then finds the clu
 Holds: the first pod of a template has gone through admission, validation, the scheduler's choice and a status as any pod
 does, request by request; the others are put into storage as that one is, as from a backup, each on the node that the
 scheduler's choice gives it, with a name, uid, address and containers of its own.  What is refused, or finds no node, or would
-have to wait for something (`actors.node.established.settles`), is left to those whose work it is; refusals are told as
-commands that came to nothing.  The same plan and seed give the same cluster.  `tests/cluster/test_established.py` compares
+have to wait for something (`actors.node.established.settles`), is left to those whose work it is: an object that is refused
+is applied as usual.  The same plan and seed give the same cluster.  `tests/cluster/test_established.py` compares
 with a cluster that came up by itself.
 Differs  from a cluster that came up: no events and no history; everything is as old as the run; quotas are counted later; Jobs
          and StatefulSets with claims begin with their controllers.
@@ -68,8 +68,10 @@ class Established:
         stream = self._kernel.stream("established")
         self._bits = stream.getrandbits
         self._draw: Callable[[int], int] = lambda count: int(stream.random() * count)
-        self._scheduler = UserInfo(self._names.user_scheduler, (self._names.group_authenticated,))
         self._nodes: list[Obj] = []
+        self._left: list[
+            Obj
+        ] = []  # what is applied as usual: its kind is not there yet, or it was refused for now
         self._forgotten = 0  # the revision at which history was forgotten last
         self._work = self._bring_up()
 
@@ -86,6 +88,7 @@ class Established:
         if going:
             self._kernel.call_at(0, self._go_on)
         else:
+            self._cluster.apply(*self._left)
             self._then()
 
     def _bring_up(self) -> Iterator[None]:
@@ -94,8 +97,9 @@ class Established:
         for namespace in cluster.list("namespaces"):
             self._welcome(namespace)
         for name in cluster.nodes:
-            self._register(name)
-            yield
+            if cluster.options.nodes[name].register_node:
+                self._register(name)
+                yield
         for planned in cluster.plan.established:
             yield from self._bring({**planned})
 
@@ -134,15 +138,10 @@ class Established:
         stored = self._agent(name, "create", "nodes", body=body)
         if stored.ok:
             taints = [t for t in stored.obj["spec"].get("taints") or () if t["key"] != names.taint_not_ready]
-            patch = taints_patch(stored.obj, taints)
             stored = self._controller(
-                "node-controller",
-                "patch",
-                "nodes",
-                name=name,
-                body=patch,
+                "node-controller", "patch", "nodes", name=name, body=taints_patch(stored.obj, taints),
                 content_type=names.media_strategic_patch,
-            )
+            )  # fmt: skip
         if stored.ok:
             self._nodes.append(stored.obj)
             self._view.set_node(stored.obj)
@@ -156,14 +155,16 @@ class Established:
         meta = obj["metadata"]
         self._kernel.cause = 0
         if resource is None:
-            self._tell(f"{obj['kind']}/{meta['name']}", f"no kind {obj['kind']} in {obj['apiVersion']}")
+            self._left.append(obj)
             return
         namespace = meta.get("namespace", self._names.default_namespace) if resource.namespaced else ""
         whole = {**obj, "metadata": {**meta, "namespace": namespace}} if namespace else obj
         reply = self._ask(cluster.admin_user, "orrery", "create", resource, namespace=namespace, body=whole)
-        self._tell(f"{resource.plural}/{meta['name']}", reply)
         yield
-        if reply.item is not None:
+        if reply.item is None:
+            self._left.append(obj)
+        else:
+            self._tell(f"{resource.plural}/{meta['name']}", reply)
             yield from self._follow(reply.item)
 
     def _welcome(self, namespace: Obj) -> None:
@@ -219,42 +220,42 @@ class Established:
 
     def _start(self, pod: Obj) -> Like | None:
         """Have a pod run that has just been made, by the requests that bring it there; None: that is left to others."""
-        meta, names = pod["metadata"], self._names
-        info = self._view.templates.info(pod)
-        node = info.node_name
+        meta, cluster = pod["metadata"], self._cluster
         if not node_side.settles(pod):
             return None
-        if not node and waits(pod, self._cluster.options.scheduler.scheduler_name):
+        info = self._view.templates.info(pod)
+        node = info.node_name
+        if not node and waits(pod, cluster.options.scheduler.scheduler_name):
             node = self._chosen(info)
-            binding = {
-                "apiVersion": "v1",
-                "kind": "Binding",
-                "metadata": {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]},
-                "target": {"kind": "Node", "name": node},
-            }
-            where = {"namespace": meta["namespace"], "name": meta["name"], "subresource": "binding"}
-            if (
-                not node
-                or not self._ask(
-                    self._scheduler, names.component("scheduler"), "create", "pods", body=binding, **where
-                ).ok
-            ):
+            if not node or not self._bind(meta, node).ok:
                 return None
-        if node not in self._cluster.nodes:
+        if node not in cluster.nodes:
             return None
-        key = self._cluster.scheme.key("pods", meta["namespace"], meta["name"])
-        held = self._store.get(key)
+        held = self._store.get(cluster.scheme.key("pods", meta["namespace"], meta["name"]))
         assert held is not None
         status = status_patch(held.obj["status"], self._run(node, held.obj))
         told = self._agent(
             node, "patch", "pods", subresource="status", namespace=meta["namespace"], name=meta["name"],
-            body={"metadata": {"uid": meta["uid"]}, "status": status}, content_type=names.media_strategic_patch,
+            body={"metadata": {"uid": meta["uid"]}, "status": status}, content_type=self._names.media_strategic_patch,
         )  # fmt: skip
-        item = told.item
-        if item is None:
+        if told.item is None:
             return None
-        self._settle(info, node, item)
-        return Like(item, info.template)
+        self._settle(info, node, told.item)
+        return Like(told.item, info.template)
+
+    def _bind(self, meta: Obj, node: str) -> Reply:
+        names = self._names
+        user = UserInfo(names.user_scheduler, (names.group_authenticated,))
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]},
+            "target": {"kind": "Node", "name": node},
+        }
+        return self._ask(
+            user, names.component("scheduler"), "create", "pods", namespace=meta["namespace"], name=meta["name"],
+            subresource="binding", body=binding,
+        )  # fmt: skip
 
     def _chosen(self, info: PodInfo) -> str:
         """The scheduler's choice; "": there is no room."""

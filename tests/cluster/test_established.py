@@ -216,13 +216,17 @@ async def test_a_quota_counts_them_soon() -> None:
         assert held["status"]["used"] == {"pods": "8"}
 
 
-async def test_what_is_refused_is_told() -> None:
-    wrong = workload("Deployment", "web", 2)
+async def test_what_is_refused_is_applied_as_usual() -> None:
+    early = workload("Deployment", "early", 2)
+    early["metadata"]["namespace"] = "late"
+    late = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "late"}}
     lost = {**BARE, "metadata": {"name": "lost", "namespace": "nowhere"}}
-    async with Cluster(plan(lost, {**wrong, "kind": "Deploymint"}, BARE), seed=1) as cluster:
+    async with Cluster(plan(early, late, {**early, "kind": "Deploymint"}, lost, BARE), seed=1) as cluster:
         await cluster.run_for(0)
+        assert cluster.counts()["running"] == 1
+        await cluster.run_for("3m")
+        assert cluster.counts()["running"] == 3
         told = cluster.admin.refused
         assert len(told) == 2
-        assert 'namespaces "nowhere" not found' in told[0]
-        assert "no kind Deploymint" in told[1]
-        assert cluster.counts()["running"] == 1
+        assert "no kind Deploymint" in told[0]
+        assert 'namespaces "nowhere" not found' in told[1]
