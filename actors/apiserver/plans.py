@@ -264,7 +264,7 @@ class Plans:
         involved, source = body.get("involvedObject"), body.get("source")
         if type(involved) is not dict or type(source) is not dict or not EVENT.issuperset(body):
             return None
-        if involved.get("namespace") != namespace:
+        if involved.get("namespace", namespace) != namespace:  # a node has none
             return None
         values = (*body.values(), *involved.values(), *source.values())
         key: Key = (

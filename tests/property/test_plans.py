@@ -186,6 +186,8 @@ class Actor:
             "name": f"p{number}",
             "uid": "u",
         }
+        if number % 7 == 5:
+            about = {"kind": "Node", "name": f"n{number}", "uid": f"n{number}"}
         body = {
             "kind": "Event",
             "apiVersion": "v1",
