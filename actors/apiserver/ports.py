@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from sim.machinery.api import Request
@@ -37,6 +37,7 @@ class LocalStore(Protocol):
     def get_at(self, key: str, rev: int) -> Item | None: ...
     def range(self, op: Range) -> Page | Compacted | FutureRevision: ...
     def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted: ...
+    def stretches(self, after: int, prefix: str) -> Iterable[Sequence[Change]] | Compacted: ...
     def changed_since(self, after: int, prefix: str) -> bool: ...
     def put(
         self,

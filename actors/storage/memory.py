@@ -19,12 +19,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from actors.storage.bucket import Bucket, Log, Subscriber, bucket_of
 from actors.storage.packed import YOUNG_MAX, Packer
 from sim.machinery.renewal import Line, Renewal
-from sim.machinery.runs import Course, Run, Runs, in_runs, spread
+from sim.machinery.runs import Course, Run, Runs, in_runs, is_renewed, spread
 from sim.machinery.store import (
     Answer,
     Beaten,
@@ -373,6 +374,17 @@ class MemoryStore:
             if prefix != bucket.prefix:
                 found = [change for change in found if change.item.key.startswith(prefix)]
         return found[:limit] if limit else found
+
+    def stretches(self, after: int, prefix: str) -> Iterable[Sequence[Change]] | Compacted:
+        """All events of a resource after a revision, in parts, of which those that are renewals are not made one by one."""
+        if after < self._floor:
+            return Compacted(self._floor)
+        bucket = self._bucket(bucket_of(prefix))
+        found = bucket.log.since(after)
+        if bucket.course is None or not found:
+            return (found,) if found else ()
+        parts = [[*part] for _, part in groupby(found, key=is_renewed)]
+        return (Runs(part) if in_runs(part) else part for part in parts)
 
     def changed_since(self, after: int, prefix: str) -> bool:
         """True if the resource of a key or prefix has changes after a revision."""

@@ -354,6 +354,11 @@ class Course:
             del known[: max(0, bisect_right(known, rev, key=attrgetter("rev")) - 1)]
 
 
+def is_renewed(piece: object) -> bool:
+    """Whether it is a run of renewals, or one."""
+    return type(piece) is Run or type(piece) in KINDS
+
+
 def in_runs(found: Sequence[object]) -> bool:
     """Whether there are runs, and beside them nothing but renewals."""
     kinds = {*map(type, found)}

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from sim.machinery.api import Obj, WatchEvent
@@ -41,6 +41,7 @@ class Feed(Protocol):
     @property
     def floor(self) -> int: ...
     def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted: ...
+    def stretches(self, after: int, prefix: str) -> Iterable[Sequence[Change]] | Compacted: ...
     def changed_since(self, after: int, prefix: str) -> bool: ...
     def range(self, op: Range) -> Any: ...
     def get(self, key: str) -> Item | None: ...
@@ -96,15 +97,13 @@ class WatchCache:
 
     def drain(self) -> None:
         """Take what the store has committed into the window, and into watches that nobody has read."""
-        found = self.feed.events(self._cursor, self.prefix)
+        found = self.feed.stretches(self._cursor, self.prefix)
+        if isinstance(found, Compacted) and self._cursor < self.feed.floor:
+            self._window.dropped_rev = self.feed.floor  # made after history had begun to be forgotten
+            found = self.feed.stretches(self.feed.floor, self.prefix)
         if not isinstance(found, Compacted):
-            if found:
-                self._window.add(found)
-        elif self._cursor < self.feed.floor:  # made after history had begun to be forgotten
-            self._window.dropped_rev = self.feed.floor
-            left = self.feed.events(self.feed.floor, self.prefix)
-            if left and not isinstance(left, Compacted):
-                self._window.add(left)
+            for part in found:
+                self._window.add(part)
         self._cursor = self.feed.revision
 
     def restart(self) -> None:

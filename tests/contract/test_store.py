@@ -153,7 +153,7 @@ def test_compaction_takes_reads_below_its_revision_and_nothing_else(store: Store
     assert store.floor == 3
     assert store.apply(Range(PODS, rev=2)) == Compacted(3)
     assert page(store, PODS, rev=3).items[0].obj["spec"] == {"n": 2}
-    assert store.events(2, PODS) == Compacted(3)
+    assert store.events(2, PODS) == store.stretches(2, PODS) == Compacted(3)
     assert changes(store.events(3, PODS)) == [4, 5]
     store.compact(2)
     assert store.floor == 3
@@ -173,6 +173,10 @@ def test_events_come_in_revision_order_with_the_state_before(store: Store) -> No
     assert changes(store.events(1, PODS)) == [3, 4]
     assert changes(store.events(0, "//pods/x/")) == [1, 4]
     assert changes(store.events(0, "", 2)) == [1, 2]
+    for after in (0, 1, 3, 4):
+        parts = store.stretches(after, PODS)
+        assert not isinstance(parts, Compacted)
+        assert [change.rev for part in parts for change in part] == changes(store.events(after, PODS))
     found = store.events(0, PODS)
     assert isinstance(found, list)
     made, _, gone = found

@@ -65,7 +65,12 @@ async def history(chosen: Steps, size: int) -> list[Any]:
             await disturb(cluster, chosen, TIMES_US)
             await cluster.run_until(END_US)
             changes = store.events(store.floor, "")
+            leases = cluster.scheme.prefix("leases")
+            whole, parts = store.events(store.floor, leases), store.stretches(store.floor, leases)
             assert not isinstance(changes, Compacted)
+            assert not isinstance(whole, Compacted)
+            assert not isinstance(parts, Compacted)
+            assert [told(change) for part in parts for change in part] == [*map(told, whole)]
             seen += [cluster.kernel.trace.sha256(), cluster.kernel.steps, *map(told, changes)]
     return seen
 
