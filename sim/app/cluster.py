@@ -63,7 +63,10 @@ RESTART_US = 2 * SECOND
 
 
 class Cluster:
-    """A running cluster.  Use it as an async context manager; virtual time moves only while it is run."""
+    """A running cluster.  Use it as an async context manager; virtual time moves only while it is run.
+
+    Of a plan, or of so many plain nodes, with one naming, and objects whose pods run from the beginning on.
+    """
 
     def __init__(
         self,
@@ -72,12 +75,13 @@ class Cluster:
         nodes: int = 0,
         seed: int = 0,
         naming: str = "orch",
+        established: Sequence[Mapping[str, Any]] = (),
         trace: Trace | None = None,
         epoch_us: int = DEFAULT_EPOCH_US,
         replay: list[Operation] | None = None,
     ) -> None:
         if plan is None:
-            plan = ClusterPlan(naming=naming, nodes=plain_nodes(nodes))
+            plan = ClusterPlan(naming=naming, nodes=plain_nodes(nodes), established=tuple(established))
         self.plan = plan
         self.names = NAMES[plan.naming]
         self.options = check_options(plan)
