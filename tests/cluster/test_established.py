@@ -158,7 +158,9 @@ async def test_what_runs_there_fails_and_is_replaced_as_anywhere() -> None:
 
 
 async def test_the_library_takes_objects_as_they_are() -> None:
-    async with Cluster(nodes=2, established=[workload("Deployment", "web", 3)], naming="kubernetes") as cluster:
+    async with Cluster(
+        nodes=2, established=[workload("Deployment", "web", 3)], naming="kubernetes"
+    ) as cluster:
         await cluster.run_for(0)
         assert cluster.counts() == {"nodes": 2, "ready": 2, "pods": 3, "running": 3}
         await cluster.run_for("1m")
