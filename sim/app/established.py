@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 AT_ONCE = 200
 # Writes whose revisions are kept: of what was before the run no history is left in the end, and it would be large.
 HISTORY = 5_000
+UPSTREAM = (
+    "v1",
+    "apps/v1",
+)  # whose kinds somebody makes something of; a definition may give others their names
 SPREADING = ("ReplicaSet", "StatefulSet", "ReplicationController")
 SERVICE_ACCOUNTS = "service-account-controller"
 OWN = ("containerStatuses", "hostIP", "podIP", "podIPs")  # of each pod's status
@@ -183,6 +187,8 @@ class Established:
         obj = item.obj
         kind, meta = obj["kind"], obj["metadata"]
         self._kernel.cause = item.cause
+        if obj["apiVersion"] not in UPSTREAM:
+            return
         if kind == "Pod":
             self._start(obj)
         elif kind == "Namespace":

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from sim.app.cluster import Cluster, plain_nodes
+from sim.app.run import run_plan
 from sim.machinery.store import Change
+from sim.scenario.compile import load
 from sim.scenario.plan import ClusterPlan
 from sim.units import SECOND
+from tests.cluster.test_custom_resources import GROUP, WIDGETS, definition
 
 Obj = dict[str, Any]
 # What two clusters of the same objects differ in: names that are drawn, places, addresses, instants, and what counts writes.
@@ -22,6 +26,7 @@ OWN = frozenset(
      "containerID", "startedAt", "lastTransitionTime", "lastUpdateTime", "lastHeartbeatTime", "clusterIP", "clusterIPs")
 )  # fmt: skip
 UID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
 PODS = 32
 
 
@@ -242,3 +247,31 @@ async def test_what_is_refused_is_applied_as_usual() -> None:
         assert len(told) == 2
         assert "no kind Deploymint" in told[0]
         assert 'namespaces "nowhere" not found' in told[1]
+
+
+async def test_custom_objects_are_what_they_are_whatever_their_kind_is_called() -> None:
+    made = definition("orch.io")
+    spec = made["spec"] | {"names": {"kind": "Deployment", "plural": "widgets"}}
+    odd = {"apiVersion": f"{GROUP}/v1", "kind": "Deployment", "metadata": {"name": "odd"}, "spec": {"a": "b"}}
+    async with Cluster(plan(made | {"spec": spec}, odd, BARE), seed=1) as cluster:
+        await cluster.run_for("1m")
+        assert [obj["spec"] for obj in cluster.list(WIDGETS)] == [{"a": "b"}]
+        assert cluster.counts()["running"] == 1
+        assert not cluster.admin.refused
+
+
+# Of the scenario files those in which it matters most what agents, controllers and the scheduler know of their pods.
+FILES = (
+    "crash-loop", "drain-blocked", "memory-pressure", "preemption-storm", "rolling-update-node-death", "single-node-death",
+    "statefulset-dead-node", "watch-herd",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+async def test_a_scenario_holds_there_too(name: str) -> None:
+    plan = load(SCENARIOS / f"{name}.yaml", ["cluster.established=true"])
+    assert plan.cluster.established
+    assert not plan.objects
+    result = await run_plan(plan, picture=False)
+    assert [verdict.name for verdict in result.verdicts if not verdict.ok] == []
+    assert result.refused == ()
