@@ -187,8 +187,6 @@ class Established:
         obj = item.obj
         kind, meta = obj["kind"], obj["metadata"]
         self._kernel.cause = item.cause
-        if obj["apiVersion"] not in UPSTREAM:
-            return
         if kind == "Pod":
             self._start(obj)
         elif kind == "Namespace":

@@ -249,7 +249,7 @@ async def test_what_is_refused_is_applied_as_usual() -> None:
         assert 'namespaces "nowhere" not found' in told[1]
 
 
-async def test_custom_objects_are_what_they_are_whatever_their_kind_is_called() -> None:
+async def test_custom_objects_are_applied_once_their_kind_is_there() -> None:
     made = definition("orch.io")
     spec = made["spec"] | {"names": {"kind": "Deployment", "plural": "widgets"}}
     odd = {"apiVersion": f"{GROUP}/v1", "kind": "Deployment", "metadata": {"name": "odd"}, "spec": {"a": "b"}}
