@@ -108,26 +108,20 @@ RESOURCES = (
 )
 
 
-@pytest.mark.parametrize("resource", RESOURCES)
-async def test_it_is_as_one_that_came_up(both: tuple[Cluster, Cluster], resource: str) -> None:
-    past, present = both
-    found, wanted = alike(past, resource), alike(present, resource)
-    assert sum(found.values()) > 0
-    assert found == wanted
-
-
-@pytest.fixture
-async def both() -> Any:
-    """One that has been up before, and one into which somebody put the same objects; both at rest."""
+async def test_it_is_as_one_that_came_up() -> None:
+    """Beside one into which somebody put the same objects; both at rest, and each node has reported."""
     grown = replace(plan(*OBJECTS), established=())
     async with Cluster(plan(*OBJECTS), seed=4) as past, Cluster(grown, seed=4) as present:
         await present.run_for("15s")
         present.apply(*OBJECTS)
         for cluster in (past, present):
-            await cluster.run_until("10m")  # each node has reported
+            await cluster.run_until("10m")
             assert cluster.counts() == {"nodes": 5, "ready": 5, "pods": PODS, "running": PODS}
             assert not cluster.admin.refused
-        yield past, present
+        for resource in RESOURCES:
+            found, wanted = alike(past, resource), alike(present, resource)
+            assert sum(found.values()) > 0, resource
+            assert found == wanted, resource
 
 
 async def test_everything_runs_from_the_first_instant_on_and_nobody_finds_anything_to_change() -> None:
