@@ -23,7 +23,8 @@ Obj = dict[str, Any]
 # What two clusters of the same objects differ in: names that are drawn, places, addresses, instants, and what counts writes.
 OWN = frozenset(
     ("name", "uid", "resourceVersion", "creationTimestamp", "nodeName", "ip", "podIP", "podIPs", "hostIP", "startTime",
-     "containerID", "startedAt", "lastTransitionTime", "lastUpdateTime", "lastHeartbeatTime", "clusterIP", "clusterIPs")
+     "containerID", "startedAt", "lastTransitionTime", "lastUpdateTime", "lastHeartbeatTime", "clusterIP", "clusterIPs",
+     "endpoints.orch.io/last-change-trigger-time")
 )  # fmt: skip
 UID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -102,9 +103,13 @@ RESOURCES = (
     "replicasets",
     "deployments",
     "replicationcontrollers",
+    "statefulsets",
+    "daemonsets",
+    "controllerrevisions",
     "nodes",
     "serviceaccounts",
     "services",
+    "endpoints",
 )
 
 
