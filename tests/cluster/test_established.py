@@ -261,8 +261,8 @@ async def test_custom_objects_are_applied_once_their_kind_is_there() -> None:
 
 # Of the scenario files those in which it matters most what agents, controllers and the scheduler know of their pods.
 FILES = (
-    "autoscaling", "crash-loop", "drain-blocked", "memory-pressure", "preemption-storm", "rolling-update-node-death", "single-node-death",
-    "statefulset-dead-node", "watch-herd",
+    "autoscaling", "crash-loop", "drain-blocked", "memory-pressure", "preemption-storm", "rolling-update-node-death",
+    "single-node-death", "statefulset-dead-node", "watch-herd",
 )  # fmt: skip
 
 
