@@ -73,9 +73,8 @@ class Established:
         self._bits = stream.getrandbits
         self._draw: Callable[[int], int] = lambda count: int(stream.random() * count)
         self._nodes: list[Obj] = []
-        self._left: list[
-            Obj
-        ] = []  # what is applied as usual: its kind is not there yet, or it was refused for now
+        # Objects that are applied as usual: their kind is not there yet, or they were refused for now.
+        self._left: list[Obj] = []
         self._forgotten = 0  # the revision at which history was forgotten last
         self._work = self._bring_up()
 
