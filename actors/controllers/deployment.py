@@ -35,6 +35,7 @@ from actors.controllers.pod_owners import (
 )
 from actors.controllers.pod_template_hash import pod_template_hash
 from actors.controllers.shell import Env, Owner, claim_objects, run_workers
+from sim.ident import Names
 from sim.machinery.api import Obj, Reply
 from sim.units import SECOND
 
@@ -393,15 +394,8 @@ class _Rollout:
 
     async def _create_new(self, olds: Sequence[Obj], number: int) -> Obj:
         d, names = self.d, self.names
-        made = new_replica_set(d, owner_ref(self.loop.env, RESOURCE, d), names.label_pod_template_hash)
         size = decide.new_size(d, olds, 0)
-        annotations = decide.wanted_annotations(d, {}, number, names)
-        annotations.update(decide.replicas_annotations(d, names))
-        made = {
-            **made,
-            "metadata": {**made["metadata"], "annotations": annotations},
-            "spec": {**made["spec"], "replicas": size},
-        }
+        made = new_replica_set(d, owner_ref(self.loop.env, RESOURCE, d), number, size, names)
         name = made["metadata"]["name"]
         reply = await self.client.create("replicasets", d["metadata"]["namespace"], made)
         existed = False
@@ -555,9 +549,11 @@ class _Rollout:
         )
 
 
-def new_replica_set(deployment: Obj, ref: Obj, hash_label: str) -> Obj:
-    """The ReplicaSet of a Deployment's present template; it shares the template's spec by identity."""
-    spec = deployment["spec"]
+def new_replica_set(deployment: Obj, ref: Obj, number: int, size: int, names: Names) -> Obj:
+    """The ReplicaSet of a Deployment's present template, its revision and size; it shares the template's spec by identity."""
+    spec, hash_label = deployment["spec"], names.label_pod_template_hash
+    annotations = decide.wanted_annotations(deployment, {}, number, names)
+    annotations |= decide.replicas_annotations(deployment, names)
     template = spec["template"]
     hashed = pod_template_hash(template, deployment.get("status", {}).get("collisionCount"))
     meta = template.get("metadata") or {}
@@ -577,6 +573,7 @@ def new_replica_set(deployment: Obj, ref: Obj, hash_label: str) -> Obj:
             "namespace": deployment["metadata"]["namespace"],
             "labels": labels,
             "ownerReferences": [ref],
+            "annotations": annotations,
         },
-        "spec": made,
+        "spec": {**made, "replicas": size},
     }

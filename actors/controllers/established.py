@@ -15,11 +15,11 @@ from actors.controllers import (
     daemonset,
     daemonset_decide,
     deployment,
-    deployment_decide,
     revisions,
     statefulset,
     statefulset_decide,
 )
+from actors.controllers.deployment_decide import replicas_of
 from actors.controllers.pod_owners import pod_from_template
 from actors.controllers.replicaset import REPLICA_SET, REPLICATION_CONTROLLER
 from actors.controllers.shell import controller_ref
@@ -44,9 +44,10 @@ def children_of(obj: Obj, nodes: Sequence[Obj], names: Names) -> Sequence[Child]
     kind = obj["kind"]
     if kind in FLAVOURS:
         pod = pod_from_template(obj["spec"]["template"], obj, _ref(obj))
-        return [Child(FLAVOURS[kind].client, "pods", pod, obj["spec"].get("replicas") or 0)]
+        return [Child(FLAVOURS[kind].client, "pods", pod, replicas_of(obj))]
     if kind == "Deployment" and not obj["spec"].get("paused"):
-        return [Child(deployment.CLIENT, "replicasets", _replica_set(obj, names))]
+        made = deployment.new_replica_set(obj, _ref(obj), FIRST, replicas_of(obj), names)
+        return [Child(deployment.CLIENT, "replicasets", made)]
     if kind == "StatefulSet" and not obj["spec"].get("volumeClaimTemplates"):
         return _of_stateful_set(obj, names)
     return _of_daemon_set(obj, nodes, names) if kind == "DaemonSet" else ()
@@ -54,17 +55,6 @@ def children_of(obj: Obj, nodes: Sequence[Obj], names: Names) -> Sequence[Child]
 
 def _ref(obj: Obj) -> Obj:
     return controller_ref(obj["apiVersion"], obj["kind"], obj)
-
-
-def _replica_set(obj: Obj, names: Names) -> Obj:
-    made = deployment.new_replica_set(obj, _ref(obj), names.label_pod_template_hash)
-    annotations = deployment_decide.wanted_annotations(obj, {}, FIRST, names)
-    annotations |= deployment_decide.replicas_annotations(obj, names)
-    return {
-        **made,
-        "metadata": {**made["metadata"], "annotations": annotations},
-        "spec": {**made["spec"], "replicas": obj["spec"].get("replicas") or 0},
-    }
 
 
 def _of_stateful_set(obj: Obj, names: Names) -> list[Child]:

@@ -6,10 +6,19 @@ Mirrors  kubernetes v1.25 pkg/controller/serviceaccount/serviceaccounts_controll
 from __future__ import annotations
 
 from actors.controllers.shell import Env, is_terminating, run_workers
+from sim.ident import Names
 from sim.machinery.api import Obj
 
 CLIENT = "service-account-controller"
 WORKERS = 1
+
+
+def default_account(namespace: str, names: Names) -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": names.default_service_account, "namespace": namespace},
+    }
 
 
 async def start(env: Env) -> None:
@@ -22,12 +31,7 @@ async def start(env: Env) -> None:
         namespace = namespaces.get(key)
         if namespace is None or not is_active(namespace) or accounts.get(f"{key}/{name}") is not None:
             return None
-        account = {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": name, "namespace": key},
-        }
-        reply = await client.create("serviceaccounts", key, account)
+        reply = await client.create("serviceaccounts", key, default_account(key, env.names))
         if reply.ok or reply.reason == "AlreadyExists" or is_terminating(reply):
             return None
         return reply.message

@@ -27,7 +27,7 @@ from actors.node.admit import (
     refuse_under_pressure,
     requests_of,
 )
-from actors.node.api import Api, Caller, HeartbeatCaller
+from actors.node.api import Api, Caller, HeartbeatCaller, user_of
 from actors.node.backoff import Backoff
 from actors.node.eviction import Evictor
 from actors.node.image_gc import ImageGC
@@ -48,7 +48,6 @@ from actors.node.worker import FINISHED, Worker
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.kernel.dice import Dice
-from sim.machinery.api import UserInfo
 from sim.machinery.store import Item
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import SECOND
@@ -122,7 +121,7 @@ class NodeAgent:
         self.options = options
         self.names = names
         name = machine.spec.name
-        user = UserInfo(names.node_user(name), (names.group_nodes, names.group_authenticated))
+        user = user_of(names, name)
         # server.go: buildKubeletClientConfig
         timeout_us = min(options.node_status_update_frequency_us, options.node_lease_duration_s * SECOND)
         heartbeat = clients.heartbeat(ctx, name, timeout_us)
@@ -245,11 +244,6 @@ class NodeAgent:
         if going:
             errors.append(NOT_READY)
         return Health(tuple(errors), pressures) if errors or pressures else WELL
-
-    @property
-    def pressures(self) -> tuple[str, ...]:
-        """Pressure conditions in force."""
-        return self.evictor.past.conditions
 
     def consider_pressure(self) -> None:
         """What uses the machine's memory, disks and process numbers has changed."""

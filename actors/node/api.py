@@ -20,6 +20,11 @@ Obj = dict[str, Any]
 OnReply = Callable[[Reply], None]
 
 
+def user_of(names: Names, node: str) -> UserInfo:
+    """Whom a node's agent asks as."""
+    return UserInfo(names.node_user(node), (names.group_nodes, names.group_authenticated))
+
+
 class Caller(Protocol):
     """The part of a client that the agent uses."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from actors.node.api import user_of
 from sim.client.client import Client
 from sim.client.events import EventRecorder
 from sim.ident import Names
@@ -55,14 +56,12 @@ class NodeClients:
         self._names = names
         self._transports = transports
         self._normal_events = normal_events
-        self._groups = (names.group_nodes, names.group_authenticated)
         self._connections: tuple[Context, Sequence[Transport], UserInfo] | None = None
 
     def _client(self, ctx: Context, node: str, qps: float, burst: int, timeout_us: int = 0) -> Client:
         # One connection to each server for all clients of an incarnation, as HTTP/2 shares them.
         if self._connections is None or self._connections[0] is not ctx:
-            user = UserInfo(self._names.node_user(node), self._groups)
-            self._connections = ctx, self._transports(ctx), user
+            self._connections = ctx, self._transports(ctx), user_of(self._names, node)
         _, transports, user = self._connections
         return Client(
             ctx, self._scheme, transports, user,

@@ -185,10 +185,9 @@ class StatusManager:
 
     def track(self, uid: str, item: Item) -> Entry:
         """From now on the pod has a status here."""
-        if uid not in self._entries:
-            self._entries[uid] = Entry(uid, item)
         entry = self.entry(uid)
-        assert entry is not None
+        if entry is None:
+            entry = self._entries[uid] = Entry(uid, item)
         return entry
 
     def entry(self, uid: str) -> Entry | None:

@@ -22,7 +22,7 @@ from actors.scheduler.cluster import Cluster
 from actors.scheduler.events import EventSeries
 from actors.scheduler.filters import admits
 from actors.scheduler.match import from_label_selector
-from actors.scheduler.pods import PodInfo, Template, is_dying
+from actors.scheduler.pods import PodInfo, Template, binding, is_dying
 from actors.scheduler.preempt import Budget, Candidate
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
@@ -46,13 +46,17 @@ OWNERS = {
 Connect = Callable[[Context], Sequence[Transport]]
 
 
+def user_of(names: Names) -> UserInfo:
+    return UserInfo(names.user_scheduler, (names.group_authenticated,))
+
+
 def scheduler_main(
     options: SchedulerOptions, scheme: Scheme, names: Names, connect: Connect
 ) -> Callable[[Context], Any]:
     """The `main` of a scheduler actor; `connect` gives the ways to the API servers."""
 
     async def main(ctx: Context) -> None:
-        user = UserInfo(names.user_scheduler, (names.group_authenticated,))
+        user = user_of(names)
         transports = connect(ctx)
         agent = names.component("scheduler")
 
@@ -266,7 +270,7 @@ class Scheduler:
             info = cluster.templates.info(pod, known)
             cluster.set_pod(info)
         info.held = self._pods.item(key) or pod
-        if fresh and key in self.queue.pods:
+        if fresh:
             self._leave_queue(key)
         event = "AssignedPodAdd" if fresh else "AssignedPodUpdate"
         if self.queue.assigned_pod(info, event, cluster.namespaces, self.ctx.now_us()):
@@ -348,12 +352,6 @@ class Scheduler:
         meta = pod.obj["metadata"]
         self.cluster.nominate(pod, "")
         self.cluster.assume(PodInfo(pod.obj, pod.template, node))
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"namespace": meta["namespace"], "name": meta["name"], "uid": pod.uid},
-            "target": {"kind": "Node", "name": node},
-        }
 
         def bound(reply: Reply) -> None:
             if reply.ok:
@@ -369,7 +367,7 @@ class Scheduler:
             self._wake()
 
         request = self._client.request(
-            "create", "pods", meta["namespace"], meta["name"], subresource="binding", body=body
+            "create", "pods", meta["namespace"], meta["name"], subresource="binding", body=binding(pod, node)
         )
         self._client.call(request, bound)
 

@@ -70,7 +70,7 @@ class NodeInfo:
         self.scoring.add(template.scoring, sign)
         for port in template.ports:
             _count(self.ports, port, sign)
-        _count(self.groups, template.groups[pod.dying], sign)
+        _count(self.groups, pod.group, sign)
         _count(self.priorities, template.priority, sign)
 
     def copy(self) -> NodeInfo:

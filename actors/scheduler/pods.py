@@ -117,7 +117,7 @@ class Amounts:
         self.cpu += sign * other.cpu
         self.memory += sign * other.memory
         self.ephemeral += sign * other.ephemeral
-        for name, amount in other.scalars.items() if other.scalars else ():
+        for name, amount in other.scalars.items():
             self.scalars[name] = self.scalars.get(name, 0) + sign * amount
 
     def at_least(self, other: Amounts) -> None:
@@ -307,7 +307,7 @@ class PodInfo:
         self.template = template
         self.key: str = intern(f"{meta['namespace']}/{meta['name']}")  # the informer's own
         self.node_name: str = node_name or obj["spec"].get("nodeName") or ""
-        self.dying = "deletionTimestamp" in meta  # as `is_dying`
+        self.dying = is_dying(obj)
 
     @property
     def obj(self) -> Obj:
@@ -335,6 +335,17 @@ class PodInfo:
     def start_time(self) -> str:
         """Start of the pod as comparable text; one that has not started counts as latest."""
         return str((self.obj.get("status") or {}).get("startTime") or "~")
+
+
+def binding(pod: PodInfo, node: str) -> Obj:
+    """What sends a pod to a node."""
+    meta = pod.obj["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"namespace": meta["namespace"], "name": meta["name"], "uid": pod.uid},
+        "target": {"kind": "Node", "name": node},
+    }
 
 
 class Templates:

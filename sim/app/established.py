@@ -21,14 +21,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.apiserver.direct import ask
+from actors.controllers import manager, nodelifecycle, serviceaccount
 from actors.controllers.established import Child, children_of
-from actors.controllers.manager import user_of
-from actors.controllers.nodelifecycle_decide import taints_patch
+from actors.controllers.nodelifecycle_decide import NO_SCHEDULE, taints_patch, without_taints
+from actors.node import api as node_api
 from actors.node import established as node_side
 from actors.node.status_manager import status_patch
+from actors.scheduler.actor import user_of
 from actors.scheduler.attempt import Attempts, Placed
 from actors.scheduler.cluster import Cluster as View
-from actors.scheduler.pods import PodInfo, Template
+from actors.scheduler.pods import PodInfo, Template, binding
 from actors.scheduler.status import waits
 from sim.machinery.api import Obj, Reply, Request, UserInfo
 from sim.machinery.names_gen import generated_name, new_uid
@@ -42,12 +44,7 @@ if TYPE_CHECKING:
 AT_ONCE = 200
 # Writes whose revisions are kept: of what was before the run no history is left in the end, and it would be large.
 HISTORY = 5_000
-UPSTREAM = (
-    "v1",
-    "apps/v1",
-)  # whose kinds somebody makes something of; a definition may give others their names
 SPREADING = ("ReplicaSet", "StatefulSet", "ReplicationController")
-SERVICE_ACCOUNTS = "service-account-controller"
 OWN = ("containerStatuses", "hostIP", "podIP", "podIPs")  # of each pod's status
 
 
@@ -120,13 +117,12 @@ class Established:
 
     def _controller(self, client: str, verb: str, resource: str, **more: Any) -> Reply:
         own_account = self._cluster.options.controller_manager.use_service_account_credentials
-        user = user_of(self._names, client, own_account)
+        user = manager.user_of(self._names, client, own_account)
         return self._ask(user, self._names.component("controller-manager"), verb, resource, **more)
 
     def _agent(self, node: str, verb: str, resource: str, **more: Any) -> Reply:
         names = self._names
-        user = UserInfo(names.node_user(node), (names.group_nodes, names.group_authenticated))
-        return self._ask(user, names.node_agent, verb, resource, **more)
+        return self._ask(node_api.user_of(names, node), names.node_agent, verb, resource, **more)
 
     def _tell(self, target: str, outcome: Reply | str) -> None:
         self._cluster.admin.note("establish", target, outcome)
@@ -140,11 +136,13 @@ class Established:
         body = node_side.registered(machine, options, names, self._kernel.epoch_us)
         stored = self._agent(name, "create", "nodes", body=body)
         if stored.ok:
-            taints = [t for t in stored.obj["spec"].get("taints") or () if t["key"] != names.taint_not_ready]
-            stored = self._controller(
-                "node-controller", "patch", "nodes", name=name, body=taints_patch(stored.obj, taints),
-                content_type=names.media_strategic_patch,
-            )  # fmt: skip
+            unready = (names.taint_not_ready, NO_SCHEDULE)
+            left = without_taints(stored.obj["spec"].get("taints") or (), [unready])
+            if left is not None:
+                stored = self._controller(
+                    nodelifecycle.CLIENT, "patch", "nodes", name=name, body=taints_patch(stored.obj, left),
+                    content_type=names.media_strategic_patch,
+                )  # fmt: skip
         if stored.ok:
             self._nodes.append(stored.obj)
             self._view.set_node(stored.obj)
@@ -174,12 +172,8 @@ class Established:
         """A namespace's labels matter to the scheduler; no pod is admitted without its service account."""
         name, names = namespace["metadata"]["name"], self._names
         self._view.set_namespace(name, namespace["metadata"].get("labels") or {})
-        account = {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": names.default_service_account, "namespace": name},
-        }
-        self._controller(SERVICE_ACCOUNTS, "create", "serviceaccounts", namespace=name, body=account)
+        account = serviceaccount.default_account(name, names)
+        self._controller(serviceaccount.CLIENT, "create", "serviceaccounts", namespace=name, body=account)
 
     def _follow(self, item: Item) -> Iterator[None]:
         """What others make of an object that has just been made."""
@@ -230,7 +224,7 @@ class Established:
         node = info.node_name
         if not node and waits(pod, cluster.options.scheduler.scheduler_name):
             node = self._chosen(info)
-            if not node or not self._bind(meta, node).ok:
+            if not node or not self._bind(info, node).ok:
                 return None
         if node not in cluster.nodes:
             return None
@@ -246,18 +240,11 @@ class Established:
         self._settle(info, node, told.item)
         return Like(told.item, info.template)
 
-    def _bind(self, meta: Obj, node: str) -> Reply:
-        names = self._names
-        user = UserInfo(names.user_scheduler, (names.group_authenticated,))
-        binding = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]},
-            "target": {"kind": "Node", "name": node},
-        }
+    def _bind(self, info: PodInfo, node: str) -> Reply:
+        meta, names = info.obj["metadata"], self._names
         return self._ask(
-            user, names.component("scheduler"), "create", "pods", namespace=meta["namespace"], name=meta["name"],
-            subresource="binding", body=binding,
+            user_of(names), names.component("scheduler"), "create", "pods", namespace=meta["namespace"],
+            name=meta["name"], subresource="binding", body=binding(info, node),
         )  # fmt: skip
 
     def _chosen(self, info: PodInfo) -> str:

@@ -98,7 +98,7 @@ class WatchCache:
     def drain(self) -> None:
         """Take what the store has committed into the window, and into watches that nobody has read."""
         found = self.feed.stretches(self._cursor, self.prefix)
-        if isinstance(found, Compacted) and self._cursor < self.feed.floor:
+        if isinstance(found, Compacted):
             self._window.dropped_rev = self.feed.floor  # made after history had begun to be forgotten
             found = self.feed.stretches(self.feed.floor, self.prefix)
         if not isinstance(found, Compacted):

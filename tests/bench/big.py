@@ -3,9 +3,10 @@
 python -m tests.bench.big [NODES [PODS]] [--established] [--hour] [--day] [--zone] [--fast] [--profile]
 
 --established: the pods run already when the run begins, and every process takes them up within two virtual minutes; else
-their controllers, the scheduler and the agents bring them up.  --hour (as without any of these three), --day: one such hour, or 24; --zone: one of three zones loses power, and 30
-virtual minutes pass; each after the one before.  --fast: the clients of controllers and scheduler may send 1,000
-requests a second, not 20 and 50, so that filling takes less virtual time, and fewer renewals of leases with it.
+their controllers, the scheduler and the agents bring them up.  --hour (as without any of these three), --day: one such
+hour, or 24; --zone: one of three zones loses power, and 30 virtual minutes pass; each after the one before.  --fast: the
+clients of controllers and scheduler may send 1,000 requests a second, not 20 and 50, so that filling takes less virtual
+time, and fewer renewals of leases with it.
 """
 
 from __future__ import annotations
