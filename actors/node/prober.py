@@ -6,7 +6,8 @@ Holds: a probe whose result agrees with its container's health, and whose contai
 schedules nothing; its ticks stay where a ticker that never slept would have put them.
 
 Mirrors  pkg/kubelet/prober/{worker,prober_manager}.go: one ticker from the first sync on, thresholds, initial delay
-         in whole seconds, holds after a liveness or startup failure until a new container id (v1.25).
+         in whole seconds, holds after a liveness or startup failure until a new container id (v1.25).  An instance is
+         known by the status that tells of it.
 Differs  probes take no time; a probe's success is asked of the runtime model, whatever its handler.
 """
 
@@ -130,22 +131,29 @@ class Probe:
             self._plan(container, now_us)
 
     def refresh(self) -> None:
-        """Start afresh if the container is a new instance."""
-        self._current()
+        """The status tells of the container's newest instance from now on: its result starts afresh.
+
+        Quirk: what was counted of the last instance counts on.
+        """
+        newest = self._newest()
+        if newest is not None and newest.ident != self._ident:
+            self._ident = newest.ident
+            self.result = INITIAL[self.kind]
+            self.hold = False
 
     def look(self) -> None:
         """The container's health may have changed: make sure the next tick that matters is planned."""
         if not self.stopped:
             self._plan(self._current(), self._ctx.kernel.now_us)
 
-    def _current(self) -> Container | None:
+    def _newest(self) -> Container | None:
         runtime = self._owner.runtime
-        container = runtime.newest(self.container) if runtime is not None else None
-        if container is not None and container.ident != self._ident:
-            self._ident = container.ident
-            self._set(INITIAL[self.kind])
-            self._run, self._saw, self.hold = 0, None, False
-        return container
+        return runtime.newest(self.container) if runtime is not None else None
+
+    def _current(self) -> Container | None:
+        """The instance that the status tells of; None while there is a newer one, or none."""
+        newest = self._newest()
+        return newest if newest is not None and newest.ident == self._ident else None
 
     def _set(self, result: str) -> None:
         if result != self.result:

@@ -69,7 +69,7 @@ class Worker:
     """
 
     __slots__ = (
-        "_again", "_due_us", "_held", "_sandbox_us", "_settled_us", "_timer", "_work", "agent", "grace_s", "item", "override",
+        "_again", "_due_us", "_held", "_made_us", "_settled_us", "_timer", "_work", "agent", "grace_s", "item", "override",
         "probes", "reasons", "removed", "requests", "runtime", "state", "uid",
     )  # fmt: skip
 
@@ -91,7 +91,7 @@ class Worker:
         self._timer: Timer | None = None
         self._due_us = 0
         self._settled_us = -1  # end of the last piece of work
-        self._sandbox_us = -1  # when a sandbox was made that no relist has shown yet
+        self._made_us = -1  # when a sandbox or container was made that no relist has shown yet
 
     @property
     def pod(self) -> Obj:
@@ -215,8 +215,8 @@ class Worker:
             self._resync(base_us)
         elif self.probes and any(probe.waits_longer(RESYNC_US) for probe in self.probes):
             self._resync(RESYNC_US)
-        if self._sandbox_us >= 0:  # a relist shows it, were it all that there is to see
-            shown_us, self._sandbox_us = agent.relist_after(self._sandbox_us), -1
+        if self._made_us >= 0:  # a relist shows it, were it all that there is to see
+            shown_us, self._made_us = agent.relist_after(self._made_us), -1
             self._wake_at(max(shown_us, self._ready_us()))
         self.observe()
 
@@ -339,10 +339,10 @@ class Worker:
             yield self._kill_all()
             agent.machine.stop_sandbox(self.runtime)
         elif actions.kills:
-            yield self._kill_failed(actions)
+            yield from self._kill_failed(actions)
         if actions.create_sandbox:
             yield agent.spec.profile.sandbox_us + (agent.machine.runtime_delay_us or 0)
-            self._sandbox_us = agent.now_us
+            self._made_us = agent.now_us
             meta = pod["metadata"]
             host_ip = agent.host_ip if pod["spec"].get("hostNetwork") else ""
             self.runtime = agent.machine.run_sandbox(
@@ -378,6 +378,7 @@ class Worker:
         behaviour = agent.spec.profile.behaviour(pod, name, init)
         agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
         container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us)
+        self._made_us = agent.now_us
         if behaviour.start_error:
             self._reason(name, ("RunContainerError", behaviour.start_error))
             agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
@@ -447,16 +448,16 @@ class Worker:
 
     # --- killing ------------------------------------------------------------------------------------------
 
-    def _kill_failed(self, actions: Actions) -> int:
-        """Stop containers whose probes failed; returns how long the slowest takes (never 0: MIN_GRACE)."""
-        longest_us = 0
-        meta = self.pod["metadata"]
+    def _kill_failed(self, actions: Actions) -> Work:
+        """Stop containers whose probes failed or whose image changed, one after the other."""
+        agent, meta = self.agent, self.pod["metadata"]
         why = {"containers": [spec["name"] for spec, _, _ in actions.kills], "message": actions.kills[0][2]}
-        self.agent.ctx.decided("kill", f"pods/{meta['namespace']}/{meta['name']}", why)
+        agent.ctx.decided("kill", f"pods/{meta['namespace']}/{meta['name']}", why)
         for spec, container, message in actions.kills:
-            grace_us = own_grace_us(self.pod, failed_probe(spec, message))
-            longest_us = max(longest_us, self._kill(spec, container, message, grace_us))
-        return longest_us
+            if container.running(agent.now_us):  # it may have ended while it waited for its turn
+                grace_us = own_grace_us(self.pod, failed_probe(spec, message))
+                yield self._kill(spec, container, message, grace_us)
+        return ""
 
     def _kill_all(self, stop_us: int | None = None) -> int:
         """Stop everything that runs, in parallel.  `stop_us`: what each gets from SIGTERM on; None: as `_kill`."""
@@ -527,6 +528,7 @@ class Worker:
             return
         self.probes = tuple([Probe(self.agent.ctx, self, *row) for row in specs])
         for probe in self.probes:
+            probe.refresh()  # a restarted agent's status tells of the container already
             probe.start(self.agent.first_probe_wait_us(int(probe.spec.get("periodSeconds") or 10)))
 
     def _check_readiness(self) -> None:
@@ -541,20 +543,10 @@ class Worker:
                 probe.stop()
 
     def may_probe(self, probe: Probe) -> bool:
-        if self._work is not None and not self._shows(probe.container):
-            return False  # the sync that started it is not over
         started = [p for p in self.probes if p.kind == "Startup" and p.container == probe.container]
         if probe.kind == "Startup":
             return probe.result != "Success"
         return not started or started[0].result == "Success"
-
-    def _shows(self, name: str) -> bool:
-        """Whether the status knows the container's newest instance."""
-        newest = self.runtime.newest(name) if self.runtime is not None else None
-        shown = [
-            s.get("containerID") for s in self.status.get("containerStatuses") or () if s["name"] == name
-        ]
-        return newest is not None and newest.ident in shown
 
     def unhealthy(self, probe: Probe) -> None:
         output = "HTTP probe failed with statuscode: 500" if "httpGet" in probe.spec else "command failed"

@@ -1,0 +1,304 @@
+"""Where rules of one node meet, on whole clusters: probes and restarts, kills and hooks, agents that stand still, pods
+on their way out, back-offs and reboots.  What each test wants follows from the rules alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.node.profile import ContainerBehaviour, Rule, RuntimeProfile
+from sim.units import SECOND
+from tests.cluster.fixed import FixedPhases, container
+from tests.cluster.seen import Obj, pods_on
+from tests.cluster.test_node_timing_agent import PodTimes, at_s, behaving, condition, pod, taints
+from tests.cluster.test_timing_pods import Starts
+
+HTTP: Obj = {"httpGet": {"port": 80}}
+
+
+def sleeping(hook: str, seconds: int) -> Obj:
+    return {"lifecycle": {hook: {"exec": {"command": ["sleep", str(seconds)]}}}}
+
+
+def patched(cluster: FixedPhases, name: str, spec: Obj) -> None:
+    kind = "application/strategic-merge-patch+json"
+    reply = cluster.request("patch", "pods", "default", name, body={"spec": spec}, content_type=kind)
+    assert reply.ok, reply.message
+
+
+class Readiness:
+    """When a pod's condition Ready changed, and to what."""
+
+    def __init__(self, cluster: FixedPhases, name: str) -> None:
+        self.told: list[tuple[float, str]] = []
+        self._key = f"//pods/default/{name}"
+        cluster.observe(self._see)
+
+    def _see(self, change: Any) -> None:
+        if change.item.key != self._key or change.deleted:
+            return
+        for held in (change.item.obj.get("status") or {}).get("conditions") or ():
+            if held["type"] == "Ready" and (not self.told or self.told[-1][1] != held["status"]):
+                self.told.append((change.at_us / SECOND, held["status"]))
+
+
+# --- probes and restarts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("period", "successes"), [(30, 1), (60, 1), (10, 3)])
+async def test_a_container_that_starts_again_is_ready_with_the_first_look_at_it(
+    period: int, successes: int
+) -> None:
+    """The sync that tells of it probes at once, whatever the period; successes of the last instance count on."""
+    probe = {**HTTP, "periodSeconds": period, "successThreshold": successes}
+    async with FixedPhases({"": 1}) as cluster:
+        readiness = Readiness(cluster, "web")
+        await cluster.run_until("20s")
+        cluster.apply(pod("web", container={"readinessProbe": probe}))
+        await cluster.run_until("153s")
+        assert cluster.nodes["node-0"].end_container("default", "web", "c", 1)
+        await cluster.run_until("200s")
+        assert [status for _, status in readiness.told] == ["False", "True", "False", "True"]
+        down, up = (at for at, _ in readiness.told[2:])
+        assert 153 <= down <= 155 and up <= down + 2.2  # a relist each
+
+
+async def test_failures_of_an_instance_that_ended_by_itself_count_against_the_next() -> None:
+    """Three failures are allowed: the first instance ends after two, and the next is killed for its first."""
+    profile = behaving(unhealthy_after_us=0, exit_after_us=18 * SECOND, exit_code=1, stop_us=0)
+    async with FixedPhases({"": 1}, profile=profile) as cluster:
+        starts = Starts(cluster)
+        await cluster.run_until("60s")
+        cluster.apply(pod("web", container={"livenessProbe": HTTP}))
+        await cluster.run_until("130s")
+        lived = [end - start for start, end in zip(starts.started["web"], starts.ended["web"], strict=False)]
+        assert 17 <= lived[0] <= 19 and lived[1] <= 12
+        assert len([e for e in cluster.list("events") if e["reason"] == "Killing"]) == 1
+
+
+async def test_what_has_started_is_told_by_the_relist_that_shows_it() -> None:
+    """Not before, and not by the result of a probe."""
+    async with FixedPhases({"": 1}) as cluster:
+        told: list[tuple[float, int]] = []
+
+        def see(change: Any) -> None:
+            if change.item.key == "//pods/default/web":
+                for status in (change.item.obj.get("status") or {}).get("containerStatuses") or ():
+                    if "running" in status["state"] and status["restartCount"]:
+                        told.append((change.at_us / SECOND, status["restartCount"]))
+
+        cluster.observe(see)
+        cluster.apply(pod("web", container={"readinessProbe": {**HTTP, "periodSeconds": 30}}))
+        await cluster.run_until("100s")
+        assert cluster.nodes["node-0"].end_container("default", "web", "c", 1)
+        await cluster.run_until("110s")  # seen at 101, made anew by 101.1
+        assert 102 <= told[0][0] < 102.1
+
+
+async def test_a_startup_probe_that_succeeds_lets_the_others_begin_at_once() -> None:
+    probes = {
+        "startupProbe": {**HTTP, "periodSeconds": 1},
+        "readinessProbe": {**HTTP, "periodSeconds": 60},
+        "livenessProbe": HTTP,
+    }
+    async with FixedPhases({"": 1}) as cluster:
+        times, starts = PodTimes(cluster), Starts(cluster)
+        await cluster.run_until("100s")
+        cluster.apply(pod("web", container=probes))
+        await cluster.run_until("120s")
+        assert times.ready["web"] - starts.started["web"][0] <= 5
+
+
+@pytest.mark.parametrize(("own", "probes"), [(60, 5), (10, 90)])
+async def test_a_probe_has_a_grace_of_its_own_that_a_deletion_does_not_have(own: int, probes: int) -> None:
+    async with FixedPhases({"": 1}, profile=behaving(unhealthy_after_us=0, stop_us=None)) as cluster:
+        times, starts = PodTimes(cluster), Starts(cluster)
+        await cluster.run_until("100s")
+        probe = {**HTTP, "terminationGracePeriodSeconds": probes}
+        cluster.apply(pod("web", terminationGracePeriodSeconds=own, container={"livenessProbe": probe}))
+        await cluster.run_for(f"{40 + probes}s")
+        assert 20 + probes - 1 <= starts.ended["web"][0] - starts.started["web"][0] <= 31 + probes + 1
+        deleted = cluster.kernel.now_us / SECOND
+        assert cluster.request("delete", "pods", "default", "web").ok
+        await cluster.run_for(f"{own + 10}s")
+        assert deleted + own <= times.gone["web"] <= deleted + own + 4
+
+
+# --- kills ------------------------------------------------------------------------------------------------------
+
+
+async def test_containers_of_one_sync_are_killed_one_after_the_other() -> None:
+    """Their images change together; each ignores SIGTERM for ten seconds."""
+    async with FixedPhases({"": 1}, profile=behaving(stop_us=None)) as cluster:
+        both = pod("web", terminationGracePeriodSeconds=10)
+        both["spec"]["containers"].append({**container(), "name": "d"})
+        cluster.apply(both)
+        await cluster.run_until("60s")
+        new = [{"name": name, "image": "registry.example/c:2"} for name in "cd"]
+        patched(cluster, "web", {"containers": new})
+        await cluster.run_until("100s")
+        ends = {
+            status["name"]: at_s(cluster, status["lastState"]["terminated"]["finishedAt"])
+            for status in cluster.pod("web")["status"]["containerStatuses"]
+        }
+        assert 70 <= ends["c"] <= 72 and 80 <= ends["d"] <= 82
+
+
+@pytest.mark.parametrize(
+    ("hook", "grace", "stubborn", "mild"), [(10, 30, 40, 10.2), (100, 15, 30, 15.2)]
+)  # fmt: skip
+async def test_a_deleted_pod_has_its_whole_grace_after_its_hook(
+    hook: int, grace: int, stubborn: float, mild: float
+) -> None:
+    """The hook runs for the grace period at most."""
+    rules = (Rule(ContainerBehaviour(stop_us=None), pod_prefix="stubborn"),)
+    async with FixedPhases({"": 1}, profile=RuntimeProfile(rules=rules)) as cluster:
+        times = PodTimes(cluster)
+        for name in ("stubborn", "mild"):
+            cluster.apply(pod(name, terminationGracePeriodSeconds=grace, container=sleeping("preStop", hook)))
+        await cluster.run_until("60s")
+        for name in ("stubborn", "mild"):
+            assert cluster.request("delete", "pods", "default", name).ok
+        await cluster.run_until("120s")
+        assert 60 + stubborn <= times.gone["stubborn"] <= 64 + stubborn
+        assert 60 + mild <= times.gone["mild"] <= 63.5 + mild
+
+
+async def test_a_deadline_that_passed_while_no_agent_ran_ends_the_pod_as_one_starts() -> None:
+    async with FixedPhases({"": 1}) as cluster:
+        times = PodTimes(cluster)
+        await cluster.run_until("60s")
+        cluster.apply(pod("web", activeDeadlineSeconds=60))
+        await cluster.run_until("80s")
+        cluster.nodes["node-0"].crash_agent()
+        await cluster.run_until("150s")
+        assert not times.failed
+        cluster.nodes["node-0"].start_agent()
+        await cluster.run_until("170s")
+        assert 150 < times.failed["web"] <= 156
+        assert cluster.pod("web")["status"]["reason"] == "DeadlineExceeded"
+
+
+# --- who holds what of a node -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("forced", "restarted", "admitted"), [(False, False, False), (False, True, False), (True, False, True)]
+)  # fmt: skip
+async def test_a_pod_on_its_way_out_holds_its_share_unless_it_was_deleted_by_force(
+    forced: bool, restarted: bool, admitted: bool
+) -> None:
+    """Also for an agent that has just started.  Of who is deleted by force nothing counts, though it still runs."""
+    rules = (Rule(ContainerBehaviour(stop_us=None), pod_prefix="old"),)
+    async with FixedPhases({"": 1}, profile=RuntimeProfile(rules=rules)) as cluster:
+        times = PodTimes(cluster)
+        asked = {"cpu": "6"}  # of 8
+        cluster.apply(pod("old", requests=asked, terminationGracePeriodSeconds=20))
+        await cluster.run_until("40s")
+        body = {"gracePeriodSeconds": 0} if forced else {}
+        assert cluster.request("delete", "pods", "default", "old", body=body).ok
+        await cluster.run_until("43s")
+        if restarted:
+            cluster.nodes["node-0"].crash_agent()
+            cluster.nodes["node-0"].start_agent()
+        await cluster.run_until("47s")
+        cluster.apply(pod("new", requests=asked))
+        await cluster.run_until("51s")
+        assert ("new" in times.ready) is admitted
+        assert cluster.pod("new")["status"].get("reason") == (None if admitted else "OutOfcpu")
+        await cluster.run_until("70s")
+        cluster.apply(pod("later", requests={"cpu": "2"}))
+        await cluster.run_until("75s")
+        assert "later" in times.ready
+
+
+# --- an agent that stands still -----------------------------------------------------------------------------------
+
+
+async def hung(until: str) -> tuple[FixedPhases, Obj | None]:
+    """node-1 stands still from 95 on; what becomes of it and of its pod."""
+    async with FixedPhases({"": 3}) as cluster:
+        cluster.apply(*pods_on(["node-1"], 1))
+        await cluster.run_until("95s")
+        cluster.nodes["node-1"].hang()
+        await cluster.run_until(until)
+        cluster.nodes["node-1"].resume()
+        await cluster.run_until("460s")
+        assert condition(cluster, "Ready", "node-1")["status"] == "True"
+        assert not taints(cluster, "node-1")
+        return cluster, cluster.get("pods", "pod-node-1-0")
+
+
+async def test_a_node_that_stood_still_says_that_it_is_well_as_soon_as_it_goes_on() -> None:
+    """Unknown at 132.26, on again at 134: what fell due meanwhile is done at once, before the pass at 137.27."""
+    cluster, held = await hung("134s")
+    assert 132.2 <= cluster.seen.unknown["node-1"] / SECOND <= 132.3
+    assert not cluster.seen.no_execute and not cluster.seen.deleted
+    assert held is not None
+
+
+@pytest.mark.parametrize(
+    ("until", "stays"), [("130s", True), ("139s", True), ("430s", True), ("434s", False)]
+)
+async def test_a_node_that_goes_on_saves_its_pods_if_a_pass_sees_it_in_time(until: str, stays: bool) -> None:
+    """Due at 437.3; the last passes before are those at 432.86 and 437.87."""
+    cluster, held = await hung(until)
+    assert (held is not None) is stays
+    assert ("node-1" in cluster.seen.unknown) is (until != "130s")
+    if not stays:
+        assert 437.27 <= cluster.seen.deleted["node-1"][0] / SECOND <= 437.5
+
+
+# --- reboots ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_reboot_makes_init_containers_run_again_and_leaves_what_has_succeeded() -> None:
+    """`init` takes 5 s each time; of the pod that restarts failures only, the container that exited with 0 stays so."""
+    rules = (
+        Rule(ContainerBehaviour(exit_after_us=5 * SECOND), container="init"),
+        Rule(ContainerBehaviour(exit_after_us=5 * SECOND), container="task"),
+    )
+    async with FixedPhases({"": 1}, profile=RuntimeProfile(rules=rules)) as cluster:
+        starts, times = Starts(cluster), PodTimes(cluster)
+        await cluster.run_until("30s")
+        two = pod("two", restartPolicy="OnFailure")
+        two["spec"]["containers"].append({**container(), "name": "task"})
+        cluster.apply(pod("web", initContainers=[{**container(), "name": "init"}]), two)
+        cluster.apply(pod("once", restartPolicy="Never"))
+        await cluster.run_until("100s")
+        cluster.nodes["node-0"].reboot(20 * SECOND)
+        await cluster.run_until("150s")
+        assert 124 <= starts.started["web"][-1] <= 137 and len(starts.started["web"]) == 2
+        counts = {s["name"]: s["restartCount"] for s in cluster.pod("two")["status"]["containerStatuses"]}
+        assert counts == {"c": 1, "task": 0}
+        assert 120 < times.failed["once"] <= 135 and len(starts.started["once"]) == 1
+
+
+async def test_a_new_agent_knows_of_no_back_off() -> None:
+    """A container in its five minutes starts as soon as the agent does, and waits ten seconds after that."""
+    async with FixedPhases({"": 1}, profile=behaving(exit_after_us=SECOND, exit_code=1)) as cluster:
+        starts = Starts(cluster)
+        await cluster.run_until("20s")
+        cluster.apply(pod("loop"))
+        await cluster.run_until("500s")
+        before = len(starts.started["loop"])
+        cluster.nodes["node-0"].crash_agent()
+        cluster.nodes["node-0"].start_agent()
+        await cluster.run_until("540s")
+        first, second = starts.started["loop"][before:][:2]
+        assert 499 <= first <= 506 and 10 <= second - first - 1 <= 27
+
+
+async def test_another_image_ends_a_back_off_and_a_deletion_does_not_wait_for_it() -> None:
+    async with FixedPhases({"": 1}, profile=behaving(exit_after_us=SECOND, exit_code=1)) as cluster:
+        starts, times = Starts(cluster), PodTimes(cluster)
+        await cluster.run_until("20s")
+        cluster.apply(pod("loop"), pod("gone"))
+        await cluster.run_until("190s")
+        patched(cluster, "loop", {"containers": [{"name": "c", "image": "registry.example/c:2"}]})
+        assert cluster.request("delete", "pods", "default", "gone").ok
+        await cluster.run_until("196s")
+        assert 189 <= starts.started["loop"][-1] <= 193
+        assert 190 < times.gone["gone"] <= 194
