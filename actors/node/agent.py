@@ -175,6 +175,7 @@ class NodeAgent:
         machine.agent = self
         machine.changed = self._machine_changed
         self.ctx.on_stop(machine.forget_agent)
+        self.ctx.on_resume(self.node_loop.resumed)
         self.node_event("Starting")
         self.node_loop.start()
         self.leases.start()

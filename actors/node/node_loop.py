@@ -231,6 +231,13 @@ class NodeLoop:
         else:
             self._wake_at(self._next_pass_us(max(self._agent.now_us, self._ended_us + 1)))
 
+    def resumed(self, since_us: int) -> None:
+        """The process stood still since then: a pass that fell due meanwhile comes now, and the next a period later."""
+        now_us = self._agent.now_us
+        if self.registered and not self._is_running() and self._next_pass_us(since_us) < now_us:
+            self._pass_us = now_us
+            self.ask_again()
+
     def _next_pass_us(self, now_us: int) -> int:
         """The first pass at or after now.  Passes that nobody needed are drawn, not run."""
         while self._pass_us < now_us:

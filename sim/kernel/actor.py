@@ -95,7 +95,9 @@ class Context:
         self._nursery = nursery
         self._held: list[Callable[[], None]] = []
         self._free_us = 0
+        self._paused_us = 0
         self._stop_hooks: list[Callable[[], None]] = []
+        self._resume_hook: Callable[[int], None] | None = None
         self._farewell: Callable[[], None] | None = None
 
     # --- time ---------------------------------------------------------------------------------------------
@@ -256,6 +258,11 @@ class Context:
         kernel = self.kernel
         return kernel.standing.relief(self.name, kernel.now_us - (self.now_us() - since_us))
 
+    def on_resume(self, hook: Callable[[int], None]) -> None:
+        """Call `hook` when this process goes on after a pause, with the kernel's time at which it stopped: before what
+        was held meanwhile.  For who computes when loops would have come round."""
+        self._resume_hook = hook
+
     def on_stop(self, hook: Callable[[], None]) -> None:
         """Run `hook` when this incarnation ends (to cut its connections); it must not wait or send."""
         self._stop_hooks.append(hook)
@@ -347,9 +354,12 @@ class Actor:
 
     def pause(self) -> None:
         """Stop running anything, keep everything (a SIGSTOP, a long stall)."""
-        if self.context is not None:
+        context = self.context
+        if context is not None:
             with self._supervisor.noted("pause", self.name, ""):
-                self.context.state = State.PAUSED
+                if context.state is not State.PAUSED:
+                    context._paused_us = self._supervisor.kernel.now_us
+                context.state = State.PAUSED
                 self._supervisor.kernel.network.stir(self.name)
 
     def resume(self) -> None:
@@ -357,8 +367,10 @@ class Actor:
         context = self.context
         if context is not None and context.state is not State.DEAD:
             with self._supervisor.noted("resume", self.name, ""):
-                context.state = State.RUNNING
+                stood, context.state = context.state is State.PAUSED, State.RUNNING
                 self._supervisor.kernel.network.stir(self.name)
+                if stood and context._resume_hook is not None:
+                    context._resume_hook(context._paused_us)
                 held, context._held = context._held, []
                 for go in held:
                     go()
