@@ -382,9 +382,9 @@ class NodeAgent:
         if ended and worker.runtime is None:
             self._end_at_once(worker, status)
             return
-        if not ended and not meta.get("deletionTimestamp"):
+        if not ended:
             requests = requests_of(pod)
-            refusal = self._refusal(pod, requests, static)
+            refusal = None if meta.get("deletionTimestamp") else self._refusal(pod, requests, static)
             if refusal is not None:
                 self._reject(worker, *refusal)
                 return
@@ -429,8 +429,12 @@ class NodeAgent:
         self.statuses.set(worker.uid, {"conditions": [], **status})
 
     def _removed(self, worker: Worker) -> None:
-        """The API no longer has the pod: what runs of it is killed."""
+        """The API no longer has the pod: what runs of it is killed.
+
+        Quirk: what it holds of the node counts no more from now on, though it may run for its whole grace period.
+        """
         worker.removed = True
+        self._release(worker)
         if worker.state == FINISHED:
             self._forget(worker)
         else:
@@ -439,15 +443,19 @@ class NodeAgent:
 
     def worker_stopped(self, worker: Worker) -> None:
         """Nothing of the pod runs any more."""
+        self._release(worker)
         self.evictor.stopped(worker)
         self.shutdown.stopped(worker)
+
+    def _release(self, worker: Worker) -> None:
+        """What the pod held of the node is there for others."""
+        if worker.requests is not None:
+            self.used.remove(worker.requests)
+            worker.requests = None
 
     def worker_finished(self, worker: Worker) -> None:
         if worker.status.get("reason") == "Evicted":
             self.machine.remove(worker.uid)  # its dead containers go at once
-        if worker.requests is not None:
-            self.used.remove(worker.requests)
-            worker.requests = None
         if worker.removed:
             self._forget(worker)
 

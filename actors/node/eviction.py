@@ -47,7 +47,7 @@ from actors.node.pressure import (
     pods_use_most,
     turns,
 )
-from actors.node.worker import FINISHED, SYNC, TERMINATED
+from actors.node.worker import FINISHED, TERMINATED
 from sim.units import SECOND, quantity_value
 
 if TYPE_CHECKING:
@@ -77,6 +77,11 @@ def _writes(container: Container) -> bool:
     """Whether it uses local storage at all: most do not, and have nothing to be looked up."""
     behaviour = container.behaviour
     return bool(behaviour.log_bytes or behaviour.volume_bytes or behaviour.layer_bytes)
+
+
+def _is_active(worker: Worker) -> bool:
+    """Whether the pod counts: it does while anything of it runs, but for one that was deleted by force."""
+    return worker.state not in GONE and not worker.removed
 
 
 class Evictor:
@@ -262,9 +267,12 @@ class Evictor:
     # --- pods ---------------------------------------------------------------------------------------------
 
     def _candidate(self, worker: Worker, signal: str) -> Candidate | None:
-        """The pod as the ranking sees it."""
+        """The pod as the ranking sees it.
+
+        Quirk: one that is being killed already, for whatever reason, is chosen as ever, and the next pod waits for it.
+        """
         runtime, pod = worker.runtime, worker.pod
-        if worker.state != SYNC:
+        if not _is_active(worker):
             return None
         resource = RANKS[signal][1]
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
@@ -306,7 +314,7 @@ class Evictor:
         agent, found = self._agent, []
         for worker in agent.workers.values():
             runtime = worker.runtime
-            if worker.state == SYNC and runtime is not None and any(map(_writes, runtime.containers)):
+            if _is_active(worker) and runtime is not None and any(map(_writes, runtime.containers)):
                 text = over_local_limit(self._local_use(worker, worker.pod["spec"]["containers"]))
                 if text and not is_critical(worker.pod, agent.is_static(worker)):
                     found.append((worker, text))
