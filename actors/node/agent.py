@@ -8,7 +8,8 @@ Holds: a steady node runs one event per lease renewal and one status pass per fi
 
 Mirrors  pkg/kubelet/kubelet.go: Run, syncLoopIteration, HandlePodAdditions/Updates/Removes/Reconcile,
          HandlePodCleanups (v1.25).
-Differs  tickers (relist, sync, housekeeping) are points in time computed when needed.
+Differs  tickers (relist, sync, housekeeping) are points in time computed when needed, and keep the kernel's time however
+         the agent's clock drifts; back-offs, grace periods and heartbeats go by that clock.
 """
 
 from __future__ import annotations

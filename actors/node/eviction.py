@@ -145,7 +145,7 @@ class Evictor:
     def _plan(self, at_us: int) -> None:
         if self._due_us < 0 or at_us < self._due_us:
             self._due_us = at_us
-            self._agent.ctx.call_later_us(at_us - self._agent.now_us, self._check, at_us)
+            self._agent.ctx.call_at_us(at_us, self._check, at_us)
 
     # --- a check ------------------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class ImageGC:
         if not self._stale:
             self._stale = True
             now_us = self._agent.now_us
-            self._agent.ctx.call_later_us(LIST_US - (now_us - self._began_us) % LIST_US, self._list)
+            self._agent.ctx.call_at_us(now_us + LIST_US - (now_us - self._began_us) % LIST_US, self._list)
 
     def _list(self, _: object) -> None:
         self._stale = False
@@ -91,7 +91,7 @@ class ImageGC:
             at_us = self._pass_after(max(now_us, full_us - 1))
             if self._due_us < 0 or at_us < self._due_us:
                 self._due_us = at_us
-                self._agent.ctx.call_later_us(at_us - now_us, self._collect, at_us)
+                self._agent.ctx.call_at_us(at_us, self._collect, at_us)
 
     def _pass_after(self, at_us: int) -> int:
         return at_us + PERIOD_US - (at_us - self._began_us) % PERIOD_US

@@ -78,7 +78,7 @@ class Probe:
         self._ident = ""
         self._run = 0
         self._saw: bool | None = None
-        self._first_us = ctx.kernel.now_us
+        self._first_us = ctx.now_us()
         self._timer: Timer | None = None
 
     @property
@@ -104,9 +104,13 @@ class Probe:
             self._timer = None
 
     def _tick_at(self, at_us: int) -> None:
+        """Of the own clock, as every time of a tick here."""
         self._cancel()
-        now_us = self._ctx.kernel.now_us
-        self._timer = self._ctx.timer_us(max(0, at_us - now_us), self._tick)
+        self._timer = self._ctx.timer_us(max(0, at_us - self._ctx.now_us()), self._tick)
+
+    def _since_us(self, at_us: int) -> int:
+        """How long ago that was, by the own clock."""
+        return self._ctx.now_us() - self._ctx.clock.read_us(at_us)
 
     def _next_tick_us(self, after_us: int) -> int:
         """The first tick strictly after that instant."""
@@ -122,7 +126,7 @@ class Probe:
     def check(self) -> None:
         """Probe now, then decide when the next probe can matter.  Before its first tick a probe does nothing."""
         now_us = self._ctx.kernel.now_us
-        if self.stopped or now_us < self._first_us:
+        if self.stopped or self._ctx.now_us() < self._first_us:
             return
         container = self._current()
         if container is not None:
@@ -163,7 +167,7 @@ class Probe:
     def _probe(self, container: Container, now_us: int) -> None:
         if self.hold or not container.running(now_us):
             return
-        if (now_us - container.started_us) // SECOND < int(self.spec.get("initialDelaySeconds") or 0):
+        if self._since_us(container.started_us) // SECOND < int(self.spec.get("initialDelaySeconds") or 0):
             return
         if not self._owner.may_probe(self):
             return
@@ -187,9 +191,11 @@ class Probe:
         if container is None or not container.running(now_us) or self.hold:
             self._cancel()  # a sync of the pod looks again
             return
+        clock, local_us = self._ctx.clock, self._ctx.now_us()
         delay_us = int(self.spec.get("initialDelaySeconds") or 0) * SECOND
-        if now_us - container.started_us < delay_us:
-            self._tick_at(self._next_tick_us(container.started_us + delay_us - 1))
+        since_us = self._since_us(container.started_us)
+        if since_us < delay_us:
+            self._tick_at(self._next_tick_us(local_us + delay_us - since_us - 1))
             return
         if not self._owner.may_probe(self):
             self._cancel()
@@ -197,10 +203,11 @@ class Probe:
         done = self.kind == "Startup" and self.result == "Success"
         settled = container.healthy(now_us) and self.result == "Success" and self._saw is not False
         if not settled and not done:
-            self._tick_at(self._next_tick_us(now_us))
+            self._tick_at(self._next_tick_us(local_us))
             return
         change_us = container.next_health_change_us(now_us)
         if change_us is None or done:
             self._cancel()
         else:
-            self._tick_at(self._next_tick_us(change_us - 1))
+            # several instants are one by a slow clock, and the change may be the last of them
+            self._tick_at(self._next_tick_us(clock.read_us(change_us) - (clock.drift_ppm >= 0)))

@@ -198,7 +198,7 @@ class RuntimeHealth:
             since_us = (now_us - self._began_us) % CHECK_US
             if self._bad and self._good_us < 0:
                 self._good_us = now_us - since_us
-            self._agent.ctx.call_later_us(CHECK_US - since_us, self._check)
+            self._agent.ctx.call_at_us(now_us + CHECK_US - since_us, self._check)
 
     @property
     def _bad(self) -> bool:
@@ -227,7 +227,7 @@ class RuntimeHealth:
         at_us = min((at_us for at_us in times if at_us is not None), default=None)
         if at_us is not None and at_us != self._due_us:
             self._due_us = at_us
-            self._agent.ctx.call_later_us(at_us - now_us, self._turn, at_us)
+            self._agent.ctx.call_at_us(at_us, self._turn, at_us)
 
     def _turn(self, planned_us: int) -> None:
         if planned_us == self._due_us:

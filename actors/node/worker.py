@@ -149,7 +149,7 @@ class Worker:
         if at_us <= now_us:
             self._start(None)
         else:
-            self._timer = self.agent.ctx.timer_us(at_us - now_us, self._start)
+            self._timer = self.agent.ctx.timer_at_us(at_us, self._start)
 
     def _start(self, _: object) -> None:
         self._timer = None
@@ -179,7 +179,7 @@ class Worker:
                 if delay_us < 0:
                     return  # somebody calls `proceed`
                 if delay_us:
-                    self.agent.ctx.call_later_us(delay_us, self._step, work)
+                    self.agent.ctx.call_at_us(self.agent.now_us + delay_us, self._step, work)
                     return
         except StopIteration as end:
             self._ended(end.value)
@@ -222,7 +222,7 @@ class Worker:
 
     def _resync(self, base_us: int) -> None:
         agent = self.agent
-        retry_us = agent.dice.jitter_us(base_us, RESYNC_JITTER_PERCENT)
+        retry_us = agent.ctx.clock.real_us(agent.dice.jitter_us(base_us, RESYNC_JITTER_PERCENT))
         self._wake_at(agent.tick_after(agent.now_us + retry_us))
 
     def observe(self) -> None:

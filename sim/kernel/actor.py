@@ -139,6 +139,14 @@ class Context:
         """As `call_later_us`, with a handle to cancel it."""
         return self.kernel.timer_at(self.kernel.now_us + self.clock.real_us(delay_us), self._run, (fn, arg))
 
+    def call_at_us(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> None:
+        """Call `fn(arg)` at an instant of the kernel's time: what is due then is not timed by this actor's clock."""
+        self.kernel.call_at(at_us, self._run, (fn, arg))
+
+    def timer_at_us(self, at_us: int, fn: Callable[[Any], None], arg: Any = None) -> Timer:
+        """As `call_at_us`, with a handle to cancel it."""
+        return self.kernel.timer_at(at_us, self._run, (fn, arg))
+
     def run(self, fn: Callable[[Any], None], arg: Any = None) -> None:
         """Run a piece of this actor's work that arrives now (a message, a reply): held, delayed or dropped."""
         self._run((fn, arg))

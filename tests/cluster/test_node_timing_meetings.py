@@ -302,3 +302,62 @@ async def test_another_image_ends_a_back_off_and_a_deletion_does_not_wait_for_it
         await cluster.run_until("196s")
         assert 189 <= starts.started["loop"][-1] <= 193
         assert 190 < times.gone["gone"] <= 194
+
+
+# --- clocks that drift ------------------------------------------------------------------------------------------------
+
+
+def drifting(cluster: FixedPhases, ppm: int) -> None:
+    cluster.supervisor["node-0"].clock.set(cluster.kernel.now_us, drift_ppm=ppm)
+
+
+@pytest.mark.parametrize("ppm", [100, 10_000, 200_000, -100, -10_000, -500_000])
+async def test_an_agent_probes_once_in_a_period_of_its_own_clock(ppm: int) -> None:
+    """Three failures are 20 to 31 s by its clock, how fast or slow that is."""
+    async with FixedPhases({"": 1}, profile=behaving(unhealthy_after_us=0, stop_us=0)) as cluster:
+        await cluster.run_until("50s")
+        drifting(cluster, ppm)
+        cluster.apply(pod("web", container={"livenessProbe": HTTP}))
+        await cluster.run_until("150s")
+        (runtime,) = cluster.nodes["node-0"].machine.pods.values()
+        first = runtime.instances("c")[0]
+        assert first.exit_us is not None
+        lived = (first.exit_us - first.started_us) / SECOND * (1 + ppm / 1_000_000)
+        assert 19.9 <= lived <= 32
+
+
+@pytest.mark.parametrize("ppm", [10_000, -10_000])
+async def test_what_happens_on_a_machine_is_seen_by_the_next_relist_and_poll_whatever_the_clock(
+    ppm: int,
+) -> None:
+    """One container ends after a thousand seconds; memory becomes short in as many."""
+    rules = (Rule(ContainerBehaviour(exit_after_us=1000 * SECOND, exit_code=1), pod_prefix="short"),)
+    async with FixedPhases({"": 1}, profile=RuntimeProfile(rules=rules)) as cluster:
+        times = PodTimes(cluster)
+        await cluster.run_until("20s")
+        drifting(cluster, ppm)
+        cluster.apply(pod("short", restartPolicy="Never"), pod("long"))
+        await cluster.run_until("30s")
+        node = cluster.nodes["node-0"]
+        node.set_pressure("memory", 0, ramp_us=1000 * SECOND)
+        await cluster.run_until("1060s")
+        ended = next(r for r in node.machine.pods.values() if r.key == "default/short").newest("c")
+        assert ended is not None and ended.exit_us is not None
+        assert 0 <= times.failed["short"] - ended.exit_us / SECOND <= 3
+        short = 30 + 1000 * (1 - 100 / (32 << 10))
+        assert short <= times.evicted["long"] <= short + 11.5
+
+
+async def test_a_pod_is_gone_when_its_containers_are_and_not_before() -> None:
+    """The runtime's grace period is the machine's; an agent whose clock is fast waits for its end all the same."""
+    async with FixedPhases({"": 1}, profile=behaving(stop_us=None)) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("web"))
+        await cluster.run_until("40s")
+        drifting(cluster, 200_000)
+        (runtime,) = cluster.nodes["node-0"].machine.pods.values()
+        assert cluster.request("delete", "pods", "default", "web").ok
+        await cluster.run_until("80s")
+        killed = runtime.newest("c")
+        assert killed is not None and killed.exit_us is not None
+        assert killed.exit_us / SECOND <= times.gone["web"] <= killed.exit_us / SECOND + 3
