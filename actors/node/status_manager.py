@@ -214,7 +214,7 @@ class StatusManager:
         """The pod's status is now this; written if it differs from the last one, which is answered.
 
         A pod whose object is gone already (deleted by force while it ran) has nobody to tell.
-        shown: the API's copy that was seen to say the same
+        shown: the API's copy that was seen to say the same: held in its place, so that memory is shared
         """
         held = self.status(uid)
         if held is None:
@@ -223,7 +223,7 @@ class StatusManager:
             return False
         entry = self.entry(uid)
         assert entry is not None
-        entry.held = status
+        entry.held = status if shown is None else shown
         if shown is not None and (len(status["conditions"]) > len(OWN_CONDITIONS) or entry.target != uid):
             shown = None  # of conditions of others one may be there twice, and is written; what is written may be a mirror
         entry.shown = shown

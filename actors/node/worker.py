@@ -283,7 +283,7 @@ class Worker:
             status = ended(status)
         shown = None if isinstance(held, dict) or status != old else held
         if self.agent.statuses.set(self.uid, status, shown) or isinstance(held, dict):
-            self._held = status
+            self._held = status if shown is None else shown
         return status
 
     def adopt(self, item: Item) -> None:

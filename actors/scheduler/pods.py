@@ -93,39 +93,45 @@ class Spread(NamedTuple):
     min_domains: int
 
 
+NO_SCALARS: Mapping[str, int] = {}
+
+
 class Amounts:
-    """Requested or available amounts.  cpu in milli, the others in whole units."""
+    """Requested or available amounts.  cpu in milli, the others in whole units.
+
+    scalars: changed by another mapping in its place, so that copies share it; mostly there are none
+    """
 
     __slots__ = ("cpu", "ephemeral", "memory", "scalars")
 
     def __init__(
-        self, cpu: int = 0, memory: int = 0, ephemeral: int = 0, scalars: dict[str, int] | None = None
+        self, cpu: int = 0, memory: int = 0, ephemeral: int = 0, scalars: Mapping[str, int] = NO_SCALARS
     ) -> None:
         self.cpu = cpu
         self.memory = memory
         self.ephemeral = ephemeral
-        self.scalars: dict[str, int] = scalars if scalars is not None else {}
+        self.scalars = scalars
 
     @property
     def nothing(self) -> bool:
         return not (self.cpu or self.memory or self.ephemeral or self.scalars)
 
     def copy(self) -> Amounts:
-        return Amounts(self.cpu, self.memory, self.ephemeral, dict(self.scalars))
+        return Amounts(self.cpu, self.memory, self.ephemeral, self.scalars)
 
     def add(self, other: Amounts, sign: int = 1) -> None:
         self.cpu += sign * other.cpu
         self.memory += sign * other.memory
         self.ephemeral += sign * other.ephemeral
         for name, amount in other.scalars.items():
-            self.scalars[name] = self.scalars.get(name, 0) + sign * amount
+            self.scalars = {**self.scalars, name: self.scalars.get(name, 0) + sign * amount}
 
     def at_least(self, other: Amounts) -> None:
         self.cpu = max(self.cpu, other.cpu)
         self.memory = max(self.memory, other.memory)
         self.ephemeral = max(self.ephemeral, other.ephemeral)
         for name, amount in other.scalars.items():
-            self.scalars[name] = max(self.scalars.get(name, 0), amount)
+            self.scalars = {**self.scalars, name: max(self.scalars.get(name, 0), amount)}
 
 
 def amounts(resources: Mapping[str, Any]) -> Amounts:
@@ -139,7 +145,7 @@ def amounts(resources: Mapping[str, Any]) -> Amounts:
         elif name == "ephemeral-storage":
             result.ephemeral = quantity_value(text)
         elif name != "pods":
-            result.scalars[name] = quantity_value(text)
+            result.scalars = {**result.scalars, name: quantity_value(text)}
     return result
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count as numbers
 from itertools import islice
 from types import TracebackType
@@ -388,14 +388,16 @@ def plain_nodes(count: int, taken: Container[str] = ()) -> tuple[NodePlan, ...]:
 
 
 def profile_of(runtime: Runtime) -> RuntimeProfile:
-    """A scenario's runtime settings as the node agent's profile."""
-    pull_us, start_us = parse_duration_us(runtime.image_pull), parse_duration_us(runtime.start)
+    """A scenario's runtime settings as the node agent's profile: one for all nodes that have the same."""
+    return _profile(runtime.image_pull, runtime.start, runtime.exit_after, runtime.exit_code)
+
+
+@lru_cache(maxsize=64)
+def _profile(image_pull: str, start: str, exit_after: str | None, exit_code: int) -> RuntimeProfile:
+    pull_us, start_us = parse_duration_us(image_pull), parse_duration_us(start)
     rules: tuple[Rule, ...] = ()
-    if runtime.exit_after is not None:
-        ends = ContainerBehaviour(
-            exit_after_us=parse_duration_us(runtime.exit_after), exit_code=runtime.exit_code
-        )
-        rules = (Rule(ends),)
+    if exit_after is not None:
+        rules = (Rule(ContainerBehaviour(exit_after_us=parse_duration_us(exit_after), exit_code=exit_code)),)
     return RuntimeProfile(start_us=start_us, warm=not pull_us, pull_us=pull_us, rules=rules)
 
 

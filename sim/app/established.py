@@ -124,7 +124,7 @@ class Established:
         names = self._names
         return self._ask(node_api.user_of(names, node), names.node_agent, verb, resource, **more)
 
-    def _tell(self, target: str, outcome: Reply | str) -> None:
+    def _tell(self, target: str, outcome: Reply) -> None:
         self._cluster.admin.note("establish", target, outcome)
 
     # --- objects ------------------------------------------------------------------------------------------

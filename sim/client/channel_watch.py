@@ -77,7 +77,7 @@ class ChannelWatch:
         self._flow: list[
             tuple[int, Sequence[WatchEvent]]
         ] = []  # (arrival, batch), few; an empty batch: the end
-        self._arrived: Sequence[WatchEvent] = []
+        self._arrived: Sequence[WatchEvent] = ()
         self._waiting = 0
         self._notify: Callable[[], None] | None = None
         self._give: Callable[[Sequence[WatchEvent]], None] | None = None
@@ -294,7 +294,7 @@ class ChannelWatch:
         if len(arrived) > limit:
             taken, self._arrived = arrived[:limit], arrived[limit:]
         else:
-            self._arrived = []
+            self._arrived = ()
         self._waiting -= len(taken)
         if stalled:
             self._on_source()
@@ -316,6 +316,6 @@ class ChannelWatch:
     def stop(self) -> None:
         self._notify = self._give = None
         self._flow.clear()
-        self._arrived = []
+        self._arrived = ()
         self._shut()
         self._end()

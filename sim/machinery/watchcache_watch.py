@@ -75,7 +75,7 @@ class CacheWatch:
         self.unread = 0
         self.first_us = self.last_us = 0
         self._cursor = 0
-        self._started: list[WatchEvent] = []
+        self._started: Sequence[WatchEvent] = ()
         self._ended = False
         self._told_us = 0
         self._deadline_us = deadline_us
@@ -223,7 +223,7 @@ class CacheWatch:
         now_us = horizon.timers.now_us()
         if self._ended or now_us >= self._deadline_us:
             self._close()
-            left, self._started = self._started, []
+            left, self._started = self._started, ()
             return left
         self.unread = self._told_us = 0
         if not self.fed:
@@ -239,7 +239,7 @@ class CacheWatch:
                 return seen if bookmark is None else [*cast(Sequence[WatchEvent], seen), bookmark]
         events: list[WatchEvent] = []
         if self._started:
-            events, self._started = self._started[:limit], self._started[limit:]
+            events, self._started = [*self._started[:limit]], self._started[limit:]
         newest_us = 0
         if self.queue:
             newest_us = self._take_queued(events, limit, horizon.reached_us() - before_us)
@@ -297,10 +297,10 @@ class CacheWatch:
 
     def _close(self) -> None:
         if not self._ended:
-            self._started = []
+            self._started = ()
             if self.hushed and not self.relaxed and not self.queue and self.notify is not None:
                 bookmark = self._bookmark([], 0, 0)
-                self._started = [bookmark] if bookmark is not None else []  # its owner has everything else
+                self._started = () if bookmark is None else (bookmark,)  # its owner has everything else
             self.queue = []
             self._ended = True
             self.cache.close(self)

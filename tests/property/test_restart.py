@@ -124,7 +124,8 @@ async def history(chosen: Meddling) -> tuple[str, str]:
             else:
                 meddle(cluster, number, way)
         await cluster.run_for("40s")
-        return cluster.kernel.trace.sha256(), json.dumps(cluster.list("pods"))
+        # Sorted: what an agent puts back has its members in the order of the copy that it held.
+        return cluster.kernel.trace.sha256(), json.dumps(cluster.list("pods"), sort_keys=True)
 
 
 @settings(max_examples=12, deadline=None)
