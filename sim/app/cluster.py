@@ -17,6 +17,7 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from difflib import get_close_matches
 from functools import lru_cache, partial
 from itertools import count as numbers
 from itertools import islice
@@ -37,20 +38,21 @@ from actors.scheduler.actor import scheduler_main
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
 from sim.app.established import Established
-from sim.app.faults import Faults
+from sim.app.faults import NODE_FAULTS, Faults
 from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.logs import pod_log
 from sim.app.metrics import NodeMetrics
 from sim.app.options import check_options, node_agent_options
 from sim.client import Channel, Client
 from sim.client.election import holder_of
+from sim.errors import InputError
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
 from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.custom import Latest
 from sim.machinery.objects import is_ready
-from sim.machinery.scheme import Scheme
+from sim.machinery.scheme import Resource, Scheme
 from sim.machinery.store import Change
 from sim.report.changes import Chronicle
 from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan
@@ -116,7 +118,12 @@ class Cluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> bool | None:
-        return await self._life.__aexit__(kind, error, tb)
+        try:
+            return await self._life.__aexit__(kind, error, tb)
+        except BaseExceptionGroup as group:
+            if group.exceptions != (error,):
+                raise
+            return False  # who used the cluster raised it: a test's assertion is to be seen as itself
 
     @asynccontextmanager
     async def _live(self) -> AsyncIterator[None]:
@@ -253,15 +260,50 @@ class Cluster:
     # --- objects ------------------------------------------------------------------------------------------
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
-        """Have the admin create or replace objects, one after the other, from now on."""
+        """Have the admin create or replace objects, one after the other, from now on.
+
+        InputError for what is no object; what the API then refuses is in `refused`.
+        """
+        for obj in objects:
+            self._check_object(obj)
         if objects:
             self.kernel.cause = 0  # a person's wish: nothing in the run led to it
             self.admin.do(ApplyAll(objects))
             self.kernel.kick()
 
+    def _check_object(self, obj: Mapping[str, Any]) -> None:
+        """InputError for what no server would take for an object of a kind that there is, or may be soon."""
+        for field in ("apiVersion", "kind"):
+            if not isinstance(obj.get(field), str):
+                raise InputError(f"the object has no {field}")
+        metadata = obj.get("metadata")
+        if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
+            raise InputError(f"the {obj['kind']} has no metadata.name")
+        version, kinds = obj["apiVersion"], self.scheme.resources
+        group = version.rpartition("/")[0]
+        if self.scheme.by_kind(version, obj["kind"]) is None and any(one.group == group for one in kinds):
+            versions = [one.api_version for one in kinds if one.kind == obj["kind"]]
+            near = get_close_matches(obj["kind"], [one.kind for one in kinds], n=1)
+            remedy = f"it is in {versions[0]}" if versions else f"did you mean {near[0]}?" if near else ""
+            raise InputError(f"there is no kind {obj['kind']} in {version}", "", remedy)
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """What was asked of the admin and came to nothing, and why."""
+        return tuple(self.admin.refused)
+
+    def _resource(self, name: str) -> Resource:
+        """By its plural, maybe with the group.  Raises InputError."""
+        try:
+            return self.scheme.resource(name)
+        except KeyError:
+            near = get_close_matches(name, [one.plural for one in self.scheme.resources], n=1)
+        remedy = f"did you mean {near[0]!r}?" if near else "write the plural, such as pods"
+        raise InputError(f"there is no resource {name!r}", "", remedy)
+
     def request(self, verb: str, resource: str, namespace: str = "", name: str = "", **more: Any) -> Reply:
         """Ask an API server as the administrator and get the reply at once, at this instant."""
-        known = self.scheme.resource(resource)
+        known = self._resource(resource)
         request = Request(
             verb=verb,
             resource=known.plural,
@@ -291,7 +333,7 @@ class Cluster:
 
     def get(self, resource: str, name: str, namespace: str = "default") -> dict[str, Any] | None:
         """One object as it is stored now; None if there is none."""
-        known = self.scheme.resource(resource)
+        known = self._resource(resource)
         reply = self.request("get", resource, namespace if known.namespaced else "", name)
         return reply.obj if reply.ok else None
 
@@ -332,11 +374,20 @@ class Cluster:
 
     def fail_node(self, name: str, how: str) -> None:
         """One of `sim.app.faults.NODE_FAULTS`: power-loss, shutdown, hang, network-cut, agent-crash, …"""
-        self.faults.fail("", name, how)
+        if how not in NODE_FAULTS:
+            raise InputError(f"no node fails by {how!r}", "", f"one of: {', '.join(NODE_FAULTS)}")
+        self.faults.fail("", self._node_named(name), how)
 
     def heal_node(self, name: str) -> None:
         """End whatever befell a node."""
-        self.faults.heal(name)
+        self.faults.heal(self._node_named(name))
+
+    def _node_named(self, name: str) -> str:
+        if name not in self.nodes:
+            near = get_close_matches(name, list(self.nodes), n=1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"there are {len(self.nodes)} nodes"
+            raise InputError(f"there is no node {name!r}", "", remedy)
+        return name
 
     def actor_named(self, name: str) -> str:
         """An actor's name; "controller-manager-leader" and "scheduler-leader" are whoever leads now."""

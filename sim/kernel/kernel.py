@@ -327,6 +327,7 @@ class Kernel:
 
         def abort(_: object) -> Abort:
             if self._driver is None:
+                task.trio_task = None  # Trio wakes it: a driver that begins only now has nobody to release
                 return Abort.SUCCEEDED
             self._hold_no_more(task)
             return Abort.FAILED  # a running kernel releases it in its turn, cancelled or not
@@ -578,10 +579,7 @@ class Kernel:
         reschedule(task.trio_task, value if isinstance(value, outcome.Error) else outcome.Value(value))
 
     def cancel_owned(self, owner: Any) -> None:
-        """End all tasks of an owner, in order of start.
-
-        A task cannot cancel the one that is running: that one ends by itself (`Context.exit` raises).
-        """
+        """End all tasks of an owner, in order of start; the one that runs ends by itself (`Context.exit` raises)."""
         for task in list(self.tasks.values()):
             if task.owner is owner and task is not self.current:
                 self.cancel(task)

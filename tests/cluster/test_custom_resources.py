@@ -92,7 +92,7 @@ async def test_a_namespace_takes_custom_objects_along_and_kinds_that_go_are_left
         cluster.request("delete", "customresourcedefinitions", "", WIDGETS)
         await cluster.run_for("2m")
         assert cluster.get("customresourcedefinitions", WIDGETS) is None
-        with pytest.raises(KeyError):
+        with pytest.raises(InputError, match="there is no resource"):
             cluster.list(WIDGETS)
 
 
