@@ -19,7 +19,7 @@ from msgspec import UNSET
 
 from sim.check.condition import Condition, Select, check_resource, parse_condition, selector
 from sim.check.over import Bounds, parse_over
-from sim.check.world import World
+from sim.check.world import World, split_key
 from sim.ident import Names
 from sim.machinery.store import Change
 from sim.units import parse_duration_us
@@ -187,6 +187,12 @@ class Expectation(ABC):
     def since_us(self, at_us: int) -> int:
         return at_us - (self.from_us or 0)
 
+    def unopened(self, wanted: str) -> Verdict | None:
+        """The verdict if the window never began: what is said of it is not known to be true."""
+        if self.from_us is not None:
+            return None
+        return Verdict(self.name, False, f"{self.after} never came", wanted)
+
     def open(self, at_us: int, world: World) -> None:
         """The window begins."""
         return
@@ -300,17 +306,21 @@ class Never(Expectation):
         self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
         self.first: tuple[int, str] | None = None
         self.times = 0
+        self.held = False  # a condition that goes on is one time
 
     def open(self, at_us: int, world: World) -> None:
         if self.tally is not None and self.tally.holds:
+            self.held = True
             self._note(at_us)
 
     def see(self, world: World, resource: str, change: Change) -> None:
         if self.tally is not None:
             if resource == self.tally.condition.resource:
                 self.tally.see(world, resource, change)
-                if self.in_window(change.at_us) and self.tally.holds:
-                    self._note(change.at_us, change.item.key, change.item.rev)
+                if self.in_window(change.at_us):
+                    before, self.held = self.held, self.tally.holds
+                    if self.held and not before:
+                        self._note(change.at_us, change.item.key, change.item.rev)
         elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
             if self.matter.happened(world, resource, change):
                 self._note(change.at_us, change.item.key, change.item.rev)
@@ -322,10 +332,11 @@ class Never(Expectation):
 
     def verdict(self, end_us: int) -> Verdict:
         if self.first is None:
-            return Verdict(self.name, self.from_us is not None, "never", "never")
-        at_us, key = self.first
-        text = f"{self.times} times, first at {_shown(at_us)}" + (f" ({key})" if key else "")
-        return Verdict(self.name, False, text, "never", (at_us / 1e6,))
+            return self.unopened("never") or Verdict(self.name, True, "never", "never")
+        at_us, key = self.since_us(self.first[0]), self.first[1]
+        often = "once, at" if self.times == 1 else f"{self.times} times, first at"
+        what = f" ({'/'.join(filter(None, split_key(key)))})" if key else ""
+        return Verdict(self.name, False, f"{often} {_shown(at_us)}{what}", "never", (at_us / 1e6,))
 
 
 class Always(Expectation):
@@ -354,10 +365,12 @@ class Always(Expectation):
                 self.broken_us, self.witness = change.at_us, change.item.rev
 
     def verdict(self, end_us: int) -> Verdict:
+        if unopened := self.unopened("always"):
+            return unopened
         closed = self.active and self.end_us is not None and self.end_us < end_us
-        ok = self.broken_us is None and self.from_us is not None and (closed or self.tally.holds)
+        ok = self.broken_us is None and (closed or self.tally.holds)
         broken_us = end_us if self.broken_us is None else self.broken_us
-        text = "always" if ok else f"not at {_shown(broken_us)}"
+        text = "always" if ok else f"not at {_shown(self.since_us(broken_us))}"
         return Verdict(self.name, ok, text, "always")
 
 
@@ -413,6 +426,9 @@ class Count(Expectation):
         self.bounds = {word: bound for word, bound in self.bounds.items() if bound is not UNSET}
         if not self.bounds:
             raise ValueError("'count' goes with equals, atLeast or atMost")
+        low, high = spec.at_least, spec.at_most
+        if low is not UNSET and high is not UNSET and high < low:
+            raise ValueError(f"no count is at least {low} and at most {high}")
         self.number = 0
 
     def see(self, world: World, resource: str, change: Change) -> None:
@@ -433,7 +449,7 @@ class Count(Expectation):
         }
         ok = all(tests[word](bound) for word, bound in self.bounds.items())
         wanted = " and ".join(f"{word} {bound}" for word, bound in self.bounds.items())
-        return Verdict(self.name, ok, str(number), wanted, (float(number),))
+        return self.unopened(wanted) or Verdict(self.name, ok, str(number), wanted, (float(number),))
 
 
 class Order(Expectation):

@@ -27,7 +27,15 @@ from sim.scenario import references, schema, soundness
 from sim.scenario.actions import Known
 from sim.scenario.kinds import Planned
 from sim.scenario.naming import translate
-from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan, Plan, PlannedExpectation
+from sim.scenario.plan import (
+    ClusterPlan,
+    ComponentPlan,
+    NodePlan,
+    Plan,
+    PlannedExpectation,
+    PlannedStep,
+    Span,
+)
 from sim.scenario.settings import override
 from sim.scenario.soundness import parts_of
 from sim.scenario.source import Document, read_documents
@@ -82,7 +90,6 @@ class _Compiler:
         known = Known.of(cluster, objects)
         steps = plan_timeline(self, spec.timeline, known, cluster.naming, duration_us)
         references.check(self.document, steps, objects, cluster.nodes)
-        names = {step.name for step in steps} | kinds_of(steps)
         established = spec.cluster.established
         return Plan(
             name=scenario.metadata.name,
@@ -92,7 +99,7 @@ class _Compiler:
             cluster=replace(cluster, established=tuple(objects)) if established else cluster,
             objects=() if established else tuple(objects),
             steps=steps,
-            expectations=self._expectations(spec.expect, names, duration_us),
+            expectations=self._expectations(spec.expect, steps, duration_us),
             file=self.document.file,
         )
 
@@ -370,8 +377,15 @@ class _Compiler:
         return found
 
     def _expectations(
-        self, expectations: Sequence[schema.Expectation], names: set[str], duration_us: int
+        self, expectations: Sequence[schema.Expectation], steps: Sequence[PlannedStep], duration_us: int
     ) -> tuple[PlannedExpectation, ...]:
+        names = {step.name for step in steps} | kinds_of(steps)
+        # When a step that happens once at a known time does: the earliest and the latest.
+        times = {
+            step.name: step.start.at_us
+            for step in steps
+            if step.start.at_us is not None and step.repeat is None
+        }
         planned = []
         seen: set[str] = set()
         for index, expectation in enumerate(expectations):
@@ -379,16 +393,23 @@ class _Compiler:
             if expectation.name in seen:
                 raise self.document.error((*path, "name"), f"two expectations are named {expectation.name!r}")
             seen.add(expectation.name)
+            window: list[Span | None] = []
             for key in ("after", "until"):
-                wanted = _occurring(getattr(expectation, key))
+                wanted = getattr(expectation, key)
+                window.append(times.get(wanted))
+                wanted = _occurring(wanted)
                 if not wanted or wanted in names:
                     continue
                 at_us = _duration_us(wanted)
                 if at_us is None:
                     remedy = _suggestion(wanted, sorted(names)) if names else "give a time, as 5m"
                     raise self.document.error((*path, key), f"no step is named {wanted!r}", remedy)
-                if key == "after" and at_us >= duration_us:
+                if at_us > duration_us or (key == "after" and at_us == duration_us):
                     raise self.document.error((*path, key), f"{wanted} is after the end of the run")
+                window[-1] = at_us, at_us
+            after, until = window
+            if until is not None and until[1] <= (after or (0, 0))[0]:
+                raise self.document.error((*path, "until"), "the window ends before it begins")
             planned.append(PlannedExpectation(expectation, self.document.place(path)))
         return tuple(planned)
 

@@ -99,13 +99,41 @@ def test_what_never_happened_never_fails_and_what_happened_names_the_first() -> 
     run.put(70, "//pods/default/p2", None)
     verdict = run.verdict()
     assert not verdict.ok
-    assert verdict.measured == "1 times, first at 60.00s (//pods/default/p2)"
+    assert verdict.measured == "once, at 60.00s (pods/default/p2)"
+
+
+def test_a_condition_that_goes_on_happens_once_and_is_timed_from_the_step() -> None:
+    run = outage({"never": "any nodes have Ready=Unknown", "after": "dark"})
+    run.node(60, "n0", "a", "True")
+    run.node(61, "n1", "a", "True")
+    run.node(70, "n1", "a", "Unknown")
+    verdict = run.verdict()
+    assert verdict.measured == "2 times, first at 35.00s (nodes/n0)"
+    assert verdict.measured_s == (35.0,)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"never": {"deleted": "pods"}},
+        {"always": "all nodes have Ready=True"},
+        {"count": {"deleted": "pods"}, "atMost": 3},
+    ],
+)
+def test_what_was_to_hold_after_a_step_that_never_came_is_not_taken_to_hold(spec: dict[str, Any]) -> None:
+    verdict = outage({**spec, "after": "dusk"}).verdict()
+    assert (verdict.ok, verdict.measured) == (False, "dusk never came")
+
+
+def test_bounds_that_no_number_keeps_are_refused() -> None:
+    with pytest.raises(ValueError, match="no count is at least 9 and at most 3"):
+        Run({"count": {"created": "pods"}, "atLeast": 9, "atMost": 3})
 
 
 def test_always_fails_at_the_first_break() -> None:
     assert outage({"always": "all nodes in zone b have Ready=True", "after": "dark"}).verdict().ok
     assert (
-        outage({"always": "all nodes have Ready=True", "after": "dark"}).verdict().measured == "not at 45.00s"
+        outage({"always": "all nodes have Ready=True", "after": "dark"}).verdict().measured == "not at 35.00s"
     )
 
 
