@@ -173,9 +173,14 @@ class Admin:
             reply if isinstance(reply, str) else "ok" if reply.ok else f"{reply.reason}: {reply.message}"
         )
         self._ctx.record(self._kind, (what, target, outcome))
-        if outcome != "ok" and what != "evict" and len(self.refused) < REFUSED_MAX:
+        if outcome != "ok" and what != "evict":
+            self._refuse(f"{what} {target}", outcome)
+
+    def _refuse(self, what: str, outcome: str) -> None:
+        assert self._ctx is not None
+        if len(self.refused) < REFUSED_MAX:
             at = format_duration(self._ctx.kernel.now_us // MS * MS)
-            self.refused.append(f"{what} {target} at {at}: {outcome}")
+            self.refused.append(f"{what} at {at}: {outcome}")
 
     async def _sleep(self, us: int) -> None:
         assert self._ctx is not None
@@ -277,6 +282,8 @@ class Admin:
         if not selector:
             return [name]
         found = await self._persist(lambda: self.client.list(resource, namespace, label_selector=selector))
+        if found.ok and not found.items:  # nothing happens: no event of the run, but whoever wrote it is told
+            self._refuse(f"{resource.plural} {selector}", f"nothing matches in {namespace or 'the cluster'}")
         return [item.obj["metadata"]["name"] for item in found.items or ()]
 
     async def _evict_all(self, namespace: str, name: str, selector: str) -> None:

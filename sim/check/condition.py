@@ -35,6 +35,11 @@ Select = Callable[[World, str, Obj], bool]
 Test = Callable[[Obj], bool]
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Active", "Terminating", "Bound")
+# Conditions that objects have here: any other may be given by whoever makes custom ones, unless it looks misspelt.
+CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable", "Initialized",
+              "ContainersReady", "PodScheduled", "DisruptionTarget", "Available", "Progressing", "ReplicaFailure",
+              "Complete", "Failed", "Suspended", "Established", "NamesAccepted", "DisruptionAllowed", "ScalingActive",
+              "AbleToScale", "ScalingLimited")  # fmt: skip
 _QUANTIFIER = re.compile(r"^(all|each|every|any|some|no|(?:at least|at most|exactly) \d+)\s+", re.IGNORECASE)
 _VERB = re.compile(r"\s+(?:(?:have|has|are|is)\s+(?P<what>.+)|(?P<exist>exists?))$")
 _FILTER = re.compile(r"\s+(in zone|in namespace|named|on node|labelled|owned by)\s+(\S+)")
@@ -246,6 +251,11 @@ def parse_predicate(text: str, names: Names) -> Test:
 def _status_condition(kind: str, op: str, value: str) -> Test:
     if op not in ("=", "!="):
         raise ValueError(f"the condition {kind} can be compared by = and != only")
+    if value not in ("True", "False", "Unknown"):
+        raise ValueError(f"the condition {kind} is True, False or Unknown, never {value!r}")
+    near = get_close_matches(kind, CONDITIONS, n=1, cutoff=0.8)
+    if near and kind not in CONDITIONS:
+        raise ValueError(f"{kind!r} is no condition that is known; did you mean {near[0]!r}?")
     return lambda obj: (condition_status(obj, kind) == value) == (op == "=")
 
 

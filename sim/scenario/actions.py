@@ -254,6 +254,11 @@ def _by(where: _Where, body: steps.Fail | steps.Storage, slow: str) -> int:
 def _pressure(where: _Where, body: steps.Pressure) -> Action:
     available = where.bytes(body.available, "available")
     nodes = where.nodes(body.nodes)
+    if body.resource == "memory":
+        for node in where.known.nodes:
+            whole = node.capacity.get("memory", "")
+            if node.name in nodes and whole and available >= quantity_value(whole):
+                raise where.error("available", f"{node.name} has {whole}: {body.available} is no shortage")
     if body.resource == "pid":  # of it alone the agent's defaults say nothing
         for node in where.known.nodes:
             told = [str(node.flags.get(flag, "")) for flag in ("eviction-hard", "eviction-soft")]

@@ -83,13 +83,16 @@ class _Compiler:
         cluster = self._cluster(spec.cluster)
         objects: list[Mapping[str, Any]] = []
         for index, entry in enumerate(spec.objects):
-            objects += self._objects(entry, ("spec", "objects", index), cluster.naming)
+            found = self._objects(entry, ("spec", "objects", index), cluster.naming)
+            for obj in found:
+                self._check_new(obj, objects, ("spec", "objects", index))
+                objects.append(obj)
         duration_us = self.duration(spec.duration, ("spec", "duration"))
         if not duration_us:
             raise self.document.error(("spec", "duration"), "a run takes some time")
         known = Known.of(cluster, objects)
         steps = plan_timeline(self, spec.timeline, known, cluster.naming, duration_us)
-        references.check(self.document, steps, objects, cluster.nodes)
+        references.check(self.document, steps, objects, known)
         established = spec.cluster.established
         return Plan(
             name=scenario.metadata.name,
@@ -314,8 +317,19 @@ class _Compiler:
                 raise self.document.error(
                     path, f"there is no file {entry}", f"looked in {self.folder}"
                 ) from None
-            raise
+            if file.is_file():
+                raise
+            raise self.document.error(path, f"{entry} {error.message}") from None
         return [self._manifest(document.value, document, (), naming) for document in documents]
+
+    def _check_new(
+        self, obj: Mapping[str, Any], others: Iterable[Mapping[str, Any]], path: tuple[str | int, ...]
+    ) -> None:
+        """An object that stands twice would be made once, and then changed."""
+        for other in others:
+            if _identity(other) == _identity(obj):
+                what = f"{obj['kind']} {obj['metadata']['name']}"
+                raise self.document.error(path, f"{what} stands twice", "give one of them another name")
 
     def manifest(self, value: Any, path: tuple[str | int, ...], naming: str) -> Mapping[str, Any]:
         """One object written out in the scenario."""
@@ -412,6 +426,12 @@ class _Compiler:
                 raise self.document.error((*path, "until"), "the window ends before it begins")
             planned.append(PlannedExpectation(expectation, self.document.place(path)))
         return tuple(planned)
+
+
+def _identity(obj: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    metadata = obj["metadata"]
+    group = str(obj["apiVersion"]).rpartition("/")[0]
+    return group, str(obj["kind"]), str(metadata.get("namespace") or "default"), str(metadata["name"])
 
 
 def _plainly(message: str) -> str:

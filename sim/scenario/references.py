@@ -1,20 +1,43 @@
 """What steps say of each other and of pods, checked when all of them are planned.
 
 Refuses what could never come or never act: waiting for the end of what has none, for an occurrence that there is
-not, healing before the fault or when it is over, a behaviour of pods that nobody makes.
+not, healing before the fault or when it is over, a behaviour of pods that nobody makes, deleting or patching what nobody makes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from sim.errors import InputError
-from sim.scenario.plan import ActorFault, Behave, EndStep, HealNodes, NodePlan, PlannedStep
+from sim.scenario.actions import Known
+from sim.scenario.plan import (
+    ActorFault,
+    Behave,
+    DeleteObjects,
+    EndStep,
+    FailNodes,
+    Generate,
+    HealNodes,
+    PatchObjects,
+    PlannedStep,
+    PressNodes,
+    SkewClock,
+)
 from sim.scenario.pods import Template, made_by, may_find
 from sim.scenario.source import Document
 
 Path_ = tuple[str | int, ...]
+# Kinds of which no controller makes objects.
+MANIFESTS_ONLY = (
+    "cronjobs",
+    "daemonsets",
+    "deployments",
+    "horizontalpodautoscalers",
+    "poddisruptionbudgets",
+    "statefulsets",
+)
 # Actions whose fault, or whatever they do, goes on until it is ended.
 ENDING = (
     "fail",
@@ -39,11 +62,11 @@ def check(
     document: Document,
     planned: Sequence[PlannedStep],
     objects: Sequence[Mapping[str, Any]],
-    nodes: Sequence[NodePlan],
+    known: Known,
 ) -> None:
     """Raises InputError with the place of what is wrong."""
     steps = {step.name: step for step in planned}
-    made = made_by(objects, nodes, planned)
+    made = made_by(objects, known.nodes, planned)
     for index, step in enumerate(planned):
         path: Path_ = ("spec", "timeline", index)
         if step.start.after:
@@ -52,6 +75,10 @@ def check(
             match choice.action:
                 case EndStep(name):
                     _check_heal(document, step, name, steps[name.partition("/")[0]], (*path, "heal", "step"))
+                case HealNodes(nodes):
+                    _check_heal_nodes(document, step, nodes, planned, (*path, "heal"))
+                case DeleteObjects() | PatchObjects() as action if action.name:
+                    _check_made(document, action, known, planned, (*path, choice.kind, "name"))
                 case Behave() as behave if made is not None:
                     where = path if len(step.choices) == 1 else (*path, "random")
                     _check_pods(document, behave, made, where)
@@ -115,6 +142,56 @@ def _check_heal(document: Document, heal: PlannedStep, name: str, step: PlannedS
     spans = [choice.for_us for choice in step.choices]
     if step.repeat is None and all(span is not None and begin_us[1] + span[1] <= at_us[0] for span in spans):
         raise document.error(path, f"{step.name!r} has ended by itself by then")
+
+
+def _check_heal_nodes(
+    document: Document,
+    heal: PlannedStep,
+    nodes: Sequence[str],
+    planned: Sequence[PlannedStep],
+    path: Path_,
+) -> None:
+    """Faults of these nodes that all come later are not what is healed."""
+    faults = [step for step in planned if any(_befalls(choice.action, nodes) for choice in step.choices)]
+    if heal.start.at_us is None or heal.repeat is not None or not faults:
+        return
+    at_us = heal.start.at_us[1]
+    if all(step.start.at_us is not None and step.start.at_us[0] > at_us for step in faults):
+        raise document.error(path, f"{faults[0].name!r} has not begun by then")
+
+
+def _befalls(action: Any, nodes: Sequence[str]) -> bool:
+    match action:
+        case FailNodes(found) | PressNodes(found) | Behave(found) | SkewClock(found) | ActorFault(_, found):
+            return any(node in found for node in nodes)
+    return False
+
+
+def _check_made(
+    document: Document,
+    action: DeleteObjects | PatchObjects,
+    known: Known,
+    planned: Sequence[PlannedStep],
+    path: Path_,
+) -> None:
+    """What only a scenario's manifests make, or its cluster, is looked for there."""
+    resource = known.scheme.resource(action.resource)
+    loads = [choice.action for step in planned for choice in step.choices]
+    if any(isinstance(load, Generate) and load.create is not None for load in loads):
+        return  # which gives names of its own
+    of_kind = [(space, name) for plural, space, name in known.objects if plural == resource.plural]
+    if resource.plural == "nodes":
+        names = [*(node.name for node in known.nodes), *(name for _, name in of_kind)]
+    elif resource.plural in MANIFESTS_ONLY:
+        names = [name for space, name in of_kind if space == action.namespace]
+    else:
+        return
+    if action.name in names:
+        return
+    where = f"{action.namespace}/" if resource.namespaced else ""
+    near = get_close_matches(action.name, names, n=1)
+    remedy = f"did you mean {near[0]!r}?" if near else ""
+    raise document.error(path, f"no {resource.plural} {where}{action.name} is made by this scenario", remedy)
 
 
 def _check_pods(document: Document, behave: Behave, made: Sequence[Template], path: Path_) -> None:

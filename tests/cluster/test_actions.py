@@ -177,3 +177,11 @@ async def test_the_end_of_a_fault_is_in_the_trace_with_its_cause(tmp_path: Path)
     begin = next(record for record in records if record.kind == "step")
     end = next(record for record in records if record.kind == "step-end")
     assert (begin.at_us, end.at_us, end.cause) == (120_000_000, 240_000_000, begin.ident)
+
+
+async def test_a_selector_that_matches_nothing_is_told(tmp_path: Path) -> None:
+    result = await run(
+        tmp_path, [step("delete", {"resource": "pods", "selector": "app=wob"})], [RUNNING], duration="3m"
+    )
+    (told,) = result.refused
+    assert told.startswith("pods app=wob at 2m0.") and told.endswith("nothing matches in default")

@@ -177,6 +177,8 @@ def test_order_wants_every_part_in_its_turn() -> None:
         ("node is ready", "write the plural"),
         ("nodes at noon are ready", "'at noon' is not understood"),
         ("nodes are tired", "'tired' is not a predicate"),
+        ("nodes have Redy=True", "'Redy' is no condition that is known; did you mean 'Ready'"),
+        ("nodes have Ready=Unkown", "the condition Ready is True, False or Unknown, never 'Unkown'"),
     ],
 )
 def test_a_condition_that_is_not_understood_says_what(text: str, says: str) -> None:

@@ -189,6 +189,19 @@ def test_a_bad_step_is_one_error_with_its_place(tmp_path: Path, step: str, says:
             ("{name: a, after: b, cordon: {nodes: {}}}", "{name: b, after: end of a, cordon: {nodes: {}}}"),
             "a after b after a never comes",
         ),
+        (("{at: 30s, heal: {nodes: {zone: a}}}",), "10:23: 'first' has not begun by then"),
+        (
+            ("{at: 2m, delete: {resource: deployments, name: wob}}",),
+            "10:54: no deployments default/wob is made",
+        ),
+        (
+            ("{at: 2m, patch: {resource: nodes, name: node-a-7, merge: {spec: {}}}}",),
+            "no nodes node-a-7 is made by this scenario (did you mean 'node-a-",
+        ),
+        (
+            ("{at: 2m, pressure: {nodes: {name: node-a-0}, resource: memory, available: 40Gi}}",),
+            "node-a-0 has 32Gi: 40Gi is no shortage",
+        ),
         (("{at: 2m, for: 0s, fail: {nodes: {}, how: hang}}",), "0s has no effect"),
         (
             ("{at: 2m, every: 1ms, cordon: {nodes: {}}}",),
