@@ -49,7 +49,7 @@ def _told(error: BaseException) -> int | None:
     elif isinstance(error, OSError):
         if error.filename is None and not _full(error):
             return None
-        if _full(error):
+        if error.filename is None:
             _drop_output()
         says = f"{error.filename}: {error.strerror}" if error.filename else f"cannot write: {error.strerror}"
         status = EXIT_BAD_INPUT

@@ -173,6 +173,8 @@ def dask(address: str) -> Pool:
     except ModuleNotFoundError as error:
         raise InputError(f"--dask needs the package {error.name}", "", "pip install 'orrery[dask]'") from None
     try:
+        # first: a client that never came to be complains again, at length, when it is taken away
+        import_module("distributed.comm").resolve_address(address)
         client = distributed.Client(address, timeout="10s", set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(f"no Dask scheduler answers: {error}", address) from None

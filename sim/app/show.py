@@ -22,10 +22,15 @@ REFUSED_MAX = 5  # lines shown of commands that came to nothing
 PLAIN_WIDTH = 120  # columns of an output that is no terminal
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # whose status this program tells by itself; rich would end it as if a run had failed
+
+
 def terminal() -> Console:
     """Where results are printed: as wide as the terminal, or wide enough for every table here."""
-    console = Console()
-    return console if console.is_terminal else Console(width=max(console.width, PLAIN_WIDTH))
+    console = _Console()
+    return console if console.is_terminal else _Console(width=max(console.width, PLAIN_WIDTH))
 
 
 def run_shown(plan: Plan, *, seed: int | None, trace_file: Path | None, live: bool) -> Result:
@@ -74,7 +79,10 @@ def print_result(plan: Plan, result: Result, report: Path | None, trace: Path | 
     for verdict in result.verdicts:
         mark = Text("holds", "green") if verdict.ok else Text("FAILED", "bold red")
         table.add_row(mark, verdict.name, verdict.measured, verdict.wanted)
-    console.print(table)
+    if result.verdicts:
+        console.print(table)
+    else:
+        console.print("nothing is expected of it", style="dim")
     for line in result.refused[:REFUSED_MAX]:
         console.print(Text.assemble(("refused ", "yellow"), line))
     if len(result.refused) > REFUSED_MAX:

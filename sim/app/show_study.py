@@ -67,7 +67,8 @@ def print_study(
         table.add_column(column)
     for finding in study.findings if study.outcomes else ():
         table.add_row(*_verdict(finding))
-    console.print(table)
+    if table.rows:
+        console.print(table)
     quantities = [one for finding in study.findings for one in finding.quantities if one.values]
     if quantities:
         console.print()

@@ -152,7 +152,7 @@ class Sweep:
         ]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One a point and quantity, flat."""
+        """One a point and quantity, and one a point and expectation that measures none, flat."""
         rows = []
         for name, at in self.quantities.items():
             for index, one in enumerate(at):
@@ -168,7 +168,32 @@ class Sweep:
                     low, high = interval if isinstance(interval, list) else (None, None)
                     row |= {**numbers, "mean_low": low, "mean_high": high}
                 rows.append(row)
-        return rows
+        return rows + self._unmeasured_rows()
+
+    def _unmeasured_rows(self) -> list[dict[str, Any]]:
+        """Of expectations of which nothing was measured at any point: under how many seeds they hold."""
+        shown = {
+            finding.name
+            for study in self.studies
+            for finding in study.findings
+            if any(one.name in self.quantities for one in finding.quantities)
+        }
+        names = [finding.name for finding in self.studies[0].findings if finding.name not in shown]
+        return [
+            {
+                **{axis.key: value for axis, value in zip(self.axes, point.values, strict=True)},
+                "quantity": name,
+                "seeds": len(study.outcomes),
+                "held": next(one.held for one in study.findings if one.name == name),
+            }
+            for name in names
+            for point, study in zip(self.points, self.studies, strict=True)
+        ]
+
+    @property
+    def done(self) -> tuple[int, int]:
+        """How many runs there are, and how many were wanted."""
+        return sum(len(one.outcomes) for one in self.studies), sum(one.wanted_seeds for one in self.studies)
 
 
 def _held(study: Study, quantity: str) -> int:

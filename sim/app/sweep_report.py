@@ -34,8 +34,7 @@ def write_sweep(file: Path, sweep: Sweep) -> None:
         body += f"<h2>{escape(name)}</h2>{wide(chart)}"
     columns = [axis.key for axis in sweep.axes]
     rows = [
-        [*(row[key] for key in (*columns, "quantity")), f"{row['held']}/{row['seeds']}", *_numbers(row)]
-        for row in sweep.rows()
+        [*(row[key] for key in (*columns, "quantity")), _held(row), *_numbers(row)] for row in sweep.rows()
     ]
     body += "<h2>All numbers</h2>" + table(
         (*(axis.label for axis in sweep.axes), "quantity", "seeds that hold", *SHOWN_AS),
@@ -78,22 +77,29 @@ def write_csv(file: Path, sweep: Sweep) -> None:
         writer.writerows(sweep.rows())
 
 
-def print_sweep(sweep: Sweep, report: Path | None) -> None:
-    """One small table a quantity."""
+def print_sweep(sweep: Sweep, wall_s: float, report: Path | None) -> None:
+    """One small table a quantity, and one of the expectations that measure none."""
     console = terminal()
+    rows = sweep.rows()
     for name in sweep.quantities:
-        shown = Table(title=name, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for axis in sweep.axes:
-            shown.add_column(axis.label)
-        shown.add_column("holds")
-        for column in SHOWN_AS:
-            shown.add_column(column, justify="right")
-        for row in sweep.rows():
+        shown = _table(sweep, name, ("holds", *SHOWN_AS))
+        for row in rows:
             if row["quantity"] == name:
-                varied = [row[axis.key] for axis in sweep.axes]
-                shown.add_row(*varied, f"{row['held']}/{row['seeds']}", *_numbers(row))
+                shown.add_row(*_varied(sweep, row), _held(row), *_numbers(row))
         console.print(shown)
         console.print()
+    others = dict.fromkeys(row["quantity"] for row in rows if row["quantity"] not in sweep.quantities)
+    for name in others if sweep.done[0] else ():
+        shown = _table(sweep, name, ("holds",))
+        for row in rows:
+            if row["quantity"] == name:
+                shown.add_row(*_varied(sweep, row), _held(row))
+        console.print(shown)
+        console.print()
+    done, wanted = sweep.done
+    console.print(f"{done} of {wanted} runs in {wall_s:.1f} s", highlight=False)
+    if done < wanted:
+        console.print("stopped early: with --resume FILE a further start goes on from here", style="yellow")
     for line in sweep.refused[:REFUSED_MAX]:
         console.print(Text.assemble(("refused ", "yellow"), line), soft_wrap=True)
     errors = [one for study in sweep.studies for one in study.errors]
@@ -101,3 +107,20 @@ def print_sweep(sweep: Sweep, report: Path | None) -> None:
         console.print(f"seed {one.seed} failed: {one.error}", style="red", highlight=False)
     if report is not None:
         console.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
+def _table(sweep: Sweep, name: str, columns: Sequence[str]) -> Table:
+    made = Table(title=name, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for axis in sweep.axes:
+        made.add_column(axis.label, overflow="fold")
+    for column in columns:
+        made.add_column(column, justify="left" if column == "holds" else "right", no_wrap=True)
+    return made
+
+
+def _varied(sweep: Sweep, row: dict[str, Any]) -> list[str]:
+    return [row[axis.key] for axis in sweep.axes]
+
+
+def _held(row: dict[str, Any]) -> str:
+    return f"{row['held']}/{row['seeds']}"

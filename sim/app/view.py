@@ -64,11 +64,15 @@ def lines(found: Iterator[Record], wanted: Filter) -> Iterator[Line]:
 def show(trace: Path, wanted: Filter, *, as_text: bool, follow: bool) -> None:
     """Print what passes the filter; on stderr which wanted kinds no record has.  Raises InputError."""
     kinds: dict[str, None] = {}
-    _show(lines(_noting(_growing(trace) if follow else records(trace), kinds), wanted), as_text, follow)
-    for kind in wanted.kinds:
-        if kind not in kinds:
-            known = ", ".join(sorted(kinds))
-            print(f'no record is of the kind "{kind}"; there are: {known}', file=sys.stderr)
+    shown = _show(
+        lines(_noting(_growing(trace) if follow else records(trace), kinds), wanted), as_text, follow
+    )
+    unknown = [kind for kind in wanted.kinds if kind not in kinds]
+    for kind in unknown:
+        known = ", ".join(sorted(kinds))
+        print(f'no record is of the kind "{kind}"; there are: {known}', file=sys.stderr)
+    if not shown and not unknown:
+        print("no record is like that", file=sys.stderr)
 
 
 def _noting(found: Iterator[Record], kinds: dict[str, None]) -> Iterator[Record]:
@@ -77,12 +81,16 @@ def _noting(found: Iterator[Record], kinds: dict[str, None]) -> Iterator[Record]
         yield record
 
 
-def _show(found: Iterator[Line], as_text: bool, follow: bool) -> None:
-    if as_text:
-        for line in found:
+def _show(found: Iterator[Line], as_text: bool, follow: bool) -> int:
+    """Print the lines; how many there were."""
+    count = 0
+    for line in found:
+        count += 1
+        if as_text:
             print(f"{line.ident:>8} {row(line)}", flush=follow)
-    else:
-        print_json(as_json(line) for line in found)
+        else:
+            print_json([as_json(line)])
+    return count
 
 
 def _growing(trace: Path) -> Iterator[Record]:

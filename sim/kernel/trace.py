@@ -62,7 +62,7 @@ class Trace:
         self._file: IO[bytes] | None = None
         if path is not None:
             self._file = path.open("wb")
-            self._file.write(msgpack.packb({"format": FORMAT, **(header or {})}))
+            self._write(msgpack.packb({"format": FORMAT, **(header or {})}))
 
     def kind(self, name: str, *fields: str) -> Kind:
         """Declare a kind of record (again: the same declaration gives the same kind)."""
@@ -143,8 +143,18 @@ class Trace:
         self._runs.clear()
         self._run = None
         self._hash.update(data)
-        if self._file is not None:
+        self._write(data)
+
+    def _write(self, data: bytes, last: bool = False) -> None:
+        if self._file is None:
+            return
+        try:
             self._file.write(data)
+            if last:
+                self._file.close()
+        except OSError as error:
+            error.filename = str(self._file.name)  # which a write does not know
+            raise
 
     def sha256(self) -> str:
         """Hash of everything added so far."""
@@ -154,7 +164,5 @@ class Trace:
 
     def close(self) -> None:
         self._flush()
-        if self._file is not None:
-            self._file.write(msgpack.packb((END, self.count, self._hash.hexdigest())))
-            self._file.close()
-            self._file = None
+        self._write(msgpack.packb((END, self.count, self._hash.hexdigest())), last=True)
+        self._file = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,30 @@ def writable(file: Path | None) -> None:
         raise InputError("is a folder, not a file", str(file))
     if not os.access(file if file.exists() else file.parent, os.W_OK):
         raise InputError("cannot be written", str(file))
+
+
+class Files:
+    """Writes what was asked for beside the results; what cannot be written is told after them, and lost alone."""
+
+    def __init__(self) -> None:
+        self._failed: list[str] = []
+
+    def write(self, file: Path | None, make: Callable[[Path], object]) -> Path | None:
+        """The file, if it is written."""
+        if file is None:
+            return None
+        try:
+            make(file)
+        except OSError as error:
+            self._failed.append(f"{file}: cannot be written: {error.strerror or error}")
+            return None
+        return file
+
+    def told(self, status: int) -> int:
+        """Tell what failed; the exit status, if nothing did the one given."""
+        for failure in self._failed:
+            tell(failure)
+        return EXIT_BAD_INPUT if self._failed else status
 
 
 def report_of(arguments: argparse.Namespace, name: str) -> Path | None:

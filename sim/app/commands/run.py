@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -15,6 +16,7 @@ from sim.app.commands.arguments import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_OK,
+    Files,
     add_many,
     add_scenario,
     add_seed,
@@ -83,22 +85,23 @@ def _run_once(arguments: argparse.Namespace, plan: Plan) -> int:
 
     live = not (arguments.json or arguments.quiet)
     report = report_of(arguments, plan.name)
+    files = Files()
     kept = _trace_file(arguments.trace, report is not None or arguments.perfetto is not None)
     with no_collection(), kept as trace:
         result = run_shown(plan, seed=arguments.seed, trace_file=trace, live=live)
-        if arguments.perfetto is not None and trace is not None:
-            write_perfetto(trace, arguments.perfetto)
-        if report is not None and trace is not None:
-            from sim.app.report import write_report
+        if trace is not None:
+            files.write(arguments.perfetto, partial(write_perfetto, trace))
+            if report is not None:
+                from sim.app.report import write_report
 
-            write_report(report, plan, result, trace)
-    if arguments.junit is not None:
-        arguments.junit.write_text(junit_of_result(plan, result), encoding="utf-8")
+                report = files.write(report, lambda file: write_report(file, plan, result, trace))
+    junit = junit_of_result(plan, result)
+    files.write(arguments.junit, lambda file: file.write_text(junit, encoding="utf-8"))
     if arguments.json:
         print(json.dumps(result.to_json()))
     else:
         print_result(plan, result, report, arguments.trace)
-    return EXIT_OK if result.ok else EXIT_FAILED
+    return files.told(EXIT_OK if result.ok else EXIT_FAILED)
 
 
 @contextmanager
@@ -139,14 +142,14 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     study = study_of(plan, outcomes, arguments.seeds)
     if not outcomes:
         report = None
-    if report is not None:
-        write_study(report, plan, study, arguments.set)
-    if arguments.junit is not None:
-        arguments.junit.write_text(junit_of_study(plan, study, arguments.set), encoding="utf-8")
+    files = Files()
+    report = files.write(report, lambda file: write_study(file, plan, study, arguments.set))
+    junit = junit_of_study(plan, study, arguments.set)
+    files.write(arguments.junit, lambda file: file.write_text(junit, encoding="utf-8"))
     if arguments.json:
         print(json.dumps(study.to_json()))
     else:
         print_study(plan, study, perf_counter() - started, arguments.set, report)
     if interrupted:
-        return EXIT_INTERRUPTED
-    return EXIT_OK if study.ok else EXIT_FAILED
+        return files.told(EXIT_INTERRUPTED)
+    return files.told(EXIT_OK if study.ok else EXIT_FAILED)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from sim.app.commands.arguments import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_OK,
+    Files,
     add_many,
     add_scenario,
     add_seed,
@@ -74,7 +76,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     report = report_of(arguments, f"{points[0].plan.name}-sweep")
     results, pool = Results(arguments.resume), pool_of(arguments)
     tell(results.told(jobs))
-    name, outcomes, interrupted = points[0].plan.name, [], False
+    name, outcomes, interrupted, started = points[0].plan.name, [], False, perf_counter()
     with progress(f"{name}: sweep", len(jobs), not (arguments.json or arguments.quiet)) as display:
         try:
             for one in followed(results.perform(jobs, pool), display):
@@ -84,14 +86,13 @@ def _sweep(arguments: argparse.Namespace) -> int:
     sweep = sweep_of(axes, points, outcomes, jobs, arguments.seeds)
     if not sweep.quantities:
         report = None
-    if report is not None:
-        write_sweep(report, sweep)
-    if arguments.csv is not None:
-        write_csv(arguments.csv, sweep)
+    files = Files()
+    report = files.write(report, lambda file: write_sweep(file, sweep))
+    files.write(arguments.csv, lambda file: write_csv(file, sweep))
     if arguments.json:
         print(json.dumps({"scenario": name, "complete": len(outcomes) == len(jobs), "rows": sweep.rows()}))
     else:
-        print_sweep(sweep, report)
+        print_sweep(sweep, perf_counter() - started, report)
     if interrupted:
-        return EXIT_INTERRUPTED
-    return EXIT_FAILED if any(study.errors for study in sweep.studies) else EXIT_OK
+        return files.told(EXIT_INTERRUPTED)
+    return files.told(EXIT_FAILED if any(study.errors for study in sweep.studies) else EXIT_OK)

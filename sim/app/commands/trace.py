@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.app.commands.arguments import EXIT_FAILED, EXIT_OK, writable
+from sim.app.commands.arguments import EXIT_FAILED, EXIT_OK, positive, writable
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _add_why(commands: Commands) -> None:
         "holder, replicas (default: the end that matters most)",
     )
     why.add_argument(
-        "--event", type=int, default=0, metavar="N", help="the record of this number instead of an object"
+        "--event", type=positive, metavar="N", help="the record of this number instead of an object"
     )
     why.add_argument("--full", action="store_true", help="leave nothing out of a long chain")
     why.add_argument("--json", action="store_true", help="print one JSON object")
@@ -96,7 +96,7 @@ def _add_show(commands: Commands) -> None:
 def _why(arguments: argparse.Namespace) -> int:
     from sim.app.why import why
 
-    if bool(arguments.target) == bool(arguments.event):
+    if bool(arguments.target) == (arguments.event is not None):
         raise InputError(
             "why wants an object or --event N, one of them", "", "e.g. orrery why out/run.trace pod/web-1"
         )
@@ -105,7 +105,7 @@ def _why(arguments: argparse.Namespace) -> int:
         arguments.target or "",
         arguments.namespace,
         what=arguments.what,
-        event=arguments.event,
+        event=arguments.event or 0,
         as_text=not arguments.json,
         full=arguments.full,
     )
@@ -134,14 +134,11 @@ def _show(arguments: argparse.Namespace) -> int:
         grep = re.compile(arguments.grep) if arguments.grep else None
     except re.error as error:
         raise InputError(str(error), f"--grep {arguments.grep}", "a regular expression") from None
-    wanted = Filter(
-        arguments.actor,
-        tuple(arguments.kind),
-        arguments.object,
-        _time_us(arguments.start, "--from") or 0,
-        _time_us(arguments.end, "--to"),
-        grep,
-    )
+    start_us, end_us = _time_us(arguments.start, "--from") or 0, _time_us(arguments.end, "--to")
+    if end_us is not None and end_us < start_us:
+        raise InputError("ends before it begins", f"--from {arguments.start} --to {arguments.end}")
+    kinds = tuple(arguments.kind)
+    wanted = Filter(arguments.actor, kinds, arguments.object, start_us, end_us, grep)
     show(arguments.trace, wanted, as_text=not arguments.json, follow=arguments.follow)
     return EXIT_OK
 

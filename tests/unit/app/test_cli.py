@@ -65,7 +65,9 @@ def test_a_file_that_turns_out_not_to_be_writable_is_no_crash(
     tiny: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", str(tiny), "-q", "--no-report", "--junit", "/proc/tiny.xml"]) == 2
-    assert capsys.readouterr().err == "orrery: /proc/tiny.xml: No such file or directory\n"
+    said = capsys.readouterr()
+    assert said.err == "orrery: /proc/tiny.xml: cannot be written: No such file or directory\n"
+    assert "trace sha256" in said.out  # what was found is not lost by it
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,9 @@ def command(*arguments: str, **more: Any) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [("list",), ("list", "--help")])
+@pytest.mark.parametrize(
+    "arguments", [("list",), ("list", "--help"), ("run", "scenarios/single-node-death.yaml", "--no-report")]
+)
 def test_output_that_nobody_reads_ends_a_command_in_silence(arguments: tuple[str, ...]) -> None:
     ours, theirs = os.pipe()
     os.close(ours)
@@ -197,7 +201,8 @@ def test_a_full_disk_is_told_in_one_line(tiny: Path, option: str) -> None:
     with open("/dev/full" if not option else os.devnull, "wb") as out:
         process = command("run", str(tiny), "-q", "--no-report", *more, stdout=out)
         _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (2, b"orrery: cannot write: No space left on device\n")
+    what = {"": "cannot write", "--trace": "/dev/full", "--junit": "/dev/full: cannot be written"}[option]
+    assert (process.returncode, said) == (2, f"orrery: {what}: No space left on device\n".encode())
 
 
 @pytest.mark.slow
@@ -222,3 +227,29 @@ def test_what_the_api_refused_of_a_scenario_is_told(tiny: Path, capsys: pytest.C
 def test_a_resync_of_no_period_is_no_resync(tiny: Path) -> None:
     setting = "cluster.controllerManager.flags.namespace-sync-period=0s"
     assert main(["run", str(tiny), "-q", "--no-report", "--set", setting]) == 0
+
+
+def test_a_run_of_which_nothing_is_expected_says_so(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(tiny), "-q", "--no-report"]) == 0
+    said = capsys.readouterr().out
+    assert "nothing is expected of it" in said and "measured" not in said
+
+
+def test_a_dask_address_that_is_none_is_told_in_one_line(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed, "Client", None)  # which would complain once more when it is taken away
+    assert main(["run", str(tiny), "--seeds", "2", "--dask", "nonsense"]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("orrery: nonsense: no Dask scheduler answers: missing port number")
+
+
+def test_a_filter_that_lets_nothing_through_is_told(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = str(tiny.parent / "t.trace")
+    assert main(["run", str(tiny), "-q", "--no-report", "--trace", trace]) == 0
+    capsys.readouterr()
+    assert main(["show", trace, "--actor", "nobody"]) == 0
+    assert capsys.readouterr().err == "no record is like that\n"
+    assert main(["show", trace, "--from", "9s", "--to", "3s"]) == 2
+    assert capsys.readouterr().err == "orrery: --from 9s --to 3s: ends before it begins\n"

@@ -8,7 +8,7 @@ import pytest
 
 from sim.app.outcome import Measured, Outcome
 from sim.app.sweep import Axis, Sweep, jobs_of_points, parse_axis, points_of, sweep_of
-from sim.app.sweep_report import write_csv, write_sweep
+from sim.app.sweep_report import print_sweep, write_csv, write_sweep
 from sim.errors import InputError
 
 SCENARIO = """
@@ -96,3 +96,30 @@ def test_bad_settings_are_told_before_anything_runs(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             points_of(file, [], [parse_axis(text)])
+
+
+def test_what_measures_nothing_and_what_is_left_to_run_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(SCENARIO + "    - {name: calm, never: {deleted: pods}}\n")
+    axes = [parse_axis("cluster.boot=10s,1s")]
+    points = points_of(file, [], axes)
+    jobs = list(jobs_of_points(points, None, 2))
+    outcomes = [
+        Outcome(
+            job.key,
+            job.seed,
+            expectations=(
+                Measured("up", "when", True, "…", "…", (1.0,)),
+                Measured("calm", "never", job.key == jobs[0].key, "…", "never", ()),
+            ),
+        )
+        for job in jobs[:3]
+    ]
+    sweep = sweep_of(axes, points, outcomes, jobs, 2)
+    calm = [row for row in sweep.rows() if row["quantity"] == "calm"]
+    assert [(row["cluster.boot"], row["held"], row["seeds"]) for row in calm] == [("10s", 2, 2), ("1s", 0, 1)]
+    print_sweep(sweep, 1.0, None)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "calm boot holds 10s 2/2 1s 0/1 3 of 4 runs in 1.0 s stopped early" in said
