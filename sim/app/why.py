@@ -11,7 +11,9 @@ from pathlib import Path
 from sim.app.traces import as_json, header, key_named, print_lines, records, scheme_of
 from sim.errors import InputError
 from sim.kernel import Record
-from sim.report.story import DELETED, Book, about, choices, chosen, notable, shown, tell
+from sim.report.story import DELETED, Book, about, choices, chosen, notable, shown, tell, who
+
+FAILED = "phase=Failed"
 
 LINES_MAX = 40  # of a chain, unless all are asked for
 
@@ -53,16 +55,24 @@ def _find(book: Book, trace: Path, key: str, what: str) -> Record:
 
 
 def _first_alike(book: Book, trace: Path, pattern: str, what: str) -> str:
-    """Of the objects whose keys match a pattern the first that was deleted, or to which what is asked for happened."""
+    """Of the objects whose keys match a pattern the first to which what is asked for happened; or the first that was
+    deleted, or failed if none was."""
     of_key: dict[str, list[Record]] = {}
     for record in book.records:
         if record.kind in ("write", "change"):
             of_key.setdefault(record.values["key"], []).append(record)
     alike = [key for key in of_key if fnmatchcase(key, pattern)]
     if not alike:
-        raise InputError(f"nothing in it matches {shown(pattern)}", str(trace))
-    ends = [(end.ident, key) for key in alike if (end := chosen(of_key[key], what or DELETED)) is not None]
-    key = min(ends)[1] if ends else alike[0]
+        parts = pattern.split("/")
+        elsewhere = [key for key in of_key if fnmatchcase(key, "/".join([*parts[:3], "*", *parts[4:]]))]
+        remedy = f"there is {shown(elsewhere[0])}" if elsewhere else ""
+        raise InputError(f"nothing in it matches {shown(pattern)}", str(trace), remedy)
+    key = alike[0]
+    for wanted in (what,) if what else (DELETED, FAILED):
+        ends = [(end.ident, key) for key in alike if (end := chosen(of_key[key], wanted)) is not None]
+        if ends:
+            key = min(ends)[1]
+            break
     if len(alike) > 1:
         print(f"{len(alike)} match {shown(pattern)}; this is {shown(key)}", file=sys.stderr)
     return key
@@ -79,11 +89,10 @@ def _near(book: Book, key: str) -> str:
 
 
 def _subject(book: Book, record: Record) -> str:
-    if record.kind == "change":
-        return tell(record)
-    return tell(record, book.changes(record))
+    return tell(record, () if record.kind == "change" else book.changes(record))
 
 
 def _title(book: Book, record: Record, scenario: str) -> str:
     where = f" ({scenario})" if scenario else ""
-    return f"why {_subject(book, record)}{where}"
+    actor = "" if record.kind == "change" else f"{who(record)} "
+    return f"why {actor}{_subject(book, record)}{where}"

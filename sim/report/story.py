@@ -86,7 +86,7 @@ class Book:
         if record.kind == "decision" and (revision := record.values["why"].get("lease")):
             heard = self.write_of(int(revision))
             if heard is not None:
-                text += f"; last renewal at {clock(heard.at_us)}"
+                text += _heard(heard.at_us, record.at_us - int(record.values["why"].get("silent_us", 0)))
         delta_us = None if before is None else record.at_us - before.at_us
         return Line(record.ident, record.at_us, delta_us, who(record), text, record.kind, record.values)
 
@@ -143,21 +143,35 @@ def about(book: Book, key: str) -> list[Record]:
 
 
 # What of an object's changes is its end, the most telling first.
-ENDS: Sequence[str] = ("deleting", "removed", "holder", "ready", "phase", "replicas", "node")
+ENDS: Sequence[str] = ("deleting", "removed", "holder", "ready", "pressures", "phase", "replicas", "node")
+BEGINNINGS = (
+    "deleting",
+    "removed",
+    "node",
+    "pressures",
+)  # facts that tell something although nothing was before
 
 
 def notable(records: Sequence[Record]) -> Record:
-    """The end that a person means who asks about an object: its deletion, else its last change of state."""
+    """The end that a person means who asks about an object: its deletion, else its last change of state.
+
+    What it began as is none, where something came after.
+    """
     changes = [r for r in records if r.kind == "change"]
-    for what in ENDS:
-        of = [r for r in changes if r.values["what"] == what]
-        if of:
-            return of[-1]
+    later = [r for r in changes if r.values["before"] is not None or r.values["what"] in BEGINNINGS]
+    for found in (later, changes):
+        for what in ENDS:
+            of = [r for r in found if r.values["what"] == what]
+            if of:
+                return of[-1]
     return (changes or records)[-1]
 
 
 def chosen(records: Sequence[Record], what: str) -> Record | None:
-    """The last record of this kind: created, deleted, removed, a changed fact ("ready") or its value ("ready=False")."""
+    """The last record of this kind: created, deleted, removed, a changed fact ("ready") or its value ("ready=False").
+
+    A pressure may be asked for as the condition that it is: "DiskPressure=True".
+    """
     if what == CREATED:
         found = [r for r in records if r.kind == "write" and r.values["verb"] == "create"]
     elif what == DELETED:
@@ -165,9 +179,20 @@ def chosen(records: Sequence[Record], what: str) -> Record | None:
         found = found or [r for r in records if r.kind == "write" and r.values["verb"] == "delete"]
     else:
         name, equals, value = what.partition("=")
-        found = [r for r in records if r.kind == "change" and r.values["what"] == name]
-        found = [r for r in found if not equals or _value(r.values["after"]) == value]
+        changes = [r for r in records if r.kind == "change"]
+        found = [r for r in changes if r.values["what"].lower() == name.lower()]
+        found = [r for r in found if not equals or _value(r.values["after"]).lower() == value.lower()]
+        found = found or [r for r in changes if r.values["what"] == "pressures" and _turned(r, name, value)]
     return found[-1] if found else None
+
+
+def _turned(record: Record, pressure: str, value: str) -> bool:
+    """Whether a change of pressures is one of this one, to this value ("": either)."""
+    before, after = (
+        pressure.lower() in (str(each).lower() for each in record.values[when] or ())
+        for when in ("before", "after")
+    )
+    return before != after and value.lower() in ("", str(after).lower())
 
 
 def choices(records: Sequence[Record]) -> list[str]:
@@ -237,6 +262,13 @@ def names(found: Any) -> str:
     return f"{few} and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else few
 
 
+def _heard(at_us: int, noticed_us: int) -> str:
+    """When a lease was renewed, and from when on its reader counts the silence: when it saw that."""
+    if at_us > noticed_us:  # it was renewed since, by a clock that is behind: with a time that is no later
+        return f"; the renewal at {clock(at_us)} has no later time, and does not count"
+    return f"; last renewal at {clock(at_us)}, seen at {clock(noticed_us)}"
+
+
 def tell(record: Record, changes: Sequence[Values] = ()) -> str:
     """What happened, in a sentence."""
     words = WORDS.get(record.kind)
@@ -277,29 +309,71 @@ def _write(values: Values) -> str:
 
 def _step(values: Values) -> str:
     detail = {name: value for name, value in values["detail"].items() if value not in (None, "", (), [], {})}
-    how = [str(detail.pop(name)) for name in ("how", "what") if name in detail]
-    parts = [word for word in how if word != values["kind"]]
-    parts += [
-        f"{name} {_amount(value) if name in AMOUNTS else names(value)}"
-        for name, value in detail.items()
-        if not name.endswith(("_us", "_milli"))
-    ]
-    parts += [
-        f"{name[:-6]} {format_quantity_milli(value)}"
-        for name, value in detail.items()
-        if name.endswith("_milli")
-    ]
-    parts += [f"{name[:-3]} {short(value)}" for name, value in detail.items() if _is_time(name, value)]
+    if "sources" in detail:
+        ends = names(detail.pop("sources")), names(detail.pop("targets"))
+        words = ("from", "to") if detail.pop("one_way") else ("between", "and")
+        detail = {words[0]: f"{ends[0]} {words[1]} {ends[1]}", **detail}
+    parts = []
+    for part in sorted(detail.items(), key=lambda part: _PLACES.get(part[0].rpartition("_")[2], 1)):
+        text = _part(*part)
+        if text and text != values["kind"]:
+            parts.append(text)
     told = " ".join(word for word in (values["kind"], "; ".join(parts)) if word)
     return f'step "{values["name"]}": {told} ({values["place"]})'
 
 
+_PLACES = {
+    "how": 0,
+    "what": 0,
+    "milli": 2,
+    "us": 3,
+}  # of a step's parts: how it is done, on what, how much, how long
+# Fields that say in words of their own what their values mean; "" says nothing.
+_SAID: Mapping[tuple[str, Any], str] = {
+    ("what", "terminate"): "gracefully",
+    ("unready", True): "not ready",
+    ("unready", False): "ready",
+    ("stop_us", -1): "never stops",
+    ("cut", True): "",
+    ("on", True): "",
+    **{(name, 0): "" for name in ("cut", "on", "loss", "duplication", "drift_ppm", "ramp_us", "offset_us")},
+}
+
+
+def _part(name: str, value: Any) -> str:
+    """One field of a step's action."""
+    if isinstance(value, int | float | str) and (name, value) in _SAID:
+        return _SAID[name, value]
+    match name:
+        case "how" | "what":
+            return str(value)
+        case "scale":
+            resource, namespace, owner, low, high = value
+            return f"scales {resource}/{namespace}/{owner} from {low} to {high}"
+        case "mean_gap_us":
+            return f"one each {short(value)} on average"
+        case "list_of":
+            return f"lists {value}"
+        case "grace_s":
+            return f"grace period {value}s"
+        case "prefix":
+            return f"name {value}*"
+        case "amount_us":
+            return f"by {short(value)}"
+    shown_name, unit = (
+        name.removesuffix("_us").removesuffix("_milli").replace("_", " "),
+        name.rpartition("_")[2],
+    )
+    if unit == "us":
+        span = value if isinstance(value, list | tuple) else (value,)
+        return f"{shown_name} {' to '.join(short(one) for one in dict.fromkeys(span))}"
+    if unit == "milli":
+        return f"{shown_name} {format_quantity_milli(value)}"
+    return f"{shown_name} {_amount(value) if name in AMOUNTS else names(value)}"
+
+
 def _amount(value: Any) -> str:
     return format_quantity(value, BINARY_SI) if isinstance(value, int) else str(value)
-
-
-def _is_time(name: str, value: Any) -> bool:
-    return name.endswith("_us") and isinstance(value, int)
 
 
 _HAPPENS = {

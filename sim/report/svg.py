@@ -8,7 +8,7 @@ from html import escape
 
 from sim.report.timeline import BUCKET_US, Series, Timeline
 
-LEFT, RIGHT, LANE, GAP = 210, 24, 64, 22
+LEFT, RIGHT, LANE, GAP = 210, 48, 64, 22  # to the right of a lane stands its largest number
 ROW, ROWS_MAX, LETTER = 15, 8, 5.6  # of the steps' names: height and number of rows, width of a letter
 PALETTE = {
     "ready": "#3d9a6a",

@@ -184,7 +184,7 @@ async def test_an_image_that_cannot_be_pulled_tells_its_waits_and_the_fault_behi
     story = book.story(running)
     (aside,) = [line for line in story if line.aside]
     blamed = (
-        '(step "away": workload nodes node-0, node-1, node-2; image r/new:1; pull_error no route (t.yaml:'
+        '(step "away": workload nodes node-0, node-1, node-2; image r/new:1; pull error no route (t.yaml:'
     )
     assert aside.text.startswith(blamed)
     following = story[story.index(aside) + 1]

@@ -35,15 +35,15 @@ def _add_why(commands: Commands) -> None:
         "target",
         nargs="?",
         metavar="RESOURCE/NAME",
-        help="pod/web-1, node/node-3, deploy/web ...; of 'pod/web-*' the first that was deleted, if any",
+        help="pod/web-1, node/node-3, deploy/web ...; of 'pod/web-*' the first that was deleted, else that failed",
     )
     why.add_argument("-n", "--namespace", default="default", help="of the object (default: %(default)s)")
     why.add_argument(
         "--what",
         default="",
         metavar="CHANGE",
-        help="created, deleted, removed, or a fact and maybe its value: node, phase, ready=Unknown, taints, restarts, "
-        "holder, replicas (default: the end that matters most)",
+        help="created, deleted, removed, or a fact and maybe its value: node, phase, ready=Unknown, taints, pressures, "
+        "restarts, reason, holder, replicas (default: the end that matters most)",
     )
     why.add_argument(
         "--event", type=positive, metavar="N", help="the record of this number instead of an object"

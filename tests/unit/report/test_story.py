@@ -72,7 +72,8 @@ def test_a_story_goes_from_the_fault_to_the_end_with_what_each_did() -> None:
             8,
             41_000_000,
             "manager-0",
-            "has not heard from nodes/node-1 for 41s: it is to be Unknown; last renewal at 0m00.001s",
+            "has not heard from nodes/node-1 for 41s: it is to be Unknown; last renewal at 0m00.001s, "
+            "seen at 5m00.000s",
         ),
         (9, 100_000, "orch-controller-manager", "updates the status of nodes/node-1: ready True → Unknown"),
         (
@@ -119,6 +120,70 @@ def test_the_notable_end_is_the_deletion_else_the_last_change_of_state() -> None
     assert notable(about(OUTAGE, POD)).ident == 14
     assert notable(about(OUTAGE, NODE)).ident == 10
     assert choices(about(OUTAGE, POD)) == ["created", "deleted", "phase", "deleting"]
+
+
+def test_the_notable_end_is_none_that_an_object_began_with() -> None:
+    pressed = book(
+        (0, 0, write("n", "create", NODE, 1)),
+        (0, 1, change(NODE, "ready", None, "True")),
+        (9, 0, write("n", "update status", NODE, 2)),
+        (9, 3, change(NODE, "pressures", None, ("DiskPressure", "PIDPressure"))),
+        (12, 0, write("n", "update status", NODE, 3)),
+        (12, 5, change(NODE, "pressures", ("DiskPressure", "PIDPressure"), ("PIDPressure",))),
+    )
+    found = about(pressed, NODE)
+    assert notable(found).ident == 6
+    assert notable(found[:2]).ident == 2
+    for what, ident in (
+        ("DiskPressure=True", 4),
+        ("diskpressure=False", 6),
+        ("PIDPressure", 4),
+        ("Ready=true", 2),
+        ("MemoryPressure", None),
+    ):
+        record = chosen(found, what)
+        assert (record and record.ident) == ident, what
+
+
+def test_a_renewal_by_a_clock_that_is_behind_is_said_not_to_count() -> None:
+    skewed = book(
+        (0, 0, write("system:node:node-1", "update", "/c/leases/orch-node-lease/node-1", 4)),
+        (41_000, 1, write("system:node:node-1", "update", "/c/leases/orch-node-lease/node-1", 5)),
+        (41_200, 1, decision("manager-0", "unheard", "nodes/node-1", silent_us=40_000_000, lease="5")),
+    )
+    text = skewed.story(skewed.records[-1])[-1].text
+    assert text.endswith("; the renewal at 0m41.000s has no later time, and does not count")
+
+
+@pytest.mark.parametrize(
+    ("kind", "detail", "told"),
+    [
+        (
+            "partition",
+            {"sources": ["a"], "targets": ["x", "y"], "cut": True, "one_way": True, "loss": 0.0, "duplication": 0.0},
+            "partition from a to x, y",
+        ),
+        (
+            "network",
+            {"sources": ["a"], "targets": ["x"], "cut": False, "one_way": False, "latency_us": [50_000, 200_000], "loss": 0.01, "duplication": 0.0},
+            "network between a and x; loss 0.01; latency 50ms to 200ms",
+        ),
+        ("cordon", {"nodes": ["a"], "on": True}, "cordon nodes a"),
+        ("crash", {"what": "terminate", "actors": ["s"]}, "crash gracefully; actors s"),
+        ("slow", {"what": "slow", "actors": ["s"], "amount_us": 50_000}, "slow actors s; by 50ms"),
+        ("clock", {"actors": ["a"], "offset_us": 0, "drift_ppm": 500}, "clock actors a; drift ppm 500"),
+        ("workload", {"nodes": ["a"], "prefix": "web-", "unready": False, "stop_us": -1}, "workload nodes a; name web-*; ready; never stops"),
+        ("workload", {"nodes": ["a"], "exit_after_us": 0, "exit_code": 0}, "workload nodes a; exit code 0; exit after 0s"),
+        ("load", {"mean_gap_us": 500_000, "list_of": "pods"}, "load lists pods; one each 500ms on average"),
+        ("load", {"mean_gap_us": 10_000, "scale": ["deployments", "default", "web", 3, 12]}, "load scales deployments/default/web from 3 to 12; one each 10ms on average"),
+        ("pressure", {"nodes": ["a"], "resource": "memory", "available": 80 << 20, "ramp_us": 0}, "pressure nodes a; resource memory; available 80Mi"),
+    ],
+)  # fmt: skip
+def test_a_step_is_told_in_words_without_what_it_does_not_do(
+    kind: str, detail: dict[str, Any], told: str
+) -> None:
+    record = Record(1, 0, 0, "step", {"name": "s", "kind": kind, "place": "f:1:1", "detail": detail})
+    assert tell(record) == f'step "s": {told} (f:1:1)'
 
 
 def test_times_and_names_read_as_people_write_them() -> None:

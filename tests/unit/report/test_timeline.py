@@ -7,7 +7,7 @@ from typing import Any
 from sim.ident import NAMES
 from sim.machinery.store import Change, Item
 from sim.report import Series, Timeline, render, sparkline
-from sim.report.svg import draw
+from sim.report.svg import LETTER, draw
 
 NAMES_ = NAMES["orch"]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -76,6 +76,15 @@ def test_the_picture_is_well_formed_and_names_lanes_and_steps() -> None:
     root = ET.fromstring(draw(story(), 120_000_000))
     texts = [text.text for text in root.iter(SVG + "text")]
     assert {"nodes, zone a<b", "NoExecute taints", "pods", "API requests a second", "dark <1>"} <= set(texts)
+
+
+def test_the_largest_number_of_a_lane_stands_whole_within_the_picture() -> None:
+    timeline = Timeline(NAMES_)
+    timeline.pods["running"] = Series()
+    timeline.pods["running"].put(1, 150_000)
+    root = ET.fromstring(draw(timeline, 100, width=1000))
+    (number,) = [text for text in root.iter(SVG + "text") if text.text == "150000"]
+    assert float(number.get("x", 0)) + len("150000") * LETTER < 1000
 
 
 def test_names_of_steps_do_not_touch_and_a_fault_is_as_long_as_it_lasts() -> None:
