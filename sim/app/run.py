@@ -61,6 +61,7 @@ class Result:
                     "ok": verdict.ok,
                     "measured": verdict.measured,
                     "wanted": verdict.wanted,
+                    "after": verdict.after,
                     "values": list(verdict.measured_s),
                 }
                 for verdict in self.verdicts

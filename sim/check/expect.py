@@ -30,7 +30,7 @@ class Verdict:
     """measured and wanted in words; measured_s: the times or counts behind them.
 
     kind: of the expectation, its key in the file; missing: how many times should have been measured and were not;
-    witness: the revision of the commit that decided it, 0 if none did.
+    witness: the revision of the commit that decided it, 0 if none did; after: what times are measured from.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Verdict:
     kind: str = ""
     missing: int = 0
     witness: int = 0
+    after: str = ""
 
 
 class Spec(Protocol):
@@ -559,4 +560,7 @@ class Checker(Observer):
         self.expectations = expectations
 
     def verdicts(self, end_us: int) -> list[Verdict]:
-        return [replace(one.verdict(end_us), kind=one.kind, witness=one.witness) for one in self.expectations]
+        return [
+            replace(one.verdict(end_us), kind=one.kind, witness=one.witness, after=one.after)
+            for one in self.expectations
+        ]

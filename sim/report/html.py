@@ -24,6 +24,8 @@ class Verdict(Protocol):
     def measured(self) -> str: ...
     @property
     def wanted(self) -> str: ...
+    @property
+    def after(self) -> str: ...
 
 
 def render(
@@ -36,11 +38,11 @@ def render(
     chains: Mapping[str, Sequence[Line]],
 ) -> str:
     """The whole page.  `chains`: by the name of an expectation, what led to the event that decided it."""
-    rows = [["holds" if v.ok else "FAILED", v.name, v.measured, v.wanted] for v in verdicts]
+    rows = [["holds" if v.ok else "FAILED", v.name, v.measured, v.wanted, v.after] for v in verdicts]
     key = "".join(
         f'<span><i style="background:{colour}"></i>{name}</span>' for name, colour in PALETTE.items()
     )
-    verdict_table = table(("", "expectation", "measured", "wanted"), rows)
+    verdict_table = table(("", "expectation", "measured", "wanted", "after"), rows)
     picture = f'<div class="key">{key}</div>{wide(draw(timeline, end_us))}'
     whys = "".join(_chain(name, lines) for name, lines in chains.items())
     if whys:

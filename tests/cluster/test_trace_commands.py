@@ -98,6 +98,23 @@ def test_why_takes_a_pattern_for_the_first_object_to_which_it_happened(
     assert (status, said.endswith("nothing in it matches pods/default/x-*\n")) == (2, True)
 
 
+@pytest.mark.slow
+def test_the_chain_that_the_readme_shows_is_the_one_that_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, trace = Path(__file__).resolve().parents[2], tmp_path / "zone.trace"
+    scenario = str(root / "scenarios/zone-outage.yaml")
+    assert main(["run", scenario, "--json", "--trace", str(trace)]) == 0
+    found = json.loads(capsys.readouterr().out)["expectations"]
+    assert [one["after"] for one in found][:2] == ["", "outage"]
+    _, told, _ = call(capsys, "why", trace, "pod/web-*")
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    block = next(part for part in readme.split("```") if 'step "outage"' in part)
+    shown = [line for line in block.strip("\n").splitlines() if line.strip() != "…"]
+    assert len(shown) == 6
+    assert all(any(line.startswith(one) for line in told) for one in shown)
+
+
 def test_diff_finds_where_two_runs_part(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, lines, _ = call(capsys, "diff", traces / "one", traces / "same")
     assert status == 0

@@ -108,9 +108,10 @@ def test_an_empty_run_has_a_picture_too() -> None:
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_escapes_names() -> None:
-    verdict = SimpleNamespace(name="<b>", ok=False, measured="1", wanted="2")
+    verdict = SimpleNamespace(name="<b>", ok=False, measured="1", wanted="2", after="dark <1>")
     page = render("t", "d", {"seed": "1"}, [verdict], story(), 120_000_000, {})
     assert "<b>" not in page and "&lt;b&gt;" in page
+    assert page.index("<th>after</th>") < page.index("<td>dark &lt;1&gt;</td>")
     assert (
         "http://" not in page.replace("http://www.w3.org/2000/svg", "")
         and "https://" not in page
