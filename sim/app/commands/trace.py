@@ -61,8 +61,8 @@ def _add_diff(commands: Commands) -> None:
         "both. Exit status: 0 the same, 1 they part, 2 a file is no whole trace.",
         epilog="example: orrery diff out/a.trace out/b.trace",
     )
-    diff.add_argument("first", type=Path, metavar="A")
-    diff.add_argument("second", type=Path, metavar="B")
+    diff.add_argument("first", type=Path, metavar="A", help="a file written by orrery run --trace")
+    diff.add_argument("second", type=Path, metavar="B", help="a file written by orrery run --trace")
     diff.add_argument("--json", action="store_true", help="print one JSON object")
     diff.set_defaults(call=_diff)
 

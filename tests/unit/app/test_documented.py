@@ -10,6 +10,7 @@ from sim.app.cli import _parser
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTS = ("README.md", "FIDELITY.md", "BENCHMARKS.md", "scenarios/README.md", "tests/cluster/README.md")
+COMMANDS = ("run", "sweep", "validate", "list", "serve", "why", "diff", "show")
 NOTE = re.compile(r"\s{2,}\S.*$")  # what stands beside a command, to say what it does
 
 
@@ -21,7 +22,7 @@ def shown() -> list[str]:
         found += [
             NOTE.sub("", line.strip()) for line in text.splitlines() if line.strip().startswith("orrery ")
         ]
-    for command in ("run", "sweep", "serve", "why", "diff", "show"):
+    for command in COMMANDS:
         epilog = subparser(command).epilog or ""
         found += epilog.removeprefix("examples: ").removeprefix("example: ").split("; ")
     return found
@@ -34,16 +35,14 @@ def subparser(name: str):  # type: ignore[no-untyped-def]
 
 def test_there_are_commands_of_every_kind() -> None:
     assert len(shown()) > 20
-    assert {command.split()[1] for command in shown()} >= {
-        "run",
-        "sweep",
-        "validate",
-        "list",
-        "serve",
-        "why",
-        "diff",
-        "show",
-    }
+    assert {command.split()[1] for command in shown()} >= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_and_argument_says_what_it_is(command: str) -> None:
+    parser = subparser(command)
+    assert parser.description and parser.epilog
+    assert [action.dest for action in parser._actions if not action.help] == []
 
 
 @pytest.mark.parametrize("command", dict.fromkeys(shown()))
