@@ -266,9 +266,13 @@ class Cluster:
         """
         for obj in objects:
             self._check_object(obj)
+        self.hand_in(objects)
+
+    def hand_in(self, objects: Sequence[Mapping[str, Any]]) -> None:
+        """As `apply`, of what is checked or may be refused: that is told in `refused`."""
         if objects:
             self.kernel.cause = 0  # a person's wish: nothing in the run led to it
-            self.admin.do(ApplyAll(objects))
+            self.admin.do(ApplyAll(tuple(objects)))
             self.kernel.kick()
 
     def _check_object(self, obj: Mapping[str, Any]) -> None:

@@ -88,7 +88,7 @@ class Established:
         if going:
             self._kernel.call_at(0, self._go_on)
         else:
-            self._cluster.apply(*self._left)
+            self._cluster.hand_in(self._left)
             self._then()
 
     def _bring_up(self) -> Iterator[None]:
