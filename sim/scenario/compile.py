@@ -81,12 +81,14 @@ class _Compiler:
         scenario = self._convert()
         spec = scenario.spec
         cluster = self._cluster(spec.cluster)
-        objects: list[Mapping[str, Any]] = []
+        made: dict[tuple[str, ...], Mapping[str, Any]] = {}
         for index, entry in enumerate(spec.objects):
-            found = self._objects(entry, ("spec", "objects", index), cluster.naming)
-            for obj in found:
-                self._check_new(obj, objects, ("spec", "objects", index))
-                objects.append(obj)
+            path = ("spec", "objects", index)
+            for obj in self._objects(entry, path, cluster.naming):
+                if made.setdefault(_identity(obj), obj) is not obj:  # it would be made once, and then changed
+                    what = f"{obj['kind']} {obj['metadata']['name']}"
+                    raise self.document.error(path, f"{what} stands twice", "give one of them another name")
+        objects = [*made.values()]
         duration_us = self.duration(spec.duration, ("spec", "duration"))
         if not duration_us:
             raise self.document.error(("spec", "duration"), "a run takes some time")
@@ -322,15 +324,6 @@ class _Compiler:
             raise self.document.error(path, f"{entry} {error.message}") from None
         return [self._manifest(document.value, document, (), naming) for document in documents]
 
-    def _check_new(
-        self, obj: Mapping[str, Any], others: Iterable[Mapping[str, Any]], path: tuple[str | int, ...]
-    ) -> None:
-        """An object that stands twice would be made once, and then changed."""
-        for other in others:
-            if _identity(other) == _identity(obj):
-                what = f"{obj['kind']} {obj['metadata']['name']}"
-                raise self.document.error(path, f"{what} stands twice", "give one of them another name")
-
     def manifest(self, value: Any, path: tuple[str | int, ...], naming: str) -> Mapping[str, Any]:
         """One object written out in the scenario."""
         return self._manifest(value, self.document, path, naming)
@@ -428,7 +421,7 @@ class _Compiler:
         return tuple(planned)
 
 
-def _identity(obj: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def _identity(obj: Mapping[str, Any]) -> tuple[str, ...]:
     metadata = obj["metadata"]
     group = str(obj["apiVersion"]).rpartition("/")[0]
     return group, str(obj["kind"]), str(metadata.get("namespace") or "default"), str(metadata["name"])
