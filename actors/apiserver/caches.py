@@ -21,7 +21,7 @@ from actors.apiserver.ports import LocalStore
 from sim.kernel import Context
 from sim.machinery import status
 from sim.machinery.api import Obj, Reply, WatchEvent
-from sim.machinery.horizon import Horizon
+from sim.machinery.horizon import NEVER_US, Horizon
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Change, Compacted
 from sim.machinery.watchcache import TooOld, WatchCache
@@ -172,8 +172,10 @@ class _Wait:
         self._cache = cache
         self._rev = rev
         self._then: Callable[[bool], None] | None = then
+        self._at_us = NEVER_US  # when it was committed
         timers = caches.timers
         self._cancel = cache.feed.subscribe(cache.prefix, self._on_change)
+        cache.horizon.moved.append(self._expect)
         timers.call_at(timers.now_us() + FRESH_WAIT_US, self._settle)
         newest = cache.feed.events(rev - 1, cache.prefix, 1) if rev <= cache.feed.revision else []
         if not isinstance(newest, Compacted):
@@ -181,8 +183,16 @@ class _Wait:
                 self._on_change(change)
 
     def _on_change(self, change: Change) -> None:
-        if change.rev >= self._rev:
-            self._caches.timers.call_at(self._cache.horizon.due_us(change.at_us), self._check)
+        if change.rev >= self._rev and self._at_us == NEVER_US:
+            self._at_us = change.at_us
+            self._expect()
+
+    def _expect(self) -> None:
+        """Look when it is to be seen, which changes with how far the replica is behind."""
+        if self._at_us < NEVER_US:
+            timers, due_us = self._caches.timers, self._cache.horizon.due_us(self._at_us)
+            if due_us < NEVER_US:
+                timers.call_at(max(due_us, timers.now_us()), self._check)
 
     def _check(self, _: Any) -> None:
         if self._cache.revision() >= self._rev:
@@ -192,4 +202,5 @@ class _Wait:
         then, self._then = self._then, None
         if then is not None:
             self._cancel()
+            self._cache.horizon.moved.remove(self._expect)
             then(self._cache.revision() >= self._rev)

@@ -76,6 +76,7 @@ class Storage:
         self._extra_us = 0
         self._quorum = True
         self.led = True  # whether watches know a leader
+        self._turns = 0  # of the quorum, lost or had again
         self._listeners: list[Callable[[bool], None]] = []
         self._ctx: Context | None = None
         self.writer = ("", "")  # user and verb of the request whose operations are being applied
@@ -151,13 +152,15 @@ class Storage:
         return ctx is not None and ctx.state is State.RUNNING and self._quorum and not self._extra_us
 
     def set_quorum(self, quorum: bool) -> None:
-        """Lose the quorum, or have it again.  Watches notice later, if it lasts."""
+        """Lose the quorum, or have it again.  Watches notice later, if it lasts: each turn counts anew."""
         if quorum != self.quorum:
             self.quorum = quorum
-            self.kernel.call_later(LEADER_FOUND_US if quorum else NO_LEADER_US, self._lead, quorum)
+            self._turns += 1
+            self.kernel.call_later(LEADER_FOUND_US if quorum else NO_LEADER_US, self._lead, self._turns)
 
-    def _lead(self, led: bool) -> None:
-        if led == self.quorum and led != self.led:
+    def _lead(self, turn: int) -> None:
+        led = self.quorum
+        if turn == self._turns and led != self.led:
             self.led = led
             for listener in list(self._listeners):
                 listener(led)
