@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Then = Callable[[Any], None]
 OnTried = Callable[[bool], None]
 
+NEVER_US = 1 << 62
 LOOK = methodcaller("look")  # of a server's short way
 JITTER = 1.2  # leaderelection.go JitterFactor
 HEALTH_TOLERANCE_US = 20_000_000  # HealthzAdaptor of the daemons: leaseDuration + 20 s
@@ -131,6 +132,8 @@ class LeaderElector:
         self._foretold: tuple[Mapping[str, Any], Observed] | None = None
         self._tried: OnTried = self._acquired  # what follows the present try
         self._try_ends_us = self._round_ends_us = 0
+        self._era = 0  # what was asked in an earlier one is not waited for any more
+        self._guarded_us = -1  # the end of the round that is seen to
         self._ticking_us = -1  # since when the round's ticker runs: it starts with the end of the first try
         self._nap: tuple[Timer, Then] | None = None
         self._naps = 0  # so many there were
@@ -163,6 +166,9 @@ class LeaderElector:
         if nap is not None:
             nap[0].cancel()
             self._ctx.call_later_us(0, nap[1])
+        elif self._over is not None and not self._over.done:
+            self._era += 1
+            self._ctx.call_later_us(0, lambda _: self._tried(False))
 
     def announce(self, recorder: EventRecorder) -> None:
         """Tell, as an event of each object that holds the record, that this candidate has become leader."""
@@ -201,7 +207,7 @@ class LeaderElector:
         if self._stopping:
             self._end(False)
         else:
-            self._try(self._options.timeout_us, self._acquired)
+            self._try(NEVER_US, self._acquired)  # each request has a time of its own
 
     def _acquired(self, done: bool) -> None:
         if done:
@@ -229,6 +235,7 @@ class LeaderElector:
             return
         now_us = self._ctx.now_us()
         self._ticking_us = now_us if self._ticking_us < 0 else self._ticking_us
+        self._guard()
         tick_us = now_us + period_us - (now_us - self._ticking_us) % period_us
         self._pause(min(tick_us, self._round_ends_us) - now_us, self._renew_again)
 
@@ -238,6 +245,18 @@ class LeaderElector:
             self._end(True)
         else:
             self._try(left_us, self._renewed)
+
+    def _guard(self) -> None:
+        """See to it that this round ends in time, whatever its request waits for."""
+        ends_us = self._round_ends_us
+        if self._tried == self._renewed and self._guarded_us != ends_us:
+            self._guarded_us = ends_us
+            self._ctx.call_later_us(max(0, ends_us - self._ctx.now_us()), self._out_of_time, ends_us)
+
+    def _out_of_time(self, ends_us: int) -> None:
+        if ends_us == self._round_ends_us and self._nap is None and self._over is not None and not self._over.done:
+            self._era += 1
+            self._end(True)
 
     def _pause(self, duration_us: int, then: Then) -> None:
         """Go on after this time, or when `stop` is called."""
@@ -272,9 +291,9 @@ class LeaderElector:
         """Read the record and move our time on in it, if nobody else is in it."""
         kernel_us = self._ctx.kernel.now_us - self._ctx.now_us()
         return self._calls.exchange(
-            (LOOK, self._request_read, self._read),
+            (LOOK, self._request_read, self._awaited(self._read)),
             self._compose,
-            (self._renew_lease, self._request_write, self._wrote),
+            (self._renew_lease, self._request_write, self._awaited(self._wrote)),
             self._renewed_at,
             self._options.timeout_us,
             self._try_ends_us + kernel_us,
@@ -358,7 +377,8 @@ class LeaderElector:
 
     def _write(self, spec: Obj) -> None:
         self._written, self._written_us = spec, self._ctx.wall_us()
-        self._ask(self._request_write, self._wrote, self._renew_lease)
+        renews = holder_of(spec) == self.identity
+        self._ask(self._request_write, self._wrote, self._renew_lease if renews else None)
 
     def _request_write(self) -> Request:
         assert self._stored is not None
@@ -418,5 +438,17 @@ class LeaderElector:
         left_us = min(self._try_ends_us - self._ctx.now_us(), self._options.timeout_us)
         if left_us <= 0:
             on_reply(Reply(0, lost="Timeout"))
-        elif serve is None or not self._calls.send(serve, request, on_reply, left_us):
-            self._client.call(request(), on_reply, left_us)
+            return
+        awaited = self._awaited(on_reply)
+        if serve is None or not self._calls.send(serve, request, awaited, left_us):
+            self._guard()  # a server that has no room is asked again and again
+            self._client.call(request(), awaited, left_us)
+
+    def _awaited(self, on_reply: OnReply) -> OnReply:
+        era = self._era
+
+        def told(reply: Reply) -> None:
+            if era == self._era:
+                on_reply(reply)
+
+        return told
