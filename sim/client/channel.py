@@ -70,6 +70,7 @@ class Channel:
         self._opened = 0
         self._frozen_since_us = -1
         self._cut_since_us = -1 if self.up else ctx.kernel.now_us
+        self._still = self.still
         for link in (self.out, self.back):
             link.listeners.append(self._on_link)
         ctx.on_stop(self._close)
@@ -90,6 +91,11 @@ class Channel:
         """Whether the server's process stands still: its host takes what is sent, and nobody answers."""
         ctx: Context | None = getattr(self.servers.get(self.target), "ctx", None)
         return ctx is not None and ctx.state is State.PAUSED
+
+    @property
+    def still(self) -> bool:
+        """Whether nothing comes of what a watch shows: the link is cut, or the server's process stands still."""
+        return not self.up or self.frozen
 
     def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
         kernel = self.ctx.kernel
@@ -113,15 +119,16 @@ class Channel:
         elif self._frozen_since_us < 0:
             self._frozen_since_us = now_us
             self.ctx.kernel.call_later(DEAD_CONNECTION_US, self._give_up, now_us)
+        still = self.still
+        if still is not self._still:
+            self._still = still
+            for watch in self.watches.values():
+                (watch.hold if still else watch.release)()
         if not self.up and self._cut_since_us < 0:
             self._cut_since_us = now_us
-            for watch in self.watches.values():
-                watch.hold()
             self.ctx.kernel.call_later(DEAD_CONNECTION_US, self._give_up, now_us)
         elif self.up and self._cut_since_us >= 0:
             self._cut_since_us = -1
-            for watch in self.watches.values():
-                watch.release()
             calls, self.halted = self.halted, []
             for call in calls:
                 call.go_on()

@@ -84,7 +84,7 @@ class ChannelWatch:
         self._eager = self._deaf = False
         self._due_us = 0
         self._looked_us = -1
-        self._held = not channel.up
+        self._held = channel.still
         self._ended = False
         self._over = False  # nothing more is taken from the server
         self._relaxed = False  # the server's watch tells of its end only
@@ -196,7 +196,7 @@ class ChannelWatch:
             self._arrived = [*arrived, *batch]
 
     def hold(self) -> None:
-        """The link is cut: what has arrived stays, what was on its way waits to be sent again."""
+        """The link is cut, or the server stands still: what has arrived stays, what was on its way waits to be sent again."""
         self._collect()
         if self._relaxed or self._hushed or self._deaf:
             self._look()
@@ -206,7 +206,7 @@ class ChannelWatch:
             self._channel.ctx.run(self._tell)
 
     def release(self) -> None:
-        """The link is healed: what waited is sent again."""
+        """The link is healed and the server goes on: what waited is sent again."""
         self._held = False
         again_us = self._channel.ctx.kernel.now_us + self._channel.back.delay_us()
         self._last_us = max(self._last_us, again_us)

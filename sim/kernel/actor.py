@@ -351,12 +351,14 @@ class Actor:
             return
         supervisor = self._supervisor
         with supervisor.noted(how, self.name, reason):
-            context.state = State.DEAD
+            still, context.state = context.state is State.PAUSED, State.DEAD
             context._held.clear()
             hooks, context._stop_hooks = context._stop_hooks, []
             for hook in hooks:
                 hook()
             supervisor.kernel.cancel_owned(context)
+            if still:
+                supervisor.kernel.network.stir(self.name)
             if how == "exit" and self.restart_us is not None:
                 supervisor.kernel.call_later(self.restart_us, lambda _: self.start())
 
