@@ -42,7 +42,7 @@ from sim.kernel import Context, Kernel, State
 from sim.machinery import status
 from sim.machinery.api import Reply, Request
 from sim.machinery.scheme import Scheme
-from sim.machinery.store import Answer
+from sim.machinery.store import Answer, Get, Unavailable
 from sim.machinery.verbs_call import Call, Refusal, Registry, Steps
 from sim.units import SECOND
 
@@ -98,6 +98,7 @@ class ApiServer:
         self._extra_us = self._lag_us = 0  # faults: each request takes longer, caches trail
         self._inflight: int | None = None  # fault: so few requests at once
         self._frozen = False  # fault: caches see nothing new
+        self._listed = False  # this incarnation's caches have had their first list from the storage
         self.bounded = self._is_bounded()
 
     # --- life ---------------------------------------------------------------------------------------------
@@ -148,7 +149,10 @@ class ApiServer:
             self.seats = Seats(self, caches, store)
             Dangling(self, store, ctx)
         DefinitionKeeper(self, store, registry, ctx)
+        self._listed = self.storage.prompt
         self._on_leader(self.storage.led)
+        if not self._listed:
+            self._list_first(ctx)
         ctx.on_stop(self.storage.on_leader(self._on_leader))
         unhook = store.before_compact(caches.before_compact)
         ctx.on_stop(lambda: self._stop(unhook))
@@ -201,8 +205,21 @@ class ApiServer:
     def _on_leader(self, led: bool) -> None:
         """The storage has lost its leader for good, or has one again."""
         if self.caches is not None:
-            for number in self.caches.set_ready(led):
+            for number in self.caches.set_ready(led and self._listed):
                 self._begin(number)
+
+    def _list_first(self, ctx: Context) -> None:
+        """Ask the storage until it answers, again a second after each failure (cacher.go): till then no cache has anything."""
+
+        def answered(answer: Answer) -> None:
+            if not isinstance(answer, Unavailable):
+                self._listed = True
+                self._on_leader(self.storage.led)
+            else:
+                ctx.call_later_us(SECOND, lambda _: self._list_first(ctx))
+
+        first = Get(self.scheme.prefix("namespaces"))
+        self.storage.submit(first, ("", ""), lambda answer: ctx.run(answered, answer))
 
     def drop_watches(self, resource: str, client: str) -> None:
         """Break off watches: of a resource ("": every), held by users who match a glob ("": any)."""
