@@ -159,6 +159,8 @@ BAD = [
     ("{at: 2m, stall: {actor: []}}", "the list names nobody"),
     ("{at: 2m, partition: {between: [[], apiserver]}}", "the list names nobody"),
     ("{at: 2m, partition: {between: [storage, storage]}}", "there is no network between storage and itself"),
+    ("{at: 2m, partition: {between: [apiserver, storage]}}", "the storage stands beside its API servers, with no network"),
+    ("{at: 2m, network: {between: [storage, nodes], loss: 0.1}}", "(hold it up with storage: {how: lost-quorum}"),
     ("{at: 2m, partition: {between: [scheduler-leader, apiserver]}}", "(name hosts, such as scheduler-0)"),
     ("{at: 2m, workload: {startError: ''}}", "an empty 'startError' is none"),
     ("{at: 2m, workload: {image: i, pullError: ''}}", "an empty 'pullError' is none"),
