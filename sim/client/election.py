@@ -323,6 +323,7 @@ class LeaderElector:
         self._sleep(wait_us + self._options.retry_period_us, self._renew)
 
     def _request_read(self) -> Request:
+        self._guard()  # what was to be over at once has to be asked for
         namespace, name = self._lease
         return self._client.request("get", "leases", namespace, name)
 
@@ -381,6 +382,7 @@ class LeaderElector:
         self._ask(self._request_write, self._wrote, self._renew_lease if renews else None)
 
     def _request_write(self) -> Request:
+        self._guard()
         assert self._stored is not None
         namespace, name = self._lease
         return self._client.request(
