@@ -254,7 +254,12 @@ class LeaderElector:
             self._ctx.call_later_us(max(0, ends_us - self._ctx.now_us()), self._out_of_time, ends_us)
 
     def _out_of_time(self, ends_us: int) -> None:
-        if ends_us == self._round_ends_us and self._nap is None and self._over is not None and not self._over.done:
+        if (
+            ends_us == self._round_ends_us
+            and self._nap is None
+            and self._over is not None
+            and not self._over.done
+        ):
             self._era += 1
             self._end(True)
 

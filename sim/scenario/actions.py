@@ -318,7 +318,9 @@ def _sides(where: _Where, between: Sequence[str | list[str]]) -> tuple[tuple[str
         raise where.error("between", f"there is no network between {one[0]} and itself")
     if "storage" in (*one, *other):  # API servers reach it over none, so that nothing would happen
         remedy = "hold it up with storage: {how: lost-quorum}, pause or slow"
-        raise where.error("between", "the storage stands beside its API servers, with no network between", remedy)
+        raise where.error(
+            "between", "the storage stands beside its API servers, with no network between", remedy
+        )
     return one, other
 
 
