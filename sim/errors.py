@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 
 @dataclass(slots=True)
@@ -19,6 +21,12 @@ class InputError(Exception):
     def __str__(self) -> str:
         text = f"{self.place}: {self.message}" if self.place else self.message
         return f"{text} ({self.remedy})" if self.remedy else text
+
+
+def suggestion(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """The remedy for a word that is not among those known: the one that is meant, perhaps."""
+    near = get_close_matches(word, [*known], n=1)
+    return f"did you mean {near[0]!r}?" if near else otherwise
 
 
 class Bug(AssertionError):

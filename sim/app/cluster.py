@@ -17,7 +17,6 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from difflib import get_close_matches
 from functools import lru_cache, partial
 from itertools import count as numbers
 from itertools import islice
@@ -45,7 +44,7 @@ from sim.app.metrics import NodeMetrics
 from sim.app.options import check_options, node_agent_options
 from sim.client import Channel, Client
 from sim.client.election import holder_of
-from sim.errors import InputError
+from sim.errors import InputError, suggestion
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
@@ -287,8 +286,8 @@ class Cluster:
         group = version.rpartition("/")[0]
         if self.scheme.by_kind(version, obj["kind"]) is None and any(one.group == group for one in kinds):
             versions = [one.api_version for one in kinds if one.kind == obj["kind"]]
-            near = get_close_matches(obj["kind"], [one.kind for one in kinds], n=1)
-            remedy = f"it is in {versions[0]}" if versions else f"did you mean {near[0]}?" if near else ""
+            near = suggestion(obj["kind"], [one.kind for one in kinds])
+            remedy = f"it is in {versions[0]}" if versions else near
             raise InputError(f"there is no kind {obj['kind']} in {version}", "", remedy)
 
     @property
@@ -301,8 +300,8 @@ class Cluster:
         try:
             return self.scheme.resource(name)
         except KeyError:
-            near = get_close_matches(name, [one.plural for one in self.scheme.resources], n=1)
-        remedy = f"did you mean {near[0]!r}?" if near else "write the plural, such as pods"
+            plurals = [one.plural for one in self.scheme.resources]
+        remedy = suggestion(name, plurals, "write the plural, such as pods")
         raise InputError(f"there is no resource {name!r}", "", remedy)
 
     def request(self, verb: str, resource: str, namespace: str = "", name: str = "", **more: Any) -> Reply:
@@ -388,8 +387,7 @@ class Cluster:
 
     def _node_named(self, name: str) -> str:
         if name not in self.nodes:
-            near = get_close_matches(name, list(self.nodes), n=1)
-            remedy = f"did you mean {near[0]!r}?" if near else f"there are {len(self.nodes)} nodes"
+            remedy = suggestion(name, self.nodes, f"there are {len(self.nodes)} nodes")
             raise InputError(f"there is no node {name!r}", "", remedy)
         return name
 

@@ -27,6 +27,7 @@ from functools import lru_cache
 from typing import Any
 
 from sim.check.world import Obj, World
+from sim.errors import suggestion
 from sim.ident import Names
 from sim.machinery.objects import condition_status, is_ready
 from sim.machinery.scheme import Scheme
@@ -123,10 +124,8 @@ def check_resource(plural: str, names: Names) -> None:
     """ValueError if there is no such resource."""
     plurals = _plurals(names)
     if plural not in plurals:
-        near = get_close_matches(plural, plurals, n=1)
-        raise ValueError(
-            f"there is no resource {plural!r}" + (f"; did you mean {near[0]!r}?" if near else "")
-        )
+        near = suggestion(plural, plurals)
+        raise ValueError("; ".join(filter(None, (f"there is no resource {plural!r}", near))))
 
 
 _FILTER_KEYS = {

@@ -14,12 +14,11 @@ Differs  YAML may give a native number, boolean or list where the command line g
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from sim.errors import InputError
+from sim.errors import InputError, suggestion
 from sim.ident import NAMES, Names
 from sim.units import parse_duration_us
 
@@ -223,5 +222,4 @@ def parse(
 def _refusal(name: str, fields: Iterable[str], known: Iterable[str], place: str) -> InputError:
     if name in known:
         return InputError(f"option {name} has no effect here yet", place, "leave it out")
-    close = difflib.get_close_matches(name, sorted(fields), 1)
-    return InputError(f"unknown option {name}", place, f"did you mean {close[0]}?" if close else "")
+    return InputError(f"unknown option {name}", place, suggestion(name, sorted(fields)))

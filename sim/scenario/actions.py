@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from msgspec import UNSET
 
-from sim.errors import InputError
+from sim.errors import InputError, suggestion
 from sim.ident import NAMES
 from sim.machinery.scheme import Resource, Scheme
 from sim.scenario import plan, steps
@@ -124,8 +123,7 @@ class _Where:
             return self.known.scheme.resource(name)
         except KeyError:
             plurals = [resource.plural for resource in self.known.scheme.resources]
-        near = difflib.get_close_matches(name, plurals, n=1)
-        remedy = f"did you mean {near[0]!r}?" if near else "write the plural, such as pods"
+        remedy = suggestion(name, plurals, "write the plural, such as pods")
         raise self.error(key, f"there is no resource {name!r}", remedy)
 
     def labels(self, text: str, key: str = "selector") -> Mapping[str, str]:
@@ -155,8 +153,7 @@ class _Where:
     def _all_known(self, wanted: Any, known: Sequence[str], path: Path_, what: str) -> None:
         for name in [wanted] if isinstance(wanted, str) else wanted or ():
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                remedy = f"did you mean {near[0]!r}?" if near else _there_are(known, what)
+                remedy = suggestion(name, known, _there_are(known, what))
                 document = self.compiler.document
                 raise document.error((*self.path, *path), f"there is no {what} {name!r}", remedy)
 
@@ -183,12 +180,8 @@ class _Where:
                     key, f"who is {name!r} changes", f"name hosts, such as {name.removesuffix('-leader')}-0"
                 )
             if not members:
-                near = difflib.get_close_matches(name, [*self.known.actors, *nodes], n=1)
-                remedy = (
-                    f"did you mean {near[0]!r}?"
-                    if near
-                    else f"known are {', '.join(self.known.actors)}, node names, 'nodes' and 'zone Z'"
-                )
+                others = f"known are {', '.join(self.known.actors)}, node names, 'nodes' and 'zone Z'"
+                remedy = suggestion(name, [*self.known.actors, *nodes], others)
                 raise self.error(key, f"no actor is named {name!r}", remedy)
             found += [member for member in members if member not in found]
         return tuple(found)

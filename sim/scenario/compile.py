@@ -9,7 +9,6 @@ Holds: the same document gives the same plan; manifests are read only from below
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from sim.errors import InputError
+from sim.errors import InputError, suggestion
 from sim.ident import NAMES
 from sim.machinery.scheme import Scheme
 from sim.machinery.validation.core import taints
@@ -459,8 +458,7 @@ def _duration_us(text: str) -> int | None:
 
 
 def _suggestion(word: str, words: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(words), n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known are: {', '.join(words)}"
+    return suggestion(word, words, f"known are: {', '.join(words)}")
 
 
 def _struct_at(kind: Any, path: Sequence[str | int]) -> Any:

@@ -7,10 +7,9 @@ not, healing before the fault or when it is over, a behaviour of pods that nobod
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
-from sim.errors import InputError
+from sim.errors import InputError, suggestion
 from sim.scenario.actions import Known
 from sim.scenario.plan import (
     ActorFault,
@@ -189,9 +188,8 @@ def _check_made(
     if action.name in names:
         return
     where = f"{action.namespace}/" if resource.namespaced else ""
-    near = get_close_matches(action.name, names, n=1)
-    remedy = f"did you mean {near[0]!r}?" if near else ""
-    raise document.error(path, f"no {resource.plural} {where}{action.name} is made by this scenario", remedy)
+    what = f"no {resource.plural} {where}{action.name} is made by this scenario"
+    raise document.error(path, what, suggestion(action.name, names))
 
 
 def _check_pods(document: Document, behave: Behave, made: Sequence[Template], path: Path_) -> None:

@@ -286,7 +286,7 @@ def test_a_new_node_carries_labels_taints_and_schedulability() -> None:
 def test_an_option_without_effect_is_refused_as_such() -> None:
     with pytest.raises(InputError, match="no effect"):
         parse_node_agent({"--topology-manager-policy": "restricted"})
-    with pytest.raises(InputError, match="did you mean max-pods"):
+    with pytest.raises(InputError, match="did you mean 'max-pods'"):
         parse_node_agent({"max-pod": 3})
 
 

@@ -10,7 +10,7 @@ from sim.options.scheduler import parse_scheduler
     ("given", "says"),
     [
         ({"config": "f"}, "option config has no effect here yet"),
-        ({"pod-max-backof": "5s"}, "did you mean pod-max-backoff?"),
+        ({"pod-max-backof": "5s"}, "did you mean 'pod-max-backoff'?"),
         ({"pod-initial-backoff": "20s"}, "pod-max-backoff must not be less than pod-initial-backoff"),
         ({"percentage-of-nodes-to-score": 101}, "must be between 0 and 100"),
     ],
