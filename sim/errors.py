@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -23,10 +23,15 @@ class InputError(Exception):
         return f"{text} ({self.remedy})" if self.remedy else text
 
 
-def suggestion(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """The remedy for a word that is not among those known: the one that is meant, perhaps."""
-    near = get_close_matches(word, [*known], n=1)
+def suggestion(word: str, known: Iterable[str], otherwise: str = "", likeness: float = 0.6) -> str:
+    """The remedy for a word that is not among those known: the one that is meant, perhaps.  likeness: from 0 to 1."""
+    near = get_close_matches(word, [*known], n=1, cutoff=likeness)
     return f"did you mean {near[0]!r}?" if near else otherwise
+
+
+def suggestion_or_all(word: str, known: Collection[str]) -> str:
+    """As `suggestion`; else all those known."""
+    return suggestion(word, known, f"known are: {', '.join(known)}")
 
 
 class Bug(AssertionError):

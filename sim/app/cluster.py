@@ -51,9 +51,10 @@ from sim.kernel import Rule as NetworkRule
 from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.custom import Latest
 from sim.machinery.objects import is_ready
-from sim.machinery.scheme import Resource, Scheme
+from sim.machinery.scheme import Scheme
 from sim.machinery.store import Change
 from sim.report.changes import Chronicle
+from sim.scenario.kinds import kind_remedy, resource_named
 from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.scenario.schema import Runtime
 from sim.units import SECOND, parse_duration_us
@@ -285,9 +286,7 @@ class Cluster:
         version, kinds = obj["apiVersion"], self.scheme.resources
         group = version.rpartition("/")[0]
         if self.scheme.by_kind(version, obj["kind"]) is None and any(one.group == group for one in kinds):
-            versions = [one.api_version for one in kinds if one.kind == obj["kind"]]
-            near = suggestion(obj["kind"], [one.kind for one in kinds])
-            remedy = f"it is in {versions[0]}" if versions else near
+            remedy = kind_remedy(self.scheme, obj["kind"])
             raise InputError(f"there is no kind {obj['kind']} in {version}", "", remedy)
 
     @property
@@ -295,18 +294,9 @@ class Cluster:
         """What was asked of the admin and came to nothing, and why."""
         return tuple(self.admin.refused)
 
-    def _resource(self, name: str) -> Resource:
-        """By its plural, maybe with the group.  Raises InputError."""
-        try:
-            return self.scheme.resource(name)
-        except KeyError:
-            plurals = [one.plural for one in self.scheme.resources]
-        remedy = suggestion(name, plurals, "write the plural, such as pods")
-        raise InputError(f"there is no resource {name!r}", "", remedy)
-
     def request(self, verb: str, resource: str, namespace: str = "", name: str = "", **more: Any) -> Reply:
         """Ask an API server as the administrator and get the reply at once, at this instant."""
-        known = self._resource(resource)
+        known = resource_named(self.scheme, resource)
         request = Request(
             verb=verb,
             resource=known.plural,
@@ -336,7 +326,7 @@ class Cluster:
 
     def get(self, resource: str, name: str, namespace: str = "default") -> dict[str, Any] | None:
         """One object as it is stored now; None if there is none."""
-        known = self._resource(resource)
+        known = resource_named(self.scheme, resource)
         reply = self.request("get", resource, namespace if known.namespaced else "", name)
         return reply.obj if reply.ok else None
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
@@ -252,9 +251,9 @@ def _status_condition(kind: str, op: str, value: str) -> Test:
         raise ValueError(f"the condition {kind} can be compared by = and != only")
     if value not in ("True", "False", "Unknown"):
         raise ValueError(f"the condition {kind} is True, False or Unknown, never {value!r}")
-    near = get_close_matches(kind, CONDITIONS, n=1, cutoff=0.8)
-    if near and kind not in CONDITIONS:
-        raise ValueError(f"{kind!r} is no condition that is known; did you mean {near[0]!r}?")
+    near = "" if kind in CONDITIONS else suggestion(kind, CONDITIONS, likeness=0.8)
+    if near:
+        raise ValueError(f"{kind!r} is no condition that is known; {near}")
     return lambda obj: (condition_status(obj, kind) == value) == (op == "=")
 
 

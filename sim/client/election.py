@@ -21,7 +21,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from sim.client.client import Client, OnReply
-from sim.kernel import Context, Future, Timer
+from sim.kernel import NEVER_US, Context, Future, Timer
 from sim.machinery.api import Obj, Reply, Request
 from sim.machinery.store import Item
 from sim.units import format_micro_time, parse_time
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 Then = Callable[[Any], None]
 OnTried = Callable[[bool], None]
 
-NEVER_US = 1 << 62
 LOOK = methodcaller("look")  # of a server's short way
 JITTER = 1.2  # leaderelection.go JitterFactor
 HEALTH_TOLERANCE_US = 20_000_000  # HealthzAdaptor of the daemons: leaseDuration + 20 s
@@ -154,6 +153,11 @@ class LeaderElector:
         late_us = self._ctx.now_us() - self._observed.at_us
         return not self.leading or late_us <= self._options.lease_duration_us + HEALTH_TOLERANCE_US
 
+    @property
+    def _asks(self) -> bool:
+        """Whether a try is under way, not a pause after one."""
+        return self._nap is None and self._over is not None and not self._over.done
+
     def stop(self) -> None:
         """Cancel: `run` returns soon, having released the lease if the options say so."""
         self._stopping = True
@@ -166,7 +170,7 @@ class LeaderElector:
         if nap is not None:
             nap[0].cancel()
             self._ctx.call_later_us(0, nap[1])
-        elif self._over is not None and not self._over.done:
+        elif self._asks:
             self._era += 1
             self._ctx.call_later_us(0, lambda _: self._tried(False))
 
@@ -254,12 +258,7 @@ class LeaderElector:
             self._ctx.call_later_us(max(0, ends_us - self._ctx.now_us()), self._out_of_time, ends_us)
 
     def _out_of_time(self, ends_us: int) -> None:
-        if (
-            ends_us == self._round_ends_us
-            and self._nap is None
-            and self._over is not None
-            and not self._over.done
-        ):
+        if ends_us == self._round_ends_us and self._asks:
             self._era += 1
             self._end(True)
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sim.client.folded import NEVER_US, Caller, FoldedCalls, OnReply, Served, nobody
-from sim.kernel import Context
+from sim.client.folded import Caller, FoldedCalls, OnReply, Served, nobody
+from sim.kernel import NEVER_US, Context
 from sim.machinery.api import Request
 from sim.machinery.store import Item
 

@@ -17,12 +17,11 @@ from typing import Any, Protocol
 
 from sim.client.channel import Call, Channel
 from sim.client.limiter import TokenBucket
-from sim.kernel import Context, State
+from sim.kernel import NEVER_US, Context, State
 from sim.machinery.api import Reply, Request, Transport
 from sim.machinery.store import Item
 
 OnReply = Callable[[Reply], None]
-NEVER_US = 1 << 62
 Served = tuple[Item, int]  # what came of it, and the storage's latency
 
 

@@ -144,12 +144,8 @@ def about(book: Book, key: str) -> list[Record]:
 
 # What of an object's changes is its end, the most telling first.
 ENDS: Sequence[str] = ("deleting", "removed", "holder", "ready", "pressures", "phase", "replicas", "node")
-BEGINNINGS = (
-    "deleting",
-    "removed",
-    "node",
-    "pressures",
-)  # facts that tell something although nothing was before
+# Facts that tell something although nothing was before.
+BEGINNINGS = ("deleting", "removed", "node", "pressures")
 
 
 def notable(records: Sequence[Record]) -> Record:
@@ -322,12 +318,8 @@ def _step(values: Values) -> str:
     return f'step "{values["name"]}": {told} ({values["place"]})'
 
 
-_PLACES = {
-    "how": 0,
-    "what": 0,
-    "milli": 2,
-    "us": 3,
-}  # of a step's parts: how it is done, on what, how much, how long
+# Of a step's parts: how it is done, on what, how much, how long.
+_PLACES = {"how": 0, "what": 0, "milli": 2, "us": 3}
 # Fields that say in words of their own what their values mean; "" says nothing.
 _SAID: Mapping[tuple[str, Any], str] = {
     ("what", "terminate"): "gracefully",
@@ -360,10 +352,8 @@ def _part(name: str, value: Any) -> str:
             return f"name {value}*"
         case "amount_us":
             return f"by {short(value)}"
-    shown_name, unit = (
-        name.removesuffix("_us").removesuffix("_milli").replace("_", " "),
-        name.rpartition("_")[2],
-    )
+    unit = name.rpartition("_")[2]
+    shown_name = name.removesuffix("_us").removesuffix("_milli").replace("_", " ")
     if unit == "us":
         span = value if isinstance(value, list | tuple) else (value,)
         return f"{shown_name} {' to '.join(short(one) for one in dict.fromkeys(span))}"

@@ -12,7 +12,7 @@ from sim.errors import InputError, suggestion
 from sim.ident import NAMES
 from sim.machinery.scheme import Resource, Scheme
 from sim.scenario import plan, steps
-from sim.scenario.kinds import Planned
+from sim.scenario.kinds import Planned, resource_named
 from sim.scenario.naming import translate
 from sim.scenario.plan import Action, ClusterPlan, NodePlan
 from sim.scenario.source import Document
@@ -120,11 +120,9 @@ class _Where:
     def resource(self, name: str, key: str = "resource") -> Resource:
         """A resource by its plural (and group, "events.events.orch.io")."""
         try:
-            return self.known.scheme.resource(name)
-        except KeyError:
-            plurals = [resource.plural for resource in self.known.scheme.resources]
-        remedy = suggestion(name, plurals, "write the plural, such as pods")
-        raise self.error(key, f"there is no resource {name!r}", remedy)
+            return resource_named(self.known.scheme, name)
+        except InputError as error:
+            raise self.error(key, error.message, error.remedy) from None
 
     def labels(self, text: str, key: str = "selector") -> Mapping[str, str]:
         """The pairs of an equality selector."""

@@ -17,14 +17,14 @@ from typing import Any
 
 import msgspec
 
-from sim.errors import InputError, suggestion
+from sim.errors import InputError, suggestion_or_all
 from sim.ident import NAMES
 from sim.machinery.scheme import Scheme
 from sim.machinery.validation.core import taints
 from sim.machinery.validation.meta import labels
 from sim.scenario import references, schema, soundness
 from sim.scenario.actions import Known
-from sim.scenario.kinds import Planned
+from sim.scenario.kinds import Planned, kind_remedy
 from sim.scenario.naming import translate
 from sim.scenario.plan import (
     ClusterPlan,
@@ -125,7 +125,7 @@ class _Compiler:
         unknown = _UNKNOWN.match(message)
         if unknown:
             owner = _struct_at(schema.Scenario, path)
-            remedy = _suggestion(unknown["name"], owner.__struct_encode_fields__ if owner else ())
+            remedy = suggestion_or_all(unknown["name"], owner.__struct_encode_fields__ if owner else ())
             path.append(unknown["name"])
             raise InputError(
                 f"unknown field {unknown['name']!r}", self.document.key_place(tuple(path)), remedy
@@ -291,7 +291,7 @@ class _Compiler:
             for key in taint:
                 if key not in TAINT_KEYS:
                     raise self.document.error(
-                        (*path, "taints", index), f"unknown field {key!r}", _suggestion(key, TAINT_KEYS)
+                        (*path, "taints", index), f"unknown field {key!r}", suggestion_or_all(key, TAINT_KEYS)
                     )
         for key, errors in (
             ("labels", labels(group.labels, "labels")),
@@ -354,7 +354,7 @@ class _Compiler:
             raise document.error(
                 (*path, "kind"),
                 f"there is no kind {value['kind']} in {value['apiVersion']}",
-                _kind_remedy(scheme, value["kind"]),
+                kind_remedy(scheme, value["kind"]),
             )
         try:
             obj, problems = soundness.typed(resource, translated)
@@ -408,7 +408,7 @@ class _Compiler:
                     continue
                 at_us = _duration_us(wanted)
                 if at_us is None:
-                    remedy = _suggestion(wanted, sorted(names)) if names else "give a time, as 5m"
+                    remedy = suggestion_or_all(wanted, sorted(names)) if names else "give a time, as 5m"
                     raise self.document.error((*path, key), f"no step is named {wanted!r}", remedy)
                 if at_us > duration_us or (key == "after" and at_us == duration_us):
                     raise self.document.error((*path, key), f"{wanted} is after the end of the run")
@@ -434,15 +434,6 @@ def _plainly(message: str) -> str:
     return plain[0].lower() + plain[1:]
 
 
-def _kind_remedy(scheme: Scheme, kind: str) -> str:
-    """In which versions there is a kind of that name, or which kinds have a like one."""
-    made = [resource for resource in scheme.resources if "create" in resource.verbs]
-    versions = [resource.api_version for resource in made if resource.kind == kind]
-    if versions:
-        return f"it is in {', '.join(dict.fromkeys(versions))}"
-    return _suggestion(kind, sorted({resource.kind: None for resource in made}))
-
-
 def _occurring(text: str) -> str:
     """The step that "end of NAME" and "NAME/3" speak of."""
     base, slash, number = text.removeprefix("end of ").rpartition("/")
@@ -455,10 +446,6 @@ def _duration_us(text: str) -> int | None:
     except ValueError:
         return None
     return found if found >= 0 else None
-
-
-def _suggestion(word: str, words: Iterable[str]) -> str:
-    return suggestion(word, words, f"known are: {', '.join(words)}")
 
 
 def _struct_at(kind: Any, path: Sequence[str | int]) -> Any:

@@ -133,14 +133,20 @@ def _check_heal(document: Document, heal: PlannedStep, name: str, step: PlannedS
         _check_number(document, number, step, path)
     if not _has_end(step):
         raise document.error(path, f"{step.name!r} has no end: there is nothing to heal")
+    if _precedes(heal, step):
+        raise document.error(path, f"{step.name!r} has not begun by then")
     at_us, begin_us = heal.start.at_us, step.start.at_us
     if at_us is None or begin_us is None or heal.repeat is not None:
         return
-    if at_us[1] < begin_us[0]:
-        raise document.error(path, f"{step.name!r} has not begun by then")
     spans = [choice.for_us for choice in step.choices]
     if step.repeat is None and all(span is not None and begin_us[1] + span[1] <= at_us[0] for span in spans):
         raise document.error(path, f"{step.name!r} has ended by itself by then")
+
+
+def _precedes(heal: PlannedStep, step: PlannedStep) -> bool:
+    """Whether all of a heal is over before what it heals can begin."""
+    at_us, begin_us = heal.start.at_us, step.start.at_us
+    return at_us is not None and begin_us is not None and heal.repeat is None and at_us[1] < begin_us[0]
 
 
 def _check_heal_nodes(
@@ -152,10 +158,7 @@ def _check_heal_nodes(
 ) -> None:
     """Faults of these nodes that all come later are not what is healed."""
     faults = [step for step in planned if any(_befalls(choice.action, nodes) for choice in step.choices)]
-    if heal.start.at_us is None or heal.repeat is not None or not faults:
-        return
-    at_us = heal.start.at_us[1]
-    if all(step.start.at_us is not None and step.start.at_us[0] > at_us for step in faults):
+    if faults and all(_precedes(heal, step) for step in faults):
         raise document.error(path, f"{faults[0].name!r} has not begun by then")
 
 

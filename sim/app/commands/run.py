@@ -95,8 +95,9 @@ def _run_once(arguments: argparse.Namespace, plan: Plan) -> int:
                 from sim.app.report import write_report
 
                 report = files.write(report, lambda file: write_report(file, plan, result, trace))
-    junit = junit_of_result(plan, result)
-    files.write(arguments.junit, lambda file: file.write_text(junit, encoding="utf-8"))
+    files.write(
+        arguments.junit, lambda file: file.write_text(junit_of_result(plan, result), encoding="utf-8")
+    )
     if arguments.json:
         print(json.dumps(result.to_json()))
     else:
@@ -144,8 +145,10 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
         report = None
     files = Files()
     report = files.write(report, lambda file: write_study(file, plan, study, arguments.set))
-    junit = junit_of_study(plan, study, arguments.set)
-    files.write(arguments.junit, lambda file: file.write_text(junit, encoding="utf-8"))
+    files.write(
+        arguments.junit,
+        lambda file: file.write_text(junit_of_study(plan, study, arguments.set), encoding="utf-8"),
+    )
     if arguments.json:
         print(json.dumps(study.to_json()))
     else:
