@@ -2,14 +2,15 @@
 
 Turns list and watch options into a page, a watch, or a wait for a revision that has not arrived yet.
 
-Holds: a wait ends once, by the revision's arrival or after `FRESH_WAIT_US`; one cache per stored resource.
+Holds: a wait ends once, by the revision's arrival or after `FRESH_WAIT_US`; one cache per stored resource; a cache
+made when its resource is first read answers as one that was there from the replica's start.
 
 Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher (waitUntilFreshAndBlock), pkg/endpoints/handlers/{get,watch}.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from functools import partial
 from operator import attrgetter
@@ -58,13 +59,19 @@ def node_of(spec: Obj | None) -> str:
 
 
 class Caches:
-    """All watch caches of one incarnation of one replica."""
+    """All watch caches of one incarnation of one replica.
 
-    def __init__(self, ctx: Context, store: LocalStore, lag_us: int, min_watch_us: int) -> None:
+    cached: the resources that have one from the start upstream; those of definitions have one when they are first asked for
+    """
+
+    def __init__(
+        self, ctx: Context, store: LocalStore, lag_us: int, min_watch_us: int, cached: Iterable[Resource] = ()
+    ) -> None:
         self.timers = ContextTimers(ctx)
         self.horizon = Horizon(self.timers, lag_us, store.revision)
         self._store = store
         self._min_watch_us = min_watch_us
+        self._cached = [resource for resource in cached if resource.rule not in UNCACHED]
         self._caches: dict[str, WatchCache] = {}
         self.by_node = ByNode(store)
         self.ready = True
@@ -81,7 +88,11 @@ class Caches:
         return cache
 
     def before_compact(self, rev: int) -> None:
+        """Take in what history is about to lose, also for resources that nobody has read yet."""
         self.by_node.forget()
+        for resource in self._cached:
+            self.of(resource)
+        self._cached = []
         for cache in self._caches.values():
             cache.before_compact()
 

@@ -140,7 +140,11 @@ class ApiServer:
         bootstrap(registry, store)
         self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)
         self.caches = caches = Caches(
-            ctx, store, self.options.cache_lag_us + self._lag_us, self.options.min_watch_us
+            ctx,
+            store,
+            self.options.cache_lag_us + self._lag_us,
+            self.options.min_watch_us,
+            [resource for resource in self.scheme.resources if "watch" in resource.verbs],
         )
         caches.horizon.freeze(self._frozen)
         self.sees.more = Definitions(ctx, store, caches, self.scheme)

@@ -93,6 +93,7 @@ class Reflector:
         self._paged = False
         self._items: list[Item] = []
         self._list_revision = ""
+        self._limit = PAGE_SIZE
         self._watch: Watch | None = None
         self._watched_since_us = 0
         self._seen = 0
@@ -111,15 +112,21 @@ class Reflector:
     # --- list -----------------------------------------------------------------------------------------------
 
     def _list(self, more: str) -> None:
+        """Begin a list, or go on with it."""
         if self._stopped:
             return
         revision = "" if self._revision_bad else str(self._revision)
         if not more:
-            self._items = []
-            self._list_revision = revision
-        # a list at a known revision is served from the cache and never paged
-        limit = PAGE_SIZE if more or self._paged or revision in ("", "0") else 0
-        self._ask(limit, more, revision)
+            # a list at a known revision is served from the cache and never paged
+            self._limit = PAGE_SIZE if self._paged or revision in ("", "0") else 0
+            self._begin(revision)
+        else:
+            self._ask(self._limit, more, revision)
+
+    def _begin(self, revision: str) -> None:
+        self._items = []
+        self._list_revision = revision
+        self._ask(self._limit, "", revision)
 
     def _ask(self, limit: int, more: str, revision: str) -> None:
         selection = self._selection
@@ -155,7 +162,7 @@ class Reflector:
             self._ask(0, "", self._list_revision)
         elif (expired or too_large(reply)) and not self._revision_bad:
             self._revision_bad = True
-            self._list("")
+            self._begin("")  # by the same pager: in one piece, if the list at a revision was
         else:
             self._revision_bad = self._revision_bad or expired or too_large(reply)
             self._again(reply.reason)

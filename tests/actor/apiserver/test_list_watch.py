@@ -177,6 +177,17 @@ async def test_a_watch_from_before_the_window_gets_one_error_and_ends() -> None:
         assert seen.watch.ended
 
 
+async def test_what_nobody_read_before_a_compaction_can_be_watched_from_before_it() -> None:
+    """cacher.go: the caches are filled when the server starts, whoever reads them; only the storage forgets."""
+    async with plane() as p:
+        (rev,) = await make(p, "a")
+        await make(p, "b")
+        p.storage.store.compact(p.storage.store.revision)
+        seen = Seen(p.kernel, (await p.ask("watch", "leases", options={"resourceVersion": rev})).watch)
+        await p.run(S)
+        assert seen.short == [("ADDED", "b")]
+
+
 async def make_directly(p: Plane, name: str) -> None:
     p.storage.store.put(f"/x/leases/default/{name}", {"metadata": {"name": name}}, 0)
 

@@ -327,6 +327,27 @@ async def test_a_continue_token_that_expired_makes_the_pager_take_everything_at_
         assert reader.view() == stored(r)
 
 
+async def test_a_list_at_a_revision_that_cannot_be_served_is_asked_again_in_one_piece() -> None:
+    """reflector.go: the second try goes by the same pager, whose pages were switched off for the first."""
+    async with rig() as r:
+        await make(r, *[f"l{n:04}" for n in range(700)])
+
+        def expire(request: Request, reply: Reply) -> Reply:
+            if request.verb == "list" and request.options.get("resourceVersion", "0") != "0":
+                return Reply(410, body={"reason": "Expired", "code": 410})
+            return reply
+
+        reader = Reader(r)
+        await r.run(2)
+        r.tap.alter = expire
+        del r.tap.asked[:]
+        reader.informer._reflector._list("")
+        await r.run(2)
+        told = r.tap.told("limit", "resourceVersion", verbs=["list"])
+        assert [(limit, bool(revision)) for _, limit, revision in told] == [("", True), ("", False)]
+        assert reader.view() == stored(r)
+
+
 async def test_a_watch_refused_as_too_old_lists_again_after_a_pause_and_keeps_what_did_not_change() -> None:
     async with rig(replicas=2) as r:
         await make(r, "a", "b", at=1)
