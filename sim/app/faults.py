@@ -155,6 +155,7 @@ class Faults:
         if pace == before:
             return
         self._paces[name] = pace
+        self._trail(name)
         if pace < 0:
             actor.pause()
             return
@@ -225,7 +226,13 @@ class Faults:
     def _lag(self, name: str) -> None:
         lags = self._on(name, "lag")
         with self._noted(name, "lag", lags, f"by {format_duration(sum(lags))}" if lags else ""):
-            self._cluster.api_servers[name].lag(sum(lags))
+            self._trail(name)
+
+    def _trail(self, name: str) -> None:
+        """The caches of an API server that is slow take in each change so much later too."""
+        server = self._cluster.api_servers.get(name)
+        if server is not None:
+            server.lag(sum(self._on(name, "lag")) + sum(self._on(name, "slow")))
 
     def _frozen(self, name: str) -> None:
         frozen = self._on(name, "frozen")

@@ -402,6 +402,39 @@ async def test_a_server_that_stands_still_tells_its_watches_nothing_until_it_goe
         assert [kind for _, kind in probe.told] == ["MODIFIED", "MODIFIED"]
 
 
+async def test_what_a_slow_server_learns_it_tells_so_much_later() -> None:
+    async with Cluster(bare(2), seed=1) as cluster:
+        found = await stream(cluster, "configmaps")
+        began = now_s(cluster)
+        waits: list[float] = []
+
+        async def change(name: str) -> None:
+            """Write by the other server; how long the watch takes to tell of it."""
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+            request = Request(
+                verb="create",
+                resource="configmaps",
+                namespace="default",
+                body=body,
+                user=cluster.admin_user,
+            )
+            other = cluster.api_servers["apiserver-1"]
+            cluster.kernel.call_later(0, lambda _: other.handle(request, lambda reply: None))
+            at, before = now_s(cluster), len(found.told)
+            await cluster.run_for("5s")
+            waits.extend(began + told - at for told, _ in found.told[before:])
+
+        cluster.faults.impose("slow", SERVER, "slow", 400 * MS)
+        await change("a")
+        cluster.faults.impose("behind", SERVER, "lag", SECOND)
+        await change("b")
+        cluster.faults.lift("slow")
+        await change("c")
+        cluster.faults.lift("behind")
+        await change("d")
+        assert [round(wait, 1) for wait in waits] == [0.4, 1.4, 1.0, 0.0]
+
+
 async def test_a_server_that_is_killed_while_it_stands_still_ends_its_connections_then_and_once() -> None:
     """Not 45 s after it began to stand still, when another of its processes serves them."""
     async with Cluster(bare(), seed=1) as cluster:
