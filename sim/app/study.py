@@ -14,6 +14,7 @@ from sim.app.outcome import Job, Measured, Outcome, key_of, packed
 from sim.app.run import expectations_of
 from sim.check import Judgement, judge
 from sim.check.expect import Expectation, Within
+from sim.check.over import Like
 from sim.scenario.plan import Plan
 from sim.statistics import Summary, summarize
 
@@ -23,13 +24,15 @@ TIMED = ("when", "eventually", "order")
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Something measured in every run: its values in groups, one a run, in the order of the seeds."""
+    """Something measured in every run: its values in groups, one a run, in the order of the seeds.  like: samples from
+    elsewhere that it is compared with."""
 
     name: str
     unit: str
     groups: tuple[tuple[float, ...], ...]
     missing: int
     wanted: tuple[float, float] | None
+    like: Like | None = None
 
     @property
     def values(self) -> list[float]:
@@ -181,9 +184,9 @@ def _quantities(expectation: Expectation, runs: Sequence[Measured]) -> Iterator[
         wanted = None
         if isinstance(expectation, Within) and expectation.within_us is not None:
             wanted = expectation.within_us[0] / 1e6, expectation.within_us[1] / 1e6
-        yield Quantity(
-            name, unit, tuple(one.values for one in runs), sum(one.missing for one in runs), wanted
-        )
+        groups, missing = tuple(one.values for one in runs), sum(one.missing for one in runs)
+        like = None if expectation.over is None else expectation.over.like
+        yield Quantity(name, unit, groups, missing, wanted, like)
 
 
 def failures(study: Study) -> list[tuple[Outcome, str]]:

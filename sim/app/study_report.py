@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from sim.app.run import Result
 from sim.app.show_study import repeat_command
 from sim.app.study import FAILURES_SHOWN, Finding, Quantity, Study, failures
-from sim.report.distribution import draw_histogram
+from sim.report.distribution import Pair, draw_histogram, draw_pairs
 from sim.report.page import page, table, wide
 from sim.scenario.plan import Plan
 
@@ -34,6 +34,9 @@ def write_study(file: Path, plan: Plan, study: Study, settings: Sequence[str]) -
         assert summary is not None
         histogram = draw_histogram(one.values, summary, one.wanted, one.unit)
         body += f"<h2>{escape(one.name)}</h2>{wide(histogram)}"
+        if one.like is not None:
+            pair = Pair(one.name, one.like.values, one.values, f"{len(one.like.values)} values there")
+            body += wide(draw_pairs([pair], one.like.name, one.unit))
     found = failures(study)
     if found:
         body += "<h2>Failed</h2>" + table(

@@ -2,6 +2,8 @@
 
     min max mean p50 p99.9 ...   of all values measured, in all runs       [FROM, TO], or "<= TO", or ">= FROM"
     share                        of the runs in which the expectation itself holds (0.95 or 95%)
+    like                         all values measured, beside samples from elsewhere: a two-sample Kolmogorov-Smirnov test
+                                 must not tell them apart at `level` (1 %)
     seeds                        at least so many runs are needed; with fewer nothing is judged
 
 Turns such a mapping into `Bounds`, and values in groups, one a run, into what was measured and whether it is wanted.
@@ -17,12 +19,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from sim.statistics import finite, quantile
+from sim.statistics import finite, ks_distance, ks_p_value, quantile
 from sim.units import parse_duration_us
 
 _QUANTILE = re.compile(r"^p(\d{1,2}(?:\.\d+)?)$")
 _ONE_SIDED = re.compile(r"^(<=|>=)\s*(.+)$")
 _EPSILON = 1e-9
+LEVEL = 0.01  # of a test that compares with samples from elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +57,37 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class Like:
+    """Samples that were measured elsewhere.  level: of the test, the chance that it tells apart what is alike."""
+
+    name: str
+    values: tuple[float, ...]
+    level: float
+
+    @property
+    def wanted(self) -> str:
+        return f"as {self.name} (p >= {self.level:g})"
+
+    def judge(self, ordered: Sequence[float], missing: int) -> tuple[bool, str]:
+        """Whether such values may be of the same distribution, and the test in words."""
+        here = [*ordered, *[inf] * missing]
+        gap = ks_distance(here, self.values) if here else 1.0
+        p = ks_p_value(gap, len(here), len(self.values)) if here else 0.0
+        return p >= self.level, f"D {gap:.3f}, p {p:.3f}"
+
+
+@dataclass(frozen=True, slots=True)
 class Bounds:
     """All bounds of one expectation.  `seeds`: how many runs it takes to judge them."""
 
     bounds: tuple[Bound, ...]
     seeds: int
+    like: Like | None = None
 
     @property
     def wanted(self) -> str:
-        text = ", ".join(bound.wanted for bound in self.bounds)
+        bounds: tuple[Bound | Like, ...] = self.bounds if self.like is None else (*self.bounds, self.like)
+        text = ", ".join(bound.wanted for bound in bounds)
         return f"{text} over {self.seeds} seeds" if self.seeds > 1 else f"{text} over seeds"
 
     @property
@@ -85,14 +110,27 @@ def parse_over(given: Mapping[str, Any], timed: bool, measures: bool = True) -> 
     seeds = given.get("seeds", 1)
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
         raise ValueError(f"'over: seeds' is a whole number from 1, not {seeds!r}")
-    bounds = tuple(_bound(what, value, timed, measures) for what, value in given.items() if what != "seeds")
-    if not bounds:
-        raise ValueError("'over' wants at least one of min, max, mean, share and quantiles like p99")
-    return Bounds(bounds, seeds)
+    like = _like(given["like"]) if "like" in given and measures else None
+    others = ("seeds",) if like is None else ("seeds", "like")
+    bounds = tuple(
+        _bound(what, value, timed, measures) for what, value in given.items() if what not in others
+    )
+    if not bounds and like is None:
+        raise ValueError("'over' wants at least one of min, max, mean, share, like and quantiles like p99")
+    return Bounds(bounds, seeds, like)
+
+
+def _like(given: Mapping[str, Any]) -> Like:
+    """What `sim.scenario.samples` has read."""
+    name = " ".join(str(given[key]) for key in ("file", "column") if key in given)
+    level = _number("level", given.get("level", LEVEL), timed=False)
+    if not 0 < level < 1:
+        raise ValueError(f"'over: like: level' is a share between 0 and 1, not {given['level']!r}")
+    return Like(name, tuple(given["values"]), level)
 
 
 def _bound(what: str, value: Any, timed: bool, measures: bool) -> Bound:
-    known = ("min", "max", "mean", "share") if measures else ("share",)
+    known = ("min", "max", "mean", "share", "like") if measures else ("share",)
     if what not in known and not (measures and _QUANTILE.match(what)):
         extra = ", and quantiles like p99" if measures else "; this expectation measures nothing else"
         raise ValueError(f"'over' does not know {what!r}; known are seeds, {', '.join(known)}{extra}")
@@ -116,7 +154,7 @@ def _bound(what: str, value: Any, timed: bool, measures: bool) -> Bound:
 def _number(what: str, text: Any, timed: bool) -> float:
     if timed and isinstance(text, str):
         return parse_duration_us(text) / 1e6
-    percent = isinstance(text, str) and what == "share" and text.endswith("%")
+    percent = isinstance(text, str) and what in ("share", "level") and text.endswith("%")
     try:
         value = float(text[:-1]) / 100 if percent else float(text)
     except (TypeError, ValueError):
@@ -133,11 +171,10 @@ def judge(bounds: Bounds, groups: Sequence[Sequence[float]], missing: int, held:
         return Judgement(None, f"{runs} seeds are too few", bounds.wanted)
     ordered = sorted(value for group in groups for value in group)
     found = [(bound, _measure(bound.what, ordered, missing, held / runs)) for bound in bounds.bounds]
-    return Judgement(
-        all(bound.holds(value) for bound, value in found),
-        ", ".join(bound.measured(value) for bound, value in found),
-        bounds.wanted,
-    )
+    judged = [(bound.holds(value), bound.measured(value)) for bound, value in found]
+    if bounds.like is not None:
+        judged.append(bounds.like.judge(ordered, missing))
+    return Judgement(all(ok for ok, _ in judged), ", ".join(text for _, text in judged), bounds.wanted)
 
 
 def _measure(what: str, ordered: Sequence[float], missing: int, share: float) -> float:

@@ -139,8 +139,10 @@ class Pair:
 ROW, HEAD, LABEL = 124, 34, 14
 
 
-def draw_pairs(pairs: Sequence[Pair], width: int = 900) -> str:
-    """A row a quantity: shares in equal bins, the first world's above the line, the other's below it.
+def draw_pairs(
+    pairs: Sequence[Pair], there: str = "recorded on a real control plane", unit: str = "s", width: int = 900
+) -> str:
+    """A row a quantity: shares in equal bins, the first world's (`there`) above the line, the other's below it.
 
     It stands alone: what is seen does not depend on a page around it.
     """
@@ -149,16 +151,16 @@ def draw_pairs(pairs: Sequence[Pair], width: int = 900) -> str:
         _open(width, "measured and simulated distributions", height),
         f'<rect width="{width}" height="{height}" fill="#fbfaf7"/>',
         f'<g font-size="12" fill="#1c2430"><rect x="{LABEL}" y="12" width="11" height="11" fill="{AMBER}"/>'
-        f'<text x="{LABEL + 17}" y="22">recorded on a real control plane</text>'
+        f'<text x="{LABEL + 17}" y="22">{escape(there)}</text>'
         f'<rect x="{LABEL + 230}" y="12" width="11" height="11" fill="{BLUE}"/>'
         f'<text x="{LABEL + 247}" y="22">here</text></g>',
     ]
     for number, pair in enumerate(pairs):
-        parts.append(f'<g transform="translate(0 {HEAD + number * ROW})">{_pair(pair, width)}</g>')
+        parts.append(f'<g transform="translate(0 {HEAD + number * ROW})">{_pair(pair, unit, width)}</g>')
     return "".join([*parts, "</svg>"])
 
 
-def _pair(pair: Pair, width: int) -> str:
+def _pair(pair: Pair, unit: str, width: int) -> str:
     left, middle, reach = 250, 52, 42
     low, high = min(*pair.real, *pair.here), max(*pair.real, *pair.here)
     bins = [histogram(values, 36, low, high) for values in (pair.real, pair.here)]
@@ -186,6 +188,6 @@ def _pair(pair: Pair, width: int) -> str:
     for at in ticks(start, end, 8):
         x = left + (width - left - 20) * (at - start) / (end - start)
         parts.append(
-            f'<text x="{x:.1f}" y="{middle + reach + 16}" font-size="10.5" fill="#6b7684" text-anchor="middle">{at:g} s</text>'
+            f'<text x="{x:.1f}" y="{middle + reach + 16}" font-size="10.5" fill="#6b7684" text-anchor="middle">{at:g} {unit}</text>'
         )
     return "".join(parts)

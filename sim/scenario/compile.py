@@ -35,6 +35,7 @@ from sim.scenario.plan import (
     PlannedStep,
     Span,
 )
+from sim.scenario.samples import inside, read_samples
 from sim.scenario.settings import override
 from sim.scenario.soundness import parts_of
 from sim.scenario.source import Document, read_documents
@@ -307,10 +308,7 @@ class _Compiler:
     ) -> list[Mapping[str, Any]]:
         if isinstance(entry, dict):
             return [self._manifest(entry, self.document, path, naming)]
-        base = self.folder.resolve()
-        file = (base / entry).resolve()
-        if not file.is_relative_to(base):
-            raise self.document.error(path, f"{entry} lies outside the scenario's folder")
+        file = inside(self.document, self.folder, entry, path)
         try:
             documents = read_documents(file, str(self.folder / entry))
         except InputError as error:
@@ -416,6 +414,10 @@ class _Compiler:
             after, until = window
             if until is not None and until[1] <= (after or (0, 0))[0]:
                 raise self.document.error((*path, "until"), "the window ends before it begins")
+            over, here = expectation.over, (*path, "over", "like")
+            if isinstance(over, dict) and "like" in over:
+                like = read_samples(self.document, self.folder, over["like"], here)
+                expectation = msgspec.structs.replace(expectation, over={**over, "like": like})
             planned.append(PlannedExpectation(expectation, self.document.place(path)))
         return tuple(planned)
 

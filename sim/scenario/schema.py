@@ -87,7 +87,9 @@ class Expectation(Strict):
     until: str = ""
     by: str = ""
     over: dict[str, Any] | UnsetType = UNSET
-    """Bounds on the distribution over many seeds (sim.check.over): {p99: "<= 44.2s", mean: [36s, 39s], seeds: 1000}."""
+    """Bounds on the distribution over many seeds (sim.check.over): {p99: "<= 44.2s", mean: [36s, 39s], seeds: 1000}.
+
+    `like: {file: deaths.csv, column: unknown_after_s}`: not told apart from samples measured elsewhere."""
     equals: Count | UnsetType = UNSET
     at_least: Count | UnsetType = UNSET
     at_most: Count | UnsetType = UNSET

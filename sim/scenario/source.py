@@ -62,12 +62,17 @@ class Document:
 def read_documents(path: Path, shown: str = "") -> list[Document]:
     """The non-empty documents of a file.  `shown` is how errors name it."""
     shown = shown or str(path)
+    return list(parse_documents(read_text(path, shown), shown))
+
+
+def read_text(path: Path, shown: str) -> str:
+    """A file of a user's, of bounded size."""
     try:
         with path.open("rb") as file:  # which may be a pipe, or have no end
             data = file.read(SIZE_MAX + 1)
         if len(data) > SIZE_MAX:
             raise InputError(f"the file has more than {SIZE_MAX} bytes", shown)
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
     except FileNotFoundError:
         raise InputError("no such file", shown) from None
     except IsADirectoryError:
@@ -77,7 +82,6 @@ def read_documents(path: Path, shown: str = "") -> list[Document]:
         raise InputError("is not UTF-8 text", f"{shown}:{line}", "save it as UTF-8") from None
     except OSError as error:
         raise InputError(error.strerror or "cannot be read", shown) from None
-    return list(parse_documents(text, shown))
 
 
 def parse_documents(text: str, shown: str) -> Iterator[Document]:

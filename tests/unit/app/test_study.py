@@ -198,3 +198,17 @@ def test_the_page_shows_every_distribution_and_what_failed(plan: Plan, tmp_path:
     assert text.count("<svg") == 2 and "p99" in text and ">FAILED<" in text and "--seed 5" in text
     for svg in text.split("<svg")[1:]:
         ElementTree.fromstring("<svg" + svg.split("</svg>")[0] + "</svg>")
+
+
+def test_samples_from_elsewhere_are_drawn_beside_what_was_measured(tmp_path: Path) -> None:
+    (tmp_path / "real.csv").write_text("found\n1.2\n2.1\n3.3\n4\n")
+    file = tmp_path / "small.yaml"
+    file.write_text(SCENARIO.replace('p50: "<= 12s"', "like: {file: real.csv, column: found}"))
+    plan = load(file)
+    page = tmp_path / "page.html"
+    study = failed_study(plan)
+    assert study.findings[0].judged is not None and study.findings[0].judged.measured.startswith("D 0.")
+    write_study(page, plan, study, [])
+    assert page.read_text().count("<svg") == 3 and ">real.csv found</text>" in page.read_text()
+    (tmp_path / "real.csv").write_text("found\n1.3\n")
+    assert key_of(load(file)) != key_of(plan)  # results of other samples are judged anew

@@ -41,6 +41,38 @@ def test_a_share_of_the_runs_may_be_asked_for_in_percent() -> None:
     assert judge(bounds, [[]] * 100, 0, held=94).ok is False
 
 
+def like(values: list[float], **more: Any) -> Any:
+    given = {"file": "deaths.csv", "column": "found", "values": values, **more}
+    return parse_over({"like": given, "p50": "<= 99s", "seeds": 10}, timed=True)
+
+
+def test_values_are_compared_with_samples_from_elsewhere() -> None:
+    there = [30 + n * 0.3 for n in range(50)]
+    bounds = like(there)
+    assert bounds.wanted == "p50 <= 99.00s, as deaths.csv found (p >= 0.01) over 10 seeds"
+    same = judge(bounds, [[30.1 + n * 0.5] for n in range(30)], missing=0, held=30)
+    assert same.ok and same.measured == "p50 37.10s, D 0.020, p 1.000"
+    later = judge(bounds, [[36.0 + n * 0.5] for n in range(30)], missing=0, held=30)
+    assert later.ok is False and later.measured == "p50 43.00s, D 0.413, p 0.002"
+    assert judge(like(there, level="0.1%"), [[36.0 + n * 0.5] for n in range(30)], 0, 30).ok
+    assert judge(bounds, [[30.0]] * 9, missing=0, held=9).ok is None
+
+
+def test_what_never_happened_is_unlike_what_did() -> None:
+    there = [float(n) for n in range(40)]
+    groups: list[list[float]] = [[float(n)] for n in range(20)]
+    assert judge(like(there), groups, missing=20, held=20).ok is False
+    assert judge(like(there), [[]] * 10, missing=10, held=0).ok is False
+
+
+@pytest.mark.parametrize(
+    ("level", "message"), [("many", "not a number"), (0, "between 0 and 1"), (2, "0 and 1")]
+)
+def test_a_level_is_a_share(level: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        like([1.0], level=level)
+
+
 def test_counts_are_bounded_by_plain_numbers() -> None:
     assert judge(parse_over({"mean": [1, 2]}, timed=False), [[1.0], [2.0]], 0, 2).measured == "mean 1.5"
 
@@ -74,3 +106,5 @@ def test_an_expectation_may_be_over_many_runs_only() -> None:
         made(when="nodes are ready")
     with pytest.raises(ValueError, match="measures nothing else"):
         made(never="nodes are ready", over={"p99": "<= 4s"})
+    with pytest.raises(ValueError, match="does not know 'like'"):
+        made(never="nodes are ready", over={"like": {"file": "a.csv", "values": [1.0]}})

@@ -313,3 +313,54 @@ def test_a_static_pod_that_no_agent_could_run_is_refused_before_the_run(
     with pytest.raises(InputError) as caught:
         plan_of(folder, GOOD, f"cluster.nodes[0].staticPods={pods}")
     assert says in str(caught.value)
+
+
+SAMPLES = """\
+node, found_s, gone_s
+n0, 34.06,
+n1, 42.17, 347.27
+
+n2, 39.01, 344.15
+"""
+
+
+def like_of(folder: Path, like: str):  # type: ignore[no-untyped-def]
+    (folder / "deaths.csv").write_text(SAMPLES)
+    (folder / "one.csv").write_text("1.5\n2.5\n")
+    (folder / "bad.csv").write_text("a,b\n1,2\n1,soon\n1,nan\n")
+    (folder / "empty.csv").write_text("")
+    plan = plan_of(folder, GOOD.replace("within: [30s, 46s]", f"over: {{like: {like}}}"))
+    return plan.expectations[0].expectation.over["like"]
+
+
+def test_samples_from_elsewhere_are_read_with_the_scenario(folder: Path) -> None:
+    found = like_of(folder, "{file: deaths.csv, column: gone_s, level: 5%}")
+    assert found == {"file": "deaths.csv", "column": "gone_s", "level": "5%", "values": [347.27, 344.15]}
+    assert like_of(folder, "{file: deaths.csv, column: found_s}")["values"] == [34.06, 42.17, 39.01]
+    assert like_of(folder, "one.csv") == {"file": "one.csv", "values": [1.5, 2.5]}
+
+
+@pytest.mark.parametrize(
+    ("like", "says"),
+    [
+        ("7", "s.yaml:15:83: 'like' wants the name of a CSV file"),
+        ("{column: found_s}", "'like' wants the name of a CSV file"),
+        (
+            "{file: deaths.csv, colum: found_s}",
+            "s.yaml:15:109: 'like' does not know 'colum' (did you mean 'column'?)",
+        ),
+        ("deaths.csv", "deaths.csv has 3 columns (name one with column: node, found_s, gone_s)"),
+        ("{file: deaths.csv, column: founds}", "has no column 'founds' (did you mean 'found_s'?)"),
+        ("{file: bad.csv, column: b}", "bad.csv:3: 'soon' is not a number"),
+        ("{file: empty.csv, column: b}", "empty.csv has no column 'b'"),
+        ("empty.csv", "empty.csv holds no value"),
+        ("none.csv", "none.csv no such file (looked in "),
+        ("../deaths.csv", "lies outside the scenario's folder"),
+        ("/etc/passwd", "lies outside the scenario's folder"),
+        ("web.yaml", "web.yaml:2: 'kind: Deployment' is not a number"),
+    ],
+)
+def test_samples_that_cannot_be_read_are_told_with_their_place(folder: Path, like: str, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        like_of(folder, like)
+    assert says in str(caught.value)

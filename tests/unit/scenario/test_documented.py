@@ -18,7 +18,7 @@ TEXT = PAGE.read_text()
 BLOCKS = re.findall(r"```yaml ?(\w*)\n(.*?)```", TEXT, re.DOTALL)
 HEAD = next(body for kind, body in BLOCKS if not kind)
 TIMELINES = [body for kind, body in BLOCKS if kind == "timeline"]
-EXPECT = next(body for kind, body in BLOCKS if kind == "expect")
+EXPECT = "".join(body for kind, body in BLOCKS if kind == "expect")
 
 
 def structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
@@ -49,9 +49,10 @@ def test_every_choice_is_mentioned(value: str) -> None:
 def test_the_examples_compile(tmp_path: Path) -> None:
     steps = "".join(TIMELINES).replace("\n", "\n    ")
     expect = EXPECT.replace("\n", "\n    ")
+    (tmp_path / "deaths.csv").write_text("node,unknown_after_s\nn000,34.06\n")
     file = tmp_path / "s.yaml"
     file.write_text(f"{HEAD}  timeline:\n    {steps}\n  expect:\n    {expect}\n")
     plan = load(file)
     check_options(plan.cluster)
-    assert len(expectations_of(plan)) == len(plan.expectations) == 10
+    assert len(expectations_of(plan)) == len(plan.expectations) == 11
     assert len(plan.steps) > 40
