@@ -37,7 +37,10 @@ def read_samples(document: Document, folder: Path, like: Any, path: Path_) -> di
         text = read_text(file, shown)
     except InputError as error:
         raise document.error(path, f"{given['file']} {error.message}", f"looked in {folder}") from None
-    rows = [(number, row) for number, row in enumerate(csv.reader(text.splitlines()), 1) if row]
+    try:
+        rows = [(number, row) for number, row in enumerate(csv.reader(text.splitlines()), 1) if row]
+    except csv.Error as error:
+        raise InputError(f"is not CSV: {error}", shown) from None
     at, below = _column(document, given, rows, path)
     values = [value for number, row in below for value in _value(row, at, f"{shown}:{number}")]
     if not values:

@@ -329,6 +329,7 @@ def like_of(folder: Path, like: str):  # type: ignore[no-untyped-def]
     (folder / "one.csv").write_text("1.5\n2.5\n")
     (folder / "bad.csv").write_text("a,b\n1,2\n1,soon\n1,nan\n")
     (folder / "empty.csv").write_text("")
+    (folder / "long.csv").write_text("a\n" + "1" * 200_000)
     plan = plan_of(folder, GOOD.replace("within: [30s, 46s]", f"over: {{like: {like}}}"))
     return plan.expectations[0].expectation.over["like"]
 
@@ -354,6 +355,7 @@ def test_samples_from_elsewhere_are_read_with_the_scenario(folder: Path) -> None
         ("{file: bad.csv, column: b}", "bad.csv:3: 'soon' is not a number"),
         ("{file: empty.csv, column: b}", "empty.csv has no column 'b'"),
         ("empty.csv", "empty.csv holds no value"),
+        ("long.csv", "long.csv: is not CSV: field larger than field limit"),
         ("none.csv", "none.csv no such file (looked in "),
         ("../deaths.csv", "lies outside the scenario's folder"),
         ("/etc/passwd", "lies outside the scenario's folder"),
