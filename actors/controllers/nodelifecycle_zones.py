@@ -140,7 +140,9 @@ class Zones:
 
     async def taint_forever(self) -> None:
         """Every 0.1 s, slidingly, taint what the queues give."""
-        base_us = self._ctx.now_us()
+        # The first tick is as the loop starts, before the first pass has met a zone: it finds nothing, though what that
+        # pass queues is queued at the same instant here.
+        base_us = self._ctx.now_us() + TICK_US + TICK_LATE_US
         while True:
             now_us = self._ctx.now_us()
             dues = [due for zone in self._zones.values() if (due := zone.queue.due_us()) is not None]

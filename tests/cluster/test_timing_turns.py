@@ -436,3 +436,21 @@ async def test_a_new_leader_takes_all_taints_off_and_gives_them_out_again_one_by
         assert 0 <= again[0] - off[-1] <= 0.5 and all(9.7 <= gap <= 10.2 for gap in gaps(again))
         deleted = sorted(at_us / SECOND for name in dead for at_us in cluster.seen.deleted[name])
         assert all(300 <= at - since <= 300.2 for at, since in zip(deleted, again, strict=True))
+
+
+@pytest.mark.parametrize(("dead", "state"), [(10, "FullDisruption"), (7, "PartialDisruption")])
+async def test_a_new_leader_that_finds_zones_down_stops_before_it_has_tainted_anybody(
+    dead: int, state: str
+) -> None:
+    """Its first pass queues all of them, and each zone has a token then; the pass is over a tick before one is taken."""
+    async with FixedPhases({"a": 5, "b": 5} if dead == 10 else {"": 10}) as cluster:
+        zones = Zones(cluster)
+        await cluster.kill(*cluster.nodes_of("a"), *cluster.nodes_of("b"), *cluster.nodes_of("")[:dead])
+        await cluster.run_until("200s")
+        assert len(cluster.seen.unknown) == dead and not cluster.seen.no_execute
+        cluster.supervisor["controller-manager-0"].crash("killed")
+        await cluster.run_until("202s")
+        cluster.supervisor["controller-manager-0"].start()
+        await cluster.run_until("500s")
+        assert set(zones.last.values()) == {state}
+        assert not cluster.seen.no_execute
