@@ -354,7 +354,6 @@ class NodeLifecycle:
             self._renewals.holders[health.lease_key] = health
             health.node = node
             self._restless[name] = None
-            await self._mark_reachable(node)
         for health in gone:
             del self._health[health.name], self._renewals.holders[health.lease_key]
             self._zones.leave_out(health)
@@ -367,6 +366,12 @@ class NodeLifecycle:
             self._order.shuffle(self._list)
             for index, health in enumerate(self._list):
                 health.index = index
+        # In the order of the passes, for upstream ranges over the same map: not by names, which would have one and the
+        # same node always meet the workers that write its other taints.
+        met = {node["metadata"]["name"]: node for node in added}
+        for health in self._list if met else ():
+            if health.name in met:
+                await self._mark_reachable(met[health.name])
 
     def _unheard(self, name: str) -> Health:
         namespace = self._names.lease_namespace

@@ -432,6 +432,8 @@ async def test_a_new_leader_takes_all_taints_off_and_gives_them_out_again_one_by
         off = sorted(log.went[name, UNREACHABLE, "NoExecute"][0] for name in dead)
         again = sorted(log.came[name, UNREACHABLE, "NoExecute"][-1] for name in dead)
         assert off[-1] - off[0] <= 1.5
+        # in no order of names
+        assert off != [log.went[name, UNREACHABLE, "NoExecute"][0] for name in dead]
         # the first write may have to be tried anew, a tenth to two tenths of a second later
         assert 0 <= again[0] - off[-1] <= 0.5 and all(9.7 <= gap <= 10.2 for gap in gaps(again))
         deleted = sorted(at_us / SECOND for name in dead for at_us in cluster.seen.deleted[name])
