@@ -18,7 +18,7 @@ from typing import Any
 
 from sim.machinery.api import Obj
 from sim.machinery.scheme import Resource
-from sim.machinery.store import Answer, Item, Op, Page, Range
+from sim.machinery.store import Answer, Item, Op, Page, Range, Unavailable
 from sim.machinery.validation.errors import Errors, invalid
 from sim.machinery.validation.network import cluster_ip_errors
 
@@ -28,12 +28,12 @@ NEEDS_NODE_PORT = ("NodePort", "LoadBalancer")
 
 
 class ServiceRefusal(Exception):
-    """causes: (reason, field, message); full: a range has no address or port left."""
+    """causes: (reason, field, message); failure: a range has no address or port left, or the store does not say."""
 
-    def __init__(self, causes: list[tuple[str, str, str]], full: str = "") -> None:
-        super().__init__(full or causes[0][2])
+    def __init__(self, causes: list[tuple[str, str, str]], failure: str = "") -> None:
+        super().__init__(failure or causes[0][2])
         self.causes = causes
-        self.full = full
+        self.failure = failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,9 @@ def prepare_service(
     taken = _Taken()
     if asks_ip or asks_ports:
         page = yield Range(resource.prefix)
+        if isinstance(page, Unavailable):
+            what = "serviceIP" if asks_ip else "nodePort"
+            raise ServiceRefusal([], failure=f"failed to allocate a {what}: {page.message}")
         assert isinstance(page, Page)
         taken = _taken(page.items, obj["metadata"].get("uid"))
         if ranges.lax:
@@ -271,7 +274,7 @@ def _take_ip(wanted: str, taken: dict[str, None], ranges: Ranges) -> str:
             address = str(IPv4Address(first + low + (start + step) % count))
             if address not in taken:
                 return address
-    raise ServiceRefusal([], full="failed to allocate a serviceIP: range is full")
+    raise ServiceRefusal([], failure="failed to allocate a serviceIP: range is full")
 
 
 def _shown(values: list[Any]) -> str:
@@ -335,7 +338,7 @@ def _take_check_port(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ran
         except ServiceRefusal as refusal:  # Quirk: the client's mistake, and yet a 500
             why = refusal.causes[0][2].partition(": ")[2].partition(": ")[2]
             raise ServiceRefusal(
-                [], full=f"failed to allocate requested HealthCheck NodePort {number}: {why}"
+                [], failure=f"failed to allocate requested HealthCheck NodePort {number}: {why}"
             ) from None
 
 
@@ -346,4 +349,4 @@ def _free_port(taken: dict[int, None], bits: Callable[[int], int]) -> int:
         number = NODE_PORT_LOW + (start + step) % count
         if number not in taken:
             return number
-    raise ServiceRefusal([], full="failed to allocate a nodePort: range is full")
+    raise ServiceRefusal([], failure="failed to allocate a nodePort: range is full")

@@ -204,8 +204,8 @@ def _allocate(call: Call, obj: Obj, old: Obj | None) -> Generator[Op, Answer, Ob
         ranges = Ranges(registry.service_cidr, registry.bits, call.dry_run)
         return (yield from prepare_service(call.resource, obj, old, ranges))
     except ServiceRefusal as refusal:
-        if refusal.full:
-            raise internal(refusal.full) from None
+        if refusal.failure:
+            raise internal(refusal.failure) from None
         raise call.invalid(obj["metadata"].get("name", ""), refusal.causes) from None
 
 

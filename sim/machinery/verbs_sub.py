@@ -18,12 +18,22 @@ from functools import lru_cache
 from sim.machinery.api import Obj, Reply
 from sim.machinery.selectors import from_selector
 from sim.machinery.status import timeout, too_many_requests
-from sim.machinery.store import Answer, Get, Item, Op, Page, Put, Range
+from sim.machinery.store import Answer, Get, Item, Op, Page, Put, Range, Unavailable
 from sim.machinery.strategies import with_metadata
 from sim.machinery.verbs import as_before, get, update, update_object
 from sim.machinery.verbs_apply import patch
 from sim.machinery.verbs_body import body_kind, decode
-from sim.machinery.verbs_call import Call, Refusal, Steps, any_of, bad_request, found, internal, written
+from sim.machinery.verbs_call import (
+    Call,
+    Refusal,
+    Steps,
+    any_of,
+    bad_request,
+    found,
+    internal,
+    unavailable,
+    written,
+)
 from sim.machinery.verbs_custom import CUSTOM_SCALE
 from sim.machinery.verbs_delete import DeleteOptions, check_policy, delete_object
 from sim.machinery.verbs_log import read_log
@@ -167,6 +177,8 @@ def _ignores_budget(pod: Obj) -> bool:
 def _budget_of(call: Call, pod: Obj) -> Generator[Op, Answer, Item | None]:
     budgets = call.registry.scheme.resource("poddisruptionbudgets")
     page = yield Range(call.registry.scheme.prefix(budgets, call.request.namespace))
+    if isinstance(page, Unavailable):
+        unavailable(page)
     assert isinstance(page, Page)
     labels = pod["metadata"].get("labels") or {}
     matching = []
