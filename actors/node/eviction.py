@@ -191,6 +191,8 @@ class Evictor:
         evicted = self._evict_over_limits() or self._evict(first(self.past.met))
         if evicted:
             self._killing = evicted
+            if any(worker.state in GONE for worker in evicted):  # nothing of it ran: the kill was its end
+                self._await_cleanup()
         else:
             self._plan_next()
 

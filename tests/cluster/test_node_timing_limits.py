@@ -125,6 +125,26 @@ async def test_a_pod_that_is_being_deleted_is_waited_for_before_another_is_evict
         assert not times.evicted
 
 
+async def test_pods_of_which_nothing_runs_are_evicted_and_the_checks_go_on() -> None:
+    """What has no sandbox yet may be dead as soon as it is killed: nothing comes after it that could be waited for."""
+    async with FixedPhases({"": 6}, capacity=SMALL) as cluster:
+        times = PodTimes(cluster)
+        await cluster.run_until("20s")
+        for name, node in cluster.nodes.items():
+            node.fail_pod_network("no network")
+            cluster.apply(pod(f"web-{name}", node=name))
+        await cluster.run_until("37s")
+        for node in cluster.nodes.values():
+            node.set_pressure("memory", 0)
+        await cluster.run_until("75s")
+        assert len(times.evicted) == 6
+        for node in cluster.nodes.values():
+            node.end_pressure("memory")
+            node.heal_pod_network()
+        await cluster.run_until("420s")
+        assert {condition(cluster, "MemoryPressure", name)["status"] for name in cluster.nodes} == {"False"}
+
+
 async def test_a_container_over_its_memory_limit_is_killed_and_started_again() -> None:
     async with FixedPhases({"": 1}, profile=behaving(memory_bytes=GI, memory_ramp_us=60 * SECOND)) as cluster:
         await cluster.run_until("20s")
