@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from sim.client import EventRecorder
 from sim.client.election_multi import PRIMARIES, spec_of, text_of
-from sim.machinery.api import Obj
+from sim.machinery.api import Obj, Reply, Request
+from sim.machinery.verbs_call import Refusal
 from sim.units import SECOND, format_time
 from tests.actor.apiserver.cluster import SCHEME
 from tests.actor.client.rig import Rig, rig
-from tests.actor.client.test_election import LOCK, Election
+from tests.actor.client.test_election import LOCK, Election, Term
 
 ANNOTATION = SCHEME.names.annotation_leader
 
@@ -123,3 +125,38 @@ async def test_a_leader_that_goes_in_peace_leaves_both_records_free() -> None:
         said, lease = await records(r, "endpoints")
         assert said["holderIdentity"] == lease["holderIdentity"] == ""
         assert (said["leaseDurationSeconds"], lease["leaseDurationSeconds"]) == (1, 1)
+
+
+async def test_a_leader_beside_whose_lease_another_made_the_first_record_tells_of_the_lease() -> None:
+    """It was not there when it was looked for, and is when it is to be made."""
+    async with rig() as r:
+        namespace, name = LOCK
+        made = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name, "namespace": namespace}}
+        assert (await r.plane.ask("create", "endpoints", namespace, body=made)).ok
+        absent = Refusal(404, "NotFound", "not there yet", {}).reply()
+        looked: list[int] = []
+
+        def alter(request: Request, reply: Reply) -> Reply:
+            if request.resource == "endpoints" and request.verb == "get":
+                looked.append(1)
+                return absent if len(looked) == 1 else reply
+            return reply
+
+        told: list[str] = []
+
+        class Told(EventRecorder):
+            def event(self, obj: Obj, *_: Any, **__: Any) -> None:
+                told.append(f"{obj['kind']} {obj['metadata']['name']}")
+
+        class Announced(list[Term]):
+            def append(self, term: Term) -> None:
+                super().append(term)
+                election.electors["a"].announce(Told.__new__(Told))
+
+        r.tap.alter = alter
+        election = Election(r, ("a",), lock="endpointsleases")
+        election.terms = Announced()
+        await r.run(3)
+        assert told == ["Lease lock"]
+        election.electors["a"].announce(Told.__new__(Told))  # a round later it has read both
+        assert told[1:] == ["Endpoints lock", "Lease lock"]
