@@ -349,7 +349,10 @@ class CacheWatch:
         if due_us < 0:
             return None
         self._expect_bookmark()
-        if newest_us > horizon.reached_us() - now_us + due_us and events[-1].revision > horizon.progress_rev:
+        given_us = (
+            horizon.reached_us() - now_us + due_us
+        )  # less than 0 where the replica lags by more than its age
+        if newest_us and newest_us > given_us and events[-1].revision > horizon.progress_rev:
             return None  # nearly always, where somebody is given events as they come: they are newer
         rev = self.cache.revision(now_us - due_us)
         if self.cache.saw_events and (not events or events[-1].revision <= rev):

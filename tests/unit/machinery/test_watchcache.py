@@ -81,3 +81,18 @@ def test_a_bookmark_follows_what_was_seen_before_it_was_due_and_not_what_came_af
     store.put(key, {"metadata": {}}, 1)
     clock.run_until(61 * SECOND)
     assert [event.type for event in watch.take()] == told
+
+
+def test_a_watch_on_a_cache_far_behind_ends_with_nothing_more_than_what_it_showed() -> None:
+    clock = Clock()
+    store = MemoryStore(clock.now_us)
+    store.put(key := f"{PREFIX}a/0", {"metadata": {}}, 0)
+    horizon = Horizon(clock, LAG_US, 0)
+    watch = CacheWatch(cache := WatchCache(store, PREFIX, horizon), PREFIX, key=key, bookmarks=True)
+    assert cache.open(watch, store.revision) is None
+    watch.attach(lambda: None)
+    watch.hush()
+    horizon.set_lag(100 * SECOND)
+    clock.run_until(70 * SECOND)  # a bookmark is due for ten seconds
+    watch.end()
+    assert watch.ended and [event.type for event in watch.take()] in ([], ["BOOKMARK"])
