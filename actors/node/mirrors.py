@@ -13,6 +13,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from actors.node.worker import RESYNC_JITTER_PERCENT, RESYNC_US
 from sim.ident import Names
 from sim.machinery.api import Reply
 from sim.machinery.store import Item
@@ -69,13 +70,14 @@ def mirror_of(pod: Obj, node: Obj, names: Names) -> Obj:
 class Mirrors:
     """The static pods of one agent and what is known of their mirrors (by namespace and name).  `uids`: of the former."""
 
-    __slots__ = ("_agent", "_busy", "_known", "_static", "uids")
+    __slots__ = ("_agent", "_busy", "_known", "_later", "_static", "uids")
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._static: dict[tuple[str, str], str] = {}
         self._known: dict[tuple[str, str], Obj] = {}
         self._busy: dict[tuple[str, str], None] = {}
+        self._later: dict[tuple[str, str], None] = {}  # that could not be made, and are to be tried again
         self.uids: tuple[str, ...] = ()
 
     def start(self) -> None:
@@ -143,6 +145,17 @@ class Mirrors:
         if reply.ok:
             self._known[key] = reply.obj
             self._target(worker, reply.obj)
+        elif key not in self._later:
+            agent = self._agent
+            wait_us = agent.ctx.clock.real_us(agent.dice.jitter_us(RESYNC_US, RESYNC_JITTER_PERCENT))
+            self._later[key] = None
+            agent.ctx.call_at_us(agent.tick_after(agent.now_us + wait_us), self._try_again, (worker, key))
+
+    def _try_again(self, refused: tuple[Worker, tuple[str, str]]) -> None:
+        """One of the pod's resyncs, which come without a reason: here this is theirs."""
+        worker, key = refused
+        del self._later[key]
+        worker.wake()
 
     def _delete(self, pod: Obj) -> None:
         meta = pod["metadata"]

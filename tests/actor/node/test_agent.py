@@ -313,6 +313,22 @@ async def test_a_static_pod_runs_without_the_api_and_its_mirror_comes_back() -> 
         assert api.ready("proxy-n1") and len(api.events("Started")) == 1
 
 
+async def test_a_mirror_that_is_refused_is_asked_for_again_at_the_pods_next_resync() -> None:
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "proxy"},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}}  # fmt: skip
+    async with one_node(NodeSpec("n1", static_pods=(manifest,))) as (kernel, api, _):
+        api.failing = (("create", "pods"),)
+        api.remove("pods", "default", "proxy-n1")
+        await kernel.run_until(400 * SECOND)
+        assert not api.has("proxy-n1")
+        tries = [at / SECOND for at, verb, what, _ in api.log if verb == "create" and what.startswith("pods")]
+        waits = [later - earlier for earlier, later in itertools.pairwise(tries[1:])]
+        assert len(waits) >= 3 and all(60 <= wait <= 91.1 for wait in waits)
+        api.failing = ()
+        await kernel.run_until(492 * SECOND)
+        assert api.ready("proxy-n1") and len(api.events("Started")) == 1
+
+
 async def test_what_others_wrote_into_a_pods_status_is_put_right_within_ten_seconds() -> None:
     async with one_node() as (kernel, api, _):
         api.bind("web")
