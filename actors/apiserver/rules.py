@@ -22,7 +22,7 @@ from sim.machinery.api import Obj
 from sim.machinery.custom import CustomResource
 from sim.machinery.defaults import apply_defaults
 from sim.machinery.names_gen import generated_name
-from sim.machinery.quota import UPDATED, is_counted
+from sim.machinery.quota import CHARGED_AGAIN, is_counted
 from sim.machinery.scheme import Resource, Scheme
 from sim.machinery.store import Change, Page, Range
 from sim.machinery.validation import validate_create, validate_update
@@ -187,7 +187,7 @@ class Machinery:
         request, resource = call.request, call.resource
         if request.subresource or not request.namespace or not self._charges:
             return None
-        if old is not None and resource.rule not in UPDATED:
+        if old is not None and resource.rule not in CHARGED_AGAIN:
             return None
         quotas = self.view.list("resourcequotas", request.namespace)
         if not quotas or not is_counted(resource):

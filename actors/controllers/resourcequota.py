@@ -144,7 +144,7 @@ class _Monitor:
     def __init__(self, loop: QuotaLoop, resource: Resource, informer: Informer) -> None:
         self._loop = loop
         self._resource = resource
-        update = self._updated if resource.plural in amounts.UPDATED else None
+        update = self._updated if resource.plural in amounts.FREED else None
         informer.on(update=update, delete=self._freed)
 
     def _freed(self, obj: Obj) -> None:

@@ -39,8 +39,10 @@ NOTHING: Amount = (0, DECIMAL_SI)
 _ALIASES = (
     "configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets", "services",
 )  # fmt: skip
-# resources of which an update may use more
-UPDATED = ("pods", "services", "persistentvolumeclaims")
+# resources whose updates are charged too; what a pod asks for cannot change (evaluator/core/pods.go: Handles)
+CHARGED_AGAIN = ("services", "persistentvolumeclaims")
+# resources whose updates may free something: a pod ends
+FREED = ("pods", *CHARGED_AGAIN)
 _IGNORED = ("events", "bindings")  # DefaultIgnoredResources, and what is not stored
 _EXPLICIT = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 _PLAIN = ("cpu", "memory", "ephemeral-storage")

@@ -57,6 +57,19 @@ async def test_what_would_exceed_a_quota_is_refused_and_changes_nothing() -> Non
         assert (await status(w))["used"] == {"pods": "1", "requests.cpu": "600m"}
 
 
+async def test_a_pod_that_was_there_before_its_quota_can_be_changed_whatever_it_asks_for() -> None:
+    async with world(LOOPS) as w:
+        await w.create("pods", pod("a"))
+        await w.create("resourcequotas", quota(pods="0", requests_cpu="1"))
+        await w.settle(SECOND)
+        await w.patch(
+            "pods", "a", {"metadata": {"labels": {"new": "label"}, "finalizers": ["example.com/x"]}}
+        )
+        held = await w.get("pods", "a")
+        assert held["metadata"]["labels"]["new"] == "label"
+        assert (await status(w))["used"] == {"pods": "1", "requests.cpu": "0"}
+
+
 async def test_a_deleted_or_finished_pod_frees_its_share() -> None:
     async with world(LOOPS) as w:
         await w.create("resourcequotas", quota(pods="2"))
