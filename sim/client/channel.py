@@ -122,7 +122,7 @@ class Channel:
         still = self.still
         if still is not self._still:
             self._still = still
-            for watch in self.watches.values():
+            for watch in list(self.watches.values()):  # one that has ended by then leaves
                 (watch.hold if still else watch.release)()
         if not self.up and self._cut_since_us < 0:
             self._cut_since_us = now_us

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 
 from actors.apiserver import ApiServerOptions
-from sim.client import Client
+from sim.client import Channel, Client
 from sim.client.channel_watch import BACKLOG_MAX, LAZY_MAX, ChannelWatch
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME, lease
@@ -63,6 +64,40 @@ async def test_a_slow_reader_is_late_and_in_order() -> None:
         await r.run(5)
         assert [name for _, name, _ in reader.log] == [f"l{n}" for n in range(5)]
         assert reader.log[0][2] >= 6.3
+
+
+class Over:
+    """A server's watch that has nothing, and ends."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.tell: Callable[[], None] = lambda: None
+
+    def attach(self, notify: Callable[[], None]) -> None:
+        self.tell = notify
+
+    def take(self, limit: int) -> list[Any]:
+        return []
+
+    def end(self) -> None:
+        self.ended = True
+        self.tell()
+
+
+async def test_watches_whose_end_nobody_has_taken_yet_are_over_when_the_link_is_cut() -> None:
+    async with rig() as r:
+        channels: list[Channel] = []
+        r.actor("reader", lambda ctx: channels.append(Channel(ctx, "reader", r.taps, "apiserver-0")))
+        await r.run(1)
+        (channel,) = channels
+        sources: list[Any] = [Over(), Over(), Over()]
+        watches = [channel.open(source, r.kernel.now_us) for source in sources]
+        for source in sources[:2]:
+            source.end()
+        await r.run(1)
+        r.cut("reader")
+        assert [watch.ended for watch in watches] == [True, True, False]
+        assert list(channel.watches.values()) == watches[2:]
 
 
 # --- a lazy informer is an eager one that nobody was told about ------------------------------------------------
