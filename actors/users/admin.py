@@ -248,13 +248,18 @@ class Admin:
 
     async def _scale(self, resource: str, namespace: str, name: str, replicas: int) -> None:
         patch = {"spec": {"replicas": replicas}}
+        known = self._served("scale", resource, name)
+        if known is None:
+            return
         reply = await self._persist(
-            lambda: self.client.patch(resource, namespace, name, patch, kind="merge", subresource="scale")
+            lambda: self.client.patch(known, namespace, name, patch, kind="merge", subresource="scale")
         )
         self.note("scale", f"{resource}/{name}", reply)
 
     async def _delete(self, command: DeleteAll) -> None:
-        resource = self._scheme.resource(command.resource)
+        resource = self._served("delete", command.resource, command.name)
+        if resource is None:
+            return
         namespace = command.namespace if resource.namespaced else ""
         for name in await self._named(resource, namespace, command.name, command.selector):
             reply = await self._persist(
@@ -270,12 +275,22 @@ class Admin:
             self.note("delete", f"{command.resource}/{name}", reply)
 
     async def _patch(self, command: PatchAll) -> None:
-        resource = self._scheme.resource(command.resource)
+        resource = self._served("patch", command.resource, command.name)
+        if resource is None:
+            return
         namespace = command.namespace if resource.namespaced else ""
         for name in await self._named(resource, namespace, command.name, command.selector):
             send = partial(self.client.patch, resource, namespace, name, command.merge, kind="merge")
             reply = await self._persist(partial(send, subresource=command.subresource))
             self.note("patch", f"{command.resource}/{name}", reply)
+
+    def _served(self, what: str, resource: str, name: str) -> Resource | None:
+        """The resource by its name; whoever asks for one whose definition is not there, or no more, is told so."""
+        known = self._scheme.named(resource)
+        if known is None:
+            text = f'the server doesn\'t have a resource type "{resource}"'
+            self.note(what, f"{resource}/{name}" if name else resource, text)
+        return known
 
     async def _named(self, resource: Resource, namespace: str, name: str, selector: str) -> list[str]:
         """The one name, or those of what the selector matches."""

@@ -22,6 +22,7 @@ from sim.machinery.scheme import Resource, Scheme
 
 Obj = Mapping[str, Any]
 FLYING_MAX = 1_000
+UNKNOWN = Reply(404)  # of a kind whose definition is not there, or no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +84,17 @@ class Load:
         if spec.scale is not None:
             resource, namespace, name, low, high = spec.scale
             patch = {"spec": {"replicas": self._random.randint(low, high)}}
+            if self._scheme.named(resource) is None:
+                return UNKNOWN
             return await self._client.patch(
                 resource, namespace, name, patch, kind="merge", subresource="scale"
             )
-        return await self._client.list(spec.list_of)
+        return UNKNOWN if self._scheme.named(spec.list_of) is None else await self._client.list(spec.list_of)
 
     async def _create(self, template: Obj, number: int) -> Reply:
         resource = self._scheme.by_kind(template["apiVersion"], template["kind"])
-        assert resource is not None, "the scenario's manifests are checked when it is read"
+        if resource is None:
+            return UNKNOWN
         meta = {**template["metadata"], "name": f"{template['metadata']['name']}-{number}"}
         namespace = ""
         if resource.namespaced:

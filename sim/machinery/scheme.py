@@ -147,6 +147,10 @@ class Scheme:
             return text
         return self._by_name.get(text) or self._added(text)
 
+    def named(self, text: str) -> Resource | None:
+        """As `resource`, of what may not be there: definitions come and go."""
+        return self._by_name.get(text) or self.more.served.named(text)
+
     def _added(self, text: str) -> Resource:
         found: Resource | None = self.more.served.named(text)
         if found is None:

@@ -108,6 +108,28 @@ async def test_a_scenario_makes_kinds_and_objects_of_them_the_same_each_time(tmp
     assert not results[0].refused
 
 
+async def test_who_asks_for_objects_of_a_kind_that_is_gone_is_told_so(tmp_path: Path) -> None:
+    plural = WIDGETS.partition(".")[0]
+    gone = {"after": "gone", "delay": "5s"}
+    steps = [
+        {"at": "40s", "name": "gone", "delete": {"resource": "customresourcedefinitions", "name": WIDGETS}},
+        {**gone, "delete": {"resource": plural, "name": "w"}},
+        {**gone, "delete": {"resource": plural, "selector": "a=b"}},
+        {**gone, "patch": {"resource": plural, "name": "w", "merge": {"spec": {"a": 2}}}},
+        {**gone, "for": "10s", "load": {"rate": "1/s", "list": plural}},
+        {**gone, "for": "10s", "load": {"rate": "1/s", "create": widget("x") | {"spec": {}}}},
+    ]
+    objects = [definition("orch.io"), widget("w") | {"spec": {}}]
+    result = await run(tmp_path, steps, [], objects=objects, duration="90s")
+    unknown = f'the server doesn\'t have a resource type "{plural}"'
+    told = [text for text in result.refused if unknown in text]
+    assert [text.partition(" at ")[0] for text in told] == [
+        f"delete {plural}/w",
+        f"delete {plural}",
+        f"patch {plural}/w",
+    ]
+
+
 @pytest.mark.parametrize(
     ("objects", "why"),
     [
