@@ -292,7 +292,8 @@ class DisruptionLoop:
             if not reply.ok:
                 return await self._fail_safe(budget, reply.message)
         if recheck_us is not None:
-            self.queue.add_after_us(key, recheck_us - wall_us)
+            # strictly after its end: a look at that very instant would find it awaited still, and look again
+            self.queue.add_after_us(key, recheck_us - wall_us + 1)
         return None
 
     def _candidates(self, budget: Obj) -> list[PodFacts]:
