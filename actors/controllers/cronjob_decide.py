@@ -7,7 +7,9 @@ Holds: of many missed runs one is started, the most recent.
 Quirk: which one that is, is worked out as if all runs were as far apart as the first two missed ones.
 
 Mirrors  kubernetes v1.25 pkg/controller/cronjob/{utils.go,cronjob_controllerv2.go}.
-Differs  the controller's own zone is UTC.
+Differs  the controller's own zone is UTC; while the wait would be over already (uneven schedules, of whose last run
+         the guess falls short) upstream looks again and again, telling the same each time; here the next look is when
+         the guess moves on or a run is due.
 """
 
 from __future__ import annotations
@@ -91,7 +93,22 @@ def wait_us(cron_job: Obj, wall_us: int, schedule: Schedule) -> int | None:
     except ScheduleError:
         found = wall_us // SECOND
     following = schedule.next_s(earliest_s if found is None else found)
-    return None if following is None else following * SECOND + LATE_US - wall_us
+    if following is None:
+        return None
+    left_us = following * SECOND + LATE_US - wall_us
+    return left_us if left_us > 0 else _moved_on_us(earliest_s, wall_us, schedule)
+
+
+def _moved_on_us(earliest_s: int, wall_us: int, schedule: Schedule) -> int:
+    """Time until a look may find another run, where the one after the run that was found is over as well."""
+    now_s = wall_us // SECOND
+    first_s = schedule.next_s(earliest_s)
+    second_s = None if first_s is None else schedule.next_s(first_s)
+    assert first_s is not None and second_s is not None  # else nothing would have been found
+    period_s = second_s - first_s
+    found_next_s = first_s + ((now_s - first_s) // period_s + 1) * period_s
+    due_s = schedule.next_s(now_s)
+    return (found_next_s if due_s is None else min(found_next_s, due_s)) * SECOND - wall_us
 
 
 def long_date(unix_s: int) -> str:

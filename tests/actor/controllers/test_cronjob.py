@@ -81,6 +81,22 @@ async def test_a_forbidden_run_starts_as_soon_as_the_other_is_over() -> None:
         assert int(made[1][1]["metadata"]["name"].removeprefix("tick-")) % 5 == 0
 
 
+async def test_a_run_that_is_held_up_past_a_gap_in_the_schedule_does_not_hold_up_time() -> None:
+    """At half past two the run after the one that is taken for the last is over: there is no wait until it comes."""
+    async with world(LOOPS) as w:
+        await until_minute(w, 24 * 60, 90 * 60)
+        made = w.watch_commits("jobs")
+        await w.create("cronjobs", cron_job("0 0,1,2,3 * * *", concurrencyPolicy="Forbid"))
+        await w.settle(25 * 60 * MINUTE)
+        assert [obj["metadata"]["name"] for _, obj in made] == [f"tick-{int(wall_s(w, made[0][0])) // 60}"]
+        ended_us = w.kernel.now_us
+        await end_all(w, "Succeeded")
+        await w.settle(10 * SECOND)
+        # what is started is the guess: midnight's run
+        assert ended_us < made[1][0] < ended_us + 3 * SECOND
+        assert int(made[1][1]["metadata"]["name"].removeprefix("tick-")) % (24 * 60) == 0
+
+
 async def test_only_the_latest_finished_jobs_are_kept() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 1)

@@ -74,6 +74,27 @@ def test_the_next_look_is_a_tenth_of_a_second_after_the_next_run() -> None:
     assert wait_us(waiting, now_us, hourly) == 1800 * SECOND + 100_000
 
 
+@pytest.mark.parametrize(
+    ("now", "looks"),
+    [
+        (
+            "2026-03-03T02:30:00Z",
+            "2026-03-03T03:00:00Z",
+        ),  # midnight is taken for the last run: at the next that is due
+        (
+            "2026-03-05T13:30:00Z",
+            "2026-03-05T15:00:00Z",
+        ),  # the guess moves on by the 21 hours between the first two
+    ],
+)
+def test_where_the_next_run_is_taken_to_be_over_the_next_look_is_when_that_changes(
+    now: str, looks: str
+) -> None:
+    schedule, now_us = parse_schedule("0 0,1,2,3 * * *"), at(now) * SECOND
+    held_up = cron_job("2026-03-01T00:00:00Z", "2026-03-02T02:00:00Z", concurrencyPolicy="Forbid")
+    assert wait_us(held_up, now_us, schedule) == at(looks) * SECOND - now_us
+
+
 def test_a_zone_of_the_schedules_own_wins() -> None:
     assert schedule_text(cron_job("", schedule="TZ=UTC * * * * *")) == "TZ=UTC * * * * *"
     assert (
