@@ -1,9 +1,11 @@
-"""Text to integers and back: durations, times, quantities.
+"""Text to integers and back: whole numbers, durations, times, quantities.
 
 Time is an integer of microseconds (suffix _us); points in time are microseconds since 1970 UTC.  Quantities
 are exact integers: nothing passes through a float.
 
-Mirrors  Go time.ParseDuration and Duration.String; apimachinery v1.25 pkg/api/resource/quantity.go,
+Holds: a number's text may have any length; what is too large for its type is never made a number.
+
+Mirrors  Go strconv.ParseInt and ParseUint, time.ParseDuration and Duration.String; apimachinery v1.25 pkg/api/resource/quantity.go,
          pkg/apis/meta/v1/{time,micro_time}.go, pkg/util/duration/duration.go.
 Differs  a duration keeps whole microseconds (the rest is cut): virtual time has none smaller.
 """
@@ -18,6 +20,42 @@ MS = 1_000
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
+
+# --- whole numbers ----------------------------------------------------------------------------------------
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_UNSIGNED = re.compile(r"[0-9]+")
+_DIGITS_MAX = 20  # of 2**64 - 1
+
+
+def parse_whole(text: str, bits: int = 64) -> int | None:
+    """A signed number of so many bits in decimal; None for any other text."""
+    if _WHOLE.fullmatch(text) is None:
+        return None
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    if len(digits) > _DIGITS_MAX:
+        return None
+    value = -int(digits) if text[0] == "-" else int(digits)
+    return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
+
+
+def parse_unsigned(text: str) -> int | None:
+    """A number of 64 bits without a sign; None for any other text."""
+    if _UNSIGNED.fullmatch(text) is None:
+        return None
+    digits = text.lstrip("0") or "0"
+    return int(digits) if len(digits) <= _DIGITS_MAX and int(digits) < 1 << 64 else None
+
+
+def unsigned_problem(text: str) -> str:
+    """What Go says of a text that is no number of 64 bits without a sign."""
+    return "value out of range" if _UNSIGNED.fullmatch(text) else "invalid syntax"
+
+
+def whole_problem(text: str) -> str:
+    """What Go says of a text that is no such number."""
+    return "value out of range" if _WHOLE.fullmatch(text) else "invalid syntax"
+
 
 # --- durations --------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from sim.machinery.api import Request
 from sim.machinery.fairness import Asked, Level, Plan, Work, list_work, write_work
 from sim.machinery.fairness_queues import QueueSet, Verdict
 from sim.machinery.store import Page, Range
+from sim.units import parse_whole
 
 if TYPE_CHECKING:
     from actors.apiserver.server import ApiServer
@@ -142,7 +143,7 @@ class Seats:
         page = self._store.range(Range(resource.prefix, limit=1))
         stored = len(page.items) + page.remaining if isinstance(page, Page) else 0
         text = options.get("limit", "")
-        limit = int(text) if text.isdecimal() else 0
+        limit = parse_whole(text) or 0
         selects = bool(options.get("fieldSelector") or options.get("labelSelector"))
         return list_work(stored, limit, _is_cached(request, limit), selects, level.seats_max)
 

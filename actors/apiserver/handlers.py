@@ -44,6 +44,7 @@ from sim.machinery.verbs_call import (
 )
 from sim.machinery.watchcache import WatchCache
 from sim.machinery.watchcache_watch import CacheWatch
+from sim.units import parse_unsigned, unsigned_problem
 
 READS = ("get", "list", "watch")
 PLAIN: dict[str, Callable[[Call], Steps]] = {
@@ -206,8 +207,9 @@ class Handlers:
         selection = select(self._scheme, call)
         rev = verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
         timeout = options.get("timeoutSeconds", "")
-        if timeout and not timeout.isdecimal():
-            raise bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax')
+        timeout_s = parse_unsigned(timeout or "0")
+        if timeout_s is None:
+            raise bad_request(f'strconv.ParseInt: parsing "{timeout}": {unsigned_problem(timeout)}')
         cache = caches.of(call.resource)
         if isinstance(call.resource, CustomResource) and call.resource.version != call.resource.stored:
             custom_objects.check_webhook(call.resource, call.resource.api_version)
@@ -220,7 +222,7 @@ class Handlers:
             matches,
             key=selection.key,
             value=selection.node,
-            deadline_us=caches.deadline_us(int(timeout or 0)),
+            deadline_us=caches.deadline_us(timeout_s),
             bookmarks=is_true(options, "allowWatchBookmarks"),
         )
         watch.client = request.user.name

@@ -28,6 +28,7 @@ from actors.controllers.pod_owners import (
 from actors.controllers.pod_template_hash import pod_template_hash, revision_data
 from actors.controllers.revisions import make_revision
 from sim.machinery.api import Obj
+from sim.units import parse_whole
 
 if TYPE_CHECKING:
     from sim.ident import Names
@@ -92,9 +93,8 @@ def _requirement_matches(requirement: Obj, values: Mapping[str, str]) -> bool:
         return value is not None
     if operator == "DoesNotExist":
         return value is None
-    try:
-        have, bound = int(value or ""), int(wanted[0])
-    except (ValueError, IndexError):
+    have, bound = parse_whole(value or ""), parse_whole(wanted[0] if wanted else "")
+    if have is None or bound is None:
         return False
     return have > bound if operator == "Gt" else have < bound
 
@@ -394,7 +394,8 @@ def daemon_pod(template: Obj, owner: Obj, ref: Obj, node: str) -> Obj:
 def template_generation(owner: Obj, names: Names) -> str | None:
     """The number of the set's template, if its annotation holds one."""
     text = (owner["metadata"].get("annotations") or {}).get(names.annotation_template_generation, "")
-    return str(int(text)) if text.removeprefix("-").removeprefix("+").isdecimal() else None
+    generation = parse_whole(text)
+    return None if generation is None else str(generation)
 
 
 def count_status(view: View, nodes: Sequence[Obj], by_node: PodsByNode) -> dict[str, int]:

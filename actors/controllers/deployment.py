@@ -229,7 +229,7 @@ class _Rollout:
         await self._check_paused()
         if self.d["spec"].get("paused"):
             await self._scale_and_status()
-        elif self.names.annotation_rollback_to in decide.annotations_of(self.d):
+        elif decide.rollback_revision(self.d, self.names) is not None:
             await self._rollback()
         elif await self._is_scaling():
             await self._scale_and_status()
@@ -327,7 +327,7 @@ class _Rollout:
         rss = [*olds, *([new] if new else [])]
         await self._scale_all(new, olds)
         paused = self.d["spec"].get("paused")
-        if paused and self.names.annotation_rollback_to not in decide.annotations_of(self.d):
+        if paused and decide.rollback_revision(self.d, self.names) is None:
             await self._cleanup(olds)
         await self._status(rss, new)
 
@@ -502,7 +502,7 @@ class _Rollout:
         new, olds = await self._sync_revision(create=True)
         rss = [*olds, *([new] if new else [])]
         numbers = sorted({decide.revision(rs, self.names) for rs in rss}, reverse=True)
-        wanted = decide.int_annotation(self.d, self.names.annotation_rollback_to) or 0
+        wanted = decide.rollback_revision(self.d, self.names) or 0
         if not wanted:
             if len(numbers) < 2:
                 text = "Unable to find last revision."

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from actors.controllers.pod_owners import condition_of, int_or_percent
 from sim.machinery.api import Obj
-from sim.units import SECOND, format_time, parse_time
+from sim.units import SECOND, format_time, parse_time, parse_whole
 
 if TYPE_CHECKING:
     from sim.ident import Names
@@ -74,18 +74,18 @@ def annotations_of(obj: Obj) -> dict[str, str]:
     return obj["metadata"].get("annotations") or {}
 
 
-def int_annotation(obj: Obj, key: str) -> int | None:
-    text = annotations_of(obj).get(key)
-    if text is None:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        return None
+def int_annotation(obj: Obj, key: str, bits: int = 32) -> int | None:
+    """The number of so many bits that an annotation holds; None if it holds none."""
+    return parse_whole(annotations_of(obj).get(key, ""), bits)
 
 
 def revision(obj: Obj, names: Names) -> int:
-    return int_annotation(obj, names.annotation_revision) or 0
+    return int_annotation(obj, names.annotation_revision, 64) or 0
+
+
+def rollback_revision(deployment: Obj, names: Names) -> int | None:
+    """The revision that somebody wants back (0: the last one); None if nobody does."""
+    return int_annotation(deployment, names.annotation_rollback_to, 64)
 
 
 def by_creation(rss: Sequence[Obj]) -> list[Obj]:
@@ -270,10 +270,8 @@ def wanted_annotations(
     skipped = skipped_annotations(names)
     wanted = {**have, **{k: v for k, v in annotations_of(deployment).items() if k not in skipped}}
     old_text = have.get(names.annotation_revision)
-    if old_text and not old_text.lstrip("-").isdigit():
-        return wanted
-    old = int(old_text) if old_text else 0
-    if old >= new_revision:
+    old = parse_whole(old_text) if old_text else 0
+    if old is None or old >= new_revision:
         return wanted
     wanted[names.annotation_revision] = str(new_revision)
     if old_text is not None:

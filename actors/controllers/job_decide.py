@@ -20,7 +20,7 @@ from typing import Any
 from actors.controllers.pod_owners import is_deleting, is_ready, phase_of, ready_since_us
 from sim.ident import Names
 from sim.machinery.api import Obj
-from sim.units import SECOND, format_time, parse_time
+from sim.units import SECOND, format_time, parse_time, parse_whole
 
 PODS_PER_SYNC_MAX = 500  # MaxPodCreateDeletePerSync
 UNCOUNTED_MAX = 500  # MaxUncountedPods
@@ -70,17 +70,22 @@ def is_tracked(pod: Obj, finalizer: str) -> bool:
 
 def index_of(pod: Obj, annotation: str) -> int:
     """The index of a pod; -1 if it has none."""
-    text = (pod["metadata"].get("annotations") or {}).get(annotation, "")
-    return int(text) if text.isdecimal() else -1
+    index = parse_whole((pod["metadata"].get("annotations") or {}).get(annotation, ""))
+    return -1 if index is None or index < 0 else index
 
 
 def parse_indexes(text: str, completions: int) -> list[int]:
-    """`1,3-5` as numbers below `completions`."""
+    """`1,3-5` as numbers below `completions`; what is no number or range is left out, as is all from the first beyond."""
     found: list[int] = []
     for part in text.split(",") if text else ():
-        first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return [index for index in found if index < completions]
+        first_text, dash, last_text = part.partition("-")
+        first, last = parse_whole(first_text), parse_whole(last_text if dash else first_text)
+        if first is None or last is None:
+            continue
+        if first >= completions:
+            break
+        found += range(first, min(last, completions - 1) + 1)
+    return found
 
 
 def format_indexes(indexes: Sequence[int]) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from actors.controllers.shell import Expectations, controller_ref, in_parallel, slow_start
 from sim.machinery.api import Obj, Reply
 from sim.machinery.selectors import LabelSelector, from_selector
-from sim.units import SECOND, parse_time
+from sim.units import SECOND, parse_time, parse_whole
 
 if TYPE_CHECKING:
     from actors.controllers.shell import Env, Send
@@ -131,9 +131,10 @@ def int_or_percent(value: Any, total: int, round_up: bool) -> int:
     """An absolute number, or a percentage of `total`; what is neither counts as 0."""
     if isinstance(value, int):
         return value
-    if not isinstance(value, str) or not value.endswith("%") or not value[:-1].isdigit():
+    share = parse_whole(value[:-1]) if isinstance(value, str) and value.endswith("%") else None
+    if share is None:
         return 0
-    hundredths = int(value[:-1]) * total
+    hundredths = share * total
     return -(-hundredths // 100) if round_up else hundredths // 100
 
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from sim.units import SECOND, parse_duration_us
+from sim.units import SECOND, parse_duration_us, parse_whole, whole_problem
 
 YEARS_MAX = 5  # spec.go: a schedule with no time in five years has none
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -211,8 +211,8 @@ def _number(text: str, names: Mapping[str, int]) -> int:
     known = names.get(text.lower())
     if known is not None:
         return known
-    if not text.removeprefix("+").removeprefix("-").isdecimal():
-        raise ScheduleError(
-            f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax'
-        )
-    return int(text)
+    number = parse_whole(text)
+    if number is None:
+        problem = f'strconv.Atoi: parsing "{text}": {whole_problem(text)}'
+        raise ScheduleError(f"failed to parse int from {text}: {problem}")
+    return number

@@ -57,6 +57,7 @@ from sim.machinery.verbs_call import (
     parse_revision,
     written,
 )
+from sim.units import parse_unsigned
 
 # patch.go: MaxRetryWhenPatchConflicts; a PUT goes round as long as its own revision still holds.
 TRIES_MAX = 5
@@ -100,7 +101,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
         metadata.pop("namespace", None)  # EnsureObjectNamespaceMatchesRequestNamespace: reset without a word
     revision = metadata.get("resourceVersion", "")
     if revision and not call.dry_run:  # Quirk: one that is no number is let through
-        if revision.isdecimal() and int(revision):
+        if parse_unsigned(revision):
             raise internal("resourceVersion should not be set on objects to be created")
         del metadata["resourceVersion"]
     elif "resourceVersion" in metadata and not revision:

@@ -22,7 +22,7 @@ from sim.machinery.scheme import Resource, Scheme
 from sim.machinery.status import invalid
 from sim.machinery.store import Answer, Item, Op, Unavailable
 from sim.machinery.validation.errors import UNSUPPORTED, FieldError
-from sim.units import SECOND, format_time
+from sim.units import SECOND, format_time, parse_unsigned, unsigned_problem
 
 Steps = Generator[Op, Answer, Reply]
 MANAGER_MAX = 128  # fieldmanager: a default manager name is cut there
@@ -251,9 +251,10 @@ def parse_revision(text: str) -> int:
     """A resourceVersion of a write or a cached read; garbage is upstream's 500."""
     if not text:
         return 0
-    if not text.isdecimal():
-        raise internal(f'strconv.ParseUint: parsing "{text}": invalid syntax')
-    return int(text)
+    revision = parse_unsigned(text)
+    if revision is None:
+        raise internal(f'strconv.ParseUint: parsing "{text}": {unsigned_problem(text)}')
+    return revision
 
 
 def check_name(obj: Obj, call: Call) -> None:

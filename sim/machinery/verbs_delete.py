@@ -28,12 +28,13 @@ from sim.machinery.verbs_call import (
     Refusal,
     Steps,
     any_of,
+    bad_request,
     found,
     internal,
     is_true,
     written,
 )
-from sim.units import SECOND, format_time, parse_time
+from sim.units import SECOND, format_time, parse_time, parse_whole, whole_problem
 
 # Registries that answer the deleted object instead of a Status (ReturnDeletedObject).
 RETURNS_OBJECT = ("pods", "services", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts",
@@ -66,8 +67,11 @@ def options_of(request: Request, body: Json) -> DeleteOptions:
     query = request.options
     orphan = is_true(query, "orphanDependents") if "orphanDependents" in query else None
     grace = query.get("gracePeriodSeconds", "")
+    grace_s = parse_whole(grace) if grace else None
+    if grace and grace_s is None:
+        raise bad_request(f'strconv.ParseInt: parsing "{grace}": {whole_problem(grace)}')
     return DeleteOptions(
-        int(grace) if grace else None,
+        grace_s,
         query.get("propagationPolicy", ""),
         query.get("uid"),
         query.get("resourceVersion"),

@@ -26,6 +26,7 @@ from sim.machinery.api import Obj, Reply
 from sim.machinery.json_text import parse
 from sim.machinery.store import Compacted, FutureRevision, Item, Page, Range, Unavailable
 from sim.machinery.verbs_call import Call, Refusal, Steps, bad_request, internal, unavailable
+from sim.units import parse_unsigned, parse_whole, unsigned_problem, whole_problem
 
 INT64_MAX = (1 << 63) - 1
 INCONSISTENT = -1  # revision in a token that goes on at whatever is there
@@ -84,24 +85,22 @@ def parse_limit(options: Mapping[str, str]) -> int:
     text = options.get("limit")
     if text is None:
         return 0
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdecimal()):
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    if int(text) > INT64_MAX:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
-    return max(0, int(text))
+    limit = parse_whole(text)
+    if limit is None:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": {whole_problem(text)}')
+    return max(0, limit)
 
 
 def parse_list_revision(text: str, stored: bool) -> int:
     """Garbage is 400 where the store answers, a bare 500 of upstream where the cache does."""
     if not text:
         return 0
-    if not text.isdecimal():
-        message = (
-            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
+    revision = parse_unsigned(text)
+    if revision is None:
+        problem = f'strconv.ParseUint: parsing "{text}": {unsigned_problem(text)}'
+        message = f'resourceVersion: Invalid value: "{text}": {problem}'
         raise bad_request(f"invalid resource version: {message}") if stored else internal(message)
-    return int(text)
+    return revision
 
 
 def plan_list(options: Mapping[str, str], direct: bool) -> ListPlan:

@@ -20,9 +20,13 @@ from sim.units import (
     human_duration,
     parse_duration_us,
     parse_time,
+    parse_unsigned,
+    parse_whole,
     quantity_milli,
     quantity_text,
     quantity_value,
+    unsigned_problem,
+    whole_problem,
 )
 
 
@@ -150,3 +154,20 @@ def test_ages_read_as_kubectl_shows_them():
     assert shown == ["47h", "2d", "2d2h", "9d", "2y70d", "8y"]
     assert human_duration(-500) == "0s"
     assert human_duration(-2 * units.SECOND) == "<invalid>"
+
+
+def test_whole_numbers_are_read_as_go_reads_them_whatever_their_length():
+    texts = ("7", "+7", "-007", "0" * 5000 + "7", "2147483648", "9223372036854775807", "-9223372036854775808")
+    assert [parse_whole(text) for text in texts] == [7, 7, -7, 7, 1 << 31, (1 << 63) - 1, -(1 << 63)]
+    assert [parse_whole(text, 32) for text in ("2147483647", "-2147483648", "2147483648")] == [
+        (1 << 31) - 1,
+        -(1 << 31),
+        None,
+    ]
+    for text in ("", "+", "--7", " 7", "7 ", "1_0", "²", "٧", "9223372036854775808", "1" * 5000):
+        assert parse_whole(text) is None
+    assert [parse_unsigned(text) for text in ("0", "18446744073709551615")] == [0, (1 << 64) - 1]
+    for text in ("", "-1", "+1", "18446744073709551616", "1" * 5000):
+        assert parse_unsigned(text) is None
+    assert whole_problem("1" * 5000) == unsigned_problem("1" * 5000) == "value out of range"
+    assert whole_problem("x") == unsigned_problem("-1") == "invalid syntax"

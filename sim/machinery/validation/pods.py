@@ -30,6 +30,7 @@ from sim.machinery.validation.errors import (
 from sim.machinery.validation.meta import annotation_map, labels, object_meta, object_meta_update
 from sim.machinery.validation.volumes import volumes
 from sim.machinery.validation.windows import host_processes, only_linux_knows, windows_options
+from sim.units import parse_whole
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -233,9 +234,7 @@ def _annotations(metadata: Obj, spec: Obj, field: str) -> Errors:
 
 def _is_int32(value: str) -> bool:
     # ParseInt, and no sign or zero in front of the number.
-    if not re.fullmatch(r"0|-?[1-9][0-9]*", value):
-        return False
-    return -(1 << 31) <= int(value) < 1 << 31
+    return re.fullmatch(r"0|-?[1-9][0-9]*", value) is not None and parse_whole(value, 32) is not None
 
 
 # --- pods -------------------------------------------------------------------------------------------------

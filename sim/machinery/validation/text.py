@@ -10,6 +10,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from sim.units import parse_unsigned, parse_whole
+
 # Names that come again: keys, namespaces, owners.  Most are seen once, and a match costs no more than a memory of it.
 _CACHE = 8192
 
@@ -207,7 +209,7 @@ _IP_ERROR = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 def parse_ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Quirk: leading zeros pass, as in Go before 1.17."""
     if re.fullmatch(r"\d+\.\d+\.\d+\.\d+", text):
-        text = ".".join(str(int(part)) for part in text.split("."))
+        text = ".".join(part.lstrip("0") or "0" for part in text.split("."))
     if "%" in text:
         return None
     try:
@@ -252,7 +254,8 @@ def _link_local_multicast(address: ipaddress.IPv4Address | ipaddress.IPv6Address
 def is_cidr(text: str) -> bool:
     address, slash, bits = text.partition("/")
     parsed = parse_ip(address)
-    return bool(slash and parsed is not None and bits.isdecimal() and int(bits) <= parsed.max_prefixlen)
+    length = parse_unsigned(bits)
+    return bool(slash) and parsed is not None and length is not None and length <= parsed.max_prefixlen
 
 
 def int_or_percent(value: Any) -> Problems:
@@ -261,8 +264,8 @@ def int_or_percent(value: Any) -> Problems:
 
 
 def percent_of(value: Any) -> int | None:
-    """The number of a well-formed percentage; None for anything else."""
-    return int(value[:-1]) if isinstance(value, str) and _percent_re.fullmatch(value) else None
+    """The number of a well-formed percentage; None for anything else, as for a number without end."""
+    return parse_whole(value[:-1]) if isinstance(value, str) and _percent_re.fullmatch(value) else None
 
 
 def relative_path(text: str) -> Problems:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sim.ident import Names
 from sim.machinery import status
 from sim.machinery.api import Obj
+from sim.units import parse_whole, whole_problem
 from sim.wire.http.routing import Target, parse_query, query_pairs
 
 MANAGER_MAX = 128
@@ -101,8 +102,8 @@ def _delete(options: Mapping[str, str], dry_runs: list[str], body: bytes | None)
     if body:
         return
     grace = options.get("gracePeriodSeconds")
-    if grace is not None and not grace.removeprefix("-").isdecimal():
-        raise BadOption(status.bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax'))
+    if grace is not None and parse_whole(grace) is None:
+        raise BadOption(status.bad_request(f'strconv.ParseInt: parsing "{grace}": {whole_problem(grace)}'))
     policy, orphan = options.get("propagationPolicy"), options.get("orphanDependents")
     if policy is not None and policy not in POLICIES:
         listed = ", ".join(f'"{name}"' for name in (*POLICIES, "nil"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sim.machinery.api import Obj
 from sim.units import SECOND
 from tests.actor.controllers.workload import World, template, workload, world
@@ -145,3 +147,45 @@ async def test_history_beyond_the_limit_is_deleted_oldest_first() -> None:
             await roll(w, v=version)
         await w.settle()
         assert sorted(await by_version(w)) == ["3", "4"]
+
+
+@pytest.mark.parametrize("text", ["--5", "²", "1" * 5000, "99999999999999999999"])
+async def test_annotations_that_hold_no_number_stop_neither_a_rollout_nor_its_scaling(text: str) -> None:
+    async with world(LOOPS) as w:
+        names = w.plane.server.scheme.names
+        await w.create(
+            "deployments", workload("Deployment", "web", replicas=1, template=template("web", v="1"))
+        )
+        await w.settle()
+        await w.make_all_ready()
+        await w.settle()
+        (old,) = await w.names("replicasets")
+        keys = (
+            names.annotation_revision,
+            names.annotation_desired_replicas,
+            names.annotation_max_replicas,
+        )
+        await w.patch("replicasets", old, {"metadata": {"annotations": dict.fromkeys(keys, text)}})
+        await w.settle()
+        await roll(w, v="2")
+        await w.settle()
+        for pod in await w.stored("pods"):
+            if pod["metadata"]["labels"]["v"] == "2":
+                await w.make_ready(pod["metadata"]["name"])
+        await w.settle()
+        await w.patch("deployments", "web", {"spec": {"replicas": 3}})
+        await w.settle()
+        sizes = {v: rs["spec"].get("replicas") for v, rs in (await by_version(w)).items()}
+        assert sizes == {"1": 0, "2": 3}
+
+
+async def test_a_rollback_to_what_is_no_number_is_none() -> None:
+    async with world(LOOPS) as w:
+        await w.create("deployments", workload("Deployment", "web", replicas=1))
+        await w.settle()
+        key = w.plane.server.scheme.names.annotation_rollback_to
+        asked = {"metadata": {"annotations": {key: "the last"}}, "spec": {"replicas": 2}}
+        await w.patch("deployments", "web", asked)
+        await w.settle()
+        assert [rs["spec"]["replicas"] for rs in await w.stored("replicasets")] == [2]
+        assert [reason for reason, _ in await w.events("web")] == ["ScalingReplicaSet"] * 2

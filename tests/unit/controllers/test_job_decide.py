@@ -17,6 +17,7 @@ from actors.controllers.job_decide import (
     count_finished,
     failure_of,
     format_indexes,
+    index_of,
     is_complete,
     parse_indexes,
     pending_indexes,
@@ -53,6 +54,25 @@ def pod(name: str, phase: str = "Running", index: int | None = None, **more: Any
 )
 def test_indexes_are_written_in_runs_of_three_or_more(indexes: list[int], text: str) -> None:
     assert format_indexes(indexes) == text and parse_indexes(text, 100) == indexes
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("0-99999999999", [0, 1, 2]),  # cut at the completions, however far it goes
+        ("1,7,2", [1]),  # from the first beyond them on nothing counts
+        ("a-b,1", [1]),
+        ("-3,1,,3-", [1]),
+        ("2-1," + "1" * 5000, []),
+    ],
+)
+def test_what_somebody_else_wrote_for_indexes_is_read_as_far_as_it_goes(text: str, found: list[int]) -> None:
+    assert parse_indexes(text, 3) == found
+
+
+@pytest.mark.parametrize(("text", "index"), [("7", 7), ("1" * 5000, -1), ("²", -1), ("-1", -1), ("", -1)])
+def test_a_pod_without_a_number_has_no_index(text: str, index: int) -> None:
+    assert index_of({"metadata": {"annotations": {"index": text}}}, "index") == index
 
 
 def test_the_lowest_missing_indexes_come_first() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from actors.node.actions import compute_actions, effective_grace_us, hook_time_us
-from actors.node.admit import Used, refuse, requests_of
+from actors.node.admit import Used, matches_node, refuse, requests_of
 from actors.node.backoff import Backoff
 from actors.node.machine import Machine
 from actors.node.node_status import (
@@ -313,3 +313,14 @@ def test_dice_spread_evenly_and_a_jitter_is_one_draw() -> None:
     draws = [dice.below(1000) for _ in range(2000)]
     assert draws == [other.jitter_us(19_980, 5) - 19_980 for _ in range(2000)]
     assert 480 < sum(draws) / len(draws) < 520 and min(draws) < 10 and max(draws) > 990
+
+
+@pytest.mark.parametrize(
+    ("bound", "label", "matches"),
+    [("3", "4", True), ("4", "4", False), ("x", "4", False), ("1" * 5000, "4", False), ("3", "x", False)],
+)
+def test_an_affinity_compares_whole_numbers_only(bound: str, label: str, matches: bool) -> None:
+    term = {"matchExpressions": [{"key": "n", "operator": "Gt", "values": [bound]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    node = {"metadata": {"name": "a", "labels": {"n": label}}}
+    assert matches_node({"affinity": {"nodeAffinity": required}}, node) is matches
