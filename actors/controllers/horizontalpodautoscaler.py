@@ -3,7 +3,8 @@
 Turns an autoscaler, the scale of its target and what the target's pods use into a new scale and a status.
 
 Holds: an autoscaler is looked at once a sync period, whatever happens in between; what was recommended before is
-remembered by this process only.
+remembered by this process only, by a clock that nobody sets (Go's times compare by it), while the ages of pods, which the
+API tells, are taken by the wall clock.
 
 Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/{horizontal.go,rate_limiters.go}.
 Differs  metrics of pods, objects and from outside have no source, so a target by them is an error; of resources that of
@@ -124,9 +125,9 @@ class AutoscalerLoop:
             return await self._write(look) or problem
         text = "the HPA controller was able to get the target's current scale"
         self._tell(look, decide.Condition("AbleToScale", "True", "SucceededGetScale", text))
-        now_us = self.env.ctx.wall_us()
-        self._history.setdefault(key, decide.History((decide.Moment(look.current, now_us),)))
-        return await self._decide(look, now_us)
+        first = decide.Moment(look.current, self.env.ctx.now_us())
+        self._history.setdefault(key, decide.History((first,)))
+        return await self._decide(look)
 
     # --- the target ---------------------------------------------------------------------------------------
 
@@ -158,7 +159,7 @@ class AutoscalerLoop:
 
     # --- the size -----------------------------------------------------------------------------------------
 
-    async def _decide(self, look: _Look, now_us: int) -> str | None:
+    async def _decide(self, look: _Look) -> str | None:
         spec, current = look.spec, look.current
         low, high = spec.get("minReplicas", 1), spec["maxReplicas"]
         shown: list[Obj] | None = None
@@ -171,7 +172,7 @@ class AutoscalerLoop:
         elif current < low:
             wanted, why = low, "Current number of replicas below Spec.MinReplicas"
         else:
-            found = self._compute(look, now_us)
+            found = self._compute(look, self.env.ctx.wall_us())
             if isinstance(found, str):
                 self._set_status(
                     look, look.status.get("desiredReplicas", 0), look.status.get("currentMetrics")
@@ -182,7 +183,7 @@ class AutoscalerLoop:
             proposed, name, shown = found
             if proposed != current:
                 why = f"{name} above target" if proposed > current else "All metrics below target"
-            bounds = decide.Bounds(low, high, spec.get("behavior"), current, now_us)
+            bounds = decide.Bounds(low, high, spec.get("behavior"), current, self.env.ctx.now_us())
             size = decide.normalize(proposed, bounds, self._history[look.key], self._periods.downscale_us)
             self._history[look.key] = size.history
             for condition in size.conditions:
@@ -211,13 +212,13 @@ class AutoscalerLoop:
         text = f"the HPA controller was able to update the target scale to {wanted}"
         self._tell(look, decide.Condition("AbleToScale", "True", "SucceededRescale", text))
         self.recorder.event(look.hpa, "Normal", "SuccessfulRescale", f"New size: {wanted}; reason: {why}")
-        history, now_us = self._history[look.key], self.env.ctx.wall_us()
+        history, now_us = self._history[look.key], self.env.ctx.now_us()
         self._history[look.key] = history.scaled(look.current, wanted, look.spec.get("behavior"), now_us)
         return None
 
     # --- metrics ------------------------------------------------------------------------------------------
 
-    def _compute(self, look: _Look, now_us: int) -> tuple[int, str, list[Obj]] | str:
+    def _compute(self, look: _Look, wall_us: int) -> tuple[int, str, list[Obj]] | str:
         """The largest of what the metrics ask for, which one it is, and what the status shows; or the error."""
         text = (look.scale.get("status") or {}).get("selector", "")
         if not text:
@@ -230,7 +231,7 @@ class AutoscalerLoop:
         failed: list[_Failed] = []
         shown: list[Obj] = []
         for metric in look.spec["metrics"]:
-            answer = self._metric(look, metric, pods, now_us)
+            answer = self._metric(look, metric, pods, wall_us)
             shown.append(answer.shown if isinstance(answer, _Found) else {"type": ""})
             if isinstance(answer, _Found):
                 found.append(answer)
@@ -245,10 +246,10 @@ class AutoscalerLoop:
         self._tell(look, decide.Condition("ScalingActive", "True", "ValidMetricFound", text))
         return best.replicas, best.name, shown
 
-    def _metric(self, look: _Look, metric: Obj, pods: list[Obj], now_us: int) -> _Found | _Failed:
+    def _metric(self, look: _Look, metric: Obj, pods: list[Obj], wall_us: int) -> _Found | _Failed:
         match metric["type"]:
             case "Resource":
-                return self._resource(look, metric["resource"], pods, now_us)
+                return self._resource(look, metric["resource"], pods, wall_us)
             case "Pods":
                 name = metric["pods"]["metric"]["name"]
                 problem = f"unable to get metric {name}: {self._no_custom_metrics()}"
@@ -289,9 +290,9 @@ class AutoscalerLoop:
         what = f"failed to get {name} external metric value: failed to get {which}"
         return self._unable(look, "FailedGetExternalMetric", problem, what)
 
-    def _resource(self, look: _Look, source: Obj, pods: list[Obj], now_us: int) -> _Found | _Failed:
+    def _resource(self, look: _Look, source: Obj, pods: list[Obj], wall_us: int) -> _Found | _Failed:
         name, target = source["name"], source["target"]
-        asked = self._propose(look, name, target, pods, now_us)
+        asked = self._propose(look, name, target, pods, wall_us)
         if isinstance(asked, str):
             problem = f"failed to get {name} utilization: {asked}"
             what = f"failed to get {name} resource metric value"
@@ -305,9 +306,9 @@ class AutoscalerLoop:
         return _Found(asked.replicas, called, shown)
 
     def _propose(
-        self, look: _Look, name: str, target: Obj, pods: list[Obj], now_us: int
+        self, look: _Look, name: str, target: Obj, pods: list[Obj], wall_us: int
     ) -> decide.Proposal | str:
-        samples = self.env.metrics.resource(pods, name, now_us)
+        samples = self.env.metrics.resource(pods, name, wall_us)
         prefix = f"unable to get metrics for resource {name}: "
         if isinstance(samples, str):
             return f"{prefix}unable to fetch metrics from resource metrics API: {samples}"
@@ -316,7 +317,7 @@ class AutoscalerLoop:
         if not pods:
             return "no pods returned by selector while calculating replica count"
         look.usage = max(look.usage, *(sample.cause for sample in samples.values()))
-        groups = decide.group_pods(pods, samples, name, self._periods, now_us)
+        groups = decide.group_pods(pods, samples, name, self._periods, wall_us)
         tolerance = self._periods.tolerance
         if target.get("averageValue") is not None:
             wanted = quantity_milli(target["averageValue"])

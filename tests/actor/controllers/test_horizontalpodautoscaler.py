@@ -132,6 +132,19 @@ async def test_a_target_shrinks_five_minutes_after_the_last_higher_recommendatio
         assert ("SuccessfulRescale", "New size: 4; reason: All metrics below target") in await w.events("web")
 
 
+@pytest.mark.parametrize("offset_s", [600, -600])
+async def test_a_clock_that_is_set_does_not_move_what_was_recommended(offset_s: int) -> None:
+    load = Load(total=500)
+    async with world(LOOPS, metrics=load) as w:
+        sizes = await begun(w, 10, autoscaler())
+        await settle(w, 60)
+        load.total = 200
+        w.plane.supervisor["controller-manager-0"].clock.set(w.kernel.now_us, offset_us=offset_s * SECOND)
+        await settle(w, 330)
+        ((at, size),) = sizes.seen
+        assert size == 4 and 60 + 285 <= at <= 60 + 316
+
+
 async def test_policies_bound_how_fast_a_target_changes() -> None:
     rules = {
         "scaleUp": {"policies": [{"type": "Pods", "value": 3, "periodSeconds": 60}]},
