@@ -7,7 +7,8 @@ Holds: a number's text may have any length; what is too large for its type is ne
 
 Mirrors  Go strconv.ParseInt and ParseUint, time.ParseDuration and Duration.String; apimachinery v1.25 pkg/api/resource/quantity.go,
          pkg/apis/meta/v1/{time,micro_time}.go, pkg/util/duration/duration.go.
-Differs  a duration keeps whole microseconds (the rest is cut): virtual time has none smaller.
+Differs  a duration keeps whole microseconds (the rest is cut): virtual time has none smaller; a point in time beyond
+         the years 1 to 9999 is written with their first or last hour.
 """
 
 from __future__ import annotations
@@ -151,11 +152,14 @@ def human_duration(us: int) -> str:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)")
 _MICROSECOND = timedelta(microseconds=1)
+_FIRST_H = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(hours=1)
+_LAST_H = (datetime(9999, 12, 31, 23, tzinfo=UTC) - _EPOCH) // timedelta(hours=1)
 
 
 @lru_cache(maxsize=64)
 def _hour_text(unix_h: int) -> str:
-    return (_EPOCH + timedelta(hours=unix_h)).strftime("%Y-%m-%dT%H")
+    unix_h = min(max(unix_h, _FIRST_H), _LAST_H)
+    return (_EPOCH + timedelta(hours=unix_h)).isoformat()[:13]  # strftime would cut the year 1 to one digit
 
 
 @lru_cache(maxsize=4096)

@@ -30,6 +30,9 @@ from sim.units import SECOND, format_time, parse_time
 
 CLIENT = "cronjob-controller"
 WORKERS = 5
+NAMELESS = (
+    "resource name may not be empty"  # what upstream's client says of a Job in a status without its name
+)
 
 
 async def start(env: Env) -> None:
@@ -167,6 +170,8 @@ class CronJobLoop:
         for ref in it.active:
             if ref.get("uid") in known:
                 continue
+            if not ref.get("name"):
+                return NAMELESS
             live = await self.client.get("jobs", ref.get("namespace", ""), ref["name"])
             if live.reason == "NotFound":
                 text = f"Active job went missing: {ref['name']}"
@@ -262,6 +267,8 @@ class CronJobLoop:
 
     async def _replace(self, it: _Sync) -> str | None:
         for ref in it.active:
+            if not ref.get("name"):
+                return NAMELESS
             live = await self.client.get("jobs", ref.get("namespace", ""), ref["name"])
             if not live.ok:
                 self.recorder.event(it.cron_job, "Warning", "FailedGet", f"Get job: {live.message}")

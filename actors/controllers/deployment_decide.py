@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sim.ident import Names
 
 MAX_INT32 = 2**31 - 1
+NO_TIME = "0001-01-01T00:00:00Z"
 HISTORY_CHARS = 2000  # sync.go: maxRevHistoryLengthInChars
 PROGRESSING, AVAILABLE, REPLICA_FAILURE = "Progressing", "Available", "ReplicaFailure"
 NEW_AVAILABLE, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
@@ -402,7 +403,9 @@ def _is_progressing(deployment: Obj, status: Obj) -> bool:
 
 
 def deadline_us(deployment: Obj, current: Obj) -> int:
-    return parse_time(current["lastUpdateTime"]) + int(deployment["spec"]["progressDeadlineSeconds"]) * SECOND
+    """The end of the wait for progress; what somebody wrote without a time was updated in the year 1, as in Go."""
+    updated_us = parse_time(current.get("lastUpdateTime") or NO_TIME)
+    return updated_us + int(deployment["spec"]["progressDeadlineSeconds"]) * SECOND
 
 
 def is_timed_out(deployment: Obj, current: Obj | None, wall_us: int) -> bool:

@@ -121,11 +121,12 @@ def with_conditions(namespace: Obj, wanted: Sequence[tuple[str, str, str, str]],
     new = dict(old)
     for kind, status, reason, message in wanted:
         have = old.get(kind)
-        if have is None or (have["status"], have["reason"], have["message"]) != (status, reason, message):
+        said = None if have is None else (have["status"], have.get("reason", ""), have.get("message", ""))
+        if said != (status, reason, message):
             new[kind] = {
                 "type": kind,
                 "status": status,
-                "lastTransitionTime": have["lastTransitionTime"]
+                "lastTransitionTime": have.get("lastTransitionTime")
                 if have is not None and have["status"] == status
                 else now,
                 "reason": reason,

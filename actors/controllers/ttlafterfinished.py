@@ -23,7 +23,9 @@ def left_us(job: Obj, wall_us: int) -> int | None:
     seconds, end = spec_of(job).get("ttlSecondsAfterFinished"), ended(job)
     if seconds is None or end is None or is_deleting(job):
         return None
-    return int(parse_time(end["lastTransitionTime"]) + seconds * SECOND - wall_us)
+    since = end.get("lastTransitionTime")
+    # a condition that somebody wrote without a time: upstream fails to find the end, again and again
+    return int(parse_time(since) + seconds * SECOND - wall_us) if since else None
 
 
 async def start(env: Env) -> None:

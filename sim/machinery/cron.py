@@ -7,7 +7,8 @@ Holds: an error is a value (`ScheduleError.args[0]`) in the words of upstream's 
 Quirk: where both the day of the month and that of the week are restricted, either is enough.
 
 Mirrors  github.com/robfig/cron v3.0.1 parser.go, spec.go, constantdelay.go (as kubernetes v1.25 vendors it).
-Differs  zones are Python's `zoneinfo`, whose tables come from the machine; without a zone times are UTC.
+Differs  zones are Python's `zoneinfo`, whose tables come from the machine; without a zone times are UTC; nothing is
+         due in the year 1, nor from the year 9990 on.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from sim.units import SECOND, parse_duration_us, parse_whole, whole_problem
 
 YEARS_MAX = 5  # spec.go: a schedule with no time in five years has none
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Between these the years looked at, and their zones, are those of the calendar.
+_FIRST_S = (datetime(2, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
+_LAST_S = (datetime(9990, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
 
 
 class ScheduleError(ValueError):
@@ -75,7 +79,9 @@ class Schedule:
         if self.every_s:
             return after_s + self.every_s
         minutes, hours, _, months, _ = self.fields
-        at = self._local(after_s + 1)
+        if after_s > _LAST_S:
+            return None
+        at = self._local(max(after_s, _FIRST_S) + 1)
         last_year = at.year + YEARS_MAX
         while True:
             if at.year > last_year:

@@ -171,3 +171,10 @@ def test_whole_numbers_are_read_as_go_reads_them_whatever_their_length():
         assert parse_unsigned(text) is None
     assert whole_problem("1" * 5000) == unsigned_problem("1" * 5000) == "value out of range"
     assert whole_problem("x") == unsigned_problem("-1") == "invalid syntax"
+
+
+def test_times_at_the_ends_of_the_calendar_keep_their_text_and_beyond_they_stay_within_it():
+    for text in ("0001-01-01T00:00:00Z", "0999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"):
+        assert format_time(parse_time(text)) == text
+    assert format_time(parse_time("0001-01-01T00:30:00+05:00")) == "0001-01-01T00:30:00Z"
+    assert format_time((1 << 63) * SECOND).startswith("9999-12-31T23:")

@@ -183,3 +183,16 @@ async def test_while_no_job_has_succeeded_a_failed_one_is_noted_and_nothing_told
         await w.settle(10 * SECOND)
         assert len(writes) == 1
         assert "lastSuccessfulTime" not in (await w.get("cronjobs", "tick"))["status"]
+
+
+async def test_a_status_that_lists_a_job_without_a_name_holds_its_cron_job_up_until_it_is_mended() -> None:
+    async with world(LOOPS) as w:
+        await until_minute(w, 1)
+        made = w.watch_commits("jobs")
+        await w.create("cronjobs", cron_job("* * * * *"))
+        await w.patch("cronjobs", "tick", {"status": {"active": [{"kind": "Job"}]}}, "status")
+        await w.settle(MINUTE)
+        assert made == []
+        await w.patch("cronjobs", "tick", {"status": {"active": None}}, "status")
+        await w.settle(MINUTE)
+        assert len(made) in (1, 2)

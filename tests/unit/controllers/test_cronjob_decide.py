@@ -115,3 +115,12 @@ def test_the_oldest_finished_jobs_go_first() -> None:
     spec = {"successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1}
     assert [j["metadata"]["name"] for j in beyond_history(cron_job("", **spec), jobs)] == ["a"]
     assert beyond_history(cron_job(""), jobs) == []
+
+
+@pytest.mark.parametrize("schedule", ["* * * * *", "0 9 * * 1-5", "@every 90s", "TZ=Asia/Tokyo 0 0 1 1 *"])
+@pytest.mark.parametrize("last", ["0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59Z"])
+def test_a_last_run_at_an_end_of_the_calendar_makes_the_next_look_wait(schedule: str, last: str) -> None:
+    now_us, parsed = at("2026-03-02T10:00:30Z") * SECOND, parse_schedule(schedule)
+    job = cron_job("2026-03-02T00:00:30Z", last)
+    missed, left_us = due(job, now_us, parsed), wait_us(job, now_us, parsed)
+    assert (missed.at_s is None) is last.startswith("9999") and left_us is not None and left_us > 0

@@ -27,6 +27,7 @@ from actors.controllers.namespace_decide import (
 from actors.controllers.podgc import QUARANTINE_US, quarantine, surplus, terminated_values, unscheduled_values
 from actors.controllers.shell import Claims, Expectations, claim
 from actors.controllers.taint_manager_decide import UNTOLERATED, stay_us, tolerates
+from actors.controllers.ttlafterfinished import left_us
 from sim.ident import NAMES
 from sim.options.controller_manager import parse_controller_manager
 
@@ -283,3 +284,17 @@ def test_an_identity_is_the_host_and_a_version_4_uuid() -> None:
     assert host == "cm-0"
     assert uuid[14] == "4"
     assert identity("cm-0", Random(4)) != identity("cm-0", Random(3))
+
+
+def test_conditions_that_somebody_wrote_without_their_words_and_times_get_them() -> None:
+    bare = {"type": "NamespaceContentRemaining", "status": "True"}
+    namespace = {"status": {"phase": "Terminating", "conditions": [bare]}}
+    wanted = [("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed")]
+    told = with_conditions(namespace, wanted, "2026-01-01T00:00:00Z")
+    assert told is not None
+    (condition,) = told["status"]["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "ContentRemoved")
+    assert condition["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+    ended = {"metadata": {}, "spec": {"ttlSecondsAfterFinished": 3}}
+    complete = {"type": "Complete", "status": "True", "lastTransitionTime": None}
+    assert left_us({**ended, "status": {"conditions": [complete]}}, 0) is None

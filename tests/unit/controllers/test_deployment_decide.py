@@ -111,3 +111,8 @@ def test_cleanup_leaves_old_sets_that_still_have_pods() -> None:
     d = deployment(1, revisionHistoryLimit=0)
     empty, running = rs("a", 0), {**rs("bb", 0), "status": {"replicas": 1}}
     assert decide.cleanup_victims(d, [empty, running], NAMES_ORCH) == [empty]
+
+
+def test_progress_that_somebody_noted_without_a_time_is_long_past_its_deadline() -> None:
+    noted = {"type": "Progressing", "status": "True", "lastUpdateTime": None}
+    assert decide.is_timed_out(deployment(3), noted, 0)
