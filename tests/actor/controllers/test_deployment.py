@@ -189,3 +189,18 @@ async def test_a_rollback_to_what_is_no_number_is_none() -> None:
         await w.settle()
         assert [rs["spec"]["replicas"] for rs in await w.stored("replicasets")] == [2]
         assert [reason for reason, _ in await w.events("web")] == ["ScalingReplicaSet"] * 2
+
+
+async def test_a_rollout_that_overtakes_a_broken_one_takes_the_broken_pods_first() -> None:
+    """Of 13 pods five may go: those that never became ready; the set that is ready keeps its eight."""
+    async with world(LOOPS) as w:
+        first = template("web", v="1")
+        await w.create("deployments", workload("Deployment", "web", replicas=10, template=first))
+        await w.settle()
+        await w.make_all_ready()
+        await w.settle()
+        for version, wanted in (("2", {"1": 8, "2": 5}), ("3", {"1": 8, "2": 0, "3": 5})):
+            await roll(w, v=version)
+            await w.settle()
+            sizes = {v: rs["spec"]["replicas"] for v, rs in (await by_version(w)).items()}
+            assert sizes == wanted
