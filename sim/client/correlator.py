@@ -78,8 +78,13 @@ class Correlator:
         self._sweep_us = 0
         self._key: Key = ()  # of the event that was correlated last
 
-    def correlate(self, event: Obj, number: int, now_us: int) -> tuple[Obj, Obj | None] | None:
-        """`number`: the nanosecond that the event is named after, in the second of its first timestamp; 0: in another."""
+    def correlate(
+        self, event: Obj, number: int, now_us: int, ahead_us: int = 0
+    ) -> tuple[Obj, Obj | None] | None:
+        """`number`: the nanosecond that the event is named after, in the second of its first timestamp; 0: in another.
+
+        `now_us` is of a clock that nobody sets, `ahead_us` how much further the wall clock is.
+        """
         if now_us >= self._sweep_us:
             self._sweep(now_us)
         self._last = number or self._last
@@ -109,7 +114,7 @@ class Correlator:
         combined = len(similar) > SIMILAR_MAX
         if combined:
             del similar[1]
-            state = 1, event["metadata"]["name"], format_time(now_us), self._last
+            state = 1, event["metadata"]["name"], format_time(now_us + ahead_us), self._last
         else:
             shape = _shape(kind, namespace, version, ref.get("fieldPath"), type_, reason, message)
             key = (name, uid, shape)
@@ -136,7 +141,7 @@ class Correlator:
         if not passes:
             return None
         if combined:
-            event = _combined(event, now_us)
+            event = _combined(event, now_us + ahead_us)
         return (event, None) if counted_on is None else _recounted(event, counted_on)
 
     def tidy(self, now_us: int) -> None:
@@ -254,8 +259,8 @@ class Correlator:
         )
 
 
-def _combined(event: Obj, now_us: int) -> Obj:
-    now = format_time(now_us)
+def _combined(event: Obj, wall_us: int) -> Obj:
+    now = format_time(wall_us)
     return {
         **event,
         "message": "(combined from similar events): " + event["message"],

@@ -49,7 +49,7 @@ class EventRecorder:
     """Records events of one component, on one host if it is a node's."""
 
     __slots__ = (
-        "_busy", "_calls", "_client", "_correlator", "_ctx", "_event", "_last_number", "_patch", "_queue", "_random",
+        "_began_us", "_busy", "_calls", "_client", "_correlator", "_ctx", "_event", "_last_number", "_patch", "_queue", "_random",
         "_shape", "_source", "_tries", "dropped",
     )  # fmt: skip
 
@@ -68,6 +68,7 @@ class EventRecorder:
         self._tries = 0
         self._random = ctx.sparing_stream(f"events/{component}")
         self._last_number = 0
+        self._began_us = ctx.wall_us() - ctx.now_us()
         self.dropped = 0
 
     def event(
@@ -128,11 +129,16 @@ class EventRecorder:
         """To be called now and then by who lives long and tells little: it forgets what may be forgotten."""
         if self._busy and self._calls.claim():
             self._next()
-        self._correlator.tidy(self._ctx.wall_us())
+        self._correlator.tidy(self._steady_us())
+
+    def _steady_us(self) -> int:
+        """The wall clock as if nobody had set it since this process began: what lies between events goes by it."""
+        return self._began_us + self._ctx.now_us()
 
     def _offer(self, event: Obj, number: int, shape: Shape, wall_us: int) -> None:
         """Send the event if the correlator lets it through."""
-        result = self._correlator.correlate(event, number, wall_us)
+        steady_us = self._steady_us()
+        result = self._correlator.correlate(event, number, steady_us, wall_us - steady_us)
         if result is not None:
             self._busy, self._shape, self._tries = True, shape, 0
             self._event, self._patch = result

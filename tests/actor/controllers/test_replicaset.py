@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
 from sim.units import MS, SECOND
 from tests.actor.controllers.workload import workload, world
 
@@ -114,3 +116,16 @@ async def test_a_refused_delete_is_told_in_a_condition_with_its_prefix() -> None
         await w.settle()
         assert ("FailedDelete", "unable to delete pods: no deletes today") in writes
         assert ("FailedDelete", "Error deleting: no deletes today") in await w.events("web")
+
+
+@pytest.mark.parametrize("offset_s", [0, -3600, 3600])
+async def test_what_is_told_of_a_set_does_not_depend_on_who_sets_the_clock(offset_s: int) -> None:
+    """Twenty-five events at once and one each five minutes; the tenth of a kind combines those that follow."""
+    async with world(LOOPS) as w:
+        await w.create("replicasets", workload("ReplicaSet", "web", replicas=20))
+        await w.settle()
+        w.plane.supervisor["controller-manager-0"].clock.set(w.kernel.now_us, offset_us=offset_s * SECOND)
+        for replicas, wait_s in ((0, 20), (3, 700), (6, 20)):
+            await w.patch("replicasets", "web", {"spec": {"replicas": replicas}})
+            await w.settle(wait_s * SECOND)
+        assert len(await w.events("web")) == 17
