@@ -85,10 +85,13 @@ def parse_duration_us(text: str) -> int:
         if part is None:
             break
         whole, _, fraction = part[1].partition(".")
+        whole, fraction = whole.lstrip("0") or "0", fraction[:_DIGITS_MAX] or "0"
+        if len(whole) > _DIGITS_MAX:
+            break
         unit_ns = _UNIT_NS[part[2]]
-        total_ns += int(whole or "0") * unit_ns + int(fraction or "0") * unit_ns // 10 ** len(fraction)
+        total_ns += int(whole) * unit_ns + int(fraction) * unit_ns // 10 ** len(fraction)
         at = part.end()
-    if not body or at < len(body):
+    if not body or at < len(body) or total_ns >= 1 << 63:
         raise ValueError(f'time: invalid duration "{text}"')
     total_us = total_ns // 1_000
     return -total_us if text[0] == "-" else total_us
@@ -209,6 +212,9 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _MAX_NANO = (2**63 - 1) * NANO  # maxAllowed: larger amounts are capped
+_LONG = (
+    60  # digits before or after the point: more change nothing but how it is rounded, or that it is capped
+)
 _MAX_DIGITS = 18  # maxInt64Factors: up to here upstream keeps the text as written
 
 # quantity.go: ErrSuffix, of what looks like a quantity and ends in no known unit.
@@ -227,6 +233,10 @@ def _parse_quantity(text: str) -> tuple[int, str, bool]:
     if match is None or not text:
         raise ValueError(QUANTITY_SUFFIX if text and _SUFFIXED.fullmatch(text) else QUANTITY_SYNTAX)
     sign, whole, fraction, suffix = match[1], match[2].lstrip("0"), match[3] or "", match[4]
+    if len(whole) > _LONG:
+        whole = "9" * _LONG
+    if len(fraction) > _LONG:
+        fraction = fraction[:_LONG] + ("1" if fraction[_LONG:].strip("0") else "0")
     digits = int((whole + fraction) or "0")
     if suffix in _BINARY:
         power, style = _BINARY[suffix], BINARY_SI
@@ -235,7 +245,10 @@ def _parse_quantity(text: str) -> tuple[int, str, bool]:
         kept = not fraction and 15 - len(whole) - power * 3 // 10 - 1 >= 0
     else:
         style = DECIMAL_SI if suffix in _DECIMAL else DECIMAL_EXPONENT
-        power = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+        exponent = _DECIMAL[suffix] if suffix in _DECIMAL else parse_whole(suffix[1:])
+        if exponent is None:
+            raise ValueError(QUANTITY_SUFFIX)
+        power = exponent
         precise = digits
         scale = 9 + power - len(fraction)
         kept = len(whole) + len(fraction) <= _MAX_DIGITS and scale >= 0

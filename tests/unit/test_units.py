@@ -23,6 +23,7 @@ from sim.units import (
     parse_unsigned,
     parse_whole,
     quantity_milli,
+    quantity_nano,
     quantity_text,
     quantity_value,
     unsigned_problem,
@@ -40,6 +41,8 @@ from sim.units import (
         ("1µs", 1),
         ("1500ns", 1),
         (".5s", 500 * MS),
+        (f"0.{'9' * 5000}s", SECOND - 1),
+        ("2562047h", 2_562_047 * HOUR),
         ("5.s", 5 * SECOND),
     ],
 )
@@ -47,7 +50,7 @@ def test_a_go_duration_parses_to_microseconds(text, us):
     assert parse_duration_us(text) == us
 
 
-@pytest.mark.parametrize("text", ["", "1d", "5", "s", "1h ", "1h-2m", "+"])
+@pytest.mark.parametrize("text", ["", "1d", "5", "s", "1h ", "1h-2m", "+", "2562048h", f"{'9' * 5000}s"])
 def test_what_is_no_go_duration_is_refused(text):
     with pytest.raises(ValueError, match="invalid duration"):
         parse_duration_us(text)
@@ -110,10 +113,25 @@ def test_what_is_no_quantity_is_refused(text):
         quantity_value(text)
 
 
-@pytest.mark.parametrize("text", ["1ki", "1K", "--1"])
+@pytest.mark.parametrize("text", ["1ki", "1K", "--1", f"1e{'9' * 5000}"])
 def test_a_number_in_no_known_unit_is_refused_for_its_suffix(text):
     with pytest.raises(ValueError, match="unable to parse quantity's suffix"):
         quantity_value(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "nano"),
+    [
+        ("9" * 5000, (2**63 - 1) * 10**9),
+        ("9" * 5000 + "Gi", (2**63 - 1) * 10**9),
+        ("0." + "9" * 5000, 10**9),
+        ("1." + "0" * 5000, 10**9),
+        ("1." + "0" * 5000 + "1", 10**9 + 1),
+        ("1e400", (2**63 - 1) * 10**9),
+    ],
+)
+def test_a_quantity_of_any_length_is_capped_and_rounded(text, nano):
+    assert quantity_nano(text) == nano
 
 
 def test_quantities_keep_their_text_unless_too_fine():
