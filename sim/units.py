@@ -212,9 +212,7 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _MAX_NANO = (2**63 - 1) * NANO  # maxAllowed: larger amounts are capped
-_LONG = (
-    60  # digits before or after the point: more change nothing but how it is rounded, or that it is capped
-)
+_LONG = 60  # digits before or after the point: more change only how it is rounded, or that it is capped
 _MAX_DIGITS = 18  # maxInt64Factors: up to here upstream keeps the text as written
 
 # quantity.go: ErrSuffix, of what looks like a quantity and ends in no known unit.
