@@ -28,6 +28,7 @@ from actors.controllers.pod_owners import (
 from actors.controllers.pod_template_hash import pod_template_hash, revision_data
 from actors.controllers.revisions import make_revision
 from sim.machinery.api import Obj
+from sim.machinery.selectors import compares
 from sim.units import parse_whole
 
 if TYPE_CHECKING:
@@ -93,10 +94,7 @@ def _requirement_matches(requirement: Obj, values: Mapping[str, str]) -> bool:
         return value is not None
     if operator == "DoesNotExist":
         return value is None
-    have, bound = parse_whole(value or ""), parse_whole(wanted[0] if wanted else "")
-    if have is None or bound is None:
-        return False
-    return have > bound if operator == "Gt" else have < bound
+    return compares(operator, value, wanted)
 
 
 def _term_matches(term: Obj, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:

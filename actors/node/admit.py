@@ -16,7 +16,8 @@ from typing import Any
 
 from actors.node.pod_status import pod_qos
 from sim.machinery.identity import IdentityMemo
-from sim.units import parse_whole, quantity_milli, quantity_value
+from sim.machinery.selectors import compares
+from sim.units import quantity_milli, quantity_value
 
 Obj = dict[str, Any]
 CRITICAL_PRIORITY = 2_000_000_000  # scheduling.SystemCriticalPriority
@@ -235,7 +236,4 @@ def _holds(labels: Mapping[str, str], rule: Obj) -> bool:
         return value is not None
     if operator == "DoesNotExist":
         return value is None
-    have, bound = parse_whole(value or ""), parse_whole(values[0] if values else "")
-    if have is None or bound is None:
-        return False
-    return have > bound if operator == "Gt" else have < bound
+    return compares(operator, value, values)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from sim.machinery.selectors import compares
+
 Requirement = tuple[str, str, tuple[str, ...]]
 Requirements = tuple[Requirement, ...]
 
@@ -47,15 +49,7 @@ def _holds(key: str, operator: str, values: tuple[str, ...], labels: Mapping[str
         return have is not None
     if operator == "DoesNotExist":
         return have is None
-    return have is not None and _compares(operator, have, values)
-
-
-def _compares(operator: str, have: str, values: tuple[str, ...]) -> bool:
-    try:
-        left, right = int(have), int(values[0])
-    except (ValueError, IndexError):
-        return False
-    return left > right if operator == "Gt" else left < right
+    return compares(operator, have, values)
 
 
 class NodeTerm(NamedTuple):

@@ -12,12 +12,13 @@ Mirrors  apimachinery v1.25 pkg/labels/selector.go, pkg/fields/selector.go, pkg/
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from sim.machinery.scheme import Resource
+from sim.units import parse_whole
 
 Obj = Mapping[str, Any]
 
@@ -27,6 +28,15 @@ GREATER, LESS = "Gt", "Lt"
 
 class SelectorError(ValueError):
     """A selector that upstream refuses, in its words; the API answers 400."""
+
+
+def compares(operator: str, have: str | None, values: Sequence[str]) -> bool:
+    """Gt and Lt; nothing is greater or less where either text is no decimal integer of 64 bits."""
+    left = None if have is None else parse_whole(have)
+    right = parse_whole(values[0]) if values else None
+    if left is None or right is None:
+        return False
+    return left > right if operator == GREATER else left < right
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +58,7 @@ class Requirement:
             case "DoesNotExist":
                 return self.key not in labels
             case _:
-                return self._compares(labels.get(self.key))
-
-    def _compares(self, value: str | None) -> bool:
-        if value is None or not _INTEGER.fullmatch(value):
-            return False
-        return (
-            int(value) > int(self.values[0]) if self.operator == GREATER else int(value) < int(self.values[0])
-        )
+                return compares(self.operator, labels.get(self.key), self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,6 @@ def _format(requirement: Requirement) -> str:
 
 # --- label selectors from text ----------------------------------------------------------------------------
 
-_INTEGER = re.compile(r"[+-]?\d+")
 _TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+|$)")
 _SPECIAL = frozenset(("==", "!=", "=", "!", "(", ")", ",", "<", ">", ""))
 _OPERATORS = {"in": IN, "=": IN, "==": IN, "notin": NOT_IN, "!=": NOT_IN, ">": GREATER, "<": LESS}
@@ -293,7 +295,7 @@ def qualified_name_problems(key: str) -> list[str]:
 
 def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
     problems = []
-    if operator in (GREATER, LESS) and not _INTEGER.fullmatch(values[0]):
+    if operator in (GREATER, LESS) and parse_whole(values[0]) is None:
         rule = "for 'Gt', 'Lt' operators, the value must be an integer"
         problems.append(f"values[0]: Invalid value: {_quoted(values[0])}: {rule}")
     for i, value in enumerate(values):

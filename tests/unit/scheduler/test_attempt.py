@@ -1,5 +1,6 @@
 import pytest
 
+from actors.node import admit
 from actors.scheduler.attempt import Attempts, Failed, Placed
 from actors.scheduler.cluster import LOG_MAX, Cluster
 from actors.scheduler.messages import fit_error, note
@@ -286,3 +287,28 @@ def test_a_class_that_keeps_up_does_not_look_at_every_node_anew_when_the_log_is_
     for _ in range(LOG_MAX + 1):
         world.cluster.touch("n1")
     assert world.attempts.state(template).position is not made
+
+
+def size(operator, value):
+    term = {"matchExpressions": [{"key": "size", "operator": operator, "values": [value]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+@pytest.mark.parametrize(
+    ("label", "operator", "value", "fits"),
+    [
+        ("10", "Gt", "9", True),  # by number, not as text
+        ("9", "Gt", "9", False),
+        ("007", "Lt", "8", True),
+        ("1_000", "Gt", "9", False),
+        ("9" * 20, "Gt", "9", False),
+        ("9", "Lt", "9" * 5000, False),
+        ("9", "Gt", "few", False),
+    ],
+)
+def test_labels_are_compared_as_integers_of_64_bits_or_not_at_all(label, operator, value, fits):
+    world = World()
+    world.node("a", size=label)
+    pod = world.pod(affinity=size(operator, value))
+    assert isinstance(world.place(affinity=size(operator, value)), Placed) is fits
+    assert admit.matches_node(pod["spec"], world.cluster.nodes["a"].obj) is fits
