@@ -118,7 +118,7 @@ def admits(template: Template, node: NodeInfo) -> bool:
 
 
 def preferred_weight(template: Template, node: NodeInfo) -> int:
-    """NodeAffinity, before normalisation; an empty preferred term matches all."""
+    """NodeAffinity, before normalisation."""
     return sum(weight for weight, term in template.preferred if term.holds(node.name, node.labels))
 
 

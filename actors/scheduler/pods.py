@@ -239,9 +239,11 @@ class Template:
             None if required is None else tuple(map(node_term, required["nodeSelectorTerms"]))
         )
         self.node_names = named_nodes(self.required)
+        # An empty preference is for no node: for all alike it would only make what others are for count less.
         self.preferred: tuple[tuple[int, NodeTerm], ...] = tuple(
-            (item["weight"], node_term(item["preference"]))
+            (item["weight"], term)
             for item in node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+            if not (term := node_term(item["preference"])).empty
         )
         near, far = affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}
         self.affinity = self._terms(near.get("requiredDuringSchedulingIgnoredDuringExecution"))

@@ -40,10 +40,10 @@ class Budget(NamedTuple):
     disrupted: frozenset[str]
 
     def covers(self, pod: PodInfo) -> bool:
-        # An empty selector covers nothing here, as upstream.
+        # An empty selector covers nothing here, and none a pod without labels, as upstream.
         return (
             pod.template.namespace == self.namespace
-            and bool(self.selector)
+            and bool(self.selector and pod.template.labels)
             and holds(self.selector, pod.template.labels)
             and pod.obj["metadata"]["name"] not in self.disrupted
         )

@@ -312,3 +312,26 @@ def test_labels_are_compared_as_integers_of_64_bits_or_not_at_all(label, operato
     pod = world.pod(affinity=size(operator, value))
     assert isinstance(world.place(affinity=size(operator, value)), Placed) is fits
     assert admit.matches_node(pod["spec"], world.cluster.nodes["a"].obj) is fits
+
+
+def test_an_empty_preference_makes_others_count_no_less():
+    world = World()
+    world.node("a", cpu="4", size="1")
+    world.node("b", cpu="64")
+    preferences = [
+        {"weight": 90, "preference": {}},
+        {"weight": 10, "preference": {"matchExpressions": [{"key": "size", "operator": "Exists"}]}},
+    ]
+    preferred = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferences}}
+    assert world.place(affinity=preferred) == Placed("a")
+
+
+def test_no_budget_covers_a_pod_without_labels():
+    world = World()
+    for node, priority in (("a", 1), ("b", 2)):
+        world.node(node)
+        pod = world.pod(cpu="2", priority=priority, nodeName=node)
+        del pod["metadata"]["labels"]
+        world.cluster.set_pod(world.cluster.templates.info(pod))
+    budget = Budget("default", (("app", "DoesNotExist", ()),), 0, frozenset())
+    assert victims(world.place([budget], cpu="2", priority=9))[0] == "a"
