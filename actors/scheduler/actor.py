@@ -351,15 +351,16 @@ class Scheduler:
         pod = queued.pod
         meta = pod.obj["metadata"]
         self.cluster.nominate(pod, "")
-        self.cluster.assume(PodInfo(pod.obj, pod.template, node))
+        taken = PodInfo(pod.obj, pod.template, node)
+        self.cluster.assume(taken)
 
         def bound(reply: Reply) -> None:
             if reply.ok:
                 text = f"Successfully assigned {pod.key} to {node}"
                 self._events.event(pod.obj, "Normal", ("Scheduled", "Binding"), text)
                 return
-            if pod.key in self.cluster.assumed:
-                self.cluster.remove_pod(pod.key)
+            if pod.key in self.cluster.assumed and self.cluster.pods[pod.key] is taken:
+                self.cluster.remove_pod(pod.key)  # not what a pod made anew under its name has taken since
             # As if the pod had been deleted from its node: others may use the room.
             self.queue.move("AssignedPodDelete", self.ctx.now_us())
             text = f'binding rejected: running Bind plugin "DefaultBinder": {reply.message}'

@@ -276,3 +276,33 @@ async def test_a_refused_bind_is_told_and_the_pod_tried_again():
         assert condition["message"] == 'binding rejected: running Bind plugin "DefaultBinder": taken'
         await rig.run_s(5)
         assert await rig.node_of("web") == "n1"
+
+
+async def test_a_refused_bind_leaves_alone_what_a_pod_made_anew_has_taken():
+    """The name is the same, the pod another: its own bind is still on its way."""
+    async with a_rig() as rig:
+        handle, held = rig.server.handle, []
+
+        def hold_binds(request, respond):
+            if request.subresource == "binding":
+                held.append((request, respond))
+            else:
+                handle(request, respond)
+
+        rig.server.handle, rig.server.serve = hold_binds, lambda request: None
+        await rig.node("n1", cpu="1")
+        await rig.pod("web-0")
+        await rig.run_s(0.5)
+        await rig.ask("delete", "pods", "default", "web-0")
+        await rig.pod("web-0")
+        await rig.run_s(0.5)
+        first, second = held
+        rig.kernel.call_later(0, lambda _: handle(*first))
+        await rig.run_s(0.5)
+        await rig.pod("other")
+        await rig.run_s(1)
+        assert "Insufficient cpu" in condition_of(await rig.get("other"))["message"]
+        rig.kernel.call_later(0, lambda _: handle(*second))
+        await rig.run_s(1)
+        assert await rig.node_of("web-0") == "n1"
+        assert await rig.node_of("other") is None
