@@ -79,6 +79,11 @@ def _writes(container: Container) -> bool:
     return bool(behaviour.log_bytes or behaviour.volume_bytes or behaviour.layer_bytes)
 
 
+def _storage_limit(container: Obj) -> int:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return quantity_value(str(limits.get("ephemeral-storage", "0")))
+
+
 def _is_active(worker: Worker) -> bool:
     """Whether the pod counts: it does while anything of it runs, but for one that was deleted by force."""
     return worker.state not in GONE and not worker.removed
@@ -333,9 +338,7 @@ class Evictor:
         volumes: dict[str, int] = {}
         containers, total = [], 0
         for spec in specs:
-            limit = quantity_value(
-                str(((spec.get("resources") or {}).get("limits") or {}).get("ephemeral-storage", "0"))
-            )
+            limit = _storage_limit(spec)
             total += limit
             newest = runtime.newest(spec["name"])
             if newest is None:
@@ -346,7 +349,10 @@ class Evictor:
             if behaviour.volume_bytes and mounted:
                 volumes[mounted[0]] = volumes.get(mounted[0], 0) + behaviour.volume_bytes
         rows = tuple((name, used, limits_of[name]) for name, used in volumes.items())
-        return LocalUse(rows, tuple(containers), total)
+        # The pod as a whole may use what any of its init containers may, and its overhead beside that.
+        total = max([total, *map(_storage_limit, worker.pod["spec"].get("initContainers") or ())])
+        overhead = (worker.pod["spec"].get("overhead") or {}).get("ephemeral-storage", "0")
+        return LocalUse(rows, tuple(containers), total and total + quantity_value(str(overhead)))
 
     def _evict_over_limits(self) -> list[Worker]:
         evicted = []

@@ -292,6 +292,23 @@ async def test_a_pod_over_its_local_storage_limit_is_evicted_without_any_pressur
         assert condition(cluster, "DiskPressure")["status"] == "False"
 
 
+async def test_a_pod_may_write_as_much_as_its_containers_together_or_an_init_container_alone() -> None:
+    limit = {"resources": {"limits": {"ephemeral-storage": "3Gi"}}}
+    first = {"name": "first", "image": "registry.example/c:1"}
+    async with FixedPhases({"": 1}, profile=behaving(log_bytes=2 * GI, exit_after_us=SECOND)) as cluster:
+        times = PodTimes(cluster)
+        for name, most in (("little", "3Gi"), ("much", "9Gi")):
+            init = {**first, "resources": {"limits": {"ephemeral-storage": most}}}
+            obj = pod(name, container=limit, initContainers=[init])
+            obj["spec"]["containers"].append({"name": "d", "image": "registry.example/c:1"})
+            cluster.apply(obj)
+        await cluster.run_until("40s")
+        assert list(times.evicted) == ["little"]
+        assert cluster.pod("little")["status"]["message"] == (
+            "Pod ephemeral local storage usage exceeds the total limit of containers 3Gi. "
+        )
+
+
 # --- runtime and shutdown ---------------------------------------------------------------------------------------
 
 
