@@ -78,7 +78,7 @@ class ImageGC:
     def consider(self) -> None:
         """The disk may be filling: collect at the first pass that finds it too full."""
         high = self._agent.options.image_gc_high_percent
-        if high == 100 or not self._agent.machine.images:
+        if high == 100:
             return
         machine, now_us = self._agent.machine, self._agent.now_us
         floor = gc_floor(capacity(machine, "imagefs"), high)

@@ -271,6 +271,16 @@ async def test_images_are_collected_at_the_five_minute_pass_before_pressure_come
         await cluster.run_until("301s")
         assert not node.machine.images
         assert condition(cluster, "DiskPressure")["status"] == "False"
+        # a disk that stays too full is told at each pass, from its second failure on by two events
+        node.set_pressure("nodefs", 20 * GI)
+        told = {"FreeDiskSpaceFailed": 0, "ImageGCFailed": 0}
+        for until, failed, again in (("599s", 0, 0), ("601s", 1, 0), ("901s", 2, 1)):
+            await cluster.run_until(until)
+            for reason in told:
+                told[reason] = sum(
+                    e.get("count", 1) for e in cluster.list("events") if e["reason"] == reason
+                )
+            assert told == {"FreeDiskSpaceFailed": failed, "ImageGCFailed": again}
 
 
 async def test_a_pod_over_its_local_storage_limit_is_evicted_without_any_pressure() -> None:
