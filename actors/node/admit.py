@@ -4,7 +4,7 @@ Turns a pod, what the node's other pods hold and the Node object into None or (r
 
 Mirrors  pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/sysctl/allowlist.go, pkg/scheduler/framework/plugins fit, nodeaffinity, nodename,
          nodeports; pkg/kubelet/eviction/eviction_manager.go: Admit (v1.25).
-Differs  topology, CPU and device managers are not modelled; critical pods do not preempt.
+Differs  topology, CPU and device managers are not modelled.
 """
 
 from __future__ import annotations
@@ -148,11 +148,18 @@ def refuse_os(pod: Obj, node: Obj, os_label: str) -> tuple[str, str] | None:
 def refuse(pod: Obj, requests: Requests, used: Used, node: Obj, static: bool) -> tuple[str, str] | None:
     """The first reason against the pod, in upstream's order."""
     allocatable = (node.get("status") or {}).get("allocatable") or {}
-    short = _shortage(requests, used, allocatable)
-    if short is not None:
-        resource, asked, held, capacity = short
+    short = shortages(requests, used, allocatable)
+    if short:
+        resource, asked, held, capacity = short[0]
         text = f"Node didn't have enough resource: {resource}, requested: {asked}, used: {held}, capacity: {capacity}"
         return f"OutOf{resource}", text
+    return refuse_otherwise(pod, requests, used, node, static)
+
+
+def refuse_otherwise(
+    pod: Obj, requests: Requests, used: Used, node: Obj, static: bool
+) -> tuple[str, str] | None:
+    """The first reason but for resources."""
     name = node["metadata"]["name"]
     if not matches_node(pod["spec"], node):
         return "NodeAffinity", "Predicate NodeAffinity failed"
@@ -166,20 +173,22 @@ def refuse(pod: Obj, requests: Requests, used: Used, node: Obj, static: bool) ->
     return None
 
 
-def _shortage(
+def shortages(
     requests: Requests, used: Used, allocatable: Mapping[str, Any]
-) -> tuple[str, int, int, int] | None:
+) -> list[tuple[str, int, int, int]]:
+    """Each resource that is short: its name, what is asked for, held by others, and there at all."""
+    found = []
     limit = amount("pods", allocatable.get("pods", 0))
     if used.pods + 1 > limit:
-        return "pods", 1, used.pods, limit
+        found.append(("pods", 1, used.pods, limit))
     for resource, asked in requests.amounts:
         if not asked or (resource not in FIRST and resource not in allocatable):
             continue  # an extended resource that the node lacks is ignored
         capacity = amount(resource, allocatable.get(resource, 0))
         held = used.amounts.get(resource, 0)
         if asked + held > capacity:
-            return resource, asked, held, capacity
-    return None
+            found.append((resource, asked, held, capacity))
+    return found
 
 
 def _ports_clash(a: tuple[str, str, int], b: tuple[str, str, int]) -> bool:

@@ -22,8 +22,10 @@ from typing import Any, Protocol
 from actors.node.admit import (
     Requests,
     Used,
+    is_critical,
     refuse,
     refuse_os,
+    refuse_otherwise,
     refuse_sysctls,
     refuse_under_pressure,
     requests_of,
@@ -40,6 +42,7 @@ from actors.node.mirrors import Mirrors
 from actors.node.node_loop import NodeLoop
 from actors.node.node_status import WELL, Health
 from actors.node.pod_status import TERMINAL
+from actors.node.preempting import Preemption
 from actors.node.references import References
 from actors.node.runtime_health import RuntimeHealth
 from actors.node.shutdown import NOT_READY, REFUSAL, Shutdown
@@ -109,7 +112,7 @@ class NodeAgent:
     __slots__ = (
         "_began_us", "_nodes", "_pods", "_pods_started", "_recorder", "_restarted", "_stalled", "_tick_phase_us", "_told",
         "api", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "leases", "machine", "mirrors",
-        "names", "node_loop", "options", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
+        "names", "node_loop", "options", "preemption", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
         "workers",
     )  # fmt: skip
 
@@ -151,6 +154,7 @@ class NodeAgent:
         self._told = NOBODY  # what the last event of a pod was about
         self.runtime = RuntimeHealth(self)
         self.shutdown = Shutdown(self)
+        self.preemption = Preemption(self)
         self.node_loop = NodeLoop(self, heartbeat)
         clients_of_lease = (self.heartbeats, heartbeat)
         self.leases = Leases(ctx, clients_of_lease, name, options, self, self.spec.lease_jitter)
@@ -320,6 +324,7 @@ class NodeAgent:
         static = self.mirrors.uids
         if known := [(uid, worker) for uid, worker in self.workers.items() if uid not in static]:
             here = {item.peek("metadata", "uid"): None for item in items}
+            self.preemption.keep(here)
             for uid, worker in known:
                 if uid not in here:
                     self._removed(worker)
@@ -347,6 +352,7 @@ class NodeAgent:
         if self._is_mirror(meta):
             self.mirrors.observed(None, (meta["namespace"], meta["name"]))
             return
+        self.preemption.drop(meta["uid"])
         worker = self.workers.get(meta["uid"])
         if worker is not None:
             self._removed(worker)
@@ -374,6 +380,8 @@ class NodeAgent:
         """A pod that is new to this incarnation: admit it and start its worker."""
         meta, status = pod["metadata"], pod.get("status") or {}
         uid = meta["uid"]
+        if self.preemption.holds(uid, item):
+            return
         worker = self.workers[uid] = Worker(self, uid, item)
         worker.behave(pod)  # what an agent before it started may behave otherwise by now
         entry, static = self.statuses.track(uid, item), uid in self.mirrors.uids
@@ -385,7 +393,11 @@ class NodeAgent:
             return
         if not ended:
             requests = requests_of(pod)
-            refusal = None if meta.get("deletionTimestamp") else self._refusal(pod, requests, static)
+            refusal = None if meta.get("deletionTimestamp") else self._refusal(worker, requests, static)
+            if self.preemption.holds(uid):
+                del self.workers[uid]
+                self.statuses.forget(uid)
+                return
             if refusal is not None:
                 self._reject(worker, *refusal)
                 return
@@ -393,8 +405,9 @@ class NodeAgent:
             self.used.add(requests)
         worker.update(item)
 
-    def _refusal(self, pod: Obj, requests: Requests, static: bool) -> tuple[str, str] | None:
-        refusal = None
+    def _refusal(self, worker: Worker, requests: Requests, static: bool) -> tuple[str, str] | None:
+        """Why the pod may not run here; a critical one may have to wait for room (see `preemption`)."""
+        pod, refusal = worker.pod, None
         if pressures := self.evictor.past.conditions:
             refusal = refuse_under_pressure(pod, pressures, static, self.names.taint_memory_pressure)
         refusal = refusal or refuse_sysctls(pod, self.options.allowed_unsafe_sysctls)
@@ -402,8 +415,16 @@ class NodeAgent:
             return refusal
         # who is not registered yet goes by what it is about to register
         node = self.node or self.node_loop.initial()[0]
-        refusal = refuse(pod, requests, self.used, node, static) or refuse_os(pod, node, self.names.label_os)
-        return REFUSAL if refusal is None and self.shutdown.going else refusal
+        critical = is_critical(pod, static)
+        judge = refuse_otherwise if critical else refuse
+        refusal = judge(pod, requests, self.used, node, static) or refuse_os(pod, node, self.names.label_os)
+        if refusal is None and self.shutdown.going:
+            return REFUSAL
+        if refusal is None and critical:
+            allocatable = (node.get("status") or {}).get("allocatable") or {}
+            failure = self.preemption.make_room(worker, requests, allocatable)
+            return ("UnexpectedAdmissionError", failure) if failure else None
+        return refusal
 
     def _reject(self, worker: Worker, reason: str, message: str) -> None:
         self.event(worker.pod, "Warning", reason, message)
@@ -445,6 +466,7 @@ class NodeAgent:
     def worker_stopped(self, worker: Worker) -> None:
         """Nothing of the pod runs any more."""
         self._release(worker)
+        self.preemption.stopped(worker)
         self.evictor.stopped(worker)
         self.shutdown.stopped(worker)
 
@@ -478,7 +500,7 @@ class NodeAgent:
         machine, now_us = self.machine, self.now_us
         for uid, runtime in list(machine.pods.items()):
             worker = self.workers.get(uid)
-            if worker is not None and worker.state != FINISHED:
+            if (worker is not None and worker.state != FINISHED) or self.preemption.holds(uid):
                 continue
             for container in runtime.running(now_us):
                 machine.stop(container, ORPHAN_GRACE_US, now_us)

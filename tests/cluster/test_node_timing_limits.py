@@ -277,9 +277,7 @@ async def test_images_are_collected_at_the_five_minute_pass_before_pressure_come
         for until, failed, again in (("599s", 0, 0), ("601s", 1, 0), ("901s", 2, 1)):
             await cluster.run_until(until)
             for reason in told:
-                told[reason] = sum(
-                    e.get("count", 1) for e in cluster.list("events") if e["reason"] == reason
-                )
+                told[reason] = sum(e.get("count", 1) for e in cluster.list("events") if e["reason"] == reason)
             assert told == {"FreeDiskSpaceFailed": failed, "ImageGCFailed": again}
 
 
@@ -458,3 +456,63 @@ async def test_without_a_grace_period_a_shutdown_is_not_held_up() -> None:
         await cluster.run_for("3s")
         assert not cluster.nodes["node-0"].machine.powered
         assert cluster.pod("web")["status"]["phase"] == "Running"  # nobody is left to say otherwise
+
+
+# --- room for critical pods ---------------------------------------------------------------------------------------
+
+
+async def test_a_critical_pod_without_room_ends_the_nearest_of_the_others_and_starts_then() -> None:
+    critical = {"requests": {"cpu": "1"}, "priorityClassName": "system-node-critical"}
+    static = pod("base", requests={"cpu": "500m"})
+    del static["spec"]["nodeName"]
+    async with FixedPhases(
+        {"": 1}, capacity={"cpu": "2"}, static={"node-0": (static,)}, profile=behaving(stop_us=None)
+    ) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("large", requests={"cpu": "1"}), pod("small", requests={"cpu": "500m"}))
+        await cluster.run_until("60s")
+        cluster.apply(pod("first", **critical))
+        await cluster.run_until("89s")  # the one nearest to what is missing has its own 30 s
+        assert cluster.pod("first")["status"]["phase"] == "Pending" and not times.failed
+        await cluster.run_until("100s")
+        status = cluster.pod("large")["status"]
+        assert (status["reason"], status["message"]) == (
+            "Preempting",
+            "Preempted in order to admit critical pod",
+        )
+        assert list(times.failed) == ["large"] and 90 <= times.failed["large"] <= 93
+        assert cluster.pod("first")["status"]["phase"] == "Running"
+        (event,) = [e for e in cluster.list("events") if e["reason"] == "Preempting"]
+        assert (event["type"], event["involvedObject"]["name"]) == ("Warning", "large")
+        # neither critical pods nor what all others have is enough for a second one
+        cluster.apply(pod("second", **critical), pod("plain", requests={"cpu": "1"}))
+        await cluster.run_until("110s")
+        assert cluster.pod("second")["status"]["reason"] == "UnexpectedAdmissionError"
+        assert cluster.pod("second")["status"]["message"].endswith(
+            "reclaim resources: [(res: cpu, q: 500), ]"
+        )
+        assert cluster.pod("plain")["status"]["reason"] == "OutOfcpu"
+        assert cluster.pod("small")["status"]["phase"] == "Running"
+        # who is deleted while it waits is gone at once, and what came to its end for it is gone too
+        cluster.apply(pod("third", requests={"cpu": "500m"}, priorityClassName="system-node-critical"))
+        await cluster.run_until("115s")
+        assert cluster.request("delete", "pods", "default", "third", body={"gracePeriodSeconds": 0}).ok
+        await cluster.run_until("150s")
+        assert cluster.pod("small")["status"]["reason"] == "Preempting"
+        assert cluster.get("pods", "third") is None
+        assert len(cluster.nodes["node-0"].machine.pods) == 4
+
+
+async def test_an_agent_that_starts_anew_makes_room_for_the_critical_pod_that_waited() -> None:
+    async with FixedPhases({"": 1}, capacity={"cpu": "2"}, profile=behaving(stop_us=None)) as cluster:
+        cluster.apply(pod("large", requests={"cpu": "2"}))
+        await cluster.run_until("60s")
+        cluster.apply(pod("first", requests={"cpu": "1"}, priorityClassName="system-node-critical"))
+        await cluster.run_until("70s")
+        node = cluster.nodes["node-0"]
+        node.crash_agent()
+        await cluster.run_until("75s")
+        node.start_agent()
+        await cluster.run_until("130s")
+        assert cluster.pod("large")["status"]["reason"] == "Preempting"
+        assert cluster.pod("first")["status"]["phase"] == "Running"
