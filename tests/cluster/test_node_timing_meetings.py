@@ -9,10 +9,21 @@ from typing import Any
 import pytest
 
 from actors.node.profile import ContainerBehaviour, Rule, RuntimeProfile
+from sim.kernel import Rule as NetworkRule
 from sim.units import SECOND
-from tests.cluster.fixed import FixedPhases, container
+from tests.cluster.fixed import FixedPhases, container, workload
 from tests.cluster.seen import Obj, pods_on
-from tests.cluster.test_node_timing_agent import PodTimes, at_s, behaving, condition, pod, taints
+from tests.cluster.test_node_timing_agent import (
+    MI,
+    SMALL,
+    PodTimes,
+    at_s,
+    behaving,
+    condition,
+    pod,
+    taints,
+    using,
+)
 from tests.cluster.test_timing_pods import Starts
 
 HTTP: Obj = {"httpGet": {"port": 80}}
@@ -361,3 +372,66 @@ async def test_a_pod_is_gone_when_its_containers_are_and_not_before() -> None:
         killed = runtime.newest("c")
         assert killed is not None and killed.exit_us is not None
         assert killed.exit_us / SECOND <= times.gone["web"] <= killed.exit_us / SECOND + 3
+
+
+# --- pressure and what happens meanwhile ---------------------------------------------------------------------------
+
+
+async def test_a_soft_threshold_counts_its_grace_anew_when_it_is_met_again() -> None:
+    flags = {
+        "eviction-soft": "memory.available<1Gi",
+        "eviction-soft-grace-period": "memory.available=1m30s",
+    }
+    async with FixedPhases({"": 1}, capacity=SMALL, flags=flags, profile=using({"web": 1000})) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("web"))
+        await cluster.run_until("33s")
+        node = cluster.nodes["node-0"]
+        node.set_pressure("memory", 900 * MI)
+        await cluster.run_until("101s")
+        node.end_pressure("memory")
+        await cluster.run_until("115s")
+        node.set_pressure("memory", 900 * MI)
+        await cluster.run_until("205s")
+        assert not times.evicted and condition(cluster, "MemoryPressure")["status"] == "True"
+        await cluster.run_until("215s")
+        assert list(times.evicted) == ["web"]
+
+
+async def test_pods_go_until_the_minimum_reclaim_is_free_too() -> None:
+    """900 Mi are left, then 1300, beyond the threshold and not beyond what is to be reclaimed, then 1600."""
+    flags = {
+        "eviction-hard": "memory.available<1Gi",
+        "eviction-minimum-reclaim": "memory.available=500Mi",
+    }
+    profile = using({"a": 400, "b": 300, "d": 200})
+    async with FixedPhases({"": 1}, capacity=SMALL, flags=flags, profile=profile) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("a"), pod("b"), pod("d"))
+        await cluster.run_until("40s")
+        cluster.nodes["node-0"].set_pressure("memory", 900 * MI)
+        await cluster.run_until("110s")
+        assert list(times.evicted) == ["a", "b"]
+
+
+async def test_a_pod_evicted_while_its_node_is_cut_off_is_told_when_the_link_is_back() -> None:
+    """So is the pressure, and from then on nothing is sent there."""
+    async with FixedPhases({"": 2}, capacity=SMALL, profile=using({"a": 300})) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("a"))
+        await cluster.run_until("60s")
+        node = cluster.nodes["node-0"]
+        cluster.kernel.network.impose(NetworkRule("cut", frozenset({"node-0"}), None, cut=True))
+        node.set_pressure("memory", 50 * MI)
+        await cluster.run_until("85s")
+        assert not times.evicted
+        assert not any(held.running(cluster.kernel.now_us) for held in node.machine.pods.values())
+        cluster.kernel.network.lift("cut")
+        await cluster.run_until("150s")
+        assert list(times.evicted) == ["a"]
+        assert condition(cluster, "MemoryPressure")["status"] == "True"
+        assert cluster.names.taint_memory_pressure in taints(cluster)
+        cluster.apply(workload("ReplicaSet", "web", 4))
+        await cluster.run_until("165s")
+        web = [p for p in cluster.list("pods") if p["metadata"]["name"].startswith("web-")]
+        assert [p["spec"]["nodeName"] for p in web] == ["node-1"] * 4

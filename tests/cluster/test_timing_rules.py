@@ -287,6 +287,23 @@ async def test_who_preempts_waits_for_its_victims_grace_and_keeps_the_place() ->
         assert not cluster.pod("late")["spec"].get("nodeName")
 
 
+async def test_who_waits_on_a_node_that_dies_preempts_elsewhere_once_that_is_known() -> None:
+    """The victim there never ends: while its node only is full, nobody else goes; its taint makes it hopeless."""
+    async with FixedPhases({"": 2}, profile=STUBBORN, capacity={"cpu": "1"}) as cluster:
+        cluster.apply(
+            priority_class(cluster, "urgent", 1000), pod("a", node="node-0"), pod("b", node="node-1")
+        )
+        await cluster.run_until("60s")
+        cluster.apply(pod("u", priority="urgent"))
+        await cluster.run_until("62s")
+        first = cluster.pod("u")["status"]["nominatedNodeName"]
+        cluster.fail_node(first, "power-loss")
+        await cluster.run_until("450s")
+        (other,) = [name for name in ("node-0", "node-1") if name != first]
+        assert cluster.pod("u")["spec"]["nodeName"] == other
+        assert len([e for e in cluster.list("events") if e["reason"] == "Preempted"]) == 2
+
+
 @pytest.mark.parametrize("guarded", ["node-0", "node-1"])
 async def test_a_victim_under_a_budget_without_room_is_spared_where_another_will_do(guarded: str) -> None:
     selector = {"matchLabels": {"app": f"on-{guarded}"}}

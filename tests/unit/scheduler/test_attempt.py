@@ -335,3 +335,42 @@ def test_no_budget_covers_a_pod_without_labels():
         world.cluster.set_pod(world.cluster.templates.info(pod))
     budget = Budget("default", (("app", "DoesNotExist", ()),), 0, frozenset())
     assert victims(world.place([budget], cpu="2", priority=9))[0] == "a"
+
+
+def test_room_is_kept_for_a_pod_that_waits_for_it_also_when_victims_are_looked_for():
+    world = World()
+    world.node("a")
+    victim = world.put("a", cpu="2")
+    world.cluster.nominate(world.cluster.templates.info(world.pod(cpu="2", priority=9)), "a")
+    answer = world.place(cpu="1", priority=9)
+    assert answer.candidate is None
+    assert answer.message.endswith("preemption: 0/1 nodes are available: 1 Insufficient cpu.")
+    assert victims(world.place(cpu="1", priority=10)) == ("a", [victim])
+
+
+def test_those_under_a_budget_without_room_are_spared_before_more_important_ones():
+    world = World()
+    world.node("a")
+    guarded = world.put("a", app="guarded", priority=1)
+    free = world.put("a", app="free", priority=9)
+    budget = Budget("default", (("app", "In", ("guarded",)),), 0, frozenset())
+    assert victims(world.place([budget], priority=100)) == ("a", [free])
+    assert victims(world.place(priority=100)) == ("a", [guarded])
+
+
+def test_the_text_of_a_refusal_counts_as_text_and_names_what_preemption_found_on_each_node():
+    world = World()
+    for number in range(10):
+        world.node(f"a{number}", cpu="1")
+    for number in range(2):
+        world.node(f"b{number}", taints=[{"key": "k", "effect": "NoSchedule"}])
+    assert world.place(cpu="2").message == (
+        "0/12 nodes are available: 10 Insufficient cpu, 2 node(s) had untolerated taint {k: }. "
+        "preemption: 0/12 nodes are available: 10 No preemption victims found for incoming pod, "
+        "2 Preemption is not helpful for scheduling."
+    )
+    world.put("a0", cpu="500m")
+    assert world.place(cpu="2", priority=1).message.endswith(
+        "preemption: 0/12 nodes are available: 1 Insufficient cpu, 2 Preemption is not helpful for scheduling, "
+        "9 No preemption victims found for incoming pod."
+    )
