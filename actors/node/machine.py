@@ -23,7 +23,7 @@ from sys import intern
 from typing import Any
 
 from actors.node.pressure import Ramp, oom_us, pressed, shared
-from actors.node.profile import ContainerBehaviour, NodeSpec
+from actors.node.profile import ContainerBehaviour, NodeSpec, Override
 
 Obj = dict[str, Any]
 
@@ -41,7 +41,8 @@ def _ident(uid: str, sandbox: int, name: str, attempt: int) -> str:
 
 
 Made = tuple[str, str, int, int]  # name, image, which sandbox's, which instance
-NO_END = (0, "", "")  # exit code, reason, message
+End = tuple[int, str, str, Override | None]  # exit code, reason, message, the fault that brings it
+NO_END: End = (0, "", "", None)
 
 
 @lru_cache(maxsize=1024)
@@ -63,7 +64,7 @@ class Container:
         self.behaviour = behaviour
         self.started_us = -1
         self.exit_us: int | None = None
-        self._end = NO_END
+        self._end: End = NO_END
         self.unhealthy: bool | None = None  # set by a fault; None: as the behaviour says
 
     @property
@@ -89,6 +90,11 @@ class Container:
     @property
     def message(self) -> str:
         return self._end[2]
+
+    @property
+    def ended_by(self) -> Override | None:
+        """The fault that ends it, or will."""
+        return self._end[3]
 
     @property
     def ident(self) -> str:
@@ -121,11 +127,13 @@ class Container:
                 return self.started_us + after_us
         return None
 
-    def end(self, at_us: int, code: int, reason: str = "", message: str = "") -> None:
-        """It ends then at the latest."""
+    def end(
+        self, at_us: int, code: int, reason: str = "", message: str = "", by: Override | None = None
+    ) -> None:
+        """It ends then at the latest, by this fault if there is one."""
         if self.exit_us is None or at_us < self.exit_us:
             self.exit_us = at_us
-            self._end = code, reason or ("Completed" if code == 0 else "Error"), message
+            self._end = code, reason or ("Completed" if code == 0 else "Error"), message, by
 
 
 class PodRuntime:
@@ -260,25 +268,34 @@ class Machine:
         return pod
 
     def start(
-        self, pod: PodRuntime, name: str, image: str, behaviour: ContainerBehaviour, now_us: int
+        self,
+        pod: PodRuntime,
+        name: str,
+        image: str,
+        behaviour: ContainerBehaviour,
+        now_us: int,
+        by: Override | None = None,
     ) -> Container:
-        """A new instance, running from now on (or failed at once, if its behaviour says so)."""
+        """A new instance, running from now on (or failed at once, if its behaviour says so).
+
+        by: the fault by which it fails or ends
+        """
         old = pod.newest(name)
         attempt = old.attempt + 1 if old is not None else 0
         container = Container(pod, name, attempt, image, behaviour)
         container.started_us = now_us
         if behaviour.start_error:
-            container.end(now_us, 128, "StartError", behaviour.start_error)
+            container.end(now_us, 128, "StartError", behaviour.start_error, by)
         elif behaviour.exit_after_us is not None:
-            container.end(now_us + behaviour.exit_after_us, behaviour.exit_code)
+            container.end(now_us + behaviour.exit_after_us, behaviour.exit_code, by=by)
         pod.add(container)
         return container
 
-    def limit_memory(self, container: Container, limit: int, now_us: int) -> None:
-        """The kernel ends the container when it uses more than so many bytes."""
+    def limit_memory(self, container: Container, limit: int, now_us: int, by: Override | None = None) -> None:
+        """The kernel ends the container when it uses more than so many bytes, which it does by this fault."""
         at_us = oom_us(container, limit)
         if at_us is not None:
-            container.end(max(at_us, now_us), SIGKILL_CODE, "OOMKilled")
+            container.end(max(at_us, now_us), SIGKILL_CODE, "OOMKilled", by=by)
 
     def stop(self, container: Container, grace_us: int, now_us: int, after_us: int = 0) -> int:
         """SIGTERM after `after_us`, SIGKILL after the grace period; returns when it will have ended."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from actors.node.blame import caused
 from actors.node.machine import Container, PodRuntime
 from sim.kernel.actor import Context
 from sim.kernel.timer import Timer
@@ -51,6 +52,10 @@ class Owner(Protocol):
 
     def unhealthy(self, probe: Probe) -> None:
         """A probe failed (event Unhealthy)."""
+        ...
+
+    def blamed(self, container: Container) -> int:
+        """The record of the fault by which it fails its probes, if that is not what led here."""
         ...
 
     def may_probe(self, probe: Probe) -> bool:
@@ -174,8 +179,15 @@ class Probe:
         healthy = container.healthy(now_us)
         self._run = self._run + 1 if healthy is self._saw else 1
         self._saw = healthy
-        if not healthy:
-            self._owner.unhealthy(self)
+        if healthy:
+            self._count(True)
+        else:
+            with caused(self._ctx.kernel, self._owner.blamed(container)):
+                self._owner.unhealthy(self)
+                self._count(False)
+
+    def _count(self, healthy: bool) -> None:
+        """Enough alike in a row are the result."""
         threshold = int(
             self.spec.get("successThreshold" if healthy else "failureThreshold") or (1 if healthy else 3)
         )

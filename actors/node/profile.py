@@ -96,6 +96,7 @@ class Override:
     name or their image.
 
     pull_error: `image` cannot be pulled, and is not there
+    record, since_us: of the trace, of what brought the fault, and when that was
     """
 
     changes: Mapping[str, Any]
@@ -105,6 +106,8 @@ class Override:
     image: str = ""
     container: str = ""
     pull_error: str = ""
+    record: int = 0
+    since_us: int = 0
 
     @property
     def usage(self) -> bool:
@@ -154,6 +157,13 @@ class RuntimeProfile:
             if override.changes and override.covers(pod, container, init):
                 found = replace(found, **override.changes)
         return found
+
+    def imposed(self, pod: Obj, container: str, init: bool, *names: str) -> Override | None:
+        """The fault by which one of these of its behaviour is as it is."""
+        for override in reversed(self.overrides):
+            if any(name in override.changes for name in names) and override.covers(pod, container, init):
+                return override
+        return None
 
     def _ruled(self, pod: Obj, container: str, init: bool) -> ContainerBehaviour:
         for rule in self.rules:

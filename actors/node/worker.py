@@ -27,6 +27,7 @@ from actors.node.actions import (
     hook_time_us,
     own_grace_us,
 )
+from actors.node.blame import caused, met_first, unseen_end
 from actors.node.machine import Container, PodRuntime
 from actors.node.pod_status import (
     DEADLINE_MESSAGE,
@@ -46,6 +47,7 @@ from sim.units import MS, SECOND, format_duration, parse_time, quantity_value
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
+    from actors.node.profile import Override
     from sim.kernel.timer import Timer
     from sim.machinery.store import Item
 
@@ -159,6 +161,8 @@ class Worker:
             agent.resume_later(self)
             return
         if self.state == SYNC:
+            kernel = agent.ctx.kernel
+            kernel.cause = unseen_end(self.runtime, self.status, kernel.now_us) or kernel.cause
             self._work = self._sync()
         elif self.state == TERMINATING:
             self._work = self._terminate()
@@ -375,18 +379,23 @@ class Worker:
             agent.event(pod, "Warning", "Failed", f"Error: {problem}", container=name)
             return "CreateContainerConfigError"
         yield agent.spec.profile.start_us + (agent.machine.runtime_delay_us or 0)
-        behaviour = agent.spec.profile.behaviour(pod, name, init)
+        profile, kernel = agent.spec.profile, agent.ctx.kernel
+        behaviour = profile.behaviour(pod, name, init)
         agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
-        container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us)
+        by = profile.imposed(pod, name, init, "start_error" if behaviour.start_error else "exit_after_us")
+        container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us, by)
         self._made_us = agent.now_us
         if behaviour.start_error:
             self._reason(name, ("RunContainerError", behaviour.start_error))
-            agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
+            with caused(kernel, met_first(runtime, container, by)):
+                agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
             return "RunContainerError"
         self._reason(name, None)
         if behaviour.uses_much:
-            self.limit_memory(spec, container)
-            agent.consider_pressure()
+            by = profile.imposed(pod, name, init, "memory_bytes")
+            self._limit_memory(spec, container, by)
+            with caused(kernel, met_first(runtime, container, by)):
+                agent.consider_pressure()
         agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
         hook_us = hook_time_us(spec, "postStart")
         if hook_us:  # the pod is not looked at before it has ended
@@ -404,15 +413,15 @@ class Worker:
             if wanted is not container.behaviour and wanted != container.behaviour:
                 container.behaviour = wanted
                 specs = inits if init else spec["containers"]
-                self.limit_memory(next(one for one in specs if one["name"] == container.name), container)
+                self._limit_memory(next(one for one in specs if one["name"] == container.name), container)
                 if wanted.exit_after_us is not None:
                     container.end(now_us + wanted.exit_after_us, wanted.exit_code)
 
-    def limit_memory(self, spec: Obj, container: Container) -> None:
+    def _limit_memory(self, spec: Obj, container: Container, by: Override | None = None) -> None:
         """What the container's program uses is known: does it end by that?"""
         limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
         if limit:
-            self.agent.machine.limit_memory(container, quantity_value(str(limit)), self.agent.now_us)
+            self.agent.machine.limit_memory(container, quantity_value(str(limit)), self.agent.now_us, by)
 
     def _crash_back_off(self, spec: Obj, newest: Container | None) -> str:
         """doBackOff: "" lets the container start and raises the delay of the next restart."""
@@ -547,6 +556,11 @@ class Worker:
         if probe.kind == "Startup":
             return probe.result != "Success"
         return not started or started[0].result == "Success"
+
+    def blamed(self, container: Container) -> int:
+        profile = self.agent.spec.profile
+        by = profile.imposed(self.pod, container.name, False, "healthy_after_us", "unhealthy_after_us")
+        return met_first(self.runtime, container, by) if self.runtime is not None else 0
 
     def unhealthy(self, probe: Probe) -> None:
         output = "HTTP probe failed with statuscode: 500" if "httpGet" in probe.spec else "command failed"

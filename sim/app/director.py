@@ -192,7 +192,8 @@ class Director:
                 for node in nodes:
                     impose(name, f"{node}/{resource}", "pressure", (available, ramp_us))
             case plan.Behave(nodes):
-                override = _override(action)
+                kernel = self.kernel
+                override = replace(_override(action), record=kernel.cause, since_us=kernel.now_us)
                 for node in nodes:
                     impose(name, node, "behaviour", override)
             case plan.ActorFault(what, actors, amount_us):

@@ -163,6 +163,27 @@ async def test_a_crash_loop_is_a_chain_of_exits_waits_and_restarts(tmp_path: Pat
     assert all(a != b for a, b in pairwise(told_of))
 
 
+@pytest.mark.parametrize("behaviour", [
+    {"exitAfter": "5s", "exitCode": 1}, {"startError": "no such file"}, {"ready": False}, {"memory": "300Mi"},
+])  # fmt: skip
+async def test_what_a_fault_does_to_a_program_begun_under_it_is_the_faults_and_its_restarts_follow(
+    behaviour: dict[str, Any], tmp_path: Path
+) -> None:
+    fault = {"at": "10s", "name": "fault", "workload": {"name": "new-", **behaviour}}
+    container = {
+        "name": "web", "image": "r/web:1", "resources": {"limits": {"memory": "128Mi"}},
+        "livenessProbe": {"tcpSocket": {"port": 80}, "periodSeconds": 5, "failureThreshold": 2},
+    }  # fmt: skip
+    template = {**WEB["spec"]["template"], "spec": {"containers": [container]}}
+    new = {**WEB, "metadata": {"name": "new"}, "spec": {**WEB["spec"], "replicas": 1, "template": template}}
+    steps = fault, {"at": "20s", "name": "new", "apply": {"objects": [new]}}
+    book = await told(tmp_path, *steps, duration="2m")
+    found = [r for r in book.records if r.kind == "decision" and "/new-" in r.values["target"]]
+    assert found and [root(book, r) for r in found] == ["fault"] * len(found)
+    restarts = [r.values.get("what") for r in book.chain(found[-1])].count("restart")
+    assert restarts >= 2  # one chain, not one for each exit
+
+
 async def test_an_image_that_cannot_be_pulled_tells_its_waits_and_the_fault_behind_them(
     tmp_path: Path,
 ) -> None:
