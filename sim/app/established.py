@@ -6,12 +6,13 @@ anything but storage and API servers has started.  Who starts then finds the clu
 
 Holds: the first pod of a template has gone through admission, validation, the scheduler's choice and a status as any pod
 does, request by request; the others are put into storage as that one is, as from a backup, each on the node that the
-scheduler's choice gives it, with a name, uid, address and containers of its own.  What is refused, or finds no node, or would
+scheduler's choice gives it, with a name, uid, address and containers of its own; where a quota counts them, each pod is asked
+for and charged, and quotas come before what they limit.  What is refused, or finds no node, or would
 have to wait for something (`actors.node.established.settles`), is left to those whose work it is: an object that is refused
 is applied as usual.  The same plan and seed give the same cluster.  `tests/cluster/test_established.py` compares
 with a cluster that came up by itself.
-Differs  from a cluster that came up: no events and no history; everything is as old as the run; quotas are counted later; Jobs
-         and StatefulSets with claims begin with their controllers.
+Differs  from a cluster that came up: no events and no history; everything is as old as the run; Jobs and StatefulSets with
+         claims begin with their controllers.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.apiserver.direct import ask
-from actors.controllers import manager, nodelifecycle, serviceaccount
+from actors.controllers import manager, nodelifecycle, resourcequota, serviceaccount
 from actors.controllers.established import Child, children_of
 from actors.controllers.nodelifecycle_decide import NO_SCHEDULE, taints_patch, without_taints
 from actors.node import api as node_api
@@ -32,6 +33,7 @@ from actors.scheduler.attempt import Attempts, Placed
 from actors.scheduler.cluster import Cluster as View
 from actors.scheduler.pods import PodInfo, Template, binding
 from actors.scheduler.status import waits
+from sim.machinery import quota as amounts
 from sim.machinery.api import Obj, Reply, Request, UserInfo
 from sim.machinery.names_gen import generated_name, new_uid
 from sim.machinery.scheme import Resource
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 AT_ONCE = 200
 # Writes whose revisions are kept: of what was before the run no history is left in the end, and it would be large.
 HISTORY = 5_000
+FIRST = ("Namespace", "ResourceQuota")  # kinds that say what others may
 SPREADING = ("ReplicaSet", "StatefulSet", "ReplicationController")
 OWN = ("containerStatuses", "hostIP", "podIP", "podIPs")  # of each pod's status
 
@@ -72,6 +75,7 @@ class Established:
         self._nodes: list[Obj] = []
         # Objects that are applied as usual: their kind is not there yet, or they were refused for now.
         self._left: list[Obj] = []
+        self._limited: dict[str, None] = {}  # namespaces with quotas
         self._forgotten = 0  # the revision at which history was forgotten last
         self._work = self._bring_up()
 
@@ -100,8 +104,12 @@ class Established:
             if cluster.options.nodes[name].register_node:
                 self._register(name)
                 yield
-        for planned in cluster.plan.established:
-            yield from self._bring({**planned})
+        planned = cluster.plan.established
+        if any(obj["kind"] == "ResourceQuota" for obj in planned):
+            ahead = [obj for kind in FIRST for obj in planned if obj["kind"] == kind]
+            planned = (*ahead, *(obj for obj in planned if obj["kind"] not in FIRST))
+        for obj in planned:
+            yield from self._bring({**obj})
 
     # --- requests -----------------------------------------------------------------------------------------
 
@@ -175,6 +183,24 @@ class Established:
         account = serviceaccount.default_account(name, names)
         self._controller(serviceaccount.CLIENT, "create", "serviceaccounts", namespace=name, body=account)
 
+    def _count(self, quota: Obj) -> None:
+        """A quota limits only once it is counted."""
+        cluster, names, meta = self._cluster, self._names, quota["metadata"]
+        hard = resourcequota.hard_of(quota)
+        used = dict.fromkeys(hard, amounts.NOTHING)
+        for resource in filter(amounts.is_counted, cluster.scheme.resources):
+            counted = amounts.matching(resource, hard, names)
+            for obj in cluster.list(resource.plural, meta["namespace"]) if counted else ():
+                if amounts.covers(quota, resource, obj, names):
+                    taken = amounts.usage(resource, obj, names, self._kernel.epoch_us)
+                    used = amounts.add(used, {name: taken[name] for name in counted if name in taken})
+        body = {**quota, "status": {"hard": hard, "used": amounts.texts_of(used)}}
+        self._controller(
+            resourcequota.CLIENT, "update", "resourcequotas", subresource="status", namespace=meta["namespace"],
+            name=meta["name"], body=body,
+        )  # fmt: skip
+        self._limited[meta["namespace"]] = None
+
     def _follow(self, item: Item) -> Iterator[None]:
         """What others make of an object that has just been made."""
         obj = item.obj
@@ -184,6 +210,8 @@ class Established:
             self._start(obj)
         elif kind == "Namespace":
             self._welcome(obj)
+        elif kind == "ResourceQuota":
+            self._count(obj)
         elif kind == "Service":
             self._view.set_service(meta["namespace"], meta["name"], obj)
         elif kind in SPREADING:
@@ -208,7 +236,7 @@ class Established:
                 yield from self._follow(reply.item)
                 continue
             like = self._start(reply.obj)
-            if like is not None and made < child.times:
+            if like is not None and made < child.times and meta["namespace"] not in self._limited:
                 yield from self._copies(child, like, child.times - made, owner.cause)
                 break
         return True

@@ -232,6 +232,35 @@ async def test_a_quota_counts_them_soon() -> None:
         assert held["status"]["used"] == {"pods": "8"}
 
 
+@pytest.mark.parametrize("hard", [{"pods": "5"}, {"requests.cpu": "2500m"}])
+async def test_no_more_pods_run_than_a_quota_allows_whatever_the_order(hard: Obj) -> None:
+    quota: Obj = {
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard},
+    }  # fmt: skip
+    objects = [workload("Deployment", "web", 8), quota, service("web")]
+    counts = []
+    for whole in (plan(*objects), replace(plan(), established=())):
+        async with Cluster(whole, seed=1) as cluster:
+            await cluster.run_for(0)
+            assert whole.established == () or cluster.counts()["running"] == 5
+            if not whole.established:
+                cluster.apply(quota)
+                await cluster.run_for("1m")
+                cluster.apply(*objects)
+            await cluster.run_for("2m")
+            held = cluster.get("resourcequotas", "q")
+            assert held is not None
+            (deployment,) = cluster.list("deployments")
+            failed = [
+                c["reason"] for c in deployment["status"]["conditions"] if c["type"] == "ReplicaFailure"
+            ]
+            counts.append(
+                (cluster.counts(), held["status"], deployment["status"]["availableReplicas"], failed)
+            )
+    assert counts[0] == counts[1]
+    assert counts[0][0]["running"] == 5
+
+
 async def test_what_is_refused_is_applied_as_usual() -> None:
     early = workload("Deployment", "early", 2)
     early["metadata"]["namespace"] = "late"
