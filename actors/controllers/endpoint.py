@@ -8,6 +8,9 @@ compared untruncated, so it is written at every sync, as upstream).
 Mirrors  kubernetes v1.25 pkg/controller/endpoint/endpoints_controller.go, pkg/api/v1/endpoints/util.go.
 Differs  ports are in the order of the Service's, subsets in that of their ports (upstream: by an internal hash); a
          subset that truncation leaves without addresses is dropped (upstream sends it and is refused).
+Quirk    what is stored is asked of the informer, and its updates queue nothing: where pods go and come back while that view is
+         behind the own write, nothing differs, and the Endpoints stay wrong until a pod or the Service changes or is
+         resynced (kubernetes issues 125638 and 127429, repaired in v1.31).
 """
 
 from __future__ import annotations
