@@ -32,12 +32,13 @@ from actors.node.admit import (
 )
 from actors.node.api import Api, Caller, HeartbeatCaller, user_of
 from actors.node.backoff import Backoff
+from actors.node.blame import caused
 from actors.node.eviction import Evictor
 from actors.node.image_gc import ImageGC
 from actors.node.images import Images
 from actors.node.leases import Leases
 from actors.node.logs import container_log
-from actors.node.machine import Machine, PodRuntime
+from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine, PodRuntime
 from actors.node.mirrors import Mirrors
 from actors.node.node_loop import NodeLoop
 from actors.node.node_status import WELL, Health
@@ -182,12 +183,16 @@ class NodeAgent:
         self.ctx.on_stop(machine.forget_agent)
         self.ctx.on_resume(self.node_loop.resumed)
         self.node_event("Starting")
+        if not self.runtime.well:
+            with caused(self.ctx.kernel, machine.blamed(BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK)):
+                self.node_loop.health_changed()
         self.node_loop.start()
         self.leases.start()
         self.mirrors.start()
         self._nodes.start()
         if machine.outside or machine.images or machine.pods:
-            self.consider_pressure()
+            with caused(self.ctx.kernel, machine.blamed(*machine.outside)):
+                self.consider_pressure()
 
     # --- time ---------------------------------------------------------------------------------------------
 

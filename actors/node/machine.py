@@ -30,6 +30,8 @@ Obj = dict[str, Any]
 RUNTIME = "containerd"
 RUNTIME_VERSION = "1.6.8"  # of the time of v1.25
 SIGKILL_CODE = 137
+# What can be wrong with a machine, beside what it is short of: its runtime says so, is slow or does not answer; its network.
+BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK = "runtime", "runtime-delay", "pod-network"
 # containerd shows a container whose end it did not see as exit code 255, reason Unknown.
 LOST_CODE = 255
 
@@ -227,6 +229,7 @@ class Machine:
             0  # its answers take so much longer (a slow disk); None: there is none
         )
         self.pull_faults: dict[str, int] = {}  # image -> the record of what made its pulls fail
+        self.troubles: dict[str, int] = {}  # what is wrong with it -> the record of what made it so
         self.usage_fault = 0  # the record by which programs here use more or less than before
         self.outside: dict[str, Ramp] = {}  # resource -> what is used of it by everything that is no pod
         self.agent: Any = None  # the living NodeAgent, for the log endpoint and for faults
@@ -245,6 +248,17 @@ class Machine:
     @property
     def system_uuid(self) -> str:
         return _uuid(f"{self.spec.name}/system")
+
+    def trouble(self, what: str, record: int) -> None:
+        """This is wrong with it, by that record unless it was so before; 0: it is put right."""
+        if record:
+            self.troubles.setdefault(what, record)
+        else:
+            self.troubles.pop(what, None)
+
+    def blamed(self, *whats: str) -> int:
+        """The record of the last of these troubles; 0 if there is none.  For who finds them, and did not see them come."""
+        return max((self.troubles.get(what, 0) for what in whats), default=0)
 
     def forget_agent(self) -> None:
         """The agent's process has ended."""

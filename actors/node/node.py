@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from actors.node.machine import Machine
+from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
+from actors.node.pressure import shared
 from actors.node.profile import Override
 from sim.kernel.actor import Actor
 from sim.kernel.kernel import Kernel
@@ -92,25 +93,30 @@ class Node:
     def fail_runtime(self, message: str) -> None:
         """The container runtime stops answering well (RuntimeReady false)."""
         self.machine.runtime_error = message
+        self._trouble(BAD_RUNTIME, bool(message))
         self.machine.changed(None)
 
     def slow_runtime(self, by_us: int) -> None:
         """A slow disk: each thing that the runtime does, a relist too, takes this much longer."""
         self.machine.runtime_delay_us = by_us
+        self._trouble(SLOW_RUNTIME, by_us > 0)
         self.machine.changed(None)
 
     def hang_runtime(self) -> None:
         """The container runtime does not answer at all; containers go on."""
         self.machine.runtime_delay_us = None
+        self._trouble(SLOW_RUNTIME, True)
         self.machine.changed(None)
 
     def heal_runtime(self) -> None:
         self.machine.runtime_delay_us = 0
+        self._trouble(SLOW_RUNTIME, False)
         self.fail_runtime("")
 
     def fail_pod_network(self, message: str) -> None:
         """The network plug-in is not ready."""
         self.machine.network_error = message
+        self._trouble(BAD_NETWORK, bool(message))
         self.machine.changed(None)
 
     def heal_pod_network(self) -> None:
@@ -118,11 +124,16 @@ class Node:
 
     def set_pressure(self, resource: str, available: int, ramp_us: int = 0) -> None:
         """Only so much of memory, nodefs, imagefs, nodefs-inodes, imagefs-inodes or pid stays available."""
+        self._trouble(shared(self.machine, resource), True)
         self.machine.set_pressure(resource, available, self._kernel.now_us, ramp_us)
 
     def end_pressure(self, resource: str) -> None:
         """What is no pod gives the resource back."""
+        self._trouble(shared(self.machine, resource), False)
         self.machine.end_pressure(resource)
+
+    def _trouble(self, what: str, there: bool) -> None:
+        self.machine.trouble(what, self._kernel.cause if there else 0)
 
     def behave(self, overrides: Sequence[Override]) -> None:
         """Containers behave so from now on, those that run too; an end that was already planned stays planned.

@@ -32,6 +32,7 @@ from actors.node.node_status import (
 )
 from sim.kernel.dice import Dice
 from sim.machinery.api import Reply, Request
+from sim.machinery.objects import is_ready
 from sim.machinery.store import Item
 from sim.units import MS, SECOND, format_time
 
@@ -381,7 +382,9 @@ class NodeLoop:
         status, events = status_of(agent.machine, agent.options, self._fixed, old, agent.health(), self.now())
         kernel = agent.ctx.kernel
         cause = kernel.cause
-        if is_given_up(old):
+        if self._why and not is_ready({"status": status}):
+            kernel.cause = self._why
+        elif is_given_up(old):
             # What it says now it can say because something has ended, or else because it was given up.
             given_up = reply.item.cause if reply.item is not None else 0
             kernel.cause = agent.ctx.relief(self._reported_us) or given_up or cause

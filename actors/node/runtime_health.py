@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actors.node.blame import caused
+from actors.node.machine import SLOW_RUNTIME
 from sim.units import MINUTE, SECOND, format_duration
 
 if TYPE_CHECKING:
@@ -131,7 +133,8 @@ class RuntimeHealth:
         self._never = machine.runtime_delay_us is None
         self.relists = Relists(agent.now_us)
         if machine.runtime_delay_us != 0:
-            self.changed()
+            with caused(agent.ctx.kernel, machine.blamed(SLOW_RUNTIME)):
+                self.changed()
 
     # --- what it comes to ---------------------------------------------------------------------------------
 

@@ -184,6 +184,28 @@ async def test_what_a_fault_does_to_a_program_begun_under_it_is_the_faults_and_i
     assert restarts >= 2  # one chain, not one for each exit
 
 
+@pytest.mark.parametrize(("fault", "what"), [
+    ({"pressure": {"nodes": {"name": "node-1"}, "resource": "memory", "available": "50Mi"}}, "pressures"),
+    ({"fail": {"nodes": {"name": "node-1"}, "how": "runtime-failure"}}, "ready"),
+    ({"fail": {"nodes": {"name": "node-1"}, "how": "runtime-hang"}}, "ready"),
+    ({"fail": {"nodes": {"name": "node-1"}, "how": "slow-disk", "by": "300s"}}, "ready"),
+    ({"fail": {"nodes": {"name": "node-1"}, "how": "pod-network-failure"}}, "ready"),
+])  # fmt: skip
+async def test_what_an_agent_finds_wrong_as_it_starts_is_the_faults_not_its_starts(
+    fault: dict[str, Any], what: str, tmp_path: Path
+) -> None:
+    away = {
+        "at": "30s",
+        "name": "away",
+        "fail": {"nodes": {"name": "node-1"}, "how": "agent-crash"},
+        "for": "60s",
+    }
+    book = await told(tmp_path, away, {"at": "60s", "name": "fault", **fault})
+    node = [r for r in book.records if r.kind == "change" and r.values["key"] == "//nodes//node-1"]
+    bad = [r for r in node if r.values["what"] == what and r.values["after"] not in ("True", "Unknown", None)]
+    assert root(book, next(r for r in bad if r.at_us > 90_000_000)) == "fault"
+
+
 async def test_an_image_that_cannot_be_pulled_tells_its_waits_and_the_fault_behind_them(
     tmp_path: Path,
 ) -> None:
