@@ -17,6 +17,7 @@ from typing import Protocol
 import msgspec
 
 KEPT = 8  # more at a time than anybody can tell apart
+LINGER_US = 120_000_000  # a segment's last wait is below 60 s, all of them together below twice that (`sim.kernel.network`)
 
 
 class Fault(msgspec.Struct):
@@ -88,13 +89,22 @@ class Standing:
         Those that let nothing through come before those that only hinder.  Of either the host's own come first, then
         those of what stands between, then the observer's (a stalled process finds everybody silent); of several one
         that stands still rather than one that is over, and the one that began last.  When there was none, what was done to
-        the host's clock, or to the observer's, is to blame: one that was set back is behind what it said before.
+        the host's clock, or to the observer's, is to blame: one that was set back is behind what it said before.  And at last
+        what hindered it last, if that ended within LINGER_US: a segment that was lost again and again is sent anew late.
         """
         for found in self._since(since_us, (host,), tuple(self.shared), (observer,)):
             if found:
                 return max(found, key=_weight).record
         done = [fault for each in (host, observer) for fault in self._faults.get(each, ()) if fault.lasting]
-        return max(done, key=_end).over if done else 0
+        if done:
+            return max(done, key=_end).over
+        hindered = [
+            fault
+            for each in (host, *self.shared, observer)
+            for fault in self._faults.get(each, ())
+            if not fault.mute and (fault.ended_us or 0) >= since_us - LINGER_US
+        ]
+        return max(hindered, key=_end).record if hindered else 0
 
     def relief(self, host: str, since_us: int) -> int:
         """The record of the end of what kept others from hearing `host` since then, in the same order; 0 if none is known."""

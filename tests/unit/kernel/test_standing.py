@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.kernel import Network, Rule
-from sim.kernel.standing import KEPT, Standing
+from sim.kernel.standing import KEPT, LINGER_US, Standing
 
 
 class Run:
@@ -46,6 +46,17 @@ def test_what_was_done_to_a_clock_is_blamed_by_its_end_when_nothing_else_can_be(
     assert run.standing.silence("b", "o", 21) == 0
     run.begin(30, 9, "process", "a")
     assert run.standing.silence("a", "o", 21) == 9
+
+
+def test_a_hindrance_is_blamed_for_what_it_held_up_past_its_end_but_not_for_ever() -> None:
+    run = Run()
+    run.now_us, run.cause = 10, 7
+    run.standing.begin("loss", ("a",), mute=False)
+    run.end(20, "loss", "a", cause=8)
+    assert run.standing.silence("a", "o", 21) == 7
+    assert run.standing.silence("a", "o", 20 + LINGER_US) == 7
+    assert run.standing.silence("a", "o", 21 + LINGER_US) == 0
+    assert run.standing.silence("b", "o", 21) == 0
 
 
 def test_of_several_faults_of_a_host_the_latest_is_blamed() -> None:
