@@ -30,9 +30,8 @@ from sim.units import SECOND, format_time, parse_time
 
 CLIENT = "cronjob-controller"
 WORKERS = 5
-NAMELESS = (
-    "resource name may not be empty"  # what upstream's client says of a Job in a status without its name
-)
+# What upstream's client says of a Job that stands in a status without its name.
+NAMELESS = "resource name may not be empty"
 
 
 async def start(env: Env) -> None:

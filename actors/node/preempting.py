@@ -95,26 +95,24 @@ def preemptable(pod: Obj, static: bool, other: Obj, other_static: bool) -> bool:
 
 
 class Preemption:
-    """One agent's.  _waiting: critical pods by uid; _victims: who has to go for each, the first is being ended."""
+    """One agent's.  _waiting: critical pods by uid, and who has to go for each: the first is being ended."""
 
-    __slots__ = ("_agent", "_victims", "_waiting")
+    __slots__ = ("_agent", "_waiting")
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
-        self._waiting: dict[str, Item] = {}
-        self._victims: dict[str, list[Worker]] = {}
+        self._waiting: dict[str, tuple[Item, list[Worker]]] = {}
 
     def holds(self, uid: str, item: Item | None = None) -> bool:
         """Whether the pod waits for room; `item`: its latest state."""
-        held = uid in self._waiting
-        if held and item is not None:
-            self._waiting[uid] = item
-        return held
+        waits = self._waiting.get(uid)
+        if waits is not None and item is not None:
+            self._waiting[uid] = item, waits[1]
+        return waits is not None
 
     def drop(self, uid: str) -> None:
         """The pod is gone: nobody has to go for it any more."""
-        if self._waiting.pop(uid, None) is not None:
-            del self._victims[uid]
+        self._waiting.pop(uid, None)
 
     def keep(self, here: Mapping[str, None]) -> None:
         """Only the pods of these uids, and static ones, are there still."""
@@ -139,14 +137,13 @@ class Preemption:
         if chosen is None:
             left = _without(missing, [_victim(other) for other in candidates.values()])
             return NOT_FOUND.format("".join(f"(res: {name}, q: {amount}), " for name, amount in left.items()))
-        self._waiting[uid] = worker.item
-        self._victims[uid] = [candidates[victim.uid] for victim in chosen]
+        self._waiting[uid] = worker.item, [candidates[victim.uid] for victim in chosen]
         self._end_next(uid)
         return ""
 
     def _end_next(self, uid: str) -> None:
         agent = self._agent
-        left = self._victims[uid]
+        _, left = self._waiting[uid]
         while left and left[0].state in (TERMINATED, FINISHED):
             left.pop(0)
         if left:
@@ -156,14 +153,14 @@ class Preemption:
             agent.ctx.call_later_us(0, self._admit, uid)
 
     def _admit(self, uid: str) -> None:
-        item = self._waiting.pop(uid, None)
-        if item is not None:
-            del self._victims[uid]
+        waits = self._waiting.pop(uid, None)
+        if waits is not None:
+            item, _ = waits
             self._agent.pod_added(item, item.obj)
 
     def stopped(self, worker: Worker) -> None:
         """Nothing of a pod runs any more."""
-        for uid in [uid for uid, victims in self._victims.items() if victims and victims[0] is worker]:
+        for uid in [uid for uid, (_, victims) in self._waiting.items() if victims and victims[0] is worker]:
             self._end_next(uid)
 
 

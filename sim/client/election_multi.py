@@ -86,9 +86,7 @@ class MultiElector(LeaderElector):
         self._text = ""
 
     def _locks(self) -> list[Obj]:
-        if (
-            not self._primary
-        ):  # somebody else made it meanwhile: upstream's event about it has no name, and is refused
+        if not self._primary:  # another made it: upstream's event about it has no name, and is refused
             return super()._locks()
         kind = self._resource
         return [{**self._primary, "apiVersion": kind.api_version, "kind": kind.kind}, *super()._locks()]

@@ -349,9 +349,7 @@ class CacheWatch:
         if due_us < 0:
             return None
         self._expect_bookmark()
-        given_us = (
-            horizon.reached_us() - now_us + due_us
-        )  # less than 0 where the replica lags by more than its age
+        given_us = horizon.reached_us() - now_us + due_us  # below 0 where the lag is longer
         if newest_us and newest_us > given_us and events[-1].revision > horizon.progress_rev:
             return None  # nearly always, where somebody is given events as they come: they are newer
         rev = self.cache.revision(now_us - due_us)
