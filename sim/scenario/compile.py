@@ -142,7 +142,7 @@ class _Compiler:
             value = parse_duration_us(text)
         except ValueError:
             raise self.document.error(
-                path, f"{text!r} is not a duration", "write it as 90s, 5m or 1h30m"
+                path, f"{text!r} is not a duration", "write it as 90s, 5m or 1h30m, a hundred years at most"
             ) from None
         if value < 0:
             raise self.document.error(path, f"the duration {text} is negative")

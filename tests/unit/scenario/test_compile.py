@@ -81,7 +81,7 @@ BAD = [
     (("fail:", "fial:"), "s.yaml:11:28: unknown field 'fial' (did you mean 'fail'?)"),
     (
         ("duration: 30m", "duration: 30x"),
-        "s.yaml:6:13: '30x' is not a duration (write it as 90s, 5m or 1h30m)",
+        "s.yaml:6:13: '30x' is not a duration (write it as 90s, 5m or 1h30m, a hundred years at most)",
     ),
     (("zone: a}, how", "zone: q}, how"), "there is no zone 'q' (there are a, b)"),
     (("at: 5m", "at: 50m"), "50m is after the end of the run"),
@@ -100,8 +100,12 @@ BAD = [
     (("name: outage", "name: a/b"), "s.yaml:3:18: a name consists of lower-case letters, digits"),
     (("name: outage, ", ""), "s.yaml:3:11: object missing required field name"),
     (
-        ("duration: 30m", "duration: 999999999h"),
-        "s.yaml:6:13: the duration 999999999h is longer than a hundred",
+        ("duration: 30m", "duration: 2000000h"),
+        "s.yaml:6:13: the duration 2000000h is longer than a hundred",
+    ),
+    (
+        ("duration: 30m", "duration: 999999999h"),  # beyond what Go's 64 bits hold
+        "s.yaml:6:13: '999999999h' is not a duration (write it as 90s, 5m or 1h30m, a hundred years at most)",
     ),
     (("after: fail", "after: 30m"), "s.yaml:15:97: 30m is after the end of the run"),
     (("after: fail", "after: fail, until: 31m"), "s.yaml:15:110: 31m is after the end of the run"),
