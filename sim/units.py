@@ -58,6 +58,16 @@ def whole_problem(text: str) -> str:
     return "value out of range" if _WHOLE.fullmatch(text) else "invalid syntax"
 
 
+def not_whole(text: str, by: str = "ParseInt") -> str:
+    """What Go's `by` says of a text that `parse_whole` does not take."""
+    return f'strconv.{by}: parsing "{text}": {whole_problem(text)}'
+
+
+def not_unsigned(text: str, by: str = "ParseUint") -> str:
+    """What Go's `by` says of a text that `parse_unsigned` does not take."""
+    return f'strconv.{by}: parsing "{text}": {unsigned_problem(text)}'
+
+
 # --- durations --------------------------------------------------------------------------------------------
 
 _UNIT_NS = {

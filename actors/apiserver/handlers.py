@@ -44,7 +44,7 @@ from sim.machinery.verbs_call import (
 )
 from sim.machinery.watchcache import WatchCache
 from sim.machinery.watchcache_watch import CacheWatch
-from sim.units import parse_unsigned, unsigned_problem
+from sim.units import not_unsigned, parse_unsigned
 
 READS = ("get", "list", "watch")
 PLAIN: dict[str, Callable[[Call], Steps]] = {
@@ -209,7 +209,7 @@ class Handlers:
         timeout = options.get("timeoutSeconds", "")
         timeout_s = parse_unsigned(timeout or "0")
         if timeout_s is None:
-            raise bad_request(f'strconv.ParseInt: parsing "{timeout}": {unsigned_problem(timeout)}')
+            raise bad_request(not_unsigned(timeout, "ParseInt"))
         cache = caches.of(call.resource)
         if isinstance(call.resource, CustomResource) and call.resource.version != call.resource.stored:
             custom_objects.check_webhook(call.resource, call.resource.api_version)

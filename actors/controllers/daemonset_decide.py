@@ -28,7 +28,7 @@ from actors.controllers.pod_owners import (
 from actors.controllers.pod_template_hash import pod_template_hash, revision_data
 from actors.controllers.revisions import make_revision
 from sim.machinery.api import Obj
-from sim.machinery.selectors import compares
+from sim.machinery.selectors import meets
 from sim.units import parse_whole
 
 if TYPE_CHECKING:
@@ -83,18 +83,7 @@ def tolerates(tolerations: Sequence[Obj], taint: Obj) -> bool:
 
 
 def _requirement_matches(requirement: Obj, values: Mapping[str, str]) -> bool:
-    key, operator = requirement["key"], requirement["operator"]
-    wanted: Sequence[str] = requirement.get("values") or ()
-    value = values.get(key)
-    if operator == "In":
-        return value is not None and value in wanted
-    if operator == "NotIn":
-        return value is None or value not in wanted
-    if operator == "Exists":
-        return value is not None
-    if operator == "DoesNotExist":
-        return value is None
-    return compares(operator, value, wanted)
+    return meets(requirement["operator"], values.get(requirement["key"]), requirement.get("values") or ())
 
 
 def _term_matches(term: Obj, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:

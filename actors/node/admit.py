@@ -16,7 +16,7 @@ from typing import Any
 
 from actors.node.pod_status import pod_qos
 from sim.machinery.identity import IdentityMemo
-from sim.machinery.selectors import compares
+from sim.machinery.selectors import meets
 from sim.units import quantity_milli, quantity_value
 
 Obj = dict[str, Any]
@@ -147,8 +147,7 @@ def refuse_os(pod: Obj, node: Obj, os_label: str) -> tuple[str, str] | None:
 
 def refuse(pod: Obj, requests: Requests, used: Used, node: Obj, static: bool) -> tuple[str, str] | None:
     """The first reason against the pod, in upstream's order."""
-    allocatable = (node.get("status") or {}).get("allocatable") or {}
-    short = shortages(requests, used, allocatable)
+    short = shortages(requests, used, node)
     if short:
         resource, asked, held, capacity = short[0]
         text = f"Node didn't have enough resource: {resource}, requested: {asked}, used: {held}, capacity: {capacity}"
@@ -173,10 +172,9 @@ def refuse_otherwise(
     return None
 
 
-def shortages(
-    requests: Requests, used: Used, allocatable: Mapping[str, Any]
-) -> list[tuple[str, int, int, int]]:
+def shortages(requests: Requests, used: Used, node: Obj) -> list[tuple[str, int, int, int]]:
     """Each resource that is short: its name, what is asked for, held by others, and there at all."""
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
     found = []
     limit = amount("pods", allocatable.get("pods", 0))
     if used.pods + 1 > limit:
@@ -235,14 +233,4 @@ def matches_node(spec: Obj, node: Obj) -> bool:
 
 
 def _holds(labels: Mapping[str, str], rule: Obj) -> bool:
-    value, operator = labels.get(rule["key"]), rule["operator"]
-    values: list[str] = rule.get("values") or []
-    if operator == "In":
-        return value in values
-    if operator == "NotIn":
-        return value not in values
-    if operator == "Exists":
-        return value is not None
-    if operator == "DoesNotExist":
-        return value is None
-    return compares(operator, value, values)
+    return meets(rule["operator"], labels.get(rule["key"]), rule.get("values") or ())

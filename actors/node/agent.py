@@ -60,6 +60,9 @@ from sim.units import SECOND
 Obj = dict[str, Any]
 
 TICK_US = 1 * SECOND  # kubelet.go: syncLoop's syncTicker
+RESYNC_JITTER_PERCENT = (
+    50  # pod_workers.go: workerResyncIntervalJitterFactor, workerBackOffPeriodJitterFactor
+)
 HOUSEKEEPING_US = 2 * SECOND  # kubelet.go: housekeepingPeriod
 ORPHAN_GRACE_US = 1 * SECOND  # kubelet_pods.go: HandlePodCleanups
 DEFAULT_CIDR = "10.200.0.0/24"
@@ -213,6 +216,11 @@ class NodeAgent:
     def tick_after(self, at_us: int) -> int:
         """The first tick of the sync loop strictly after that instant."""
         return at_us + TICK_US - (at_us - self._began_us - self._tick_phase_us) % TICK_US
+
+    def resync_after(self, base_us: int) -> int:
+        """When a pod is looked at again for no other reason than that so much time, and a drawn share of it, has passed."""
+        wait_us = self.ctx.clock.real_us(self.dice.jitter_us(base_us, RESYNC_JITTER_PERCENT))
+        return self.tick_after(self.now_us + wait_us)
 
     def first_probe_wait_us(self, period_s: int) -> int:
         """A restarted agent spreads the first probes of pods that it finds running."""
@@ -426,8 +434,7 @@ class NodeAgent:
         if refusal is None and self.shutdown.going:
             return REFUSAL
         if refusal is None and critical:
-            allocatable = (node.get("status") or {}).get("allocatable") or {}
-            failure = self.preemption.make_room(worker, requests, allocatable)
+            failure = self.preemption.make_room(worker, requests, node)
             return ("UnexpectedAdmissionError", failure) if failure else None
         return refusal
 

@@ -13,7 +13,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from actors.node.worker import RESYNC_JITTER_PERCENT, RESYNC_US
+from actors.node.worker import RESYNC_US
 from sim.ident import Names
 from sim.machinery.api import Reply
 from sim.machinery.store import Item
@@ -146,10 +146,9 @@ class Mirrors:
             self._known[key] = reply.obj
             self._target(worker, reply.obj)
         elif key not in self._later:
-            agent = self._agent
-            wait_us = agent.ctx.clock.real_us(agent.dice.jitter_us(RESYNC_US, RESYNC_JITTER_PERCENT))
             self._later[key] = None
-            agent.ctx.call_at_us(agent.tick_after(agent.now_us + wait_us), self._try_again, (worker, key))
+            agent = self._agent
+            agent.ctx.call_at_us(agent.resync_after(RESYNC_US), self._try_again, (worker, key))
 
     def _try_again(self, refused: tuple[Worker, tuple[str, str]]) -> None:
         """One of the pod's resyncs, which come without a reason: here this is theirs."""

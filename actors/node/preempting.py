@@ -119,10 +119,10 @@ class Preemption:
         for uid in [uid for uid in self._waiting if uid not in here and uid not in self._agent.mirrors.uids]:
             self.drop(uid)
 
-    def make_room(self, worker: Worker, requests: Requests, allocatable: Mapping[str, Any]) -> str | None:
+    def make_room(self, worker: Worker, requests: Requests, node: Obj) -> str | None:
         """For a critical pod: None if it has room, "" if it waits for it now, else why it cannot have any."""
         agent, uid, static = self._agent, worker.uid, self._agent.is_static(worker)
-        short = shortages(requests, agent.used, allocatable)
+        short = shortages(requests, agent.used, node)
         if not short:
             return None
         missing = {resource: asked + held - capacity for resource, asked, held, capacity in short}

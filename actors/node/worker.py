@@ -58,7 +58,6 @@ SYNC, TERMINATING, TERMINATED, FINISHED = "sync", "terminating", "terminated", "
 RETRY_US = 10 * SECOND  # pod_workers.go: backOffPeriod, jitter 0.5
 NETWORK_RETRY_US = 1 * SECOND  # kubelet.go: backOffOnTransientErrorPeriod
 RESYNC_US = 60 * SECOND  # types.go: SyncFrequency
-RESYNC_JITTER_PERCENT = 50
 UNMOUNT_POLL_US = 300 * MS  # volume_manager.go: podAttachAndMountRetryInterval
 MIN_GRACE_US = 2 * SECOND  # kuberuntime_container.go: minimumGracePeriodInSeconds
 NO_NETWORK = "network is not ready: "
@@ -216,18 +215,13 @@ class Worker:
             return
         if error:
             base_us = NETWORK_RETRY_US if error.startswith(NO_NETWORK) else RETRY_US
-            self._resync(base_us)
+            self._wake_at(agent.resync_after(base_us))
         elif self.probes and any(probe.waits_longer(RESYNC_US) for probe in self.probes):
-            self._resync(RESYNC_US)
+            self._wake_at(agent.resync_after(RESYNC_US))
         if self._made_us >= 0:  # a relist shows it, were it all that there is to see
             shown_us, self._made_us = agent.relist_after(self._made_us), -1
             self._wake_at(max(shown_us, self._ready_us()))
         self.observe()
-
-    def _resync(self, base_us: int) -> None:
-        agent = self.agent
-        retry_us = agent.ctx.clock.real_us(agent.dice.jitter_us(base_us, RESYNC_JITTER_PERCENT))
-        self._wake_at(agent.tick_after(agent.now_us + retry_us))
 
     def observe(self) -> None:
         """Wake at the relist that will show the next change of the runtime, and at the deadline."""

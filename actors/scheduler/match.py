@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sim.machinery.selectors import compares
+from sim.machinery.selectors import meets
 
 Requirement = tuple[str, str, tuple[str, ...]]
 Requirements = tuple[Requirement, ...]
@@ -36,20 +36,7 @@ def holds(requirements: Requirements | None, labels: Mapping[str, str]) -> bool:
     """Whether all requirements hold for these labels."""
     if requirements is None:
         return False
-    return all(_holds(key, operator, values, labels) for key, operator, values in requirements)
-
-
-def _holds(key: str, operator: str, values: tuple[str, ...], labels: Mapping[str, str]) -> bool:
-    have = labels.get(key)
-    if operator == "In":
-        return have in values
-    if operator == "NotIn":
-        return have not in values
-    if operator == "Exists":
-        return have is not None
-    if operator == "DoesNotExist":
-        return have is None
-    return compares(operator, have, values)
+    return all(meets(operator, labels.get(key), values) for key, operator, values in requirements)
 
 
 class NodeTerm(NamedTuple):

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from sim.units import SECOND, parse_duration_us, parse_whole, whole_problem
+from sim.units import SECOND, not_whole, parse_duration_us, parse_whole
 
 YEARS_MAX = 5  # spec.go: a schedule with no time in five years has none
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -219,6 +219,5 @@ def _number(text: str, names: Mapping[str, int]) -> int:
         return known
     number = parse_whole(text)
     if number is None:
-        problem = f'strconv.Atoi: parsing "{text}": {whole_problem(text)}'
-        raise ScheduleError(f"failed to parse int from {text}: {problem}")
+        raise ScheduleError(f"failed to parse int from {text}: {not_whole(text, 'Atoi')}")
     return number

@@ -30,8 +30,19 @@ class SelectorError(ValueError):
     """A selector that upstream refuses, in its words; the API answers 400."""
 
 
-def compares(operator: str, have: str | None, values: Sequence[str]) -> bool:
-    """Gt and Lt; nothing is greater or less where either text is no decimal integer of 64 bits."""
+def meets(operator: str, have: str | None, values: Sequence[str]) -> bool:
+    """Whether a label's or a field's value (None: there is none) is as a requirement wants it.
+
+    Nothing is greater or less where either text is no decimal integer of 64 bits.
+    """
+    if operator == IN:
+        return have in values
+    if operator == NOT_IN:
+        return have not in values
+    if operator == EXISTS:
+        return have is not None
+    if operator == DOES_NOT_EXIST:
+        return have is None
     left = None if have is None else parse_whole(have)
     right = parse_whole(values[0]) if values else None
     if left is None or right is None:
@@ -48,17 +59,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        match self.operator:
-            case "In":
-                return self.key in labels and labels[self.key] in self.values
-            case "NotIn":
-                return self.key not in labels or labels[self.key] not in self.values
-            case "Exists":
-                return self.key in labels
-            case "DoesNotExist":
-                return self.key not in labels
-            case _:
-                return compares(self.operator, labels.get(self.key), self.values)
+        return meets(self.operator, labels.get(self.key), self.values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from sim.machinery.scheme import Resource, Scheme
 from sim.machinery.status import invalid
 from sim.machinery.store import Answer, Item, Op, Unavailable
 from sim.machinery.validation.errors import UNSUPPORTED, FieldError
-from sim.units import SECOND, format_time, parse_unsigned, unsigned_problem
+from sim.units import SECOND, format_time, not_unsigned, parse_unsigned
 
 Steps = Generator[Op, Answer, Reply]
 MANAGER_MAX = 128  # fieldmanager: a default manager name is cut there
@@ -253,7 +253,7 @@ def parse_revision(text: str) -> int:
         return 0
     revision = parse_unsigned(text)
     if revision is None:
-        raise internal(f'strconv.ParseUint: parsing "{text}": {unsigned_problem(text)}')
+        raise internal(not_unsigned(text))
     return revision
 
 

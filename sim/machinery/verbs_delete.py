@@ -34,7 +34,7 @@ from sim.machinery.verbs_call import (
     is_true,
     written,
 )
-from sim.units import SECOND, format_time, parse_time, parse_whole, whole_problem
+from sim.units import SECOND, format_time, not_whole, parse_time, parse_whole
 
 # Registries that answer the deleted object instead of a Status (ReturnDeletedObject).
 RETURNS_OBJECT = ("pods", "services", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts",
@@ -69,7 +69,7 @@ def options_of(request: Request, body: Json) -> DeleteOptions:
     grace = query.get("gracePeriodSeconds", "")
     grace_s = parse_whole(grace) if grace else None
     if grace and grace_s is None:
-        raise bad_request(f'strconv.ParseInt: parsing "{grace}": {whole_problem(grace)}')
+        raise bad_request(not_whole(grace))
     return DeleteOptions(
         grace_s,
         query.get("propagationPolicy", ""),

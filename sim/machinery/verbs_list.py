@@ -26,9 +26,8 @@ from sim.machinery.api import Obj, Reply
 from sim.machinery.json_text import parse
 from sim.machinery.store import Compacted, FutureRevision, Item, Page, Range, Unavailable
 from sim.machinery.verbs_call import Call, Refusal, Steps, bad_request, internal, unavailable
-from sim.units import parse_unsigned, parse_whole, unsigned_problem, whole_problem
+from sim.units import not_unsigned, not_whole, parse_unsigned, parse_whole
 
-INT64_MAX = (1 << 63) - 1
 INCONSISTENT = -1  # revision in a token that goes on at whatever is there
 Matches = Callable[[Obj], bool]
 
@@ -87,7 +86,7 @@ def parse_limit(options: Mapping[str, str]) -> int:
         return 0
     limit = parse_whole(text)
     if limit is None:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": {whole_problem(text)}')
+        raise bad_request(not_whole(text))
     return max(0, limit)
 
 
@@ -97,8 +96,7 @@ def parse_list_revision(text: str, stored: bool) -> int:
         return 0
     revision = parse_unsigned(text)
     if revision is None:
-        problem = f'strconv.ParseUint: parsing "{text}": {unsigned_problem(text)}'
-        message = f'resourceVersion: Invalid value: "{text}": {problem}'
+        message = f'resourceVersion: Invalid value: "{text}": {not_unsigned(text)}'
         raise bad_request(f"invalid resource version: {message}") if stored else internal(message)
     return revision
 

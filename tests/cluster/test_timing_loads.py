@@ -69,6 +69,13 @@ def alive(cluster: Cluster) -> dict[str, int]:
     return counts
 
 
+async def die_for_a_second(cluster: Cluster) -> None:
+    """The manager is killed, and started again."""
+    cluster.faults.impose("dies", MANAGER, "down", "killed")
+    await cluster.run_for("1s")
+    cluster.faults.lift("dies")
+
+
 @pytest.mark.parametrize("after_ms", [9, 21, 70])
 async def test_a_manager_that_dies_while_it_makes_pods_has_none_made_twice(after_ms: int) -> None:
     """Its caches are current before the next one acts, so that it sees all that the first has made."""
@@ -77,9 +84,7 @@ async def test_a_manager_that_dies_while_it_makes_pods_has_none_made_twice(after
         fates = Fates(cluster)
         cluster.apply(*one_of_each())
         await cluster.run_for(after_ms * MS)
-        cluster.faults.impose("dies", MANAGER, "down", "killed")
-        await cluster.run_for("1s")
-        cluster.faults.lift("dies")
+        await die_for_a_second(cluster)
         await cluster.run_for("60s")
         assert alive(cluster) == WANTED
         assert len(fates.made) == sum(WANTED.values()) and not fates.asked and not fates.gone
@@ -104,9 +109,7 @@ async def test_a_manager_that_begins_with_a_past_takes_back_what_it_made_twice()
         cluster.faults.impose("trails", SERVER, "lag", 40 * SECOND)
         cluster.apply(*one_of_each())
         await cluster.run_for("42s")
-        cluster.faults.impose("dies", MANAGER, "down", "killed")
-        await cluster.run_for("1s")
-        cluster.faults.lift("dies")
+        await die_for_a_second(cluster)
         await cluster.run_for("60s")
         cluster.faults.lift("trails")
         await cluster.run_for("120s")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sim.ident import Names
 from sim.machinery import status
 from sim.machinery.api import Obj
-from sim.units import parse_whole, whole_problem
+from sim.units import not_whole, parse_whole
 from sim.wire.http.routing import Target, parse_query, query_pairs
 
 MANAGER_MAX = 128
@@ -103,7 +103,7 @@ def _delete(options: Mapping[str, str], dry_runs: list[str], body: bytes | None)
         return
     grace = options.get("gracePeriodSeconds")
     if grace is not None and parse_whole(grace) is None:
-        raise BadOption(status.bad_request(f'strconv.ParseInt: parsing "{grace}": {whole_problem(grace)}'))
+        raise BadOption(status.bad_request(not_whole(grace)))
     policy, orphan = options.get("propagationPolicy"), options.get("orphanDependents")
     if policy is not None and policy not in POLICIES:
         listed = ", ".join(f'"{name}"' for name in (*POLICIES, "nil"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -302,19 +303,25 @@ async def test_a_long_list_from_the_store_comes_in_pages_and_one_from_the_cache_
         assert all(what == "add" for what, *_ in reader.log) and len(reader.log) == 1100
 
 
+async def read_where_lists_expire(r: Rig, expired: Callable[[Mapping[str, str]], bool]) -> Reader:
+    """A reader of many leases; from now on lists with such options are answered as expired."""
+    await make(r, *[f"l{n:04}" for n in range(700)])
+
+    def expire(request: Request, reply: Reply) -> Reply:
+        if request.verb == "list" and expired(request.options):
+            return Reply(410, body={"reason": "Expired", "code": 410})
+        return reply
+
+    reader = Reader(r)
+    await r.run(2)
+    r.tap.alter = expire
+    del r.tap.asked[:]
+    return reader
+
+
 async def test_a_continue_token_that_expired_makes_the_pager_take_everything_at_once() -> None:
     async with rig() as r:
-        await make(r, *[f"l{n:04}" for n in range(700)])
-
-        def expire(request: Request, reply: Reply) -> Reply:
-            if "continue" in request.options:
-                return Reply(410, body={"reason": "Expired", "code": 410})
-            return reply
-
-        reader = Reader(r)
-        await r.run(2)
-        r.tap.alter = expire
-        del r.tap.asked[:]
+        reader = await read_where_lists_expire(r, lambda options: "continue" in options)
         reader.informer._reflector._revision_bad = True
         reader.informer._reflector._list("")
         await r.run(2)
@@ -330,17 +337,7 @@ async def test_a_continue_token_that_expired_makes_the_pager_take_everything_at_
 async def test_a_list_at_a_revision_that_cannot_be_served_is_asked_again_in_one_piece() -> None:
     """reflector.go: the second try goes by the same pager, whose pages were switched off for the first."""
     async with rig() as r:
-        await make(r, *[f"l{n:04}" for n in range(700)])
-
-        def expire(request: Request, reply: Reply) -> Reply:
-            if request.verb == "list" and request.options.get("resourceVersion", "0") != "0":
-                return Reply(410, body={"reason": "Expired", "code": 410})
-            return reply
-
-        reader = Reader(r)
-        await r.run(2)
-        r.tap.alter = expire
-        del r.tap.asked[:]
+        reader = await read_where_lists_expire(r, lambda options: options.get("resourceVersion", "0") != "0")
         reader.informer._reflector._list("")
         await r.run(2)
         told = r.tap.told("limit", "resourceVersion", verbs=["list"])
