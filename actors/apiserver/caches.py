@@ -94,7 +94,7 @@ class Caches:
             self.of(resource)
         self._cached = []
         for cache in self._caches.values():
-            cache.before_compact()
+            cache.before_compact(rev)
 
     def cut(self) -> None:
         """The replica has died: every watch ends."""
@@ -118,6 +118,19 @@ class Caches:
                 watch.end()
         waiting, self.waiting = self.waiting, []
         return waiting if ready else []
+
+    def go_on(self) -> None:
+        """The storage is reached again: whoever's next revision history has lost meanwhile lists anew (reflector.go)."""
+        for cache in self._caches.values():
+            if not cache.direct and cache.revision() < self._store.floor:
+                cache.restart()
+                for watch in cache.watches():
+                    watch.end()
+
+    def show_progress(self) -> None:
+        """The storage says how far all watches are, also those that see nothing."""
+        if not self.horizon.frozen:
+            self.horizon.progress_rev = self._store.revision_at(self.horizon.reached_us())
 
     # --- watches ------------------------------------------------------------------------------------------
 

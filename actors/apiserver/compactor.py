@@ -5,6 +5,7 @@ Mirrors  kubernetes v1.25 apiserver pkg/storage/etcd3/compact.go.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from actors.apiserver.ports import StorageProcess
@@ -12,10 +13,16 @@ from sim.kernel import Context
 
 
 class Compactor:
-    """Every interval, compacts to the revision noted one interval before, if no other replica did; 0: never."""
+    """Every interval, compacts to the revision noted one interval before, if no other replica did; 0: never.
 
-    def __init__(self, storage: StorageProcess, ctx: Context, interval_us: int) -> None:
+    reached: whether the storage answers at once
+    """
+
+    def __init__(
+        self, storage: StorageProcess, reached: Callable[[], bool], ctx: Context, interval_us: int
+    ) -> None:
         self._storage = storage
+        self._reached = reached
         self._ctx = ctx
         self._interval_us = interval_us
         self._version = storage.compaction.version
@@ -28,7 +35,7 @@ class Compactor:
 
     def _round(self, _: Any) -> None:
         storage = self._storage
-        if storage.prompt:
+        if self._reached():
             if storage.compaction.settle(self._version) and self._rev:
                 storage.compact(self._rev)
             self._version = storage.compaction.version

@@ -214,15 +214,16 @@ class DefinitionKeeper:
 
     def _drive(self, steps: Steps, done: Callable[[], None], answer: Answer) -> None:
         """Carry deletions out, in whatever state the storage is."""
-        storage, writer = self._server.storage, (self._user.name, "delete")
+        server, writer = self._server, (self._user.name, "delete")
+        storage, reach = server.storage, server.reach
         while True:
             try:
                 op = steps.send(answer)
             except StopIteration:
                 done()
                 return
-            if not storage.prompt:
-                storage.submit(op, writer, lambda result: self._resume(steps, done, result))
+            if reach is not None and not server.prompt:
+                reach.submit(op, writer, lambda: True, lambda result: self._resume(steps, done, result))
                 return
             storage.writer = writer
             answer = storage.store.apply(op)

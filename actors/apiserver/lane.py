@@ -118,7 +118,7 @@ class Lane:
         """Move the time on (microseconds since 1970)."""
         server = self.server
         ctx, request = server.ctx, self._request
-        if ctx is None or ctx.state is not State.RUNNING or server.busy or not server.storage.prompt:
+        if ctx is None or ctx.state is not State.RUNNING or server.busy or not server.prompt:
             return None
         if server.authorizer.refuse(request.user, request) is not None:
             return None

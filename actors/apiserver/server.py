@@ -35,6 +35,7 @@ from actors.apiserver.lane import RENEWAL, Lane, offer_lane
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.plans import Plans
 from actors.apiserver.ports import StorageProcess, writer_of
+from actors.apiserver.reach import Reach
 from actors.apiserver.rules import Machinery
 from actors.apiserver.short_ways import offer_short_way
 from actors.apiserver.way import Way
@@ -86,6 +87,7 @@ class ApiServer:
         self.log: Callable[[Call, Any, str], Reply] | None = None  # pods/log, given by who knows the nodes
         self.sees = scheme  # with the definitions that this replica has seen
         self.ctx: Context | None = None
+        self.reach: Reach | None = None
         self.caches: Caches | None = None
         self.handlers: Handlers | None = None
         self.plans: Plans | None = None
@@ -106,6 +108,12 @@ class ApiServer:
     @property
     def running(self) -> bool:
         return self.ctx is not None
+
+    @property
+    def prompt(self) -> bool:
+        """True while operations may be applied on the store at once, with the storage's latency put on the reply."""
+        reach = self.reach
+        return reach is not None and reach.clear and self.storage.prompt
 
     @property
     def busy(self) -> bool:
@@ -129,6 +137,7 @@ class ApiServer:
         """Start an incarnation: empty caches from the store's present revision on."""
         store = self.storage.store
         self.ctx = ctx
+        self.reach = Reach(ctx, self.name, self.storage, self._on_reach)
         bits = ctx.stream("objects").getrandbits
         machinery = Machinery(self.scheme, store, self.options.disabled_admission, self.options.tolerations)
         self.sees = self.scheme.beside(self.scheme.more)
@@ -142,18 +151,18 @@ class ApiServer:
         self.caches = caches = Caches(
             ctx,
             store,
-            self.options.cache_lag_us + self._lag_us,
+            self.options.cache_lag_us,
             self.options.min_watch_us,
             [resource for resource in self.scheme.resources if "watch" in resource.verbs],
         )
-        caches.horizon.freeze(self._frozen)
+        self._trail()
         self.sees.more = Definitions(ctx, store, caches, self.scheme)
         self.handlers = Handlers(self.authorizer, registry, store, caches)
         if self.options.seats:
             self.seats = Seats(self, caches, store)
             Dangling(self, store, ctx)
         DefinitionKeeper(self, store, registry, ctx)
-        self._listed = self.storage.prompt
+        self._listed = self.prompt
         self._on_leader(self.storage.led)
         if not self._listed:
             self._list_first(ctx)
@@ -161,14 +170,14 @@ class ApiServer:
         unhook = store.before_compact(caches.before_compact)
         ctx.on_stop(lambda: self._stop(unhook))
         ctx.on_stop(machinery.view.close)
-        Compactor(self.storage, ctx, self.options.compaction_interval_us)
+        Compactor(self.storage, lambda: self.prompt, ctx, self.options.compaction_interval_us)
         ctx.call_later_us(PROGRESS_US, self._progress, ctx)
 
     def _stop(self, unhook: Callable[[], None]) -> None:
         unhook()
         self.stopped_us = self.kernel.now_us
         caches, self.caches = self.caches, None
-        self.ctx = self.handlers = self.plans = self.seats = None
+        self.ctx = self.reach = self.handlers = self.plans = self.seats = None
         self.lanes = {}
         flights, self._flights = self._flights, {}
         self._reading = self._writing = 0
@@ -185,14 +194,25 @@ class ApiServer:
     def lag(self, by_us: int) -> None:
         """Let the watch caches trail the storage by so much more than they do."""
         self._lag_us = by_us
-        if self.caches is not None:
-            self.caches.horizon.set_lag(self.options.cache_lag_us + by_us)
+        self._trail()
 
     def freeze(self, frozen: bool) -> None:
         """Cut the watch caches off from the storage: they stay as they are while other replicas go on."""
         self._frozen = frozen
-        if self.caches is not None:
-            self.caches.horizon.freeze(frozen)
+        self._trail()
+
+    def _trail(self) -> None:
+        """How far the watch caches are behind by now."""
+        if self.caches is not None and self.reach is not None:
+            horizon = self.caches.horizon
+            horizon.set_lag(self.options.cache_lag_us + self._lag_us + self.reach.lag_us)
+            horizon.freeze(self._frozen or self.reach.cut)
+
+    def _on_reach(self) -> None:
+        """The line to the storage has been cut, or slowed down, or is as it was."""
+        if self.caches is not None and self.reach is not None and not self.reach.cut:
+            self.caches.go_on()
+        self._trail()
 
     def overload(self, by_us: int, inflight: int | None) -> None:
         """Let each request take so much longer; of reads and of writes no more than `inflight` at once."""
@@ -223,7 +243,8 @@ class ApiServer:
                 ctx.call_later_us(SECOND, lambda _: self._list_first(ctx))
 
         first = Get(self.scheme.prefix("namespaces"))
-        self.storage.submit(first, ("", ""), lambda answer: ctx.run(answered, answer))
+        if self.reach is not None:
+            self.reach.submit(first, ("", ""), lambda: True, lambda answer: ctx.run(answered, answer))
 
     def drop_watches(self, resource: str, client: str) -> None:
         """Break off watches: of a resource ("": every), held by users who match a glob ("": any)."""
@@ -232,7 +253,7 @@ class ApiServer:
 
     def _progress(self, ctx: Context) -> None:
         if self.caches is not None:
-            self.caches.horizon.progress_rev = self.storage.store.revision
+            self.caches.show_progress()
             ctx.call_later_us(PROGRESS_US, self._progress, ctx)
 
     # --- requests -----------------------------------------------------------------------------------------
@@ -268,7 +289,7 @@ class ApiServer:
             self._reading += 1
         if self._overloaded(flight.mutating, self._writing if flight.mutating else self._reading):
             self.refuse(number)
-        elif self.seats is not None and (self._extra_us or not self.storage.prompt or self.seats.waiting):
+        elif self.seats is not None and (self._extra_us or not self.prompt or self.seats.waiting):
             flight.seated = True
             self._take_cause(flight.request)
             self.seats.arrive(number, flight.request)
@@ -312,7 +333,7 @@ class ApiServer:
         except Refusal as refusal:
             self._answer(number, refusal.reply(), 0)
             return
-        if self.storage.prompt:
+        if self.prompt:
             self._answer(number, *self._run(call, steps))
         else:
             self.kernel.call_at(flight.until_us, self._time_out, number)
@@ -324,7 +345,7 @@ class ApiServer:
         Whoever asks looks at `stopped_us` when the reply has come.
         """
         ctx, storage = self.ctx, self.storage
-        if ctx is None or ctx.state is not State.RUNNING or not storage.prompt or self.bounded:
+        if ctx is None or ctx.state is not State.RUNNING or not self.prompt or self.bounded:
             return None
         handlers = self.handlers
         if request.verb == "watch" or handlers is None:
@@ -417,8 +438,9 @@ class ApiServer:
         except Refusal as refusal:
             self._answer(number, refusal.reply(), 0)
             return
-        writer = writer_of(flight.request)
-        self.storage.submit(op, writer, lambda result: self._resume(number, result))
+        if self.reach is not None:
+            writer, waits = writer_of(flight.request), lambda: number in self._flights
+            self.reach.submit(op, writer, waits, lambda result: self._resume(number, result))
 
     def _resume(self, number: int, answer: Answer) -> None:
         ctx = self.ctx

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def offer_short_way(server: ApiServer, request: Request) -> NodeWay | LeaseWay | PodWay | EventWay | None:
     """For calls like `request` and the writes that follow; None if this server has none for them now."""
     ctx = server.ctx
-    if ctx is None or ctx.state is not State.RUNNING or not server.storage.prompt:
+    if ctx is None or ctx.state is not State.RUNNING or not server.prompt:
         return None
     resource = server.scheme.find(request.group, request.version, request.resource)
     if resource is None:
@@ -102,14 +102,14 @@ class NodeWay(Way):
         return self._answer(item, 0)
 
     def beat(self, held: Item, sent: Sequence[Obj]) -> tuple[Item, int] | None:
-        """Write conditions of `held` that were given other heartbeat times."""
+        """Write new heartbeat times of conditions of `held`."""
         plans, node = self.server.plans, held.obj
         status = node["status"]
         if not sent or plans is None or not self._open():
             return None
         before: Sequence[Obj] = status["conditions"]
         if self._last is held and plans.holds(self._reads):
-            conditions = [*sent] if self._whole and len(sent) == len(before) else beats.beaten(before, sent)
+            conditions = beats.whole(before, sent) if self._whole else beats.beaten(before, sent)
         else:
             self._last = None
             conditions = beats.beaten(before, sent)

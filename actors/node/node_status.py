@@ -269,26 +269,37 @@ def only_beaten(old: Obj, new: Obj) -> bool:
 
 def beat_patch(old: Obj, now: str) -> Obj:
     """As `status_patch` where nothing has changed: new heartbeat times."""
-    if [*map(TYPE, old["conditions"])] == OWN_TYPES:  # nearly always
-        beaten = [c for c in old["conditions"] if c.get("lastHeartbeatTime") != now]
-        return {"conditions": [{**c, "lastHeartbeatTime": now} for c in beaten]}
-    held = {c["type"]: c for c in old["conditions"]}
-    own = [{**held[type_], "lastHeartbeatTime": now} for type_ in OWN_ORDER]
-    foreign = [] if len(held) == len(own) else [c for c in old["conditions"] if c["type"] not in OWN]
-    beaten = [c for c in own if c != held[c["type"]]]
-    return {"conditions": beaten, **condition_order(old["conditions"], [*foreign, *own])}
+    conditions: list[Obj] = old["conditions"]
+    own, order = conditions, {}
+    if [*map(TYPE, conditions)] != OWN_TYPES:  # they nearly always are these
+        held = {c["type"]: c for c in conditions}
+        own = [held[type_] for type_ in OWN_ORDER]
+        foreign = [] if len(held) == len(own) else [c for c in conditions if c["type"] not in OWN]
+        order = condition_order(conditions, [*foreign, *own])
+    beaten = [{"type": c["type"], "lastHeartbeatTime": now} for c in own if c.get("lastHeartbeatTime") != now]
+    return {"conditions": beaten, **order}
 
 
 def status_patch(old: Obj, new: Obj) -> Obj:
-    """Strategic merge of `status`; the address list is replaced whole."""
+    """Strategic merge of `status`: of a condition what has changed, the address list whole.
+
+    What the read did not show and somebody else has written meanwhile stays: a heartbeat that was made from an old read
+    does not make a node ready that was given up.
+    """
     patch: Obj = {}
     for key, value in new.items():
         if key == "addresses" and old.get(key) != value:
             patch[key] = [*value, {"$patch": "replace"}]
         elif key == "conditions":
             before = {c["type"]: c for c in old.get(key) or ()}
-            patch[key] = [c for c in value if before.get(c["type"]) != c]
+            patch[key] = [_changes(before.get(c["type"], {}), c) for c in value if before.get(c["type"]) != c]
             patch |= condition_order(old.get(key) or [], value)
         elif old.get(key) != value:
             patch[key] = value
     return patch
+
+
+def _changes(old: Obj, new: Obj) -> Obj:
+    """What turns one condition into the other, and whose it is."""
+    changed = {key: value for key, value in new.items() if key == "type" or old.get(key) != value}
+    return changed | {key: None for key in old if key not in new}

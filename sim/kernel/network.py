@@ -61,6 +61,7 @@ class Link:
     """One direction between two hosts.
 
     `listeners` are called before and after it is cut or healed, and when the source's process stands still or goes on.
+    own: a line of theirs beside the network, of which only rules speak that name both
     """
 
     source: str
@@ -70,12 +71,18 @@ class Link:
     high_us: int = DEFAULT_HIGH_US
     loss: float = 0.0
     duplication: float = 0.0
+    own: bool = False
     seed: InitVar[int] = 0
     listeners: list[Callable[[], None]] = field(default_factory=list)
     draws: Sparing = field(init=False)
 
     def __post_init__(self, seed: int) -> None:
         self.draws = Sparing(seed, f"link/{self.source}>{self.target}")
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is up and carries everything as fast as by default."""
+        return self.up and not self.loss and (self.low_us, self.high_us) == (DEFAULT_LOW_US, DEFAULT_HIGH_US)
 
     def delay_us(self) -> int:
         """Draw the delay of one segment of an established connection: loss shows as retransmission."""
@@ -109,12 +116,13 @@ class Network:
         self._standing = standing
         self._links: dict[tuple[str, str], Link] = {}
         self._rules: dict[str, Rule] = {}
+        self.settled: list[Callable[[], None]] = []  # called when rules have come or gone
 
-    def link(self, source: str, target: str) -> Link:
+    def link(self, source: str, target: str, own: bool = False) -> Link:
         """The one link from source to target; hold on to it, it stays the same object."""
         known = self._links.get((source, target))
         if known is None:
-            known = self._links[source, target] = Link(source, target, seed=self._seed)
+            known = self._links[source, target] = Link(source, target, own=own, seed=self._seed)
             self._settle(known)
         return known
 
@@ -143,10 +151,14 @@ class Network:
     def _settle_all(self) -> None:
         for link in list(self._links.values()):
             self._settle(link)
+        for tell in list(self.settled):
+            tell()
 
     def _settle(self, link: Link) -> None:
         up, low, high, loss, twice = True, DEFAULT_LOW_US, DEFAULT_HIGH_US, 0.0, 0.0
         for rule in self._rules.values():
+            if link.own and (rule.sources is None or rule.targets is None):
+                continue
             if rule.covers(link.source, link.target):
                 up = up and not rule.cut
                 low = low if rule.low_us is None else rule.low_us

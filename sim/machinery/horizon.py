@@ -25,7 +25,10 @@ class Timers(Protocol):
 
 
 class Horizon:
-    """Up to which commit time a replica has seen the store.  One for all caches of the replica."""
+    """Up to which commit time a replica has seen the store.  One for all caches of the replica.
+
+    frozen: it sees nothing new
+    """
 
     def __init__(self, timers: Timers, lag_us: int, start_rev: int) -> None:
         self.timers = timers
@@ -33,11 +36,11 @@ class Horizon:
         self.start_rev = start_rev
         self.progress_rev = start_rev  # the store's progress notification, every 600 s
         self.moved: list[Callable[[], None]] = []
-        self._frozen = False
+        self.frozen = False
         self._reached_us = -1
 
     def reached_us(self) -> int:
-        if not self._frozen:
+        if not self.frozen:
             reached = self.timers.now_us() - self.lag_us
             if reached > self._reached_us:
                 self._reached_us = reached
@@ -45,7 +48,7 @@ class Horizon:
 
     def due_us(self, at_us: int) -> int:
         """When a commit of that time becomes visible."""
-        return NEVER_US if self._frozen else at_us + self.lag_us
+        return NEVER_US if self.frozen else at_us + self.lag_us
 
     def set_lag(self, lag_us: int) -> None:
         self.reached_us()
@@ -55,7 +58,7 @@ class Horizon:
     def freeze(self, frozen: bool) -> None:
         """Cut off from the store (True), or following it again."""
         self.reached_us()
-        self._frozen = frozen
+        self.frozen = frozen
         self._tell()
 
     def _tell(self) -> None:

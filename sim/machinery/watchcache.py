@@ -1,7 +1,8 @@
 """Watch caches: what one API server replica knows of one resource, some microseconds after the store.
 
 Turns the store's log into watches: which start revisions can be served, which events a watch sees and when it
-is told of them.  A cache copies no state: it is a horizon on the store's log.  An event becomes visible when
+is told of them.  A cache copies no state: it is a horizon on the store's log, until that is about to lose what a replica
+that is far behind still shows.  An event becomes visible when
 the horizon has passed the time of its commit.  Nothing is scheduled per event: an attached watch is notified
 through one pending pump per cache; a watch that nobody attached to is brought up to date when it is read.
 
@@ -13,9 +14,7 @@ visibility never goes back; a watch ends by its deadline, by `stop`, by the repl
 too slow, never silently in between.
 
 Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/{cacher,watch_cache,cache_watcher,util}.go.
-Differs  the delay behind the store is one value per replica, not drawn per event (below 1 ms it moves
-         nothing); a replica cut off from the store for longer than history is kept reads its lists at the
-         floor instead of its frozen copy.
+Differs  the delay behind the store is one value per replica, not drawn per event (below 1 ms it moves nothing).
 """
 
 from __future__ import annotations
@@ -82,6 +81,9 @@ class WatchCache:
         self._window = Window(horizon.start_rev)
         self._cursor = horizon.start_rev
         self._shown = 0  # a revision that has been visible here
+        self._copy: tuple[int, dict[str, Item]] | None = (
+            None  # what is shown at that revision, if history has lost it
+        )
         self._open: dict[CacheWatch, None] = {}  # in order of opening
         self._unindexed = 0  # of them
         self._scanning: dict[CacheWatch, None] = {}  # attached, not indexed
@@ -112,8 +114,12 @@ class WatchCache:
         self._window.changes.clear()
         self._window.dropped_rev = self.feed.revision
 
-    def before_compact(self) -> None:
-        self.drain()
+    def before_compact(self, rev: int) -> None:
+        """Take in what history up to `rev` is about to lose."""
+        shown = self.revision()  # and nothing is left to drain
+        if shown < rev and self.feed.changed_since(shown, self.prefix) and self._copied(shown) is None:
+            page: Page = self.feed.range(Range(self.prefix, rev=self._readable(shown)))
+            self._copy = shown, {item.key: item for item in page.items}
         for watch in list(self._open):
             watch.pull()
             if watch.relaxed and len(watch.queue) > UNREAD_MAX:
@@ -143,14 +149,25 @@ class WatchCache:
     def page(self, prefix: str) -> Page:
         """All objects below a prefix as this cache shows them now; `rev` is the cache's revision."""
         rev = self.revision()
+        copied = self._copied(rev)
+        if copied is not None:
+            return Page([item for key, item in copied.items() if key.startswith(prefix)], rev)
         page: Page = self.feed.range(Range(prefix, rev=self._readable(rev)))
         return Page(page.items, rev)
+
+    def _copied(self, rev: int) -> dict[str, Item] | None:
+        """All objects at a revision, where they are copied; the copy goes when it is not shown any more."""
+        if self._copy is not None and self._copy[0] != rev:
+            self._copy = None
+        return None if self._copy is None else self._copy[1]
 
     def get(self, key: str) -> Item | None:
         item = self.feed.get(key)
         if item is not None and item.rev <= self._shown:
             return item
-        return self.feed.get_at(key, self._readable(self.revision()))
+        rev = self.revision()
+        copied = self._copied(rev)
+        return copied.get(key) if copied is not None else self.feed.get_at(key, self._readable(rev))
 
     def _readable(self, rev: int) -> int:
         """Nothing of this resource changed between its revision and the floor, where the log begins."""

@@ -307,11 +307,15 @@ def _sides(where: _Where, between: Sequence[str | list[str]]) -> tuple[tuple[str
     one, other = (where.actors(group, "between", hosts=True) for group in between)
     if one == other and len(one) == 1:
         raise where.error("between", f"there is no network between {one[0]} and itself")
-    if "storage" in (*one, *other):  # API servers reach it over none, so that nothing would happen
-        remedy = "hold it up with storage: {how: lost-quorum}, pause or slow"
-        raise where.error(
-            "between", "the storage stands beside its API servers, with no network between", remedy
-        )
+    for side, across in ((one, other), (other, one)):
+        strange = [host for host in across if "storage" in side and not host.startswith("apiserver-")]
+        if strange or ("storage" in side and len(side) > 1):
+            who = strange[0] if strange else next(host for host in side if host != "storage")
+            raise where.error(
+                "between",
+                f"only API servers reach the storage, {who} does not",
+                "give between: [apiserver-0, storage], and the rest in a step of its own",
+            )
     return one, other
 
 
