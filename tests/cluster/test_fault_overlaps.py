@@ -228,6 +228,8 @@ MIXED: dict[str, list[dict[str, Any]]] = {
     "the control plane": [
         *({"storage": {"how": how}} for how in ("pause", "lost-quorum")),
         {"storage": {"how": "slow", "by": "100ms"}},
+        {"partition": {"between": ["apiserver-0", "storage"], "oneWay": True}},
+        {"network": {"between": ["storage", "apiserver-0"], "latency": "50ms", "loss": 0.1}},
         *({"crash": {"actor": a}} for a in ("storage", "apiserver", "controller-manager", "scheduler-0")),
         {"crash": {"actor": "scheduler-leader", "gracefully": True}},
         *({"stall": {"actor": a}} for a in ("storage", "apiserver", "controller-manager-leader")),

@@ -75,6 +75,8 @@ def fault(draw: Random) -> Obj:
         {"workload": {"selector": "app=web", **draw.choice([{"exitAfter": "5s", "exitCode": 1}, {"ready": False}, {"stop": "never"}])}},
         {"partition": {"between": draw.sample(HOSTS, 2), "oneWay": draw.random() < 0.5}},
         {"network": {"between": draw.sample(HOSTS, 2), "latency": "10ms..3s", "loss": 0.2, "duplication": 0.1}},
+        {"partition": {"between": draw.sample(["storage", server], 2), "oneWay": draw.random() < 0.5}},
+        {"network": {"between": [server, "storage"], "latency": "10ms..3s", "loss": 0.2}},
         {"crash": {"actor": actor, "gracefully": draw.random() < 0.5}},
         {"stall": {"actor": draw.choice([actor, "storage"])}},
         {"slow": {"actor": actor, "by": "50ms"}},
