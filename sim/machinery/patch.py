@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.machinery.api import Json, Obj
+from sim.machinery.fieldvalidation import go_kind
 from sim.machinery.json_text import Twice
 
 # apiserver pkg/endpoints/handlers/patch.go: maxJSONPatchOperations.
@@ -67,7 +68,7 @@ def check_merge_patch(patch: Json) -> None:
     if patch is None:
         raise bad_patch("Invalid JSON Patch")
     if not isinstance(patch, dict):
-        kind = _go_type(patch)
+        kind = go_kind(patch)
         raise bad_patch(
             f"error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         )
@@ -84,7 +85,7 @@ def check_operations(patch: Json) -> list[str]:
         return []
     if not isinstance(patch, list):
         raise bad_patch(
-            f"error decoding patch: json: cannot unmarshal {_go_type(patch)} into Go value of type []handlers.jsonPatchOp"
+            f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type []handlers.jsonPatchOp"
         )
     unknown = []
     for i, operation in enumerate(patch):
@@ -92,14 +93,14 @@ def check_operations(patch: Json) -> list[str]:
             if operation is None:
                 continue
             raise bad_patch(
-                f"error decoding patch: json: cannot unmarshal {_go_type(operation)} into Go value of type handlers.jsonPatchOp"
+                f"error decoding patch: json: cannot unmarshal {go_kind(operation)} into Go value of type handlers.jsonPatchOp"
             )
         for key, value in operation.items():
             if key not in _KNOWN_FIELDS:
                 unknown.append(f"[{i}].{key}")
             elif key != "value" and value is not None and not isinstance(value, str):
                 raise bad_patch(
-                    f"error decoding patch: json: cannot unmarshal {_go_type(value)}"
+                    f"error decoding patch: json: cannot unmarshal {go_kind(value)}"
                     f" into Go struct field jsonPatchOp.{key} of type string"
                 )
     if len(patch) > OPERATIONS_MAX:
@@ -119,16 +120,6 @@ def json_patch_problems(patch: Json) -> list[str]:
         if isinstance(operation, Twice):
             found += [f'json patch duplicate field "[{i}].{key}"' for key in operation.keys_twice]
     return found
-
-
-def _go_type(value: Json) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, list):
-        return "array"
-    return "object" if isinstance(value, dict) else "number"
 
 
 def json_patch(document: Json, patch: Json) -> Json:

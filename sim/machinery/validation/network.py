@@ -387,21 +387,28 @@ def _endpoint_address(address: Obj, at: str) -> Errors:
     return errors + [invalid(f"{at}.ip", value, problem) for problem in text.non_special_ip(value)]
 
 
+def _protocols(port: Obj, at: str) -> Errors:
+    """That of the transport, which is to be there, and that of the application."""
+    protocol, application = port.get("protocol"), port.get("appProtocol")
+    errors: Errors = []
+    if not protocol:
+        errors.append(required(f"{at}.protocol"))
+    elif protocol not in PROTOCOLS:
+        errors.append(unsupported(f"{at}.protocol", protocol, PROTOCOLS))
+    if application is not None:
+        errors += [invalid(f"{at}.appProtocol", application, p) for p in text.qualified_name(application)]
+    return errors
+
+
 def _endpoint_port(port: Obj, at: str, named: bool) -> Errors:
-    name, number, protocol = port.get("name", ""), port.get("port", 0), port.get("protocol", "")
+    name, number = port.get("name", ""), port.get("port", 0)
     errors: Errors = []
     if named and not name:
         errors.append(required(f"{at}.name"))
     elif name:
         errors += [invalid(f"{at}.name", name, problem) for problem in text.label(name)]
     errors += [invalid(f"{at}.port", number, problem) for problem in text.port_number(number)]
-    if not protocol:
-        errors.append(required(f"{at}.protocol"))
-    elif protocol not in PROTOCOLS:
-        errors.append(unsupported(f"{at}.protocol", protocol, PROTOCOLS))
-    application = port.get("appProtocol")
-    if application is not None:
-        errors += [invalid(f"{at}.appProtocol", application, p) for p in text.qualified_name(application)]
+    errors += _protocols(port, at)
     return errors
 
 
@@ -498,17 +505,11 @@ def _slice_ports(given: Any) -> Errors:
     errors: Errors = []
     names: list[str] = []
     for i, port in enumerate(given):
-        at, name, protocol = f"ports[{i}]", port.get("name") or "", port.get("protocol")
+        at, name = f"ports[{i}]", port.get("name") or ""
         if name:
             errors += [invalid(f"{at}.name", name, problem) for problem in text.label(name)]
         if name in names:
             errors.append(duplicate(f"{at}.name", name))
         names.append(name)
-        if not protocol:
-            errors.append(required(f"{at}.protocol"))
-        elif protocol not in PROTOCOLS:
-            errors.append(unsupported(f"{at}.protocol", protocol, PROTOCOLS))
-        application = port.get("appProtocol")
-        if application is not None:
-            errors += [invalid(f"{at}.appProtocol", application, p) for p in text.qualified_name(application)]
+        errors += _protocols(port, at)
     return errors
