@@ -80,7 +80,7 @@ _UNIT_NS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 
 
 @lru_cache(maxsize=1024)
@@ -163,7 +163,7 @@ def human_duration(us: int) -> str:
 # --- points in time ---------------------------------------------------------------------------------------
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _MICROSECOND = timedelta(microseconds=1)
 _FIRST_H = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(hours=1)
 _LAST_H = (datetime(9999, 12, 31, 23, tzinfo=UTC) - _EPOCH) // timedelta(hours=1)
@@ -217,7 +217,7 @@ DECIMAL_SI = "DecimalSI"
 BINARY_SI = "BinarySI"
 DECIMAL_EXPONENT = "DecimalExponent"
 
-_QUANTITY = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+|)")
+_QUANTITY = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+|)", re.ASCII)
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
@@ -226,7 +226,7 @@ _LONG = 60  # digits before or after the point: more change only how it is round
 _MAX_DIGITS = 18  # maxInt64Factors: up to here upstream keeps the text as written
 
 # quantity.go: ErrSuffix, of what looks like a quantity and ends in no known unit.
-_SUFFIXED = re.compile(r"[+-]?\d*(\.\d*)?[eEinumkKMGTP]*[-+]?\d*")
+_SUFFIXED = re.compile(r"[+-]?\d*(\.\d*)?[eEinumkKMGTP]*[-+]?\d*", re.ASCII)
 QUANTITY_SUFFIX = "unable to parse quantity's suffix"
 QUANTITY_SYNTAX = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"

@@ -21,7 +21,7 @@ from sim.options.base import (
     at_least,
     boolean,
     duration,
-    integer,
+    long_integer,
     more_than,
     option,
     parse,
@@ -89,10 +89,18 @@ class ApiServerFlags:
         FAIRNESS, boolean, True, "false: requests beyond the limits are refused instead of waiting for a seat"
     )
     max_requests_inflight: int = option(
-        LIMITS[0], integer, 400, "reads served at once, or seats; 0: no limit, or none", check=at_least(0)
+        LIMITS[0],
+        long_integer,
+        400,
+        "reads served at once, or seats; 0: no limit, or none",
+        check=at_least(0),
     )
     max_mutating_requests_inflight: int = option(
-        LIMITS[1], integer, 200, "writes served at once, or seats; 0: no limit, or none", check=at_least(0)
+        LIMITS[1],
+        long_integer,
+        200,
+        "writes served at once, or seats; 0: no limit, or none",
+        check=at_least(0),
     )
     request_timeout_us: int = option(
         "request-timeout",
@@ -104,7 +112,7 @@ class ApiServerFlags:
     )
     min_request_timeout_s: int = option(
         "min-request-timeout",
-        integer,
+        long_integer,
         1800,
         "watches without a time-out of their own end after this to twice this",
         unit="s",
@@ -141,7 +149,7 @@ class ApiServerFlags:
     )
     not_ready_toleration_s: int = option(
         "default-not-ready-toleration-seconds",
-        integer,
+        long_integer,
         300,
         "toleration that pods get of nodes that are not ready",
         unit="s",
@@ -149,7 +157,7 @@ class ApiServerFlags:
     )
     unreachable_toleration_s: int = option(
         "default-unreachable-toleration-seconds",
-        integer,
+        long_integer,
         300,
         "toleration that pods get of nodes that are unreachable",
         unit="s",

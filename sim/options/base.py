@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -44,23 +45,40 @@ def duration(value: object) -> int:
     raise ValueError('a duration such as "40s" or "5m0s"')
 
 
-def integer(value: object) -> int:
+_DIGITS = re.compile(r"[+-]?[0-9a-fA-FxXoO_]{1,80}")
+_OCTAL = re.compile(r"[+-]?0[0-9_]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def integer(value: object, bits: int = 32) -> int:
+    """A signed number of so many bits; text as Go reads it where the base is not given: 0x1f, 0o17, 017, 1_000."""
+    found: int | None = None
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str):
+        found = value
+    elif isinstance(value, str) and _DIGITS.fullmatch(value):
         try:
-            return int(value)
+            found = int(value, 8 if _OCTAL.fullmatch(value) else 0)
         except ValueError:
             pass
-    raise ValueError("a whole number")
+    if found is None:
+        raise ValueError("a whole number")
+    if not -(1 << bits - 1) <= found < 1 << bits - 1:
+        raise ValueError(f"a whole number of {bits} bits")
+    return found
+
+
+def long_integer(value: object) -> int:
+    """A signed number of 64 bits."""
+    return integer(value, 64)
 
 
 def number(value: object) -> float:
     """A finite number."""
-    if isinstance(value, int | float | str) and not isinstance(value, bool):
+    is_text = isinstance(value, str) and _NUMBER.fullmatch(value) is not None
+    if is_text or (isinstance(value, int | float) and not isinstance(value, bool)):
         try:
-            found = float(value)
-        except (ValueError, OverflowError):
+            found = float(value)  # type: ignore[arg-type]  # a number or the text of one
+        except OverflowError:
             found = math.nan
         if math.isfinite(found):
             return found
@@ -96,8 +114,9 @@ def strings(value: object) -> tuple[str, ...]:
 def mapping(value: object) -> Mapping[str, str]:
     """ "key=value,key=value" or a mapping."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, str):
+        if all(isinstance(entry, str | int | float) for entry in value.values()):
+            return {str(key): _plain(entry) for key, entry in value.items()}
+    elif isinstance(value, str):
         pairs = [part.partition("=") for part in value.split(",") if part]
         if all(equals for _, equals, _ in pairs):
             return {key.strip(): entry.strip() for key, _, entry in pairs}

@@ -25,6 +25,7 @@ from sim.options.base import (
     integer,
     mapping,
     more_than,
+    number,
     option,
     parse,
     string,
@@ -61,7 +62,12 @@ def _thresholds(value: object) -> Mapping[str, str]:
         pairs = {signal.strip(): amount.strip() for signal, _, amount in parts}
     else:
         raise ValueError("thresholds such as memory.available<100Mi")
-    return {signal: amount for signal, amount in pairs.items() if amount not in ("0%", "100%")}
+    # One for a signal that there is not stays, to be told.
+    return {
+        signal: amount
+        for signal, amount in pairs.items()
+        if amount not in ("0%", "100%") or signal not in EVICTION_SIGNALS
+    }
 
 
 def _signals(value: Mapping[str, object]) -> str | None:
@@ -70,13 +76,26 @@ def _signals(value: Mapping[str, object]) -> str | None:
 
 
 def _amounts(value: Mapping[str, str]) -> str | None:
-    """Check of thresholds and of amounts to reclaim: known signals, positive quantities or percentages."""
+    """Check of thresholds: known signals, positive quantities or percentages."""
     for signal, text in value.items():
         try:
-            if text.endswith("%") and not 0 <= float(text[:-1]) <= 100:
+            if text.endswith("%") and not 0 <= number(text[:-1]) <= 100:
                 return f"eviction percentage threshold {signal} must be >= 0% and <= 100%: {text}"
             if not text.endswith("%") and quantity_nano(text) <= 0:
                 return f"eviction threshold {signal} must be positive: {text}"
+        except ValueError:
+            return f"{text} of {signal} is no quantity or percentage"
+    return _signals(value)
+
+
+def _reclaims(value: Mapping[str, str]) -> str | None:
+    """Check of amounts to reclaim.  Quirk: one of 0 is allowed, one of 0% is not, and more than 100% is."""
+    for signal, text in value.items():
+        try:
+            if text.endswith("%") and number(text[:-1]) <= 0:
+                return f"eviction percentage minimum reclaim {signal} must be positive: {text}"
+            if not text.endswith("%") and quantity_nano(text) < 0:
+                return f"negative eviction minimum reclaim specified for {signal}"
         except ValueError:
             return f"{text} of {signal} is no quantity or percentage"
     return _signals(value)
@@ -119,7 +138,7 @@ def _grace_periods(value: object) -> Mapping[str, int]:
 def _by_priority(value: object) -> tuple[tuple[int, int], ...]:
     """ "priority=duration,..." as (priority, microseconds), lowest first."""
     try:
-        pairs = [(int(priority), duration(text)) for priority, text in mapping(value).items()]
+        pairs = [(integer(priority), duration(text)) for priority, text in mapping(value).items()]
     except ValueError:
         raise ValueError("pairs such as 0=20s,2000000000=10s") from None
     return tuple(sorted(pairs))
@@ -245,7 +264,7 @@ class NodeAgentOptions:
         mapping,
         "",
         "how far beyond a threshold it stays met",
-        check=_amounts,
+        check=_reclaims,
     )
     eviction_max_pod_grace_period_s: int = option(
         "eviction-max-pod-grace-period",

@@ -196,3 +196,14 @@ def test_times_at_the_ends_of_the_calendar_keep_their_text_and_beyond_they_stay_
         assert format_time(parse_time(text)) == text
     assert format_time(parse_time("0001-01-01T00:30:00+05:00")) == "0001-01-01T00:30:00Z"
     assert format_time((1 << 63) * SECOND).startswith("9999-12-31T23:")
+
+
+@pytest.mark.parametrize("text", ["١", "١Gi", "1e١"])
+def test_digits_of_other_scripts_are_no_quantity(text: str) -> None:
+    with pytest.raises(ValueError, match="quantit"):
+        quantity_nano(text)
+
+
+def test_digits_of_other_scripts_are_no_time() -> None:
+    with pytest.raises(ValueError, match="not RFC 3339"):
+        parse_time("٢٠٢٠-01-01T00:00:00Z")

@@ -30,12 +30,28 @@ def test_thresholds_and_grace_periods_come_as_texts_or_as_mappings() -> None:
     assert options.eviction_soft_grace_period == {"memory.available": 60 * SECOND}
 
 
+def test_nothing_or_more_than_all_may_be_the_amount_to_reclaim() -> None:
+    given = {"memory.available": "0", "nodefs.available": "150%"}
+    assert parse_node_agent({"eviction-minimum-reclaim": given}).eviction_minimum_reclaim == given
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
         ({"eviction-hard": "cpu.available<1"}, "unsupported eviction signal cpu.available"),
         ({"eviction-hard": "memory.available<0"}, "eviction threshold memory.available must be positive: 0"),
         ({"eviction-hard": "memory.available<120%"}, "must be >= 0% and <= 100%: 120%"),
+        ({"eviction-hard": "cpu.available<0%"}, "unsupported eviction signal cpu.available"),
+        ({"eviction-hard": "memory.available<1_0%"}, "1_0% of memory.available is no quantity or percentage"),
+        (
+            {"eviction-minimum-reclaim": "memory.available=0%"},
+            "eviction percentage minimum reclaim memory.available must be positive: 0%",
+        ),
+        (
+            {"eviction-minimum-reclaim": "memory.available=-1"},
+            "negative eviction minimum reclaim specified for memory.available",
+        ),
+        ({"eviction-minimum-reclaim": "cpu.available=1"}, "unsupported eviction signal cpu.available"),
         ({"eviction-hard": "memory.available<much"}, "much of memory.available is no quantity or percentage"),
         ({"orch-reserved": "cpu=banana"}, "banana of cpu is no quantity"),
         ({"orch-reserved": "disk=1Gi"}, 'cannot reserve "disk" resource'),
