@@ -20,6 +20,7 @@ from actors.node.status_manager import TYPE, condition_order
 from sim.ident import Names
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import (
+    NANO,
     format_quantity_milli,
     format_quantity_nano,
     quantity_milli,
@@ -76,16 +77,20 @@ def allocatable_of(capacity: Mapping[str, str], options: NodeAgentOptions) -> di
     """Capacity less reservations and hard eviction thresholds, never below zero."""
     result = {}
     for resource, text in capacity.items():
-        nano = quantity_nano(text)
-        for reserved in (options.orch_reserved, options.system_reserved):
-            nano -= quantity_nano(reserved.get(resource, "0"))
-        signal = {"memory": "memory.available", "ephemeral-storage": "nodefs.available"}.get(resource)
-        if signal and not options.experimental_allocatable_ignore_eviction:
-            nano -= threshold_value(options.eviction_hard.get(signal, "0"), text) * 1_000_000_000
-        changed = nano != quantity_nano(text)
-        left = format_quantity_nano(max(0, nano), quantity_style(text)) if changed else text
-        result[resource] = _stored(left)
+        held = reserved_nano(resource, text, options)
+        left = max(0, quantity_nano(text) - held)
+        result[resource] = _stored(format_quantity_nano(left, quantity_style(text)) if held else text)
     return result
+
+
+def reserved_nano(resource: str, capacity: str, options: NodeAgentOptions) -> int:
+    """How much of a resource is set aside from pods."""
+    held = [options.orch_reserved.get(resource, "0"), options.system_reserved.get(resource, "0")]
+    nano = sum(map(quantity_nano, held))
+    signal = {"memory": "memory.available", "ephemeral-storage": "nodefs.available"}.get(resource)
+    if signal and not options.experimental_allocatable_ignore_eviction:
+        nano += threshold_value(options.eviction_hard.get(signal, "0"), capacity) * NANO
+    return nano
 
 
 def _stored(text: str) -> str:

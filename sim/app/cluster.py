@@ -41,7 +41,7 @@ from sim.app.faults import NODE_FAULTS, Faults
 from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.logs import pod_log
 from sim.app.metrics import NodeMetrics
-from sim.app.options import check_options, node_agent_options
+from sim.app.options import check_options, machine_capacity, node_agent_options
 from sim.client import Channel, Client
 from sim.client.election import holder_of
 from sim.errors import InputError, suggestion
@@ -205,7 +205,7 @@ class Cluster:
             region=plan.region,
             address=f"172.{16 + number // 62500}.{number // 250 % 250}.{number % 250 + 1}",
             pod_cidr=f"10.{128 + number // 256 % 128}.{number % 256}.0/24",
-            capacity={"ephemeral-storage": "100Gi", **plan.capacity},
+            capacity=machine_capacity(plan),
             taints=plan.taints,
             static_pods=plan.static_pods,
             profile=profile_of(plan.runtime),

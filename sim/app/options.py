@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actors.apiserver import ApiServerOptions
+from actors.node.node_status import reserved_nano
 from sim.errors import InputError
 from sim.ident import NAMES, Names
 from sim.machinery.admission import ORDER, Defaults
 from sim.machinery.runtime_config import turned_off
+from sim.machinery.validation.core import taints
 from sim.machinery.validation.meta import labels
 from sim.options.api_server import ApiServerFlags, parse_api_server
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan import ClusterPlan, NodePlan
-from sim.units import SECOND
+from sim.units import SECOND, format_quantity_nano, quantity_nano, quantity_style
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,42 @@ def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:
     problems = labels(options.node_labels, "node-labels")
     if problems:
         raise InputError(f"invalid node labels: {problems[0].message}", place)
+    _check_taints(node, options)
+    _check_allocatable(node, options, names)
     return options
+
+
+def machine_capacity(node: NodePlan) -> dict[str, str]:
+    """What the machine of a plan has; its disk, where the plan is silent."""
+    return {"ephemeral-storage": "100Gi", **node.capacity}
+
+
+def _check_taints(node: NodePlan, options: NodeAgentOptions) -> None:
+    """What the API would refuse at registration, for ever: the node would never be seen."""
+    field = "register-with-taints"
+    problems = taints([*node.taints, *options.register_with_taints], field)
+    if problems:
+        raise InputError(f"invalid taint: {problems[0].message}", node.places.get(field, node.place))
+
+
+def _check_allocatable(node: NodePlan, options: NodeAgentOptions, names: Names) -> None:
+    """More than the machine has cannot be set aside: an agent told so ends as it starts.
+
+    Mirrors pkg/kubelet/cm/node_container_manager_linux.go: validateNodeAllocatable (v1.25).
+    """
+    flags = (f"{names.short}-reserved", "system-reserved", "eviction-hard")
+    place = next((node.places[flag] for flag in flags if flag in node.places), node.place)
+    for resource, text in machine_capacity(node).items():
+        held = reserved_nano(resource, text, options)
+        left = quantity_nano(text) - held
+        if left < 0:
+            taken, missing = (format_quantity_nano(n, quantity_style(text)) for n in (held, left))
+            raise InputError(
+                "invalid Node Allocatable configuration. "
+                f'Resource "{resource}" has an allocatable of {taken}, capacity of {missing}',
+                place,
+                f"set less aside by {', '.join(flags)}",
+            )
 
 
 def _may_label(key: str, names: Names) -> bool:

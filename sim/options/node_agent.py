@@ -124,10 +124,20 @@ def _sysctls(value: Sequence[str]) -> str | None:
 
 
 def _address(value: str) -> str | None:
+    """An address that a node can have: kubelet_node_status_others.go, validateNodeIP."""
+    if not value:
+        return None
     try:
-        return None if not value or IPv4Address(value) else "must be an address"
+        address = IPv4Address(value)
     except ValueError:
         return "must be an IPv4 address"
+    kinds = (
+        (address.is_loopback, "a loopback address"),
+        (address.is_multicast, "a multicast address"),
+        (address.is_link_local, "a link-local unicast address"),
+        (address.is_unspecified, "an all zeros address"),
+    )
+    return next((f"nodeIP can't be {kind}" for holds, kind in kinds if holds), None)
 
 
 def _grace_periods(value: object) -> Mapping[str, int]:

@@ -57,6 +57,9 @@ def test_nothing_or_more_than_all_may_be_the_amount_to_reclaim() -> None:
         ({"orch-reserved": "disk=1Gi"}, 'cannot reserve "disk" resource'),
         ({"system-reserved": {"memory": "-1Gi"}}, 'resource quantity for "memory" cannot be negative: -1Gi'),
         ({"node-ip": "banana"}, "must be an IPv4 address"),
+        ({"node-ip": "127.0.0.1"}, "nodeIP can't be a loopback address"),
+        ({"node-ip": "0.0.0.0"}, "nodeIP can't be an all zeros address"),
+        ({"node-ip": "169.254.1.1"}, "nodeIP can't be a link-local unicast address"),
         ({"registry-qps": -1}, "registry-qps"),
         (
             {"allowed-unsafe-sysctls": "net.core.somaxconn,vm.swappiness"},
