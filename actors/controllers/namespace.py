@@ -20,6 +20,7 @@ from actors.controllers.namespace_decide import (
 )
 from actors.controllers.shell import Env
 from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue
+from sim.client.informer import RESYNC_MIN_US
 from sim.machinery.api import Obj, Reply
 from sim.machinery.custom import Served
 from sim.machinery.scheme import Resource
@@ -76,7 +77,7 @@ class NamespaceDeleter:
     def _resync_later(self) -> None:
         period_us = self._env.options.namespace_sync_period_us
         if period_us:
-            self._env.ctx.call_later_us(period_us, self._resync)
+            self._env.ctx.call_later_us(max(period_us, RESYNC_MIN_US), self._resync)
 
     async def _work(self) -> None:
         failed = self._env.ctx.kernel.kind("sync-error", "queue", "key", "error")

@@ -30,6 +30,7 @@ from sim.machinery.renewal import Renewal, all_renewals
 from sim.machinery.runs import Run, Runs
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Beaten, Item
+from sim.units import SECOND
 
 Objects = list[Obj]  # `Informer.list` hides the name inside the class
 Items = list[Item]
@@ -107,6 +108,9 @@ class Handlers(Generic[Handler]):
         return known
 
 
+RESYNC_MIN_US = SECOND  # client-go tools/cache/shared_informer.go: minimumResyncPeriod
+
+
 class Informer:
     """One resource (or a selection of it) as this process sees it."""
 
@@ -141,7 +145,7 @@ class Informer:
         self._route: Callable[[Obj], str] | None = None
         self._route_part = ""
         self._on_synced: list[Callable[[], None]] = []
-        self._resync_us = resync_us
+        self._resync_us = max(resync_us, RESYNC_MIN_US) if resync_us else 0
         self._started = False
         self.lazy = True  # nobody handles events: told of none until somebody reads
         self.deaf = True  # nobody handles beats at once: they come with the next event, or a thousand at once
@@ -509,7 +513,7 @@ class Informers:
     def __init__(self, ctx: Context, client: Client, resync_us: int = 0) -> None:
         self._ctx = ctx
         self._client = client
-        self._resync_us = resync_us
+        self._resync_us = max(resync_us, RESYNC_MIN_US) if resync_us else 0
         self._made: dict[tuple[str, str], Informer] = {}
         self._held: list[Future] | None = None  # who waits to start, while nobody may
 
