@@ -19,7 +19,7 @@ from typing import Any
 from actors.controllers.metrics import Metrics, NoMetrics
 from actors.controllers.shell import Env
 from actors.controllers.table import LOOPS, Start
-from sim.client import Client, ElectionOptions, EventRecorder, Informers, candidate
+from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate
 from sim.ident import Names
 from sim.kernel import Context
 from sim.machinery.api import Transport, UserInfo
@@ -84,7 +84,9 @@ class Manager:
 
     def _client(self, name: str, qps: float, burst: int, user: UserInfo) -> Client:
         agent = f"{self._names.component('controller-manager')}/{VERSION} {name}"
-        return Client(self._ctx, self._scheme, self._transports, user, qps=qps, burst=burst, agent=agent)
+        return Client(
+            self._ctx, self._scheme, self._transports, user, qps=qps or DEFAULT_QPS, burst=burst, agent=agent
+        )
 
     async def run(self, loops: Mapping[str, Start], root_ca: str) -> None:
         options, ctx = self._options, self._ctx

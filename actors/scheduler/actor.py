@@ -26,7 +26,7 @@ from actors.scheduler.pods import PodInfo, Template, binding, is_dying
 from actors.scheduler.preempt import Budget, Candidate
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
-from sim.client import Client, ElectionOptions, EventRecorder, Informers, candidate, unmoved
+from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate, unmoved
 from sim.client.client import PATCH_TYPES
 from sim.ident import Names
 from sim.kernel import Context, Kind
@@ -66,7 +66,7 @@ def scheduler_main(
                 scheme,
                 transports,
                 user,
-                qps=options.api_qps,
+                qps=options.api_qps or DEFAULT_QPS,
                 burst=options.api_burst,
                 agent=f"{agent}/{use}",
             )

@@ -1,7 +1,7 @@
 """How a process uses the API: client, informers, work queues, events, leader election."""
 
 from sim.client.channel import Channel
-from sim.client.client import Client
+from sim.client.client import DEFAULT_QPS, Client
 from sim.client.election import ElectionOptions, LeaderElector
 from sim.client.election_multi import candidate
 from sim.client.events import EventRecorder
@@ -12,6 +12,7 @@ from sim.client.limiter import ItemExponential, Limiter, MaxOf, SharedBucket, To
 from sim.client.queue import WorkQueue
 
 __all__ = [
+    "DEFAULT_QPS",
     "Channel",
     "Client",
     "ElectionOptions",

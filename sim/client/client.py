@@ -50,6 +50,9 @@ def retry_after_us(reply: Reply, verb: str) -> int | None:
     return int(wait) * 1_000_000 if wait.isdigit() else None
 
 
+DEFAULT_QPS = 5  # client-go rest: DefaultQPS, of a configuration that names no rate
+
+
 class Client:
     """`transports` in order of preference; `agent`: the user agent, its part before "/" is the field manager.
 

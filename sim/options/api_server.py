@@ -23,12 +23,14 @@ from sim.options.base import (
     duration,
     long_integer,
     more_than,
+    not_faster,
     option,
     parse,
     string,
     strings,
     switches,
 )
+from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
 WITHOUT_EFFECT = (
@@ -132,7 +134,7 @@ class ApiServerFlags:
         "5m0s",
         "time between compactions of the storage's history; 0: none",
         unit="us",
-        check=at_least(0),
+        check=not_faster(MS, zero=True),
     )
     service_cidr: str = option(
         "service-cluster-ip-range", string, "10.0.0.0/24", "addresses of services", check=_network

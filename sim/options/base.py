@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from sim.errors import InputError, suggestion
 from sim.ident import NAMES, Names
-from sim.units import parse_duration_us
+from sim.units import format_duration, parse_duration_us
 
 Reader = Callable[[object], Any]
 Options = TypeVar("Options")
@@ -146,6 +146,12 @@ def at_least(low: float) -> Check:
 
 def more_than(low: float) -> Check:
     return lambda value: None if value > low else f"must be more than {low}"
+
+
+def not_faster(low_us: int, zero: bool = False) -> Check:
+    """A period that is no busy loop; `zero`: 0 is allowed besides, and is none at all."""
+    text = f"must be {'0 or ' if zero else ''}at least {format_duration(low_us)}"
+    return lambda value: None if value >= low_us or (zero and not value) else text
 
 
 def within(low: float, high: float) -> Check:

@@ -7,7 +7,8 @@ Holds: every option of the specification is either a field here, with the effect
 
 Mirrors  spec/controller-manager.md and kubernetes v1.25 cmd/kube-controller-manager/app/options.
 Differs  rates are Python floats (64 bit) where upstream keeps 32-bit ones; pods are evicted by taints only, so
-         pod-eviction-timeout is read and, as upstream with its taint manager on, changes nothing.
+         pod-eviction-timeout is read and, as upstream with its taint manager on, changes nothing. A loop has 10,000
+         workers at most; a period that would make a loop busy is refused.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sim.options.base import (
     duration,
     integer,
     more_than,
+    not_faster,
     number,
     option,
     parse,
@@ -30,6 +32,7 @@ from sim.options.base import (
     within,
 )
 from sim.options.election import ElectionFlags
+from sim.units import MS
 
 # Every name that upstream's --controllers takes (NewControllerInitializers of v1.25).
 _CONTROLLERS = """
@@ -61,8 +64,16 @@ def _known_controllers(entries: tuple[str, ...]) -> str | None:
     return None
 
 
+WORKERS_MAX = 10_000  # each is a task
+
+
+def _workers(value: int) -> str | None:
+    return None if value <= WORKERS_MAX else f"must be at most {WORKERS_MAX}"
+
+
 def _syncs(name: str, default: int, loop: str) -> int:
-    return option(f"concurrent-{name}-syncs", integer, default, f"workers of {loop}", check=at_least(1))  # type: ignore[no-any-return]
+    effect = f"workers of {loop}; 0 or less: none, it does nothing"
+    return option(f"concurrent-{name}-syncs", integer, default, effect, check=_workers)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,11 @@ class ControllerManagerOptions(ElectionFlags):
         "use-service-account-credentials", boolean, False, "each loop asks as a service account of its own"
     )
     api_qps: float = option(
-        "{short}-api-qps", number, 20, "rate of each client's token bucket", unit="1/s", check=more_than(0)
+        "{short}-api-qps",
+        number,
+        20,
+        "rate of each client's token bucket; 0: 5, less: no limit",
+        unit="1/s",
     )
     api_burst: int = option(
         "{short}-api-burst", integer, 30, "size of each client's token bucket", check=at_least(1)
@@ -146,7 +161,12 @@ class ControllerManagerOptions(ElectionFlags):
         "namespace-sync-period", duration, "5m0s", "resync of namespaces being deleted; 0: none", unit="us"
     )
     resource_quota_sync_period_us: int = option(
-        "resource-quota-sync-period", duration, "5m0s", "recount of all quotas", unit="us", check=more_than(0)
+        "resource-quota-sync-period",
+        duration,
+        "5m0s",
+        "recount of all quotas",
+        unit="us",
+        check=not_faster(MS),
     )
     enable_garbage_collector: bool = option(
         "enable-garbage-collector", boolean, True, "runs the garbage collector"
@@ -211,7 +231,9 @@ class ControllerManagerOptions(ElectionFlags):
     concurrent_resource_quota_syncs: int = _syncs(
         "resource-quota", 5, "resourcequota, each of its two queues"
     )
-    concurrent_statefulset_syncs: int = _syncs("statefulset", 5, "statefulset")
+    concurrent_statefulset_syncs: int = option(
+        "concurrent-statefulset-syncs", integer, 5, "workers of statefulset", check=within(1, WORKERS_MAX)
+    )
     concurrent_ttl_after_finished_syncs: int = _syncs("ttl-after-finished", 5, "ttl-after-finished")
 
     def __post_init__(self) -> None:

@@ -49,7 +49,11 @@ class SchedulerOptions(ElectionFlags):
     """The options of one scheduler process."""
 
     api_qps: float = option(
-        "{short}-api-qps", number, 50, "rate of each client's token bucket", unit="1/s", check=more_than(0)
+        "{short}-api-qps",
+        number,
+        50,
+        "rate of each client's token bucket; 0: 5, less: no limit",
+        unit="1/s",
     )
     api_burst: int = option(
         "{short}-api-burst", integer, 100, "size of each client's token bucket", check=at_least(1)

@@ -177,6 +177,57 @@ async def test_each_loop_has_as_many_workers_as_allowed() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("loop", "left"), [("deployment", (0, 0)), ("replicaset", (1, 0)), ("namespace", (1, 3))]
+)
+async def test_a_loop_without_workers_does_nothing(loop: str, left: tuple[int, int]) -> None:
+    """Upstream checks few of these numbers: with none, the others go on around the one that stands still."""
+    async with Cluster(manager(1, **{f"concurrent-{loop}-syncs": 0})) as cluster:
+        cluster.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}, deployment("a", 3)
+        )
+        await cluster.run_for("10s")
+        assert (len(cluster.list("replicasets")), len(cluster.list("pods"))) == left
+        assert cluster.request("delete", "namespaces", "", "n").ok
+        await cluster.run_for("20s")
+        assert (cluster.get("namespaces", "n") is None) is (loop != "namespace")
+
+
+@pytest.mark.parametrize(("qps", "wanted"), [(20, 0.95), (0, 3.8), (-1, 0)])
+async def test_a_rate_of_zero_is_the_clients_own_and_less_is_no_limit(qps: int, wanted: float) -> None:
+    """Of twenty bindings the first goes at once and the others one by one, at five a second where no rate is named."""
+    flags = {"orch-api-qps": qps, "orch-api-burst": 1}
+    async with Cluster(plan(1, scheduler=flags)) as cluster:
+        await cluster.run_for("20s")
+        commits = Commits(cluster, "pods")
+        cluster.apply(*(pod(f"p{n}") for n in range(20)))
+        await cluster.run_for("20s")
+        bound: dict[str, float] = {}
+        for at, obj in commits.seen:
+            if "nodeName" in obj["spec"]:
+                bound.setdefault(obj["metadata"]["name"], at)
+        assert len(bound) == 20
+        assert max(bound.values()) - min(bound.values()) == pytest.approx(wanted, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("period", "least", "most"), [("60s", 0, 120), ("1us", 0, 1.1), ("12h", 600, 1 << 40)]
+)
+async def test_what_an_informer_says_again_repairs_what_no_event_tells(
+    period: str, least: float, most: float
+) -> None:
+    """Endpoints that somebody overwrites are no event of their Service; the resync is, each 1 to 2 periods, 1 s at least."""
+    async with Cluster(manager(1, min_resync_period=period)) as cluster:
+        cluster.apply(SERVICE, pod("p"))
+        await cluster.run_for("30s")
+        wrong = {**(cluster.get("endpoints", "a") or {}), "subsets": []}
+        assert cluster.request("update", "endpoints", "default", "a", body=wrong).ok
+        commits = Commits(cluster, "endpoints")
+        await cluster.run_for("10m")
+        repaired = [at - 30 for at, obj in commits.seen if obj.get("subsets")]
+        assert least <= min(repaired, default=601) <= most
+
+
 def test_controllers_that_are_named_alone_run_alone() -> None:
     """Without `*` only those named run; the first entry that names one wins."""
     options = parse_controller_manager({"controllers": "deployment,-deployment,job"})

@@ -40,6 +40,7 @@ def test_limits_count_without_priority_and_fairness() -> None:
         ({"service-cluster-ip-range": "ten"}, "must be a network such as 10.0.0.0/24"),
         ({"service-cluster-ip-range": "10.0.0.0/32"}, "must be at least 8 IP addresses"),
         ({"service-cluster-ip-range": "10.0.0.0/8"}, "the mask must be >= 12"),
+        ({"etcd-compaction-interval": "1us"}, "must be 0 or at least 1ms"),
         ({"disable-admission-plugins": "Nothing"}, "there is no admission plugin 'Nothing' here"),
     ],
 )
