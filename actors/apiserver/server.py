@@ -95,7 +95,7 @@ class ApiServer:
         self.lanes: dict[str, Lane] = {}  # by key of the object
         self._flights: dict[int, _Flight] = {}
         self.flown = 0  # requests taken so far, by lanes too
-        self._reading = self._writing = 0
+        self._reading = self._writing = self._watching = 0
         self.stopped_us = -1  # when it last died
         self._extra_us = self._lag_us = 0  # faults: each request takes longer, caches trail
         self._inflight: int | None = None  # fault: so few requests at once
@@ -120,18 +120,33 @@ class ApiServer:
         """True when one more write would be refused, wait or take its time."""
         if not self.bounded:
             return False
-        return self._extra_us > 0 or self._queuing or self._overloaded(True, self._writing + 1)
+        bounds = (self._inflight, self.options.max_mutating_requests_inflight)
+        full = any(bound is not None and self._writing >= bound for bound in bounds)
+        return self._extra_us > 0 or self._queuing or full
 
     @property
     def _queuing(self) -> bool:
         return self.seats is not None and self.seats.waiting
 
-    def _overloaded(self, mutating: bool, count: int) -> bool:
-        options = self.options
-        bound = options.max_mutating_requests_inflight if mutating else options.max_requests_inflight
-        if self._inflight is not None and (bound is None or self._inflight < bound):
-            bound = self._inflight
-        return bound is not None and count > bound
+    def _has_no_room(self, flight: _Flight) -> bool:
+        """Whether there are too many requests already.  For the options alone, watches and masters never are."""
+        if self._inflight is not None:
+            kin = self._writing if flight.mutating else self._reading + self._watching
+            if kin > self._inflight:
+                return True
+        options, request = self.options, flight.request
+        bound = options.max_mutating_requests_inflight if flight.mutating else options.max_requests_inflight
+        if bound is None or request.verb == "watch" or self.scheme.names.group_masters in request.user.groups:
+            return False
+        return (self._writing if flight.mutating else self._reading) > bound
+
+    def _count(self, flight: _Flight, more: int) -> None:
+        if flight.mutating:
+            self._writing += more
+        elif flight.request.verb == "watch":
+            self._watching += more
+        else:
+            self._reading += more
 
     def main(self, ctx: Context) -> None:
         """Start an incarnation: empty caches from the store's present revision on."""
@@ -180,7 +195,7 @@ class ApiServer:
         self.ctx = self.reach = self.handlers = self.plans = self.seats = None
         self.lanes = {}
         flights, self._flights = self._flights, {}
-        self._reading = self._writing = 0
+        self._reading = self._writing = self._watching = 0
         self.bounded = self._is_bounded()
         if caches is not None:
             caches.cut()
@@ -283,11 +298,8 @@ class ApiServer:
     def _serve(self, number: int) -> None:
         flight = self._flights[number]
         flight.until_us = self.kernel.now_us + self.options.request_timeout_us
-        if flight.mutating:
-            self._writing += 1
-        else:
-            self._reading += 1
-        if self._overloaded(flight.mutating, self._writing if flight.mutating else self._reading):
+        self._count(flight, 1)
+        if self._has_no_room(flight):
             self.refuse(number)
         elif self.seats is not None and (self._extra_us or not self.prompt or self.seats.waiting):
             flight.seated = True
@@ -475,10 +487,7 @@ class ApiServer:
         flight = self._flights.pop(number, None)
         if flight is None or flight.respond is None:
             return
-        if flight.mutating:
-            self._writing -= 1
-        else:
-            self._reading -= 1
+        self._count(flight, -1)
         flight.respond(reply)
         if flight.seated and self.seats is not None:
             self.seats.leave(number)

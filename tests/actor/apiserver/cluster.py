@@ -18,6 +18,7 @@ from sim.machinery.scheme import Scheme
 NAMES_ORCH = NAMES["orch"]
 SCHEME = Scheme(NAMES_ORCH)
 ADMIN = UserInfo("admin", ("system:masters",))
+USER = UserInfo("user", ("system:authenticated",))
 
 
 class Plane:
@@ -49,8 +50,8 @@ class Plane:
     def send_watch(self, options: dict[str, str]) -> list[Reply]:
         return self.send(request("watch", "leases", "default", options=options))
 
-    def send_create(self, name: str) -> list[Reply]:
-        return self.send(request("create", "leases", "default", body=lease(name)))
+    def send_create(self, name: str, user: UserInfo = ADMIN) -> list[Reply]:
+        return self.send(request("create", "leases", "default", body=lease(name), user=user))
 
     async def ask(
         self, verb: str, resource: str, namespace: str = "default", name: str = "", **kw: Any

@@ -8,7 +8,7 @@ import pytest
 
 from actors.apiserver import ApiServerOptions
 from sim.machinery.api import Reply
-from tests.actor.apiserver.cluster import Plane, Seen, lease, plane
+from tests.actor.apiserver.cluster import ADMIN, USER, Plane, Seen, lease, plane, request
 
 S = 1_000_000
 
@@ -310,8 +310,21 @@ async def test_an_event_is_gone_an_hour_after_its_last_write() -> None:
 
 async def test_writes_beyond_the_limit_in_flight_are_refused_and_later_ones_are_not() -> None:
     async with plane(options=ApiServerOptions(max_mutating_requests_inflight=2)) as p:
-        replies = [p.send_create(name) for name in "abcd"]
+        replies = [p.send_create(name, USER) for name in "abcd"]
         await p.run(S)
         assert [r[0].code for r in replies] == [201, 201, 429, 429]
         assert replies[2][0].headers == {"Retry-After": "1"}
-        assert (await p.ask("create", "leases", body=lease("e"))).code == 201
+        assert (await p.ask("create", "leases", body=lease("e"), user=USER)).code == 201
+
+
+async def test_masters_and_watches_are_served_beyond_the_limits_and_watches_take_no_room() -> None:
+    async with plane(
+        options=ApiServerOptions(max_mutating_requests_inflight=1, max_requests_inflight=1)
+    ) as p:
+        writes = [p.send_create(name, user) for name, user in (("a", USER), ("b", ADMIN), ("c", USER))]
+        watches = [p.send(request("watch", "leases", "default", user=USER)) for _ in range(2)]
+        reads = [p.send(request("list", "leases", "default", user=user)) for user in (USER, USER, ADMIN)]
+        await p.run(S)
+        assert [r[0].code for r in writes] == [201, 201, 429]
+        assert [r[0].code for r in watches] == [200, 200]
+        assert [r[0].code for r in reads] == [200, 429, 200]

@@ -13,7 +13,7 @@ from sim.client import Channel, Client, Informers
 from sim.kernel import Context, Rule
 from sim.machinery.api import Reply
 from sim.units import SECOND
-from tests.actor.apiserver.cluster import ADMIN, SCHEME, lease
+from tests.actor.apiserver.cluster import ADMIN, SCHEME, USER, lease
 from tests.actor.client.rig import Rig, rig
 
 FULL = ApiServerOptions(max_mutating_requests_inflight=0)
@@ -38,7 +38,7 @@ class Job:
 
 async def test_a_request_refused_for_load_is_sent_again_each_second_ten_times() -> None:
     async with rig(options=FULL) as r:
-        job = Job(r, lambda client: client.create("leases", "default", lease("a")))
+        job = Job(r, lambda client: client.create("leases", "default", lease("a")), user=USER)
         await r.run(30)
         assert job.done is not None
         took_s, reply = job.done
@@ -94,7 +94,7 @@ async def test_retries_take_tokens_and_watches_do_not() -> None:
                 client.call(client.request("watch", "leases", "default"), lambda reply: None)
             return await client.create("leases", "default", lease("a"))
 
-        job = Job(r, work, qps=0.25, burst=1)
+        job = Job(r, work, qps=0.25, burst=1, user=USER)
         await r.run(60)
         tries = [at for at, request in r.tap.asked if request.verb == "create"]
         assert job.done is not None and len(tries) == 11
