@@ -16,7 +16,7 @@ class ApiServerOptions:
 
     seats: that priority and fairness shares out; beyond them requests wait, if others take time.  0: it is off.
     max_...: requests in flight beyond which new ones get 429.  None by default: seats take their place.
-    compaction_interval_us 0: never.
+    compaction_interval_us, event_ttl_us 0: never.
     replicas: servers of the cluster, this one among them.
     """
 

@@ -162,7 +162,8 @@ class ApiServer:
         self.plans = Plans(self, registry, machinery.view)
         self.storage.writer = (self.scheme.names.user_apiserver, "create")
         bootstrap(registry, store)
-        self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)
+        if self.options.event_ttl_us:
+            self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)
         self.caches = caches = Caches(
             ctx,
             store,

@@ -124,9 +124,8 @@ class ApiServerFlags:
         "event-ttl",
         duration,
         "1h0m0s",
-        "life of an event after its last write",
+        "life of an event after its last write, in whole seconds; less than one: it has no end",
         unit="us",
-        check=more_than(0),
     )
     compaction_interval_us: int = option(
         "etcd-compaction-interval",

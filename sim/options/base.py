@@ -241,7 +241,8 @@ def parse(
     try:
         return daemon(**values)
     except ValueError as problem:  # a rule between several options, from the class's __post_init__
-        raise InputError(str(problem), place) from None
+        at = next((raw for raw in given if raw.removeprefix("--") in str(problem)), "")
+        raise InputError(str(problem), (places or {}).get(at, place)) from None
 
 
 def _refusal(name: str, fields: Iterable[str], known: Iterable[str], place: str) -> InputError:

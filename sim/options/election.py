@@ -6,10 +6,14 @@ Mirrors  kubernetes v1.25 component-base/config/options/leaderelectionconfig.go,
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from sim.options.base import boolean, duration, more_than, one_of, option, string
+from sim.options.base import boolean, duration, one_of, option, string
 
+_NAME = re.compile(
+    r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+)  # what the API takes, roughly: it has the last word
 # client-go leaderelection.JitterFactor: the renew deadline must leave room for one jittered retry
 JITTER_FACTOR = 1.2
 
@@ -26,7 +30,7 @@ class ElectionFlags:
         "leader-elect-renew-deadline", duration, "10s", "the leader gives up after failing so long", unit="us"
     )
     leader_elect_retry_period_us: int = option(
-        "leader-elect-retry-period", duration, "2s", "pause between tries", unit="us", check=more_than(0)
+        "leader-elect-retry-period", duration, "2s", "pause between tries", unit="us"
     )
     leader_elect_resource_lock: str = option(
         "leader-elect-resource-lock",
@@ -46,6 +50,16 @@ class ElectionFlags:
         """Raise ValueError where the times do not fit together (not asked when nobody elects)."""
         if not self.leader_elect:
             return
+        if not self.leader_elect_retry_period_us:
+            raise ValueError("leader-elect-retry-period must be greater than 0")
+        for field, name in (
+            ("name", self.leader_elect_resource_name),
+            ("namespace", self.leader_elect_resource_namespace),
+        ):
+            if not _NAME.fullmatch(name):
+                raise ValueError(
+                    f"leader-elect-resource-{field} is {name!r}: nobody could ever lead by such a lock"
+                )
         if self.leader_elect_lease_duration_us <= self.leader_elect_renew_deadline_us:
             raise ValueError("leader-elect-lease-duration must be greater than leader-elect-renew-deadline")
         if self.leader_elect_renew_deadline_us <= JITTER_FACTOR * self.leader_elect_retry_period_us:

@@ -306,6 +306,23 @@ async def test_an_event_lives_its_time_and_as_long_as_a_lease_is_shared(ttl: int
         assert ttl <= min(lived) and max(lived) <= ttl + late + 0.1
 
 
+@pytest.mark.parametrize(("ttl", "least", "most"), [("0s", 29, 31), ("900ms", 29, 31), ("1900ms", 1, 2.1)])
+async def test_an_events_life_is_of_whole_seconds_and_of_none_it_has_no_end(
+    ttl: str, least: float, most: float
+) -> None:
+    """etcd's leases last whole seconds: 1.9 s are one, and up to one later comes the sweep."""
+    async with Cluster(plan(1, api_server={"event-ttl": ttl})) as cluster:
+        await cluster.run_for("10s")
+        lived = {"p": 0.0}
+        cluster.apply(pod("p"))
+        for _ in range(300):
+            await cluster.run_for("100ms")
+            if not any(e["reason"] == "Scheduled" for e in cluster.list("events", "default")):
+                break
+            lived["p"] += 0.1
+        assert least <= lived["p"] <= most
+
+
 async def test_the_history_is_compacted_in_each_interval() -> None:
     async with Cluster(plan(api_server={"etcd-compaction-interval": "30s"})) as cluster:
         await cluster.run_for("70s")

@@ -69,6 +69,10 @@ def test_values_come_as_text_or_as_yaml_values() -> None:
         ({"controllers": "*,-nope"}, '"nope" is not in the list of known controllers'),
         ({"leader-elect-renew-deadline": "15s"}, "must be greater than leader-elect-renew-deadline"),
         ({"leader-elect-retry-period": "9s"}, "must be greater than 1.2 times leader-elect-retry-period"),
+        ({"leader-elect-retry-period": "0s"}, "leader-elect-retry-period must be greater than 0"),
+        ({"leader-elect-resource-name": ""}, "leader-elect-resource-name is '': nobody could ever lead"),
+        ({"leader-elect-resource-name": "My Lock"}, "leader-elect-resource-name is 'My Lock': nobody could"),
+        ({"leader-elect-resource-namespace": ""}, "leader-elect-resource-namespace is '': nobody could"),
         ({"leader-elect-resource-lock": "endpoints"}, "must be one of leases"),
     ],
 )
@@ -83,6 +87,19 @@ def test_the_place_of_one_option_wins() -> None:
     with pytest.raises(InputError) as refused:
         parse_controller_manager({"nope": 1}, place="plan.yaml", places={"nope": "plan.yaml:9:3"})
     assert refused.value.place == "plan.yaml:9:3"
+
+
+def test_a_rule_between_options_is_told_where_one_of_them_stands() -> None:
+    given = {"controllers": "*", "leader-elect-renew-deadline": "20s"}
+    places = {"controllers": "plan.yaml:8", "leader-elect-renew-deadline": "plan.yaml:9"}
+    with pytest.raises(InputError, match="must be greater than leader-elect-renew-deadline") as refused:
+        parse_controller_manager(given, place="plan.yaml:7", places=places)
+    assert refused.value.place == "plan.yaml:9"
+
+
+def test_who_does_not_elect_is_not_asked_how() -> None:
+    parse_controller_manager({"leader-elect": False, "leader-elect-retry-period": "0s"})
+    parse_controller_manager({"leader-elect": False, "leader-elect-lease-duration": "1s"})
 
 
 def test_the_first_entry_that_names_a_controller_wins() -> None:
