@@ -18,6 +18,7 @@ class ApiServerOptions:
     max_...: requests in flight beyond which new ones get 429.  None by default: seats take their place.
     compaction_interval_us, event_ttl_us 0: never.
     replicas: servers of the cluster, this one among them.
+    collects: deletions may wait for the garbage collector.
     """
 
     seats: int = 600
@@ -31,4 +32,5 @@ class ApiServerOptions:
     min_watch_us: int = 1800 * SECOND
     tolerations: Defaults = UPSTREAM
     replicas: int = 1
+    collects: bool = True
     cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link

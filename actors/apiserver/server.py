@@ -157,7 +157,13 @@ class ApiServer:
         machinery = Machinery(self.scheme, store, self.options.disabled_admission, self.options.tolerations)
         self.sees = self.scheme.beside(self.scheme.more)
         registry = Registry(
-            self.sees, machinery.rules(), bits, ctx.wall_us, self.options.service_cidr, self.log
+            self.sees,
+            machinery.rules(),
+            bits,
+            ctx.wall_us,
+            self.options.service_cidr,
+            self.log,
+            self.options.collects,
         )
         self.plans = Plans(self, registry, machinery.view)
         self.storage.writer = (self.scheme.names.user_apiserver, "create")

@@ -160,5 +160,6 @@ def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> 
         request_timeout_us=flags.request_timeout_us,
         min_watch_us=flags.min_request_timeout_s * SECOND,
         replicas=replicas,
+        collects=flags.enable_garbage_collector,
         tolerations=Defaults(flags.not_ready_toleration_s, flags.unreachable_toleration_s),
     )

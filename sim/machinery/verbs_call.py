@@ -77,7 +77,10 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """What all calls on one replica share.  `bits(n)` draws random bits, `wall_us()` reads Unix time."""
+    """What all calls on one replica share.  `bits(n)` draws random bits, `wall_us()` reads Unix time.
+
+    collects: somebody collects what depends on deleted objects, so that a deletion may wait for it.
+    """
 
     scheme: Scheme
     rules: Rules
@@ -85,6 +88,7 @@ class Registry:
     wall_us: Callable[[], int]
     service_cidr: str = "10.0.0.0/24"
     log: Callable[[Call, Item, str], Reply] | None = None  # of the container named
+    collects: bool = True
 
     @property
     def names(self) -> Names:

@@ -261,6 +261,8 @@ def _finalizers(call: Call, options: DeleteOptions, obj: Obj) -> list[str]:
     names = call.registry.names
     orphan, foreground = names.finalizer_orphan, names.finalizer_foreground
     present = obj["metadata"].get("finalizers") or []
+    if not call.registry.collects:
+        return list(present)
     policy = options.policy
     if not policy and options.orphan_dependents is not None:
         policy = "Orphan" if options.orphan_dependents else "Background"

@@ -138,6 +138,12 @@ class ApiServerFlags:
     service_cidr: str = option(
         "service-cluster-ip-range", string, "10.0.0.0/24", "addresses of services", check=_network
     )
+    enable_garbage_collector: bool = option(
+        "enable-garbage-collector",
+        boolean,
+        True,
+        "false: no deletion waits for dependents, or orphans them; the controller manager has an option of this name",
+    )
     disabled_admission: tuple[str, ...] = option(
         "disable-admission-plugins", strings, "", "plugins that are off"
     )

@@ -283,6 +283,31 @@ async def test_pods_get_the_tolerations_that_the_api_server_is_told() -> None:
         assert [t["tolerationSeconds"] for t in made["spec"]["tolerations"]] == [7, 9]
 
 
+@pytest.mark.parametrize(
+    ("server", "collector", "left"),
+    [(True, True, (0, 0)), (True, False, (1, 2)), (False, True, (0, 0)), (False, False, (0, 2))],
+)
+async def test_what_a_deletion_waits_for_takes_a_server_and_a_collector(
+    server: bool, collector: bool, left: tuple[int, int]
+) -> None:
+    """A server that waits for a collector that there is not keeps the object for ever; without either its pods stay."""
+    name = "enable-garbage-collector"
+    control = plan(1, api_server={name: server}, controller_manager={name: collector})
+    async with Cluster(control) as cluster:
+        cluster.apply(deployment("a", 2))
+        await cluster.run_for("20s")
+        (owner,) = cluster.list("replicasets", "default")
+        body = {"propagationPolicy": "Foreground"}
+        assert cluster.request("delete", "deployments", "default", "a", body=body).ok
+        await cluster.run_for("60s")
+        if server:
+            assert len(cluster.list("deployments", "default")) == left[0]
+        else:
+            assert not cluster.list("deployments", "default")
+        assert len(cluster.list("pods", "default")) == left[1]
+        assert bool(cluster.get("replicasets", owner["metadata"]["name"])) is bool(left[1])
+
+
 @pytest.mark.parametrize(("ttl", "late"), [(10, 1), (45, 2), (120, 6), (1800, 60)])
 async def test_an_event_lives_its_time_and_as_long_as_a_lease_is_shared(ttl: int, late: int) -> None:
     """A twentieth of the time in whole seconds, and a minute at most."""
