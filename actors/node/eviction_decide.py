@@ -78,6 +78,8 @@ def thresholds_of(options: NodeAgentOptions) -> tuple[Threshold, ...]:
     """All thresholds, in the order in which they are acted on."""
     found = []
     for signal in RANKS:
+        if signal == ALLOCATABLE and "pods" not in options.enforce_node_allocatable:
+            continue
         # Quirk: each hard memory threshold also guards what the cgroup of all pods may use.
         source = "memory.available" if signal == ALLOCATABLE else signal
         reclaim = options.eviction_minimum_reclaim.get(source, "")

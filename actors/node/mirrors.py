@@ -13,7 +13,6 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from actors.node.worker import RESYNC_US
 from sim.ident import Names
 from sim.machinery.api import Reply
 from sim.machinery.store import Item
@@ -148,7 +147,9 @@ class Mirrors:
         elif key not in self._later:
             self._later[key] = None
             agent = self._agent
-            agent.ctx.call_at_us(agent.resync_after(RESYNC_US), self._try_again, (worker, key))
+            agent.ctx.call_at_us(
+                agent.resync_after(agent.options.sync_frequency_us), self._try_again, (worker, key)
+            )
 
     def _try_again(self, refused: tuple[Worker, tuple[str, str]]) -> None:
         """One of the pod's resyncs, which come without a reason: here this is theirs."""

@@ -86,6 +86,8 @@ def allocatable_of(capacity: Mapping[str, str], options: NodeAgentOptions) -> di
 def reserved_nano(resource: str, capacity: str, options: NodeAgentOptions) -> int:
     """How much of a resource is set aside from pods."""
     held = [options.orch_reserved.get(resource, "0"), options.system_reserved.get(resource, "0")]
+    if resource == "cpu" and options.reserved_cpus:
+        held = [str(len(options.reserved_cpus))]
     nano = sum(map(quantity_nano, held))
     signal = {"memory": "memory.available", "ephemeral-storage": "nodefs.available"}.get(resource)
     if signal and not options.experimental_allocatable_ignore_eviction:

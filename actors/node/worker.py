@@ -57,7 +57,6 @@ Work = Generator[int, None, str]
 SYNC, TERMINATING, TERMINATED, FINISHED = "sync", "terminating", "terminated", "finished"
 RETRY_US = 10 * SECOND  # pod_workers.go: backOffPeriod, jitter 0.5
 NETWORK_RETRY_US = 1 * SECOND  # kubelet.go: backOffOnTransientErrorPeriod
-RESYNC_US = 60 * SECOND  # types.go: SyncFrequency
 UNMOUNT_POLL_US = 300 * MS  # volume_manager.go: podAttachAndMountRetryInterval
 MIN_GRACE_US = 2 * SECOND  # kuberuntime_container.go: minimumGracePeriodInSeconds
 NO_NETWORK = "network is not ready: "
@@ -216,8 +215,10 @@ class Worker:
         if error:
             base_us = NETWORK_RETRY_US if error.startswith(NO_NETWORK) else RETRY_US
             self._wake_at(agent.resync_after(base_us))
-        elif self.probes and any(probe.waits_longer(RESYNC_US) for probe in self.probes):
-            self._wake_at(agent.resync_after(RESYNC_US))
+        elif self.probes and any(
+            probe.waits_longer(agent.options.sync_frequency_us) for probe in self.probes
+        ):
+            self._wake_at(agent.resync_after(agent.options.sync_frequency_us))
         if self._made_us >= 0:  # a relist shows it, were it all that there is to see
             shown_us, self._made_us = agent.relist_after(self._made_us), -1
             self._wake_at(max(shown_us, self._ready_us()))
@@ -584,7 +585,7 @@ class Worker:
                     other.look()
         if probe.kind != "Liveness" and self.status.get("containerStatuses"):
             self.refresh()
-        if probe.kind != "Readiness" or probe.waits_longer(RESYNC_US):
+        if probe.kind != "Readiness" or probe.waits_longer(self.agent.options.sync_frequency_us):
             self.wake()
 
     def look(self) -> None:

@@ -17,7 +17,7 @@ from sim.options.controller_manager import ControllerManagerOptions, parse_contr
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan import ClusterPlan, NodePlan
-from sim.units import SECOND, format_quantity_nano, quantity_nano, quantity_style
+from sim.units import NANO, SECOND, format_quantity_nano, quantity_nano, quantity_style
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,12 @@ def _check_allocatable(node: NodePlan, options: NodeAgentOptions, names: Names) 
     """
     flags = (f"{names.short}-reserved", "system-reserved", "eviction-hard")
     place = next((node.places[flag] for flag in flags if flag in node.places), node.place)
+    cpus = quantity_nano(machine_capacity(node).get("cpu", "0")) // NANO
+    if options.reserved_cpus and options.reserved_cpus[-1] >= cpus:
+        raise InputError(
+            f"reserved-cpus: {options.reserved_cpus[-1]} is not a subset of online-cpus: 0-{cpus - 1}",
+            node.places.get("reserved-cpus", node.place),
+        )
     for resource, text in machine_capacity(node).items():
         held = reserved_nano(resource, text, options)
         left = quantity_nano(text) - held

@@ -13,6 +13,7 @@ Differs  fields that upstream takes from its configuration file only (nodeStatus
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
@@ -25,6 +26,7 @@ from sim.options.base import (
     integer,
     mapping,
     more_than,
+    not_faster,
     number,
     option,
     parse,
@@ -116,6 +118,36 @@ def _reserved(value: Mapping[str, str]) -> str | None:
     return None
 
 
+def _enforced(value: Sequence[str]) -> str | None:
+    """validation.go: ValidateKubeletConfiguration; cgroups are not modelled, so that nothing can be said of any."""
+    for level in value:
+        if level.endswith("-reserved"):
+            return f'the cgroup must be specified when "{level}" is contained, and there are none here'
+        if level not in ("pods", "none"):
+            return f'option "{level}" specified. Valid options are "pods" or "none"'
+    if "none" in value and len(value) > 1:
+        return 'may not contain additional enforcements when "none" is specified'
+    return None
+
+
+CPUS_MAX = 100_000
+_CPU_RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
+
+
+def _cpus(value: object) -> tuple[int, ...]:
+    """The cpus of "0-3,8"."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    listed: dict[int, None] = {}
+    for part in str(value).split(",") if value else ():
+        found = _CPU_RANGE.fullmatch(part)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
+        if not first <= last < CPUS_MAX:
+            raise ValueError("cpus such as 0-3,8")
+        listed |= dict.fromkeys(range(first, last + 1))
+    return tuple(sorted(listed))
+
+
 def _sysctls(value: Sequence[str]) -> str | None:
     """Of the kinds that a pod has for itself: allowlist.go, pkg/kubelet/sysctl/namespace.go."""
     own = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.", "net.")
@@ -200,6 +232,9 @@ class NodeAgentOptions:
     system_reserved: Mapping[str, str] = option(
         "system-reserved", mapping, "", "taken off allocatable", check=_reserved
     )
+    reserved_cpus: tuple[int, ...] = option(
+        "reserved-cpus", _cpus, "", "how many are listed, as in 0-1,4, takes the place of the cpu in both"
+    )
     experimental_allocatable_ignore_eviction: bool = option(
         "experimental-allocatable-ignore-eviction",
         boolean,
@@ -237,6 +272,14 @@ class NodeAgentOptions:
     )
 
     # --- pods ---
+    sync_frequency_us: int = option(
+        "sync-frequency",
+        duration,
+        "1m0s",
+        "a pod is looked at again after 1 to 1.5 times this",
+        unit="us",
+        check=not_faster(SECOND),
+    )
     allowed_unsafe_sysctls: tuple[str, ...] = option(
         "allowed-unsafe-sysctls",
         strings,
@@ -257,6 +300,13 @@ class NodeAgentOptions:
         DEFAULT_EVICTION_HARD,
         "when pods are evicted; taken off allocatable",
         check=_amounts,
+    )
+    enforce_node_allocatable: tuple[str, ...] = option(
+        "enforce-node-allocatable",
+        strings,
+        "pods",
+        "none, or empty: the threshold of memory is not held against what all pods use",
+        check=_enforced,
     )
     eviction_soft: Mapping[str, str] = option(
         "eviction-soft", _thresholds, "", "when pods are evicted after a while", check=_amounts
@@ -385,7 +435,6 @@ WITHOUT_EFFECT = (
     "manifest-url-header",
     "file-check-frequency",
     "http-check-frequency",
-    "sync-frequency",
     "runonce",
     "enable-server",
     "exit-on-lock-contention",
@@ -419,10 +468,8 @@ WITHOUT_EFFECT = (
     "memory-manager-policy",
     "topology-manager-policy",
     "topology-manager-scope",
-    "enforce-node-allocatable",
     "{short}-reserved-cgroup",
     "system-reserved-cgroup",
-    "reserved-cpus",
     "reserved-memory",
     "qos-reserved",
     "protect-kernel-defaults",

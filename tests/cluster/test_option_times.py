@@ -22,7 +22,8 @@ from sim.scenario.schema import Runtime
 from sim.units import MS, SECOND, parse_time
 from tests.actor.apiserver.cluster import Seen, plane
 from tests.cluster.fixed import FixedPhases, workload
-from tests.cluster.test_node_timing_agent import GI, MI, SMALL
+from tests.cluster.test_node_timing_agent import GI, MI, SMALL, condition, using
+from tests.cluster.test_node_timing_agent import pod as bound_pod
 from tests.cluster.test_options import Commits, deployment, manager, plan, pod
 
 NODE = plain_nodes(1)[0]
@@ -230,6 +231,65 @@ async def test_a_registry_is_asked_at_its_rate_or_not_at_all(qps: int, burst: in
         assert any("pull QPS exceeded" in text for text in said) is (pulled < 6)
         await cluster.run_for("5m")
         assert len(cluster.nodes["node-0"].machine.images) == (6 if pulled else 0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "evicted"),
+    [({}, True), ({"enforce-node-allocatable": "none"}, False), ({"enforce-node-allocatable": ""}, False)],
+)
+async def test_pods_are_held_to_what_is_allocatable_where_that_is_enforced(
+    flags: dict[str, str], evicted: bool
+) -> None:
+    """Of 8Gi 4Gi are set aside; a pod that uses the other 4Gi leaves pods less than the threshold of 100Mi."""
+    flags = {"system-reserved": "memory=4Gi", **flags}
+    async with FixedPhases({"": 1}, flags=flags, capacity=SMALL, profile=using({"p": 4096})) as cluster:
+        cluster.apply(bound_pod("p"))
+        await cluster.run_until("120s")
+        assert (cluster.pod("p")["status"].get("reason") == "Evicted") is evicted
+        assert (condition(cluster, "MemoryPressure")["status"] == "True") is evicted
+
+
+@pytest.mark.parametrize(
+    ("flags", "allocatable"),
+    [
+        ({"system-reserved": "cpu=500m", "orch-reserved": "cpu=500m"}, "7"),
+        ({"system-reserved": "cpu=500m", "orch-reserved": "cpu=500m", "reserved-cpus": "0-1,7"}, "5"),
+        ({"reserved-cpus": 3}, "7"),
+    ],
+)
+async def test_listed_cpus_take_the_place_of_the_cpu_that_is_set_aside(
+    flags: dict[str, Any], allocatable: str
+) -> None:
+    async with Cluster(plan(1, flags)) as cluster:
+        await cluster.run_until("20s")
+        status = (cluster.get("nodes", "node-0") or {})["status"]
+        assert (status["capacity"]["cpu"], status["allocatable"]["cpu"]) == ("8", allocatable)
+
+
+@pytest.mark.parametrize(("flags", "least", "most"), [({}, 60, 92), ({"sync_frequency": "10s"}, 20, 37)])
+async def test_a_pod_that_is_not_ready_is_probed_at_each_look_that_comes_without_a_reason(
+    flags: dict[str, str], least: float, most: float
+) -> None:
+    """A probe each hour fails at first and would succeed from 20 s on; a look each 1 to 1.5 periods probes besides."""
+    probe = {"exec": {"command": ["c"]}, "periodSeconds": 3600}
+    node = replace(NODE, flags={name.replace("_", "-"): value for name, value in flags.items()})
+    async with Cluster(ClusterPlan(nodes=(node,))) as cluster:
+        cluster.nodes["node-0"].behave([Override({"healthy_after_us": 20 * SECOND})])
+        await cluster.run_until("4000s")  # who is younger than the period spreads its first probes
+        made = pod("p")
+        made["spec"]["containers"][0]["readinessProbe"] = probe
+        cluster.apply(made)
+        await cluster.run_for("2s")
+        (status,) = cluster.get("pods", "p")["status"]["containerStatuses"]
+        assert not status["ready"]
+        began = parse_time(status["state"]["running"]["startedAt"])
+
+        def unready() -> bool:
+            return not cluster.get("pods", "p")["status"]["containerStatuses"][0]["ready"]
+
+        assert await cluster.run_while(unready, "200s", SECOND // 10)
+        ready = next(c for c in cluster.get("pods", "p")["status"]["conditions"] if c["type"] == "Ready")
+        assert least <= (parse_time(ready["lastTransitionTime"]) - began) / SECOND <= most
 
 
 # --- API server -----------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ def agent(flags: dict[str, Any], **more: Any) -> None:
             {"system-reserved": "ephemeral-storage=100Gi", "eviction-hard": "nodefs.available<1Gi"},
             '"ephemeral-storage" has an allocatable of 101Gi, capacity of -1Gi',
         ),
+        ({"reserved-cpus": "0-1,8"}, "reserved-cpus: 8 is not a subset of online-cpus: 0-7"),
         ({"register-with-taints": "a b=c:NoSchedule"}, 'invalid taint: Invalid value: "a b"'),
         (
             {"register-with-taints": "a=b:NoSchedule,a=c:NoSchedule"},

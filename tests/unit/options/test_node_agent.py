@@ -30,6 +30,11 @@ def test_thresholds_and_grace_periods_come_as_texts_or_as_mappings() -> None:
     assert options.eviction_soft_grace_period == {"memory.available": 60 * SECOND}
 
 
+def test_reserved_cpus_are_listed_one_by_one_or_as_ranges() -> None:
+    read = [parse_node_agent({"reserved-cpus": cpus}).reserved_cpus for cpus in ("", 3, "0-1,1,7", "5,2-3")]
+    assert read == [(), (3,), (0, 1, 7), (2, 3, 5)]
+
+
 def test_nothing_or_more_than_all_may_be_the_amount_to_reclaim() -> None:
     given = {"memory.available": "0", "nodefs.available": "150%"}
     assert parse_node_agent({"eviction-minimum-reclaim": given}).eviction_minimum_reclaim == given
@@ -60,6 +65,13 @@ def test_nothing_or_more_than_all_may_be_the_amount_to_reclaim() -> None:
         ({"node-ip": "127.0.0.1"}, "nodeIP can't be a loopback address"),
         ({"node-ip": "0.0.0.0"}, "nodeIP can't be an all zeros address"),
         ({"node-ip": "169.254.1.1"}, "nodeIP can't be a link-local unicast address"),
+        ({"reserved-cpus": "3-1"}, "wanted cpus such as 0-3,8"),
+        ({"reserved-cpus": "0-999999"}, "wanted cpus such as 0-3,8"),
+        ({"reserved-cpus": "a"}, "wanted cpus such as 0-3,8"),
+        ({"enforce-node-allocatable": "all"}, 'option "all" specified. Valid options are "pods" or "none"'),
+        ({"enforce-node-allocatable": "pods,none"}, "may not contain additional enforcements"),
+        ({"enforce-node-allocatable": "pods,system-reserved"}, "the cgroup must be specified"),
+        ({"sync-frequency": "0s"}, "must be at least 1s"),
         ({"registry-qps": -1}, "registry-qps"),
         (
             {"allowed-unsafe-sysctls": "net.core.somaxconn,vm.swappiness"},
