@@ -231,6 +231,8 @@ def parse(
     for raw_name, raw in given.items():
         name = raw_name.removeprefix("--")
         where = (places or {}).get(raw_name, place)
+        if name != raw_name and name in given:
+            raise InputError(f"option {name} is given twice", where, "leave one out")
         field = fields.get(name)
         if field is None:
             raise _refusal(name, fields, [entry.format(short=names.short) for entry in known], where)

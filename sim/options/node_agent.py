@@ -392,7 +392,10 @@ class NodeAgentOptions:
     def __post_init__(self) -> None:
         for signal in self.eviction_soft:
             if signal not in self.eviction_soft_grace_period:
-                raise ValueError(f"grace period must be specified for the soft eviction threshold {signal}")
+                raise ValueError(
+                    f"grace period must be specified for the soft eviction threshold {signal}: "
+                    "eviction-soft-grace-period does not name it"
+                )
         if self.image_gc_low_percent >= self.image_gc_high_percent:
             raise ValueError(
                 f"image-gc-low-threshold {self.image_gc_low_percent} must be less than "
@@ -485,6 +488,8 @@ WITHOUT_EFFECT = (
     "kernel-memcg-notification",
     "feature-gates",
     "contention-profiling",
+    "help",
+    "v",
     "version",
     "vmodule",
     "logging-format",
