@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actors.apiserver import ApiServerOptions
+from actors.controllers.table import LOOPS
 from actors.node.node_status import reserved_nano
 from sim.errors import InputError
 from sim.ident import NAMES, Names
@@ -48,15 +49,24 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
         off = turned_off(flags.runtime_config, names)
     except ValueError as error:
         raise InputError(str(error), server.places.get("runtime-config", server.place)) from None
+    loops = parse_controller_manager(manager.flags, names=names, place=manager.place, places=manager.places)
+    _check_controllers(loops, manager.places.get("controllers", manager.place))
     return ClusterOptions(
         api_server_options(
             flags, server.places.get("disable-admission-plugins", server.place), server.replicas
         ),
-        parse_controller_manager(manager.flags, names=names, place=manager.place, places=manager.places),
+        loops,
         parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places),
         nodes,
         off,
     )
+
+
+def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
+    """One that is asked for by name has to be here; `*` means those that are, and what is not may be switched off."""
+    for entry in options.controllers:
+        if entry != "*" and not entry.startswith("-") and entry not in LOOPS:
+            raise InputError(f"there is no controller {entry} here", place, f"there are: {', '.join(LOOPS)}")
 
 
 def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:

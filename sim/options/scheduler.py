@@ -44,6 +44,10 @@ WITHOUT_EFFECT = (
 )
 
 
+def _named(value: str) -> str | None:
+    return None if value else "must not be empty: no pod names such a scheduler"
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions(ElectionFlags):
     """The options of one scheduler process."""
@@ -65,7 +69,7 @@ class SchedulerOptions(ElectionFlags):
 
     # --- configuration ---
     scheduler_name: str = option(
-        "scheduler-name", string, "default-scheduler", "pods that name it are scheduled here"
+        "scheduler-name", string, "default-scheduler", "pods that name it are scheduled here", check=_named
     )
     percentage_of_nodes_to_score: int = option(
         "percentage-of-nodes-to-score",

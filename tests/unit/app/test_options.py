@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from sim.app.cluster import plain_nodes
-from sim.app.options import node_agent_options
+from sim.app.options import check_options, node_agent_options
 from sim.errors import InputError
 from sim.ident import NAMES
+from sim.scenario.plan import ClusterPlan, ComponentPlan
 
 NODE = replace(plain_nodes(1)[0], place="s.yaml:3:1")  # 8 cpus, 32Gi
 
@@ -59,3 +60,16 @@ def test_a_taint_may_stand_once_in_the_plan_or_in_the_flag() -> None:
     with pytest.raises(InputError, match="taints must be unique"):
         agent({"register-with-taints": "a=b:NoSchedule"}, taints=({"key": "a", "effect": "NoSchedule"},))
     agent({"register-with-taints": "a=b:NoSchedule"}, taints=({"key": "a", "effect": "NoExecute"},))
+
+
+def test_a_controller_that_is_asked_for_by_name_has_to_be_here() -> None:
+    def plan(controllers: str) -> ClusterPlan:
+        places = {"controllers": "s.yaml:9:5"}
+        return ClusterPlan(
+            controller_manager=ComponentPlan(flags={"controllers": controllers}, places=places)
+        )
+
+    check_options(plan("*,-nodeipam,podgc"))
+    with pytest.raises(InputError, match="there is no controller nodeipam here") as refused:
+        check_options(plan("*,nodeipam"))
+    assert refused.value.place == "s.yaml:9:5"

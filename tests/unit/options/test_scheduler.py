@@ -12,6 +12,8 @@ from sim.options.scheduler import parse_scheduler
         ({"config": "f"}, "option config has no effect here yet"),
         ({"pod-max-backof": "5s"}, "did you mean 'pod-max-backoff'?"),
         ({"pod-initial-backoff": "20s"}, "pod-max-backoff must not be less than pod-initial-backoff"),
+        ({"scheduler-name": ""}, "must not be empty"),
+        ({"leader-elect-resource-name": ""}, "leader-elect-resource-name is ''"),
         ({"percentage-of-nodes-to-score": 101}, "must be between 0 and 100"),
     ],
 )
