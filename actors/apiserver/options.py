@@ -19,6 +19,7 @@ class ApiServerOptions:
     compaction_interval_us, event_ttl_us 0: never.
     replicas: servers of the cluster, this one among them.
     collects: deletions may wait for the garbage collector.
+    checks_fields: clients may ask whether there are fields that nobody knows.
     """
 
     seats: int = 600
@@ -33,4 +34,5 @@ class ApiServerOptions:
     tolerations: Defaults = UPSTREAM
     replicas: int = 1
     collects: bool = True
+    checks_fields: bool = True
     cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link

@@ -164,6 +164,7 @@ class ApiServer:
             self.options.service_cidr,
             self.log,
             self.options.collects,
+            self.options.checks_fields,
         )
         self.plans = Plans(self, registry, machinery.view)
         self.storage.writer = (self.scheme.names.user_apiserver, "create")

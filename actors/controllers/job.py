@@ -37,6 +37,7 @@ from actors.controllers.shell import Env, Expectations, Owner, claim_objects, in
 from sim.client.limiter import ItemExponential
 from sim.client.queue import WorkQueue
 from sim.machinery.api import Obj, Reply
+from sim.options.gates import enabled
 from sim.units import SECOND, format_time, parse_time
 
 CLIENT = "job-controller"
@@ -227,6 +228,8 @@ class JobLoop:
             good = len(indexes[1])
         wall_us = self.env.ctx.wall_us()
         status = {**decide.status_of(job), "ready": sum(is_ready(pod) for pod in active)}
+        if not enabled(self.env.options.feature_gates, "JobReadyPods"):
+            del status["ready"]
         if not status.get("startTime") and not decide.is_suspended(job):
             status["startTime"] = format_time(wall_us)
         it = _Sync(key, {**job, "status": status}, pods, len(active), good, indexes)
@@ -245,7 +248,7 @@ class JobLoop:
         had = decide.status_of(seen)
         status = {**it.job["status"], "active": it.active}
         needed = (
-            it.suspend_changed or it.active != had.get("active", 0) or status["ready"] != had.get("ready")
+            it.suspend_changed or it.active != had.get("active", 0) or status.get("ready") != had.get("ready")
         )
         it.job = {**it.job, "status": status}
         refused = await self._track(it, seen, needed, tracking)

@@ -41,6 +41,7 @@ from actors.controllers.pod_owners import (
 )
 from actors.controllers.shell import Env, Expectations, Owner, claim_objects, run_workers
 from sim.machinery.api import Obj
+from sim.options.gates import enabled
 from sim.units import SECOND, format_time, parse_time
 
 BURST_REPLICAS = 500  # replica_set.go: BurstReplicas
@@ -128,15 +129,17 @@ def _age_bucket(since_us: int, wall_us: int) -> int:
     return age_ns.bit_length() - 1 if age_ns > 0 else -1
 
 
-def _compare_age(a_us: int, b_us: int, uids: tuple[str, str], wall_us: int) -> int:
-    """Younger goes first, but ages of one power of two are alike and the uid decides."""
+def _compare_age(a_us: int, b_us: int, uids: tuple[str, str], wall_us: int | None) -> int:
+    """Younger goes first, but ages of one power of two are alike and the uid decides; without `wall_us` they are not."""
     if not a_us or not b_us:
         return -1 if not a_us else 1
+    if wall_us is None:
+        return b_us - a_us
     diff = _age_bucket(a_us, wall_us) - _age_bucket(b_us, wall_us)
     return diff if diff else (-1 if uids[0] < uids[1] else 1)
 
 
-def _compare(a: _Usefulness, b: _Usefulness, wall_us: int) -> int:
+def _compare(a: _Usefulness, b: _Usefulness, wall_us: int | None) -> int:
     if a.fixed != b.fixed:
         return -1 if a.fixed < b.fixed else 1
     if a.ready_us is not None and b.ready_us is not None and a.ready_us != b.ready_us:
@@ -149,9 +152,12 @@ def _compare(a: _Usefulness, b: _Usefulness, wall_us: int) -> int:
 
 
 def choose_victims(
-    pods: Sequence[Obj], count: int, on_node: Mapping[str, int], cost_annotation: str, wall_us: int
+    pods: Sequence[Obj], count: int, on_node: Mapping[str, int], cost_annotation: str, wall_us: int | None
 ) -> list[Obj]:
-    """The `count` least useful pods; `on_node` counts related active pods by node."""
+    """The `count` least useful pods; `on_node` counts related active pods by node.
+
+    cost_annotation "": nobody's counts; wall_us None: ages are compared as they are
+    """
     if count >= len(pods):
         return list(pods)
     ranked = {
@@ -332,8 +338,11 @@ class ReplicaSetLoop:
                 return "unable to create pods, no labels"
             pod = pod_from_template(template, owner, owner_ref(self.env, self.flavour.resource, owner))
             return await self.control.create(owner, [pod] * -surplus)
-        annotation = self.env.names.annotation_pod_deletion_cost
-        victims = choose_victims(pods, surplus, self._on_node(owner), annotation, self.env.ctx.wall_us())
+        gates = self.env.options.feature_gates
+        costs, steps = (enabled(gates, gate) for gate in ("PodDeletionCost", "LogarithmicScaleDown"))
+        annotation = self.env.names.annotation_pod_deletion_cost if costs else ""
+        wall_us = self.env.ctx.wall_us() if steps else None
+        victims = choose_victims(pods, surplus, self._on_node(owner), annotation, wall_us)
         self.expectations.expect_deletes(key, [key_of(pod) for pod in victims])
         return await self.control.delete(owner, victims)
 

@@ -15,6 +15,7 @@ from sim.machinery.validation.core import taints
 from sim.machinery.validation.meta import labels
 from sim.options.api_server import ApiServerFlags, parse_api_server
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
+from sim.options.gates import enabled
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan import ClusterPlan, NodePlan
@@ -162,11 +163,11 @@ def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> 
             )
 
     def limit(number: int) -> int | None:
-        return None if flags.priority_and_fairness or not number else number
+        return None if flags.fair or not number else number
 
     reads, writes = flags.max_requests_inflight, flags.max_mutating_requests_inflight
     return ApiServerOptions(
-        seats=reads + writes if flags.priority_and_fairness else 0,
+        seats=reads + writes if flags.fair else 0,
         max_requests_inflight=limit(reads),
         max_mutating_requests_inflight=limit(writes),
         compaction_interval_us=flags.compaction_interval_us,
@@ -177,5 +178,6 @@ def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> 
         min_watch_us=flags.min_request_timeout_s * SECOND,
         replicas=replicas,
         collects=flags.enable_garbage_collector,
+        checks_fields=enabled(flags.feature_gates, "ServerSideFieldValidation"),
         tolerations=Defaults(flags.not_ready_toleration_s, flags.unreachable_toleration_s),
     )

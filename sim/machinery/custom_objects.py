@@ -66,7 +66,7 @@ def decode(call: Call, resource: CustomResource) -> Obj:
     except BadPart as error:
         raise bad_request(f"{_cannot(resource)}{error}") from None
     group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
-    directive = call.options.get("fieldValidation") or fieldvalidation.WARN
+    directive = call.field_validation
     if problems and directive == STRICT:
         raise bad_request(f"{_cannot(resource)}strict decoding error: {', '.join(problems)}")
     if directive != IGNORE:

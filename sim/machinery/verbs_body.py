@@ -70,7 +70,7 @@ def decode(call: Call, resource: Resource) -> Obj:
         if not body.get("apiVersion") and not body.get("kind"):
             return {**body, "apiVersion": resource.api_version, "kind": resource.kind}
     try:
-        decoded = fieldvalidation.decode(resource, body, _directive(call))
+        decoded = fieldvalidation.decode(resource, body, call.field_validation)
     except fieldvalidation.DecodeError as error:
         raise bad_request(error.message) from None
     call.warnings += decoded.problems
@@ -93,13 +93,9 @@ def _newer_eviction(resource: Resource, body: Json) -> Json:
     return body
 
 
-def _directive(call: Call) -> str:
-    return call.options.get("fieldValidation") or fieldvalidation.WARN
-
-
 def conform(call: Call, resource: Resource, obj: Obj, patched: Patched) -> Obj:
     """What a patch has made, well typed and of the resource's kind."""
-    directive = _directive(call)
+    directive = call.field_validation
     if isinstance(resource, CustomResource):
         made, problems, wrong = custom_objects.conform(call, resource, obj)
     else:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from sim.ident import Names
+from sim.machinery import fieldvalidation
 from sim.machinery.api import Json, Obj, Reply, Request
 from sim.machinery.json_text import parse
 from sim.machinery.managed import Writer
@@ -80,6 +81,7 @@ class Registry:
     """What all calls on one replica share.  `bits(n)` draws random bits, `wall_us()` reads Unix time.
 
     collects: somebody collects what depends on deleted objects, so that a deletion may wait for it.
+    checks_fields: fieldValidation= is heard; else unknown fields are dropped without a word.
     """
 
     scheme: Scheme
@@ -89,6 +91,7 @@ class Registry:
     service_cidr: str = "10.0.0.0/24"
     log: Callable[[Call, Item, str], Reply] | None = None  # of the container named
     collects: bool = True
+    checks_fields: bool = True
 
     @property
     def names(self) -> Names:
@@ -111,6 +114,12 @@ class Call:
     @property
     def key(self) -> str:
         return self.registry.scheme.key(self.resource, self.request.namespace, self.request.name)
+
+    @property
+    def field_validation(self) -> str:
+        if not self.registry.checks_fields:
+            return fieldvalidation.IGNORE
+        return self.options.get("fieldValidation") or fieldvalidation.WARN
 
     @property
     def now_text(self) -> str:

@@ -30,6 +30,7 @@ from sim.options.base import (
     strings,
     switches,
 )
+from sim.options.gates import enabled, feature_gates
 from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
@@ -46,7 +47,6 @@ WITHOUT_EFFECT = (
     "delete-collection-workers",
     "enable-admission-plugins",
     "etcd-servers",
-    "feature-gates",
     "goaway-chance",
     "livez-grace-period",
     "max-connection-bytes-per-sec",
@@ -147,6 +147,7 @@ class ApiServerFlags:
     disabled_admission: tuple[str, ...] = option(
         "disable-admission-plugins", strings, "", "plugins that are off"
     )
+    feature_gates: Mapping[str, str] = feature_gates("APIPriorityAndFairness", "ServerSideFieldValidation")
     runtime_config: Mapping[str, str] = option(
         "runtime-config",
         switches,
@@ -171,6 +172,11 @@ class ApiServerFlags:
         check=at_least(0),
     )
 
+    @property
+    def fair(self) -> bool:
+        """Whether requests wait for seats: it takes the option and its gate."""
+        return self.priority_and_fairness and enabled(self.feature_gates, "APIPriorityAndFairness")
+
 
 def parse_api_server(
     given: Mapping[str, object],
@@ -181,7 +187,7 @@ def parse_api_server(
 ) -> ApiServerFlags:
     """The options from names (with or without `--`) to texts or YAML values; InputError names the place."""
     flags = parse(ApiServerFlags, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
-    if flags.priority_and_fairness and not flags.max_requests_inflight + flags.max_mutating_requests_inflight:
+    if flags.fair and not flags.max_requests_inflight + flags.max_mutating_requests_inflight:
         limited = [name for name in given if name.removeprefix("--") in LIMITS]
         where = (places or {}).get(limited[0], place)
         raise InputError(

@@ -32,6 +32,7 @@ from sim.options.base import (
     within,
 )
 from sim.options.election import ElectionFlags
+from sim.options.gates import feature_gates
 from sim.units import MS
 
 # Every name that upstream's --controllers takes (NewControllerInitializers of v1.25).
@@ -93,6 +94,9 @@ class ControllerManagerOptions(ElectionFlags):
     )
     min_resync_period_us: int = option(
         "min-resync-period", duration, "12h0m0s", "informers resync after 1 to 2 times this", unit="us"
+    )
+    feature_gates: Mapping[str, str] = feature_gates(
+        "JobReadyPods", "LogarithmicScaleDown", "PodDeletionCost"
     )
     use_service_account_credentials: bool = option(
         "use-service-account-credentials", boolean, False, "each loop asks as a service account of its own"
@@ -248,7 +252,7 @@ _WITHOUT_EFFECT = """
     allocate-node-cidrs cidr-allocator-type cluster-cidr service-cluster-ip-range node-cidr-mask-size
     node-cidr-mask-size-ipv4 node-cidr-mask-size-ipv6 configure-cloud-routes cloud-config cloud-provider
     external-cloud-volume-plugin cluster-name enable-dynamic-provisioning enable-hostpath-provisioner
-    enable-leader-migration leader-migration-config feature-gates root-ca-file
+    enable-leader-migration leader-migration-config root-ca-file
     service-account-private-key-file {short}config master flex-volume-plugin-dir
     volume-host-allow-local-loopback volume-host-cidr-denylist profiling contention-profiling
     allow-metric-labels disabled-metrics show-hidden-metrics-for-version cloud-container-registry-config

@@ -34,6 +34,7 @@ from sim.options.base import (
     strings,
     within,
 )
+from sim.options.gates import enabled, feature_gates
 from sim.units import SECOND, quantity_nano
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -50,6 +51,7 @@ EVICTION_SIGNALS = (
     "imagefs.inodesFree",
     "pid.available",
 )
+SHUTDOWN_GATES = ("GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority")
 CRITICAL_PRIORITY = 2_000_000_000  # scheduling.SystemCriticalPriority
 
 
@@ -359,6 +361,8 @@ class NodeAgentOptions:
         check=at_least(0),
     )
 
+    feature_gates: Mapping[str, str] = feature_gates(*SHUTDOWN_GATES)
+
     # --- shutdown of the machine ---
     shutdown_grace_period_us: int = option(
         "shutdown-grace-period",
@@ -401,11 +405,25 @@ class NodeAgentOptions:
                 f"image-gc-low-threshold {self.image_gc_low_percent} must be less than "
                 f"image-gc-high-threshold {self.image_gc_high_percent}"
             )
+        self._check_gates()
         if self.shutdown_grace_period_critical_pods_us > self.shutdown_grace_period_us:
             raise ValueError("shutdown-grace-period-critical-pods must be <= shutdown-grace-period")
         if self.shutdown_grace_period_by_pod_priority and self.shutdown_grace_period_us:
             raise ValueError(
                 "cannot specify both shutdown-grace-period-by-pod-priority and shutdown-grace-period"
+            )
+
+    def _check_gates(self) -> None:
+        """validation.go: a period that nobody would look at is refused."""
+        periods, by_priority = (enabled(self.feature_gates, gate) for gate in SHUTDOWN_GATES)
+        if not periods and (self.shutdown_grace_period_us or self.shutdown_grace_period_critical_pods_us):
+            raise ValueError(
+                "specifying shutdown-grace-period or shutdown-grace-period-critical-pods requires feature gate "
+                f"{SHUTDOWN_GATES[0]}"
+            )
+        if not by_priority and self.shutdown_grace_period_by_pod_priority:
+            raise ValueError(
+                f"specifying shutdown-grace-period-by-pod-priority requires feature gate {SHUTDOWN_GATES[1]}"
             )
 
     @property
@@ -486,7 +504,6 @@ WITHOUT_EFFECT = (
     "pod-max-pids",
     "experimental-kernel-memcg-notification",
     "kernel-memcg-notification",
-    "feature-gates",
     "contention-profiling",
     "help",
     "v",

@@ -27,11 +27,12 @@ from sim.options.base import (
     within,
 )
 from sim.options.election import ElectionFlags
+from sim.options.gates import feature_gates
 
 # Known upstream, and without effect in this program.
 WITHOUT_EFFECT = (
     *("authentication-{short}config", "authorization-{short}config", "bind-address", "cert-dir"),
-    *("client-ca-file", "config", "contention-profiling", "feature-gates", "help", "{short}config"),
+    *("client-ca-file", "config", "contention-profiling", "help", "{short}config"),
     *(
         "{short}-api-content-type",
         "logging-format",
@@ -66,6 +67,8 @@ class SchedulerOptions(ElectionFlags):
     leader_elect_resource_name: str = option(
         "leader-elect-resource-name", string, "{short}-scheduler", "name of the lock object"
     )
+
+    feature_gates: Mapping[str, str] = feature_gates()
 
     # --- configuration ---
     scheduler_name: str = option(

@@ -235,6 +235,40 @@ def test_controllers_that_are_named_alone_run_alone() -> None:
     assert not parse_controller_manager({"controllers": "-job"}).runs("deployment")
 
 
+@pytest.mark.parametrize("gate", [True, False])
+async def test_what_a_pod_costs_to_delete_counts_while_its_gate_is_on(gate: bool) -> None:
+    """Of two pods of one age the smaller uid goes, but for what the other's deletion is said to cost less."""
+    async with Cluster(manager(1, feature_gates=f"PodDeletionCost={gate}")) as cluster:
+        cluster.apply(deployment("a", 2))
+        await cluster.run_for("60s")
+        by_uid = sorted(cluster.list("pods", "default"), key=lambda p: p["metadata"]["uid"])
+        cheap = by_uid[1]["metadata"]["name"]
+        body = {"metadata": {"annotations": {cluster.names.annotation_pod_deletion_cost: "-1"}}}
+        merge = "application/merge-patch+json"
+        assert cluster.request("patch", "pods", "default", cheap, body=body, content_type=merge).ok
+        body = {"spec": {"replicas": 1}}
+        assert cluster.request("patch", "deployments", "default", "a", body=body, content_type=merge).ok
+        await cluster.run_for("5s")
+        gone = [
+            p["metadata"]["name"]
+            for p in cluster.list("pods", "default")
+            if "deletionTimestamp" in p["metadata"]
+        ]
+        left = [p["metadata"]["name"] for p in cluster.list("pods", "default")]
+        lost = gone or [p["metadata"]["name"] for p in by_uid if p["metadata"]["name"] not in left]
+        assert lost == [by_uid[1 if gate else 0]["metadata"]["name"]]
+
+
+@pytest.mark.parametrize("gate", [True, False])
+async def test_a_jobs_status_tells_ready_pods_while_their_gate_is_on(gate: bool) -> None:
+    async with Cluster(manager(1, feature_gates={"JobReadyPods": gate})) as cluster:
+        spec = {"template": {"spec": pod("", restartPolicy="Never")["spec"]}}
+        cluster.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})
+        await cluster.run_for("20s")
+        status = (cluster.get("jobs", "j") or {})["status"]
+        assert (status["active"], status.get("ready")) == (1, 1 if gate else None)
+
+
 # --- scheduler ------------------------------------------------------------------------------------------------
 
 
@@ -281,6 +315,20 @@ async def test_pods_get_the_tolerations_that_the_api_server_is_told() -> None:
         await cluster.run_for("1s")
         made = cluster.request("create", "pods", "default", body=pod("p")).obj
         assert [t["tolerationSeconds"] for t in made["spec"]["tolerations"]] == [7, 9]
+
+
+@pytest.mark.parametrize("gate", [True, False])
+async def test_unknown_fields_are_told_while_their_gate_is_on(gate: bool) -> None:
+    async with Cluster(plan(api_server={"feature-gates": {"ServerSideFieldValidation": gate}})) as cluster:
+        await cluster.run_for("1s")
+        body = {"metadata": {"name": "c"}, "dat": {"a": "b"}}
+        said = cluster.request("create", "configmaps", "default", body=body)
+        assert (said.code, len(said.warnings)) == (201, int(gate))
+        strict = {"fieldValidation": "Strict"}
+        said = cluster.request(
+            "create", "configmaps", "default", body={**body, "metadata": {"name": "d"}}, options=strict
+        )
+        assert said.code == (400 if gate else 201)
 
 
 @pytest.mark.parametrize(

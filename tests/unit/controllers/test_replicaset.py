@@ -53,6 +53,16 @@ def test_the_least_useful_pod_goes_first(loser: Obj, other: Obj) -> None:
         assert choose_victims(pods, 1, {"full": 2, "n": 1}, COST, NOW_US) == [loser]
 
 
+def test_without_their_gates_costs_do_not_count_and_ages_are_compared_as_they_are() -> None:
+    cheap, dear = (pod(name, annotations={COST: cost}) for name, cost in (("b", "1"), ("a", "2")))
+    assert choose_victims([cheap, dear], 1, {}, "", NOW_US) == [dear]  # by uid
+    younger, older = pod("z", ready_s=600), pod("a", ready_s=610)
+    assert choose_victims([younger, older], 1, {}, COST, NOW_US) == [older]  # one power of two: by uid
+    assert choose_victims([younger, older], 1, {}, COST, None) == [younger]
+    born = [pod(name, creationTimestamp=f"2025-12-31T00:00:0{n}Z") for n, name in enumerate("ab")]
+    assert choose_victims(born, 1, {}, COST, None) == [born[1]]
+
+
 @pytest.mark.parametrize("text", ["+9", "09", "9.0", "9999999999", "nine"])
 def test_a_deletion_cost_of_another_spelling_counts_as_nothing(text: str) -> None:
     odd, dear = (pod(name, annotations={COST: cost}) for name, cost in (("b", text), ("a", "1")))

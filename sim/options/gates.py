@@ -1,0 +1,79 @@
+"""Feature gates: `Name=true,Other=false`, as each daemon takes them.
+
+Turns the text or mapping of `--feature-gates` into the gates that are set otherwise than by default (`feature_gates`).
+
+Holds: a gate may be set where this program acts on it, or to what it is anyway; one that nobody knows, one that is locked
+and one whose other side is not built are refused.
+
+Mirrors  kubernetes v1.25 pkg/features/kube_features.go, k8s.io/component-base/featuregate: defaults, stages, refusals.
+Differs  gates of finished features that are not locked are not known, but for those named here; AllAlpha=true and AllBeta
+         would set what is not built and are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sim.options.base import boolean, mapping, option
+
+# Stage and default as v1.25 has them: the specification's list is a little older.
+_BETA_ON = """
+    AnyVolumeDataSource APIListChunking APIPriorityAndFairness APIResponseCompression AppArmor CPUManager
+    CPUManagerPolicyBetaOptions CPUManagerPolicyOptions CronJobTimeZone CustomResourceValidationExpressions
+    DelegateFSGroupToCSIDriver DevicePlugins DownwardAPIHugePages EndpointSliceTerminatingCondition ExecProbeTimeout
+    GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority GRPCContainerProbe JobMutableNodeSchedulingDirectives
+    JobReadyPods JobTrackingWithFinalizers LegacyServiceAccountTokenNoAutoGeneration LogarithmicScaleDown MemoryManager
+    MixedProtocolLBService OpenAPIEnums OpenAPIV3 PodDeletionCost ProbeTerminationGracePeriod RemainingItemCount
+    RotateKubeletServerCertificate SeccompDefault ServerSideFieldValidation ServiceInternalTrafficPolicy
+    ServiceIPStaticSubrange SizeMemoryBackedVolumes StorageVersionHash TopologyAwareHints TopologyManager WinOverlay
+    WindowsHostProcessContainers
+"""
+_LOCKED_ON = """
+    CSIInlineVolume CSIMigration DaemonSetUpdateSurge DisableAcceleratorUsageMetrics EphemeralContainers IdentifyPodOS
+    LocalStorageCapacityIsolation NetworkPolicyEndPort PodSecurity StatefulSetMinReadySeconds
+"""
+_OFF = """
+    AllAlpha APIServerIdentity APIServerTracing ContainerCheckpoint ContextualLogging CPUManagerPolicyAlphaOptions
+    CSIVolumeHealth CustomCPUCFSQuotaPeriod DisableCloudProviders ExpandedDNSConfig
+    ExperimentalHostUserNamespaceDefaulting HonorPVReclaimPolicy HPAContainerMetrics HPAScaleToZero JobPodFailurePolicy
+    KubeletTracing LocalStorageCapacityIsolationFSQuotaMonitoring LoggingAlphaOptions MatchLabelKeysInPodTopologySpread
+    MaxUnavailableStatefulSet MemoryQoS MinDomainsInPodTopologySpread MultiCIDRRangeAllocator NetworkPolicyStatus
+    NodeInclusionPolicyInPodTopologySpread NodeOutOfServiceVolumeDetach NodeSwap PodAndContainerStatsFromCRI
+    PodDisruptionConditions PodHasNetworkCondition ProcMountType ProxyTerminatingEndpoints QOSReserved ReadWriteOncePod
+    RecoverVolumeExpansionFailure RetroactiveDefaultStorageClass SELinuxMountReadWriteOncePod StatefulSetAutoDeletePVC
+    StorageVersionAPI UserNamespacesStatelessPodsSupport VolumeCapacityPriority WinDSR
+"""
+LOCKED = tuple(_LOCKED_ON.split())
+DEFAULTS: Mapping[str, bool] = (
+    dict.fromkeys(_BETA_ON.split(), True) | dict.fromkeys(LOCKED, True) | dict.fromkeys(_OFF.split(), False)
+)
+ALL_BETA = "AllBeta"
+
+
+def feature_gates(*built: str) -> Any:
+    """The option of a daemon that acts on both sides of these gates."""
+
+    def check(given: Mapping[str, str]) -> str | None:
+        return next((text for gate, value in given.items() if (text := _problem(gate, value, built))), None)
+
+    return option("feature-gates", mapping, "", f"either side of: {', '.join(built)}", check=check)
+
+
+def _problem(gate: str, text: str, built: tuple[str, ...]) -> str:
+    try:
+        value = boolean(text)
+    except ValueError:
+        return f'invalid value of {gate}={text}, err: strconv.ParseBool: parsing "{text}": invalid syntax'
+    if gate not in DEFAULTS and gate != ALL_BETA:
+        return f"unrecognized feature gate: {gate}"
+    if gate in LOCKED and not value:
+        return f"cannot set feature gate {gate} to false, feature is locked to true"
+    if gate == ALL_BETA or (value is not DEFAULTS[gate] and gate not in built):
+        return f"{gate}={text} has no effect here yet"
+    return ""
+
+
+def enabled(given: Mapping[str, str], gate: str) -> bool:
+    """Whether a gate is on, by what was given (and checked) or by default."""
+    return boolean(given[gate]) if gate in given else DEFAULTS[gate]
