@@ -80,14 +80,14 @@ def thresholds_of(options: NodeAgentOptions) -> tuple[Threshold, ...]:
     for signal in RANKS:
         if signal == ALLOCATABLE and "pods" not in options.enforce_node_allocatable:
             continue
-        # Quirk: each hard memory threshold also guards what the cgroup of all pods may use.
+        # Quirk: each hard memory threshold also guards what the cgroup of all pods may use, and a soft one without grace is hard.
         source = "memory.available" if signal == ALLOCATABLE else signal
         reclaim = options.eviction_minimum_reclaim.get(source, "")
         if source in options.eviction_hard:
             found.append(Threshold(signal, options.eviction_hard[source], 0, reclaim))
-        if signal in options.eviction_soft:
-            grace_us = options.eviction_soft_grace_period[signal]
-            found.append(Threshold(signal, options.eviction_soft[signal], grace_us, reclaim))
+        grace_us = options.eviction_soft_grace_period.get(source, 0)
+        if source in options.eviction_soft and (signal == source or not grace_us):
+            found.append(Threshold(signal, options.eviction_soft[source], grace_us, reclaim))
     return tuple(found)
 
 

@@ -159,17 +159,15 @@ class ApiServerFlags:
         "default-not-ready-toleration-seconds",
         long_integer,
         300,
-        "toleration that pods get of nodes that are not ready",
+        "toleration that pods get of nodes that are not ready; less than 0 is as 0",
         unit="s",
-        check=at_least(0),
     )
     unreachable_toleration_s: int = option(
         "default-unreachable-toleration-seconds",
         long_integer,
         300,
-        "toleration that pods get of nodes that are unreachable",
+        "toleration that pods get of nodes that are unreachable; less than 0 is as 0",
         unit="s",
-        check=at_least(0),
     )
 
     @property

@@ -15,6 +15,7 @@ from sim.options.controller_manager import parse_controller_manager
 from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.scenario.schema import Runtime
 from sim.units import SECOND, parse_time
+from tests.cluster.fixed import FixedPhases, workload
 
 Obj = dict[str, Any]
 
@@ -303,6 +304,16 @@ async def test_a_pod_that_fails_backs_off_as_long_as_the_options_say() -> None:
 
 
 # --- API server -----------------------------------------------------------------------------------------------
+
+
+async def test_a_toleration_of_less_than_no_time_is_none() -> None:
+    flags = {"default-unreachable-toleration-seconds": "-5"}
+    async with FixedPhases({"": 10}, plan(api_server=flags)) as cluster:
+        cluster.apply(workload("Deployment", "web", 10))
+        await cluster.kill("node-0")
+        await cluster.run_until("160s")
+        tainted = cluster.seen.no_execute["node-0"]
+        assert [0 <= at - tainted <= SECOND // 5 for at in cluster.seen.deleted["node-0"]] == [True]
 
 
 async def test_pods_get_the_tolerations_that_the_api_server_is_told() -> None:

@@ -98,6 +98,17 @@ def test_a_soft_threshold_takes_its_grace_and_its_reclaim_from_their_options() -
     )
 
 
+def test_a_soft_threshold_of_memory_without_grace_is_a_hard_one_and_guards_all_pods_too() -> None:
+    given = {"eviction-hard": "", "eviction-soft": "memory.available<1Gi"}
+    for grace, signals in (
+        ("0s", ["allocatableMemory.available", "memory.available"]),
+        ("1s", ["memory.available"]),
+    ):
+        options = parse_node_agent({**given, "eviction-soft-grace-period": f"memory.available={grace}"})
+        assert [t.signal for t in thresholds_of(options)] == signals
+    assert not thresholds_of(parse_node_agent({"eviction-hard": "memory.available<0%"}))
+
+
 def test_pods_over_their_requests_go_first_then_by_priority_then_by_excess_then_by_name() -> None:
     order = rank(
         "memory.available",
