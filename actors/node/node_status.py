@@ -31,8 +31,6 @@ from sim.units import (
 Obj = dict[str, Any]
 
 VERSION = "v1.25.16"  # the last patch of the line
-PORT = 10250
-ENDPOINTS: Obj = {"kubeletEndpoint": {"Port": PORT}}
 PRESSURES = (
     ("MemoryPressure", "InsufficientMemory", "SufficientMemory", "insufficient memory available", "sufficient memory available"),
     ("DiskPressure", "DiskPressure", "NoDiskPressure", "disk pressure", "no disk pressure"),
@@ -197,7 +195,7 @@ def fixed_status(machine: Machine, options: NodeAgentOptions, address: str) -> O
         "capacity": _one(*capacity.items()),
         "allocatable": _one(*allocatable_of(capacity, options).items()),
         "nodeInfo": node_info(machine),
-        "daemonEndpoints": ENDPOINTS,
+        "daemonEndpoints": _endpoints(options.port),
     }
 
 
@@ -205,6 +203,12 @@ def listing(machine: Machine, options: NodeAgentOptions) -> Obj:
     """The part of the status that lists images, nothing if there are none."""
     images = images_of(machine.images, options.node_status_max_images)
     return {"images": images} if images else {}
+
+
+@lru_cache(maxsize=64)
+def _endpoints(port: int) -> Obj:
+    """The same object for all nodes alike."""
+    return {"kubeletEndpoint": {"Port": port}}
 
 
 @lru_cache(maxsize=64)

@@ -146,7 +146,7 @@ class Cluster:
         for index in range(plan.api_server.replicas):
             name = f"apiserver-{index}"
             server = ApiServer(name, self.kernel, self.storage, self.scheme, self.options.api_server)
-            server.log = partial(pod_log, self.nodes)
+            server.log = partial(pod_log, self.nodes, self.options.nodes)
             self.api_servers[name] = server
             supervisor.add(name, server.main)
         supervisor.add("admin", self.admin.main)
@@ -217,7 +217,7 @@ class Cluster:
         machine = Machine(self.node_spec(plan))
         options = self.options.nodes.get(plan.name)
         if options is None:  # added later than the plan
-            options = node_agent_options(plan, self.names)
+            options = self.options.nodes[plan.name] = node_agent_options(plan, self.names)
         main = node_agent_main(machine, self.node_clients, options, self.names)
         actor = self.supervisor.add(plan.name, main, start=False)
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)

@@ -16,22 +16,29 @@ from sim.machinery.api import Reply
 from sim.machinery.store import Item
 from sim.machinery.verbs_call import Call, is_true
 from sim.machinery.verbs_log import number_of
+from sim.options.node_agent import NodeAgentOptions
 
-AGENT_PORT = 10250
+PLAIN = NodeAgentOptions()
 
 
-def pod_log(nodes: Mapping[str, Node], call: Call, item: Item, container: str) -> Reply:
-    """The log of one container of a pod that has a node."""
+def pod_log(
+    nodes: Mapping[str, Node],
+    agents: Mapping[str, NodeAgentOptions],
+    call: Call,
+    item: Item,
+    container: str,
+) -> Reply:
+    """The log of one container of a pod that has a node.  `agents`: what the nodes' agents go by."""
     pod, options = item.obj, call.options
     metadata, spec = pod["metadata"], pod["spec"]
     node = nodes.get(spec["nodeName"])
     if node is None:  # Quirk: the missing node is told as a missing pod
         return Reply(404, body=status.not_found(call.resource, spec["nodeName"]))
-    agent = node.machine.agent
-    if agent is None:
+    agent, told = node.machine.agent, agents.get(node.name, PLAIN)
+    if agent is None or not told.enable_server:
         host = (pod.get("status") or {}).get("hostIP", "")
         path = f"containerLogs/{metadata['namespace']}/{metadata['name']}/{container}"
-        text = f'Get "https://{host}:{AGENT_PORT}/{path}": dial tcp {host}:{AGENT_PORT}: connect: connection refused'
+        text = f'Get "https://{host}:{told.port}/{path}": dial tcp {host}:{told.port}: connect: connection refused'
         return Reply(500, body=status.plain_error(text))
     previous = is_true(options, "previous")
     code, text = agent.log(metadata["namespace"], metadata["name"], container, previous=previous)

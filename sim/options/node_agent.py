@@ -223,6 +223,10 @@ class NodeAgentOptions:
     node_labels: Mapping[str, str] = option("node-labels", mapping, "", "labels of the new Node object")
     provider_id: str = option("provider-id", string, "", "spec.providerID of the new Node object")
     node_ip: str = option("node-ip", string, "", "the InternalIP address", check=_address)
+    port: int = option(
+        "port", integer, 10250, "where logs are asked for, as the Node's status says", check=within(1, 65535)
+    )
+    enable_server: bool = option("enable-server", boolean, True, "false: nobody answers there")
     enable_controller_attach_detach: bool = option(
         "enable-controller-attach-detach", boolean, True, "the annotation that says so"
     )
@@ -457,7 +461,6 @@ WITHOUT_EFFECT = (
     "file-check-frequency",
     "http-check-frequency",
     "runonce",
-    "enable-server",
     "exit-on-lock-contention",
     "lock-file",
     "resolv-conf",
@@ -533,7 +536,6 @@ WITHOUT_EFFECT = (
     "streaming-connection-idle-timeout",
     "volume-stats-agg-period",
     "address",
-    "port",
     "read-only-port",
     "healthz-bind-address",
     "healthz-port",

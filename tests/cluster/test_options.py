@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -486,3 +487,18 @@ async def test_an_agent_says_no_more_than_its_events_burst() -> None:
             events = cluster.list("events", "default")
             said.append(sum((e.get("source") or {}).get("host") == "node-0" for e in events))
     assert said[0] > 20 > said[1]
+
+
+@pytest.mark.parametrize("flags", [{"port": 9999}, {"port": 9999, "enable-server": False}])
+async def test_an_agent_is_asked_for_logs_at_its_port_if_it_answers_at_all(flags: dict[str, Any]) -> None:
+    async with Cluster(plan(1, flags)) as cluster:
+        await cluster.run_for("20s")
+        cluster.apply(pod("p"))
+        await cluster.run_for("20s")
+        endpoints = (cluster.get("nodes", "node-0") or {})["status"]["daemonEndpoints"]
+        assert endpoints == {"kubeletEndpoint": {"Port": 9999}}
+        log = partial(cluster.request, "get", "pods", "default", "p", subresource="log")
+        assert log().code == (200 if "enable-server" not in flags else 500)
+        cluster.fail_node("node-0", "agent-crash")
+        await cluster.run_for("1s")
+        assert ":9999: connect: connection refused" in str(log().body)
