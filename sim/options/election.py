@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from sim.options.base import boolean, duration, one_of, option, string
+from sim.units import SECOND
 
 _NAME = re.compile(
     r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
@@ -60,6 +61,12 @@ class ElectionFlags:
                 raise ValueError(
                     f"leader-elect-resource-{field} is {name!r}: nobody could ever lead by such a lock"
                 )
+        if (
+            self.leader_elect_lease_duration_us < SECOND
+        ):  # its whole seconds are stored, and the API takes no zero
+            raise ValueError(
+                "leader-elect-lease-duration must be at least 1s: nobody could ever lead by less"
+            )
         if self.leader_elect_lease_duration_us <= self.leader_elect_renew_deadline_us:
             raise ValueError("leader-elect-lease-duration must be greater than leader-elect-renew-deadline")
         if self.leader_elect_renew_deadline_us <= JITTER_FACTOR * self.leader_elect_retry_period_us:

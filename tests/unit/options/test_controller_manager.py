@@ -70,6 +70,14 @@ def test_values_come_as_text_or_as_yaml_values() -> None:
         ({"leader-elect-renew-deadline": "15s"}, "must be greater than leader-elect-renew-deadline"),
         ({"leader-elect-retry-period": "9s"}, "must be greater than 1.2 times leader-elect-retry-period"),
         ({"leader-elect-retry-period": "0s"}, "leader-elect-retry-period must be greater than 0"),
+        (
+            {
+                "leader-elect-lease-duration": "999ms",
+                "leader-elect-renew-deadline": "500ms",
+                "leader-elect-retry-period": "100ms",
+            },
+            "leader-elect-lease-duration must be at least 1s",
+        ),
         ({"leader-elect-resource-name": ""}, "leader-elect-resource-name is '': nobody could ever lead"),
         ({"leader-elect-resource-name": "My Lock"}, "leader-elect-resource-name is 'My Lock': nobody could"),
         ({"leader-elect-resource-namespace": ""}, "leader-elect-resource-namespace is '': nobody could"),
