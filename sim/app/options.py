@@ -63,6 +63,17 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
     )
 
 
+def idle_options(plan: ClusterPlan) -> list[str]:
+    """What is taken though it changes nothing, as upstream: told, since whoever sets it expects something."""
+    manager = plan.controller_manager
+    return [
+        f"{manager.places.get(name, manager.place)}: option {name.removeprefix('--')} changes nothing: "
+        "pods are evicted by taints, after their tolerationSeconds"
+        for name in manager.flags
+        if name.removeprefix("--") == "pod-eviction-timeout"
+    ]
+
+
 def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
     """One that is asked for by name has to be here; `*` means those that are, and what is not may be switched off."""
     for entry in options.controllers:

@@ -48,7 +48,7 @@ def add(commands: Commands) -> None:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    from sim.app.options import check_options
+    from sim.app.options import check_options, idle_options
     from sim.app.run import expectations_of
     from sim.scenario.compile import load
 
@@ -58,6 +58,8 @@ def _validate(arguments: argparse.Namespace) -> int:
             plan = load(path)
             check_options(plan.cluster)
             expectations_of(plan)
+            for idle in idle_options(plan.cluster):
+                tell(idle)
         except InputError as error:
             tell(str(error))
             status = EXIT_BAD_INPUT

@@ -64,9 +64,12 @@ def add(commands: Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from sim.app.options import idle_options
     from sim.scenario.compile import load
 
     plan = load(arguments.scenario, arguments.set)
+    for idle in idle_options(plan.cluster):
+        tell(idle)
     for file in (arguments.trace, arguments.perfetto, arguments.report, arguments.junit, arguments.resume):
         writable(file)
     if arguments.seeds is not None:

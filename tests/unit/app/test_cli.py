@@ -52,6 +52,20 @@ def test_a_bad_argument_is_told_in_one_line(
     assert said.startswith(f"orrery: {says}") and said.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", ["run", "validate"])
+def test_an_option_that_is_taken_and_changes_nothing_is_told(
+    tiny: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    flags = "controllerManager: {flags: {pod-eviction-timeout: 1s}}"
+    tiny.write_text(TINY.replace("[{count: 1}]", f"[{{count: 1}}], {flags}"))
+    assert main([command, str(tiny), *(["-q", "--no-report"] if command == "run" else [])]) == 0
+    said = capsys.readouterr().err
+    assert said == (
+        f"orrery: {tiny}:6:84: option pod-eviction-timeout changes nothing: "
+        "pods are evicted by taints, after their tolerationSeconds\n"
+    )
+
+
 @pytest.mark.parametrize("option", ["--report", "--junit", "--trace", "--perfetto"])
 def test_a_file_that_cannot_be_written_is_told_before_the_run(
     tiny: Path, capsys: pytest.CaptureFixture[str], option: str
