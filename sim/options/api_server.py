@@ -34,35 +34,24 @@ from sim.options.gates import enabled, feature_gates
 from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
-WITHOUT_EFFECT = (
-    "admission-control-config-file",
-    "advertise-address",
-    "allow-privileged",
-    "anonymous-auth",
-    "audit-log-path",
-    "audit-policy-file",
-    "authorization-mode",
-    "client-ca-file",
-    "default-watch-cache-size",
-    "delete-collection-workers",
-    "enable-admission-plugins",
-    "etcd-servers",
-    "goaway-chance",
-    "livez-grace-period",
-    "max-connection-bytes-per-sec",
-    "profiling",
-    "secure-port",
-    "service-account-issuer",
-    "service-node-port-range",
-    "shutdown-delay-duration",
-    "storage-backend",
-    "storage-media-type",
-    "tls-cert-file",
-    "tls-private-key-file",
-    "token-auth-file",
-    "watch-cache",
-    "watch-cache-sizes",
-)
+_WITHOUT_EFFECT = """
+    admission-control-config-file advertise-address allow-privileged anonymous-auth api-audiences
+    apiserver-count audit-log-maxage audit-log-maxbackup audit-log-maxsize audit-log-path
+    audit-policy-file authorization-mode bind-address cert-dir client-ca-file default-watch-cache-size
+    delete-collection-workers enable-admission-plugins enable-aggregator-routing
+    enable-bootstrap-token-auth encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile
+    etcd-prefix etcd-servers external-hostname goaway-chance help http2-max-streams-per-connection
+    livez-grace-period logging-format max-connection-bytes-per-sec profiling proxy-client-cert-file
+    proxy-client-key-file requestheader-allowed-names requestheader-client-ca-file
+    requestheader-extra-headers-prefix requestheader-group-headers requestheader-username-headers
+    secure-port service-account-issuer service-account-key-file service-account-signing-key-file
+    service-node-port-range show-hidden-metrics-for-version shutdown-delay-duration
+    shutdown-send-retry-after storage-backend storage-media-type strict-transport-security-directives
+    tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file tls-sni-cert-key token-auth-file
+    v version vmodule watch-cache watch-cache-sizes {short}let-client-certificate {short}let-client-key
+    {short}let-preferred-address-types
+"""
+WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
 LIMITS = ("max-requests-inflight", "max-mutating-requests-inflight")
 FAIRNESS = "enable-priority-and-fairness"
 

@@ -31,7 +31,13 @@ from sim.options.gates import feature_gates
 
 # Known upstream, and without effect in this program.
 WITHOUT_EFFECT = (
-    *("authentication-{short}config", "authorization-{short}config", "bind-address", "cert-dir"),
+    *(
+        "authentication-{short}config",
+        "authorization-{short}config",
+        "authentication-skip-lookup",
+        "bind-address",
+        "cert-dir",
+    ),
     *("client-ca-file", "config", "contention-profiling", "help", "{short}config"),
     *(
         "{short}-api-content-type",
@@ -41,7 +47,16 @@ WITHOUT_EFFECT = (
         "secure-port",
         "show-hidden-metrics-for-version",
     ),
-    *("tls-cert-file", "tls-private-key-file", "v", "version", "vmodule", "write-config-to"),
+    *(
+        "tls-cert-file",
+        "tls-private-key-file",
+        "tls-cipher-suites",
+        "tls-min-version",
+        "v",
+        "version",
+        "vmodule",
+        "write-config-to",
+    ),
 )
 
 

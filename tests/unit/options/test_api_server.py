@@ -36,6 +36,8 @@ def test_limits_count_without_priority_and_fairness() -> None:
             "leave no seats while enable-priority-and-fairness is true",
         ),
         ({"watch-cache": False}, "option watch-cache has no effect here yet (leave it out)"),
+        ({"etcd-cafile": "/ca.crt"}, "option etcd-cafile has no effect here yet (leave it out)"),
+        ({"orchlet-client-key": "/k"}, "option orchlet-client-key has no effect here yet (leave it out)"),
         ({"event-tll": "5m"}, "unknown option event-tll (did you mean 'event-ttl'?)"),
         ({"service-cluster-ip-range": "ten"}, "must be a network such as 10.0.0.0/24"),
         ({"service-cluster-ip-range": "10.0.0.0/32"}, "must be at least 8 IP addresses"),
