@@ -35,4 +35,5 @@ class ApiServerOptions:
     replicas: int = 1
     collects: bool = True
     checks_fields: bool = True
+    node_ports: range = range(30000, 32768)
     cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link

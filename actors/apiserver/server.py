@@ -165,6 +165,7 @@ class ApiServer:
             self.log,
             self.options.collects,
             self.options.checks_fields,
+            self.options.node_ports,
         )
         self.plans = Plans(self, registry, machinery.view)
         self.storage.writer = (self.scheme.names.user_apiserver, "create")

@@ -183,6 +183,7 @@ def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> 
         max_mutating_requests_inflight=limit(writes),
         compaction_interval_us=flags.compaction_interval_us,
         service_cidr=flags.service_cidr,
+        node_ports=flags.node_ports,
         disabled_admission=flags.disabled_admission,
         event_ttl_us=flags.event_ttl_us // SECOND * SECOND,
         request_timeout_us=flags.request_timeout_us,

@@ -22,7 +22,7 @@ from sim.machinery.store import Answer, Item, Op, Page, Range, Unavailable
 from sim.machinery.validation.errors import Errors, invalid
 from sim.machinery.validation.network import cluster_ip_errors
 
-NODE_PORT_LOW, NODE_PORT_HIGH = 30000, 32767
+NODE_PORTS = range(30000, 32768)  # --service-node-port-range
 FAMILY = "IPv4"  # the cluster's only one
 NEEDS_NODE_PORT = ("NodePort", "LoadBalancer")
 
@@ -43,6 +43,7 @@ class Ranges:
     cidr: str
     bits: Callable[[int], int]
     lax: bool = False
+    ports: range = NODE_PORTS
 
 
 def prepare_service(
@@ -306,9 +307,7 @@ def _take_ports(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) 
         if number and number not in had:
             _check_port(number, taken, f"spec.ports[{index}].nodePort", ranges)
         if not number and allocates:
-            number = asked.get(port.get("port", 0), 0) or _free_port(
-                {**taken, **_ports_of(spec)}, ranges.bits
-            )
+            number = asked.get(port.get("port", 0), 0) or _free_port({**taken, **_ports_of(spec)}, ranges)
             asked[port.get("port", 0)] = number
             port = {**port, "nodePort": number}
             taken[number] = None
@@ -317,8 +316,9 @@ def _take_ports(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) 
 
 
 def _check_port(number: int, taken: dict[int, None], where: str, ranges: Ranges) -> None:
-    if not ranges.lax and not NODE_PORT_LOW <= number <= NODE_PORT_HIGH:
-        text = f"provided port is not in the valid range. The range of valid ports is {NODE_PORT_LOW}-{NODE_PORT_HIGH}"
+    if not ranges.lax and number not in ranges.ports:
+        valid = f"{ranges.ports[0]}-{ranges.ports[-1]}"
+        text = f"provided port is not in the valid range. The range of valid ports is {valid}"
     elif number in taken:
         text = "provided port is already allocated"
     else:
@@ -331,7 +331,7 @@ def _take_check_port(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ran
         return
     number = spec.get("healthCheckNodePort", 0)
     if not number:
-        spec["healthCheckNodePort"] = _free_port({**taken, **_ports_of(spec)}, ranges.bits)
+        spec["healthCheckNodePort"] = _free_port({**taken, **_ports_of(spec)}, ranges)
     else:
         try:
             _check_port(number, taken, "", ranges)
@@ -342,11 +342,11 @@ def _take_check_port(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ran
             ) from None
 
 
-def _free_port(taken: dict[int, None], bits: Callable[[int], int]) -> int:
-    count = NODE_PORT_HIGH - NODE_PORT_LOW + 1
-    start = bits(32) % count
+def _free_port(taken: dict[int, None], ranges: Ranges) -> int:
+    count = len(ranges.ports)
+    start = ranges.bits(32) % count
     for step in range(count):
-        number = NODE_PORT_LOW + (start + step) % count
+        number = ranges.ports[(start + step) % count]
         if number not in taken:
             return number
     raise ServiceRefusal([], failure="failed to allocate a nodePort: range is full")

@@ -202,7 +202,7 @@ def _allocate(call: Call, obj: Obj, old: Obj | None) -> Generator[Op, Answer, Ob
     """Give a Service its addresses and ports."""
     registry = call.registry
     try:
-        ranges = Ranges(registry.service_cidr, registry.bits, call.dry_run)
+        ranges = Ranges(registry.service_cidr, registry.bits, call.dry_run, registry.node_ports)
         return (yield from prepare_service(call.resource, obj, old, ranges))
     except ServiceRefusal as refusal:
         if refusal.failure:

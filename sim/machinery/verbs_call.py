@@ -92,6 +92,7 @@ class Registry:
     log: Callable[[Call, Item, str], Reply] | None = None  # of the container named
     collects: bool = True
     checks_fields: bool = True
+    node_ports: range = range(30000, 32768)
 
     @property
     def names(self) -> Names:

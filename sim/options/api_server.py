@@ -11,6 +11,7 @@ Differs  with priority and fairness the two limits count as their sum, in seats,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -45,7 +46,7 @@ _WITHOUT_EFFECT = """
     proxy-client-key-file requestheader-allowed-names requestheader-client-ca-file
     requestheader-extra-headers-prefix requestheader-group-headers requestheader-username-headers
     secure-port service-account-issuer service-account-key-file service-account-signing-key-file
-    service-node-port-range show-hidden-metrics-for-version shutdown-delay-duration
+    show-hidden-metrics-for-version shutdown-delay-duration
     shutdown-send-retry-after storage-backend storage-media-type strict-transport-security-directives
     tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file tls-sni-cert-key token-auth-file
     v version vmodule watch-cache watch-cache-sizes {short}let-client-certificate {short}let-client-key
@@ -56,7 +57,7 @@ LIMITS = ("max-requests-inflight", "max-mutating-requests-inflight")
 FAIRNESS = "enable-priority-and-fairness"
 
 
-ADDRESSES_MIN, PREFIX_MIN = 8, 12
+ADDRESSES_MIN, PREFIX_MIN, PORT_MAX = 8, 12, 65535
 
 
 def _network(value: str) -> str | None:
@@ -70,6 +71,23 @@ def _network(value: str) -> str | None:
     if found.prefixlen < PREFIX_MIN:
         return f"is too large; for 32-bit addresses, the mask must be >= {PREFIX_MIN}"
     return None
+
+
+_PORTS = re.compile(r"([0-9]{1,5})(?:([-+])([0-9]{1,5}))?")
+
+
+def _ports(value: object) -> range:
+    """The ports of "30000-32767", "30000+100" or one: apimachinery util/net/port_range.go."""
+    found = _PORTS.fullmatch(str(value)) if isinstance(value, str | int) else None
+    if found is None:
+        raise ValueError("ports such as 30000-32767")
+    first, number = int(found[1]), int(found[3] or 0)
+    last = number if found[2] == "-" else first + number - 1 if found[2] else first
+    if last < first:
+        raise ValueError("ports such as 30000-32767, of which the last is not before the first")
+    if not 0 < first <= last <= PORT_MAX:
+        raise ValueError(f"ports from 1 to {PORT_MAX}")
+    return range(first, last + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +144,12 @@ class ApiServerFlags:
     )
     service_cidr: str = option(
         "service-cluster-ip-range", string, "10.0.0.0/24", "addresses of services", check=_network
+    )
+    node_ports: range = option(
+        "service-node-port-range",
+        _ports,
+        "30000-32767",
+        "ports of Services on nodes; 30000+100 are a hundred",
     )
     enable_garbage_collector: bool = option(
         "enable-garbage-collector",

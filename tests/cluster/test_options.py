@@ -11,6 +11,7 @@ import pytest
 
 from actors.controllers.table import LOOPS
 from sim.app.cluster import Cluster, plain_nodes
+from sim.machinery.api import Reply
 from sim.machinery.store import Change
 from sim.options.controller_manager import parse_controller_manager
 from sim.scenario.plan import ClusterPlan, ComponentPlan
@@ -327,6 +328,24 @@ async def test_pods_get_the_tolerations_that_the_api_server_is_told() -> None:
         await cluster.run_for("1s")
         made = cluster.request("create", "pods", "default", body=pod("p")).obj
         assert [t["tolerationSeconds"] for t in made["spec"]["tolerations"]] == [7, 9]
+
+
+async def test_services_get_the_ports_of_nodes_that_there_are() -> None:
+    async with Cluster(plan(api_server={"service-node-port-range": "31000-31001"})) as cluster:
+        await cluster.run_for("1s")
+
+        def made(name: str, **port: int) -> Reply:
+            spec = {"type": "NodePort", "ports": [{"port": 80, **port}]}
+            body = {"metadata": {"name": name}, "spec": spec}
+            return cluster.request("create", "services", "default", body=body)
+
+        outside = made("x", nodePort=30000)
+        assert outside.code == 422
+        assert "The range of valid ports is 31000-31001" in outside.message
+        given = [made(name).obj["spec"]["ports"][0]["nodePort"] for name in "ab"]
+        assert sorted(given) == [31000, 31001]
+        assert (full := made("c")).code == 500
+        assert "failed to allocate a nodePort: range is full" in full.message
 
 
 @pytest.mark.parametrize("gate", [True, False])

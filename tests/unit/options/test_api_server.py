@@ -28,6 +28,14 @@ def test_limits_count_without_priority_and_fairness() -> None:
     assert options.seats == 0
 
 
+def test_ports_of_nodes_are_a_range_a_number_from_one_on_or_one() -> None:
+    read = [
+        parse_api_server({"service-node-port-range": ports}).node_ports
+        for ports in ("30000-30009", "30000+10", "80", 80)
+    ]
+    assert read == [range(30000, 30010), range(30000, 30010), range(80, 81), range(80, 81)]
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -43,6 +51,10 @@ def test_limits_count_without_priority_and_fairness() -> None:
         ({"service-cluster-ip-range": "10.0.0.0/32"}, "must be at least 8 IP addresses"),
         ({"service-cluster-ip-range": "10.0.0.0/8"}, "the mask must be >= 12"),
         ({"etcd-compaction-interval": "1us"}, "must be 0 or at least 1ms"),
+        ({"service-node-port-range": "32000-31000"}, "of which the last is not before the first"),
+        ({"service-node-port-range": "60000+10000"}, "wanted ports from 1 to 65535"),
+        ({"service-node-port-range": "0-100"}, "wanted ports from 1 to 65535"),
+        ({"service-node-port-range": "many"}, "wanted ports such as 30000-32767"),
         ({"disable-admission-plugins": "Nothing"}, "there is no admission plugin 'Nothing' here"),
     ],
 )
