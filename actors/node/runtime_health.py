@@ -7,7 +7,8 @@ Holds: a runtime that answers at once schedules nothing; a slow one only the ins
 
 Mirrors  pkg/kubelet/runtime.go: runtimeErrors; kubelet.go: updateRuntimeUp; pleg/generic.go: relist, Healthy (v1.25).
 Differs  a runtime that answers again is seen to at the next check and relist: calls that hung until then are not told
-         from these.
+         from these. Calls of a slow runtime take as long as they take: upstream gives up after two minutes, or as
+         --runtime-request-timeout says.
 """
 
 from __future__ import annotations

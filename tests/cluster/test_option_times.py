@@ -356,3 +356,18 @@ async def test_managers_that_do_not_elect_both_act() -> None:
         assert len({obj["metadata"]["name"] for _, obj in commits.seen}) == 8
         assert len(cluster.list("pods", "default")) == 4
         assert cluster.counts()["running"] == 4
+
+
+@pytest.mark.parametrize(("qps", "burst", "last"), [(5, 1, 4.6), (0, 1, 4.6), (10, 4, 2.0), (-1, 1, 0.0)])
+async def test_a_loops_creates_and_its_events_share_its_bucket(qps: int, burst: int, last: float) -> None:
+    """Twenty creates go in batches of 1, 2, 4, 8 and 5, and behind each of the first four one event has its turn."""
+    async with Cluster(manager(2, orch_api_qps=qps, orch_api_burst=burst)) as cluster:
+        await cluster.run_until("30s")
+        commits = Commits(cluster, "pods")
+        cluster.apply(deployment("a", 20))
+        await cluster.run_for("30s")
+        first: dict[str, float] = {}
+        for at, obj in commits.seen:
+            first.setdefault(obj["metadata"]["name"], at)
+        assert len(first) == 20
+        assert max(first.values()) - min(first.values()) == pytest.approx(last, abs=0.1)
