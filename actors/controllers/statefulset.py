@@ -49,6 +49,7 @@ from actors.controllers.statefulset_decide import (
     steps,
     storage_matches,
     with_identity,
+    with_storage,
 )
 from sim.machinery.api import Obj, Reply
 from sim.units import SECOND
@@ -222,7 +223,9 @@ class StatefulSetLoop:
             nonlocal pod, failed
             ordinal, failed = ordinal_of(owner, pod), None
             repaired = with_identity(owner, pod, ordinal, self.names)
+            # Volumes that do are left as they are: another order of them would be a change, which is forbidden.
             if not storage_matches(owner, pod, ordinal):
+                repaired = with_storage(owner, repaired, ordinal)
                 failed = await self._create_claims(owner, pod)
                 if failed is not None:
                     return Reply(0)

@@ -198,7 +198,7 @@ def pod_of(owner: Obj, ref: Obj, template: Obj, revision: str, ordinal: int, nam
         names.label_controller_revision_hash: revision,
     }
     pod = {**pod, "metadata": {**pod["metadata"], "labels": labels}}
-    named = with_identity(owner, pod, ordinal, names)
+    named = with_storage(owner, with_identity(owner, pod, ordinal, names), ordinal)
     spec = {**named["spec"], "hostname": named["metadata"]["name"]}
     if owner["spec"].get("serviceName"):
         spec["subdomain"] = owner["spec"]["serviceName"]
@@ -206,15 +206,20 @@ def pod_of(owner: Obj, ref: Obj, template: Obj, revision: str, ordinal: int, nam
 
 
 def with_identity(owner: Obj, pod: Obj, ordinal: int, names: Names) -> Obj:
-    """Name, label and claims of the ordinal (what repairing a pod restores)."""
+    """Name and label of the ordinal."""
     name = f"{owner['metadata']['name']}-{ordinal}"
     meta = pod["metadata"]
     labels = {**(meta.get("labels") or {}), names.label_statefulset_pod_name: name}
-    spec = pod["spec"]
-    if owner["spec"].get("volumeClaimTemplates"):
-        spec = {**spec, "volumes": _volumes(owner, ordinal, spec.get("volumes") or ())}
     named = {**meta, "name": name, "namespace": owner["metadata"]["namespace"], "labels": labels}
-    return {**pod, "metadata": named, "spec": spec}
+    return {**pod, "metadata": named}
+
+
+def with_storage(owner: Obj, pod: Obj, ordinal: int) -> Obj:
+    """Volumes of the ordinal's claims, before those that the pod has besides."""
+    if not owner["spec"].get("volumeClaimTemplates"):
+        return pod
+    spec = pod["spec"]
+    return {**pod, "spec": {**spec, "volumes": _volumes(owner, ordinal, spec.get("volumes") or ())}}
 
 
 def identity_matches(owner: Obj, pod: Obj, ordinal: int, names: Names) -> bool:

@@ -163,3 +163,26 @@ async def test_a_pod_in_conflict_is_repaired_again_within_the_sync() -> None:
         assert (await w.events("web"))[1:] == [
             ("SuccessfulUpdate", "update Pod web-0 in StatefulSet web successful")
         ]
+
+
+async def test_an_adopted_pod_keeps_the_order_of_its_volumes() -> None:
+    """It gets the label that it lacks; volumes in another order are another spec, which nobody may write."""
+    async with world(LOOPS) as w:
+        claim = {
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }
+        own = {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}}
+        spec = {**POD_SPEC, "volumes": [{"name": "tmp", "emptyDir": {}}, own]}
+        await w.create("pods", {"metadata": {"name": "web-0", "labels": {"app": "web"}}, "spec": spec})
+        kept = stateful(replicas=1, volumeClaimTemplates=[claim], updateStrategy={"type": "OnDelete"})
+        await w.create("statefulsets", kept)
+        await w.settle()
+        await w.make_ready("web-0")
+        await w.settle()
+        assert await w.events("web") == [
+            ("SuccessfulUpdate", "update Pod web-0 in StatefulSet web successful")
+        ]
+        pod = await w.get("pods", "web-0")
+        assert pod["metadata"]["labels"][w.plane.server.scheme.names.label_statefulset_pod_name] == "web-0"
+        assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["tmp", "data"]
