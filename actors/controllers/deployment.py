@@ -501,15 +501,12 @@ class _Rollout:
     async def _rollback(self) -> None:
         new, olds = await self._sync_revision(create=True)
         rss = [*olds, *([new] if new else [])]
-        numbers = sorted({decide.revision(rs, self.names) for rs in rss}, reverse=True)
-        wanted = decide.rollback_revision(self.d, self.names) or 0
+        wanted = decide.rollback_revision(self.d, self.names) or decide.last_revision(rss, self.names)
         if not wanted:
-            if len(numbers) < 2:
-                text = "Unable to find last revision."
-                self._event("Warning", "DeploymentRollbackRevisionNotFound", text)
-                await self._clear_rollback()
-                return
-            wanted = numbers[1]
+            text = "Unable to find last revision."
+            self._event("Warning", "DeploymentRollbackRevisionNotFound", text)
+            await self._clear_rollback()
+            return
         found = next((rs for rs in rss if decide.revision(rs, self.names) == wanted), None)
         if found is None:
             text = "Unable to find the revision to rollback to."
@@ -523,8 +520,8 @@ class _Rollout:
             await self._clear_rollback()
             return
         self._restore(found)
-        self._event("Normal", "DeploymentRollback", f'Rolled back deployment "{name}" to revision {wanted}')
         await self._clear_rollback()
+        self._event("Normal", "DeploymentRollback", f'Rolled back deployment "{name}" to revision {wanted}')
 
     def _restore(self, rs: Obj) -> None:
         """The template and annotations of a ReplicaSet become the Deployment's."""

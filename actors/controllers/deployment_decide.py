@@ -89,6 +89,12 @@ def rollback_revision(deployment: Obj, names: Names) -> int | None:
     return int_annotation(deployment, names.annotation_rollback_to, 64)
 
 
+def last_revision(rss: Sequence[Obj], names: Names) -> int:
+    """The revision before the newest, 0 if there is none.  Quirk: that of two of one newest number is the number itself."""
+    numbers = sorted((revision(rs, names) for rs in rss), reverse=True)
+    return max(numbers[1], 0) if len(numbers) > 1 else 0
+
+
 def by_creation(rss: Sequence[Obj]) -> list[Obj]:
     return sorted(rss, key=lambda rs: (rs["metadata"].get("creationTimestamp") or "", rs["metadata"]["name"]))
 

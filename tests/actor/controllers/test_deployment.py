@@ -191,6 +191,53 @@ async def test_a_rollback_to_what_is_no_number_is_none() -> None:
         assert [reason for reason, _ in await w.events("web")] == ["ScalingReplicaSet"] * 2
 
 
+async def rolled_twice(w: World) -> None:
+    first = template("web", v="1")
+    await w.create("deployments", workload("Deployment", "web", replicas=1, template=first))
+    await w.settle()
+    await roll(w, v="2")
+    await w.settle()
+
+
+async def ask_for_rollback(w: World, revision: int) -> list[tuple[str, str]]:
+    """What is told of it."""
+    key = w.plane.server.scheme.names.annotation_rollback_to
+    before = len(await w.events("web"))
+    await w.patch("deployments", "web", {"metadata": {"annotations": {key: str(revision)}}})
+    await w.settle()
+    stored = await w.get("deployments", "web")
+    assert key not in stored["metadata"]["annotations"]
+    return [event for event in (await w.events("web"))[before:] if event[0] != "ScalingReplicaSet"]
+
+
+async def test_a_rollback_is_told_once_it_is_written() -> None:
+    """A conflict puts it off and is no rollback; it then gets a number of its own."""
+    async with world(LOOPS) as w:
+        await rolled_twice(w)
+        w.quota.refuse_once("update", "deployments", 409, "Conflict", "the object has been modified")
+        assert await ask_for_rollback(w, 0) == [
+            ("DeploymentRollback", 'Rolled back deployment "web" to revision 1')
+        ]
+        names = w.plane.server.scheme.names
+        stored = await w.get("deployments", "web")
+        assert stored["spec"]["template"]["metadata"]["labels"] == {"app": "web", "v": "1"}
+        assert stored["metadata"]["annotations"][names.annotation_revision] == "3"
+
+
+async def test_a_rollback_to_nothing_says_why() -> None:
+    async with world(LOOPS) as w:
+        await rolled_twice(w)
+        reason = "DeploymentRollbackRevisionNotFound"
+        assert await ask_for_rollback(w, 9) == [(reason, "Unable to find the revision to rollback to.")]
+        text = 'The rollback revision contains the same template as current deployment "web"'
+        assert await ask_for_rollback(w, 2) == [("DeploymentRollbackTemplateUnchanged", text)]
+        # an old ReplicaSet that has no number is no last revision
+        key = w.plane.server.scheme.names.annotation_revision
+        first = (await by_version(w))["1"]["metadata"]["name"]
+        await w.patch("replicasets", first, {"metadata": {"annotations": {key: None}}})
+        assert await ask_for_rollback(w, 0) == [(reason, "Unable to find last revision.")]
+
+
 async def test_a_rollout_that_overtakes_a_broken_one_takes_the_broken_pods_first() -> None:
     """Of 13 pods five may go: those that never became ready; the set that is ready keeps its eight."""
     async with world(LOOPS) as w:
