@@ -6,7 +6,7 @@ before into the next size with the conditions that explain it (`normalize`).
 Holds: the history of recommendations and of changes is a value, handed in and out.
 
 Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/{horizontal.go,replica_calculator.go}, metrics/utilization.go.
-Differs  events of scaling that no policy looks back to are dropped where upstream overwrites them.
+Differs  nothing known.
 """
 
 from __future__ import annotations
@@ -222,6 +222,12 @@ class Moment:
     at_us: int
 
 
+def _in_place_of_old(known: tuple[Moment, ...], new: Moment, cutoff_us: int) -> tuple[Moment, ...]:
+    """With a new one in the place of the last that is from before then; behind all if none is."""
+    at = max((i for i, past in enumerate(known) if past.at_us < cutoff_us), default=len(known))
+    return (*known[:at], new, *known[at + 1 :])
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """What the controller remembers of one autoscaler."""
@@ -233,23 +239,20 @@ class History:
     def recommending(self, count: int, now_us: int, window_us: int) -> History:
         """With a recommendation in place of one that is too old, if there is one."""
         moment = Moment(count, now_us)
-        old = [i for i, past in enumerate(self.recommended) if past.at_us < now_us - window_us]
-        if not old:
-            return replace(self, recommended=(*self.recommended, moment))
-        at = old[-1]
-        kept = (*self.recommended[:at], moment, *self.recommended[at + 1 :])
-        return replace(self, recommended=kept)
+        return replace(self, recommended=_in_place_of_old(self.recommended, moment, now_us - window_us))
 
     def scaled(self, before: int, after: int, behavior: Obj | None, now_us: int) -> History:
-        """With a change of size; nothing is kept that no policy looks back to."""
+        """With a change of size, in place of one that no policy of its direction looks back to, if there is one.
+
+        Quirk: policies of the other direction may look back further, and count those that are left.
+        """
         if not behavior or before == after:
             return self
         growing = after > before
         policies = _rules(behavior, growing).get("policies") or ()
         longest_us = max((policy["periodSeconds"] for policy in policies), default=0) * SECOND
         events = self.added if growing else self.removed
-        kept = tuple(event for event in events if event.at_us >= now_us - longest_us)
-        kept += (Moment(abs(after - before), now_us),)
+        kept = _in_place_of_old(events, Moment(abs(after - before), now_us), now_us - longest_us)
         return replace(self, added=kept) if growing else replace(self, removed=kept)
 
 

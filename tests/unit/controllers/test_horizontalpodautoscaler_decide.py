@@ -184,10 +184,21 @@ def test_windows_of_both_directions_clamp_the_present_size() -> None:
     assert size(2, 5, recommended((4, 90)), behavior=windows)[:2] == (4, "ScaleDownStabilized")
 
 
-def test_a_change_is_remembered_as_long_as_a_policy_looks_back() -> None:
-    known = History(added=(Moment(1, NOW - 61 * SECOND), Moment(2, NOW - 30 * SECOND)))
-    assert [m.count for m in known.scaled(5, 8, behavior(), NOW).added] == [2, 3]
+def test_a_change_takes_the_place_of_one_that_its_policies_look_back_to_no_more() -> None:
+    known = History(added=(Moment(7, NOW - 90 * SECOND), Moment(1, NOW - 61 * SECOND), Moment(2, NOW)))
+    assert [m.count for m in known.scaled(5, 8, behavior(), NOW).added] == [7, 3, 2]
+    recent = History(added=(Moment(1, NOW - 60 * SECOND),))
+    assert [m.count for m in recent.scaled(5, 8, behavior(), NOW).added] == [1, 3]
     assert known.scaled(5, 8, None, NOW) is known
+
+
+def test_policies_of_shrinking_look_back_further_than_those_of_growing() -> None:
+    """Of four steps up and a fifth after a pause all but one count: 16 of these 40 are new, and 4 of the others may go."""
+    grows = History()
+    for ago in (400, 390, 380, 370, 0):
+        grows = grows.scaled(4, 8, behavior(), NOW - ago * SECOND)
+    down = {"policies": [{"type": "Pods", "value": 4, "periodSeconds": 600}]}
+    assert size(1, 40, grows, behavior=behavior(down=down))[0] == 20
 
 
 def test_exactly_at_an_average_a_pod_without_a_sample_counts_as_idle() -> None:
