@@ -111,12 +111,8 @@ class PodCollector:
         threshold = self._env.options.terminated_pod_gc_threshold
         await self._delete(surplus(self._pods.by_index(TERMINATED_INDEX, ""), threshold))
         await self._delete_orphaned()
-        for pod in self._unscheduled():
+        for pod in self._pods.by_index(UNSCHEDULED_INDEX, ""):
             await self._client.ask(self._request(pod))
-
-    def _unscheduled(self) -> list[Obj]:
-        pods = self._pods.by_index(UNSCHEDULED_INDEX, "")
-        return [pod for pod in pods if not terminated_values(pod)]
 
     async def _delete_orphaned(self) -> None:
         nodes, kernel = self._nodes.objects, self._env.ctx.kernel

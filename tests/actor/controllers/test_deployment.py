@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.controllers.pod_template_hash import pod_template_hash
 from sim.machinery.api import Obj
 from sim.units import SECOND
 from tests.actor.controllers.workload import World, template, workload, world
@@ -251,3 +252,73 @@ async def test_a_rollout_that_overtakes_a_broken_one_takes_the_broken_pods_first
             await w.settle()
             sizes = {v: rs["spec"]["replicas"] for v, rs in (await by_version(w)).items()}
             assert sizes == wanted
+
+
+async def test_a_refused_replica_set_is_told_and_given_up_after_fifteen_tries_more() -> None:
+    """Until somebody touches the Deployment."""
+    async with world(LOOPS) as w:
+        w.quota.refuse(17, "create", "replicasets", 403, "Forbidden", "no")
+        asked = w.quota.watch("create", "replicasets")
+        told = w.watch_conditions("deployments")
+        await w.create("deployments", workload("Deployment", "web", replicas=1))
+        await w.settle(3600 * SECOND)
+        assert len(asked) == 16
+        # of the waits from 5 ms on the last is 2^14 times as long
+        assert round((asked[-1] - asked[-2]) / SECOND) == 82
+        hashed = pod_template_hash((await w.get("deployments", "web"))["spec"]["template"], None)
+        text = f'Failed to create new replica set "web-{hashed}": no'
+        assert {*told} == {("ReplicaSetCreateError", text)}
+        assert {*await w.events("web")} == {("ReplicaSetCreateError", text)}
+        await w.patch("deployments", "web", {"metadata": {"labels": {"x": "y"}}})
+        await w.settle()
+        assert len(asked) == 18  # refused once more, then made
+        assert told.index(("NewReplicaSetCreated", f'Created new replica set "web-{hashed}"')) > 0
+        assert reasons(await w.get("deployments", "web")) == {
+            "Available": "MinimumReplicasUnavailable",
+            "Progressing": "ReplicaSetUpdated",
+        }
+
+
+async def test_a_replica_set_of_that_name_is_a_collision_and_the_next_name_is_taken() -> None:
+    async with world(LOOPS) as w:
+        told = w.watch_conditions("deployments")
+        await w.create("deployments", workload("Deployment", "web", replicas=1, paused=True))
+        await w.settle()
+        spec = (await w.get("deployments", "web"))["spec"]["template"]
+        other = workload("ReplicaSet", "other", replicas=0)
+        other["metadata"]["name"] = f"web-{pod_template_hash(spec, None)}"
+        await w.create("replicasets", other)
+        await w.patch("deployments", "web", {"spec": {"paused": None}})
+        await w.settle()
+        stored = await w.get("deployments", "web")
+        assert stored["status"]["collisionCount"] == 1
+        name = f"web-{pod_template_hash(spec, 1)}"
+        assert await w.events("web") == [("ScalingReplicaSet", f"Scaled up replica set {name} to 1")]
+        progress = [said for said in dict.fromkeys(told) if not said[0].startswith("MinimumReplicas")]
+        assert progress == [
+            ("DeploymentPaused", "Deployment is paused"),
+            ("DeploymentResumed", "Deployment is resumed"),
+            ("NewReplicaSetCreated", f'Created new replica set "{name}"'),
+            ("ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.'),
+        ]
+
+
+async def test_an_orphan_of_the_present_template_is_taken_in_as_the_new_replica_set() -> None:
+    async with world(LOOPS) as w:
+        found = workload("ReplicaSet", "web", replicas=2)
+        found["metadata"] = {"name": "found", "labels": {"app": "web"}}
+        await w.create("replicasets", found)
+        await w.settle()
+        await w.make_all_ready()
+        await w.settle()
+        told = w.watch_conditions("deployments")
+        made = await w.create("deployments", workload("Deployment", "web", replicas=2))
+        await w.settle()
+        (rs,) = await w.stored("replicasets")
+        assert [(ref["uid"], ref["controller"]) for ref in rs["metadata"]["ownerReferences"]] == [
+            (made["metadata"]["uid"], True)
+        ]
+        assert rs["metadata"]["annotations"] == {w.plane.server.scheme.names.annotation_revision: "1"}
+        assert ("FoundNewReplicaSet", 'Found new replica set "found"') in told
+        assert reasons(await w.get("deployments", "web"))["Progressing"] == "NewReplicaSetAvailable"
+        assert await w.events("web") == []

@@ -38,7 +38,7 @@ def workload(kind: str, name: str, **spec: Any) -> Obj:
 class PodQuota:
     """A server that refuses pods beyond a number, as the quota plugin does, and counts the attempts.
 
-    It refuses once what `refuse_once` says, and notes when it was asked what `watch` says.
+    It refuses, once or so many times, what `refuse` says, and notes when it was asked what `watch` says.
     """
 
     def __init__(self, server: ApiServer, pods_max: int) -> None:
@@ -46,7 +46,7 @@ class PodQuota:
         self.attempts: list[int] = []
         self._server = server
         self._left = pods_max
-        self._refusals: dict[tuple[str, str], Reply] = {}
+        self._refusals: dict[tuple[str, str], list[Reply]] = {}
         self._watched: dict[tuple[str, str], list[int]] = {}
 
     def watch(self, verb: str, resource: str) -> list[int]:
@@ -54,15 +54,18 @@ class PodQuota:
         return self._watched.setdefault((verb, resource), [])
 
     def refuse_once(self, verb: str, resource: str, code: int, reason: str, message: str) -> None:
+        self.refuse(1, verb, resource, code, reason, message)
+
+    def refuse(self, times: int, verb: str, resource: str, code: int, reason: str, message: str) -> None:
         body = {"kind": "Status", "reason": reason, "message": message, "code": code}
-        self._refusals[verb, resource] = Reply(code, body=body)
+        self._refusals[verb, resource] = [Reply(code, body=body)] * times
 
     def handle(self, request: Request, respond: Callable[[Reply], None]) -> None:
         subject = request.resource + (f"/{request.subresource}" if request.subresource else "")
         self._watched.get((request.verb, subject), []).append(self._server.kernel.now_us)
-        refusal = self._refusals.pop((request.verb, subject), None)
-        if refusal is not None:
-            respond(refusal)
+        refusals = self._refusals.get((request.verb, subject))
+        if refusals:
+            respond(refusals.pop())
             return
         if request.verb == "create" and request.resource == "pods":
             self.attempts.append(self._server.kernel.now_us)
