@@ -196,3 +196,71 @@ async def test_a_status_that_lists_a_job_without_a_name_holds_its_cron_job_up_un
         await w.patch("cronjobs", "tick", {"status": {"active": None}}, "status")
         await w.settle(MINUTE)
         assert len(made) in (1, 2)
+
+
+async def test_a_cron_job_tells_of_jobs_that_end_or_come_and_go_without_it() -> None:
+    async with world(LOOPS) as w:
+        await until_minute(w, 5)
+        made = await w.create("cronjobs", cron_job())
+        await w.settle(10 * MINUTE)
+        first, second = sorted(await w.names("jobs"))
+        for pod in await w.stored("pods"):
+            if pod["metadata"]["labels"]["job-name"] == first:
+                await w.patch("pods", pod["metadata"]["name"], {"status": {"phase": "Succeeded"}}, "status")
+        await w.settle()
+        done = (await w.get("jobs", first))["status"]["completionTime"]
+        await w.plane.ask("delete", "jobs", "default", second, body={"propagationPolicy": "Background"})
+        await w.settle()
+        ref = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "tick", "uid": made["metadata"]["uid"]}
+        strange = job("strange")
+        strange["metadata"]["ownerReferences"] = [{**ref, "controller": True}]
+        await w.create("jobs", strange)
+        await w.settle()
+        told = await w.events("tick")
+        assert told[:2] == [("SuccessfulCreate", f"Created job {name}") for name in (first, second)]
+        assert list(dict.fromkeys(told[2:])) == [
+            ("SawCompletedJob", f"Saw completed job: {first}, status: Complete"),
+            ("MissingJob", f"Active job went missing: {second}"),
+            ("UnexpectedJob", "Saw a job that the controller did not create or forgot: strange"),
+        ]
+        status = (await w.get("cronjobs", "tick"))["status"]
+        assert status["lastSuccessfulTime"] == done and "active" not in status
+
+
+async def test_a_job_that_could_not_be_made_is_told_unless_there_is_one_and_made_later() -> None:
+    async with world(LOOPS) as w:
+        await until_minute(w, 5)
+        await w.create("cronjobs", cron_job())
+        asked = w.quota.watch("create", "jobs")
+        w.quota.refuse_once("create", "jobs", 409, "AlreadyExists", "there is one")
+        await until_minute(w, 5, 1)
+        w.quota.refuse(2, "create", "jobs", 500, "InternalError", "no")
+        await until_minute(w, 5, 1)
+        assert [round(wall_s(w, at) % 300, 1) for at in asked] == [0.1] * 5
+        made = [("SuccessfulCreate", f"Created job {name}") for name in sorted(await w.names("jobs"))]
+        refused = ("FailedCreate", "Error creating job: no")
+        assert await w.events("tick") == [made[0], refused, made[1]]
+
+
+async def test_a_job_that_cannot_be_looked_at_is_not_replaced_yet() -> None:
+    async with world(LOOPS) as w:
+        await until_minute(w, 5)
+        await w.create("cronjobs", cron_job(concurrencyPolicy="Replace"))
+        await until_minute(w, 5, 1)
+        (old,) = await w.names("jobs")
+        w.quota.refuse_once("get", "jobs", 500, "InternalError", "no")
+        await until_minute(w, 5, 1)
+        (new,) = await w.names("jobs")
+        assert (await w.events("tick"))[1:] == [
+            ("FailedGet", "Get job: no"),
+            ("SuccessfulDelete", f"Deleted job {old}"),
+            ("SuccessfulCreate", f"Created job {new}"),
+        ]
+
+
+async def test_a_schedule_that_never_comes_is_told_and_nothing_is_started() -> None:
+    async with world(LOOPS) as w:
+        await w.create("cronjobs", cron_job("59 23 31 2 *"))
+        await w.settle(MINUTE)
+        why = "time difference between two schedules less than 1 second"
+        assert {*await w.events("tick")} == {("InvalidSchedule", f"invalid schedule: 59 23 31 2 * : {why}")}

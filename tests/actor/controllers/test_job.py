@@ -260,3 +260,38 @@ async def test_a_job_with_a_deadline_that_is_resumed_after_it_is_over_at_once() 
             ("Suspended", "True", "JobSuspended"),
             ("Failed", "True", "DeadlineExceeded"),
         ]
+
+
+async def test_an_orphan_that_succeeded_is_taken_in_and_may_be_one_too_many() -> None:
+    async with world(LOOPS) as w:
+        made = await w.create("jobs", job(completions=1))
+        await w.settle()
+        labels = made["spec"]["template"]["metadata"]["labels"]
+        await w.create("pods", {"metadata": {"name": "orphan", "labels": labels}, "spec": POD_SPEC})
+        await end_all(w, "Succeeded")
+        await w.settle()
+        orphan = await w.get("pods", "orphan")
+        assert [ref["uid"] for ref in orphan["metadata"]["ownerReferences"]] == [made["metadata"]["uid"]]
+        assert "finalizers" not in orphan["metadata"]  # it had one while it was counted
+        assert (await w.get("jobs", "work"))["status"]["succeeded"] == 2
+        assert (await w.events("work"))[1:] == [
+            ("TooManySucceededPods", "Too many succeeded pods running after completion count reached"),
+            ("Completed", "Job completed"),
+        ]
+
+
+async def test_without_completions_nothing_is_started_after_the_first_success() -> None:
+    async with world(LOOPS) as w:
+        await w.create("jobs", job(parallelism=3))
+        await w.settle()
+        one, two, three = await running(w)
+        await end(w, one, "Succeeded")
+        await end(w, two, "Failed")
+        await w.settle(60 * SECOND)
+        assert [pod["metadata"]["name"] for pod in await running(w)] == [three["metadata"]["name"]]
+        assert conditions(await w.get("jobs", "work")) == []
+        await end(w, three, "Failed")
+        await w.settle()
+        stored = await w.get("jobs", "work")
+        assert conditions(stored) == [("Complete", "True", "")]
+        assert (stored["status"]["succeeded"], stored["status"]["failed"]) == (1, 2)
