@@ -103,3 +103,65 @@ async def test_a_pod_whose_eviction_comes_to_nothing_counts_again_after_two_minu
         assert "disruptedPods" not in (await w.get("poddisruptionbudgets", "b"))["status"]
         text = "Pod was expected by PDB default/default to be deleted but it wasn't"
         assert ("NotDeleted", text) in await w.events(name)
+
+
+def condition(stored: Obj) -> tuple[str, str, str]:
+    (found,) = stored["status"]["conditions"]
+    return found["status"], found["reason"], found["message"]
+
+
+async def owned(w: World, name: str, kind: str, version: str) -> None:
+    """A ready pod whose controller is nobody known."""
+    ref = {"apiVersion": version, "kind": kind, "name": "who", "uid": "u", "controller": True}
+    meta = {"name": name, "labels": {"app": "web"}, "ownerReferences": [ref]}
+    spec = {**POD_SPEC, "nodeName": "n"}
+    await w.create("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    await w.make_ready(name)
+
+
+async def test_a_budget_without_pods_allows_nothing_and_says_so() -> None:
+    async with world(LOOPS) as w:
+        await w.create("poddisruptionbudgets", budget(minAvailable=0))
+        await w.settle()
+        assert {*await w.events("b")} == {("NoPods", "No matching pods found")}
+        assert await counts(w) == (0, 0, 0, 0)
+        stored = await w.get("poddisruptionbudgets", "b")
+        assert condition(stored) == ("False", "InsufficientPods", "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "why"),
+    [
+        ("Odd", "x.io/v1", 'no matches for kind "Odd" in version "x.io/v1"'),
+        ("DaemonSet", "apps/v1", "daemonsets.apps does not implement the scale subresource"),
+        ("ReplicaSet", "apps/v1", 'found no controllers for pod "p"'),
+        ("Job", "batch/v1", "jobs.batch does not implement the scale subresource"),
+    ],
+)
+async def test_where_the_scale_is_not_known_nothing_is_allowed(kind: str, version: str, why: str) -> None:
+    async with world(("disruption",)) as w:
+        await owned(w, "p", kind, version)
+        await w.create("poddisruptionbudgets", budget(maxUnavailable=1))
+        await w.settle()
+        text = f"Failed to calculate the number of expected pods: {why}"
+        assert {*await w.events("b")} == {("CalculateExpectedPodCountFailed", text)}
+        stored = await w.get("poddisruptionbudgets", "b")
+        assert condition(stored) == ("False", "SyncFailed", why)
+        assert stored["status"]["disruptionsAllowed"] == 0
+
+
+async def test_of_two_budgets_of_a_pod_one_is_told_of_it() -> None:
+    async with world(LOOPS) as w:
+        await w.create("poddisruptionbudgets", budget(minAvailable=1))
+        second = budget(minAvailable=1)
+        second["metadata"]["name"] = "c"
+        await w.create("poddisruptionbudgets", second)
+        await w.create("replicasets", workload("ReplicaSet", "web", replicas=1))
+        await w.settle()
+        (name,) = await w.names("pods")
+        await w.make_ready(name)
+        await w.settle()
+        text = f'Pod "default"/"{name}" matches multiple PodDisruptionBudgets.  Chose "b" arbitrarily.'
+        assert {*await w.events(name)} == {("MultiplePodDisruptionBudgets", text)}
+        healthy = [(await w.get("poddisruptionbudgets", n))["status"]["currentHealthy"] for n in "bc"]
+        assert healthy == [1, 0]

@@ -239,3 +239,71 @@ async def test_metrics_without_a_source_are_told_in_upstreams_words() -> None:
         assert told["FailedComputeMetricsReplicas"] == (
             f"invalid metrics (2 invalid out of 2), first error is: failed to get object metric value: {problem}"
         )
+
+
+def told(hpa: Obj) -> list[tuple[str, str, str, str]]:
+    """Its conditions, whole but for their times."""
+    fields = ("type", "status", "reason", "message")
+    return [
+        (c[fields[0]], c[fields[1]], c[fields[2]], c[fields[3]])
+        for c in hpa["status"].get("conditions") or ()
+    ]
+
+
+CAN_GET = "the HPA controller was able to get the target's current scale"
+CANNOT_GET = "the HPA controller was unable to get the target's current scale"
+USE = "cpu resource utilization (percentage of request)"
+ACTIVE = (
+    "ScalingActive", "True", "ValidMetricFound",
+    f"the HPA was able to successfully calculate a replica count from {USE}",
+)  # fmt: skip
+WITHIN = (
+    "ScalingLimited", "False", "DesiredWithinRange", "the desired count is within the acceptable range",
+)  # fmt: skip
+
+
+async def test_an_autoscaler_tells_whether_it_has_a_target_that_may_be_scaled() -> None:
+    async with world(LOOPS, metrics=Load(each=50)) as w:
+        await w.create("horizontalpodautoscalers", autoscaler())
+        await w.settle(16 * SECOND)
+        missing = 'replicasets/scale.apps "web" not found'
+        lost = [("AbleToScale", "False", "FailedGetScale", f"{CANNOT_GET}: {missing}")]
+        assert told(await w.get("horizontalpodautoscalers", "web")) == lost
+        assert await w.events("web") == [("FailedGetScale", missing)]
+        await w.create("replicasets", target(0))
+        await settle(w, 30)
+        none = "scaling is disabled since the replica count of the target is zero"
+        hpa = await w.get("horizontalpodautoscalers", "web")
+        assert told(hpa) == [
+            ("AbleToScale", "True", "SucceededGetScale", CAN_GET),
+            ("ScalingActive", "False", "ScalingDisabled", none),
+        ]
+        assert "currentReplicas" not in hpa["status"] and hpa["status"]["desiredReplicas"] == 0
+        await w.patch("replicasets", "web", {"spec": {"replicas": 2}})
+        await settle(w, 30)
+        hpa = await w.get("horizontalpodautoscalers", "web")
+        fits = "recommended size matches current size"
+        assert told(hpa) == [("AbleToScale", "True", "ReadyForNewScale", fits), ACTIVE, WITHIN]
+        (shown,) = hpa["status"]["currentMetrics"]
+        assert shown["resource"]["current"] == {"averageUtilization": 50, "averageValue": "50m"}
+        assert (hpa["status"]["currentReplicas"], hpa["status"]["desiredReplicas"]) == (2, 2)
+
+
+async def test_a_refused_scale_is_told_and_asked_for_again_a_period_later() -> None:
+    async with world(LOOPS, metrics=Load(each=150)) as w:
+        asked = w.quota.watch("update", "replicasets/scale")
+        w.quota.refuse_once("update", "replicasets/scale", 403, "Forbidden", "no")
+        sizes = await begun(w, 1, autoscaler())
+        await settle(w, 20)
+        wanted = f"New size: 3; reason: {USE} above target"
+        cannot = "the HPA controller was unable to update the target scale: no"
+        hpa = await w.get("horizontalpodautoscalers", "web")
+        assert told(hpa)[0] == ("AbleToScale", "False", "FailedUpdateScale", cannot)
+        assert "lastScaleTime" not in hpa["status"] and hpa["status"]["desiredReplicas"] == 0
+        assert ("FailedRescale", f"{wanted}; error: no") in await w.events("web") and not sizes.seen
+        await settle(w, 10)
+        hpa = await w.get("horizontalpodautoscalers", "web")
+        can = "the HPA controller was able to update the target scale to 3"
+        assert told(hpa)[0] == ("AbleToScale", "True", "SucceededRescale", can)
+        assert hpa["status"]["lastScaleTime"] and ("SuccessfulRescale", wanted) in await w.events("web")
+        assert len(asked) == 2 and round((asked[1] - asked[0]) / SECOND) == 15
