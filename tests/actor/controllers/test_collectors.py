@@ -225,6 +225,23 @@ async def test_finished_pods_beyond_the_threshold_go_oldest_first() -> None:
         assert await found.names("pods") == ["c"]
 
 
+async def test_a_deleted_pod_without_a_node_is_asked_to_go_each_pass_while_something_holds_it() -> None:
+    """Whether it has come to its end or not."""
+    async with world(["podgc"]) as found:
+        for name, phase in (("ended", "Failed"), ("waits", "Pending")):
+            held = pod(name)
+            held["metadata"]["finalizers"] = ["x.io/hold"]
+            await found.create("pods", held)
+            await found.patch("pods", name, {"status": {"phase": phase}}, "status")
+            await found.delete("pods", name)
+        deletes = found.quota.watch("delete", "pods")
+        await found.settle(60 * SECOND)
+        assert len(deletes) == 6 and await found.names("pods") == ["ended", "waits"]
+        for name in ("ended", "waits"):
+            await found.patch("pods", name, {"metadata": {"finalizers": None}})
+        assert await found.names("pods") == []
+
+
 # --- namespaces ---------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from sim.units import MS, SECOND
-from tests.actor.controllers.workload import workload, world
+from tests.actor.controllers.workload import POD_SPEC, workload, world
 
 LOOPS = ("replicaset",)
 
@@ -129,3 +129,24 @@ async def test_what_is_told_of_a_set_does_not_depend_on_who_sets_the_clock(offse
             await w.patch("replicasets", "web", {"spec": {"replicas": replicas}})
             await w.settle(wait_s * SECOND)
         assert len(await w.events("web")) == 17
+
+
+async def test_an_orphan_is_taken_in_once_its_new_owner_was_read_live() -> None:
+    """A set that cannot be read neither takes it in nor makes another pod."""
+    async with world(LOOPS) as w:
+        orphan = {"metadata": {"name": "orphan", "labels": {"app": "web"}}, "spec": POD_SPEC}
+        await w.create("pods", orphan)
+        read = w.quota.watch("get", "replicasets")
+        w.quota.refuse(3, "get", "replicasets", 500, "InternalError", "no")
+        made = await w.create("replicasets", workload("ReplicaSet", "web", replicas=1))
+        await w.settle()
+        # a millisecond is the way there and back
+        assert [round((b - a) / MS) - 1 for a, b in pairwise(read)] == [5, 10, 20]
+        (pod,) = await w.stored("pods")
+        (ref,) = pod["metadata"]["ownerReferences"]
+        assert (ref["uid"], ref["controller"], ref["blockOwnerDeletion"]) == (
+            made["metadata"]["uid"],
+            True,
+            True,
+        )
+        assert await w.events("web") == []
