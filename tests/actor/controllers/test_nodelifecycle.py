@@ -1,0 +1,137 @@
+"""The node lifecycle loop against the real API server: what it tells, and what it does when it is refused."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from sim.machinery.api import Obj
+from sim.units import MS, SECOND, format_time
+from tests.actor.apiserver.cluster import SCHEME
+from tests.actor.controllers.workload import POD_SPEC, World, world
+
+LOOPS = ("nodelifecycle",)
+N = SCHEME.names
+PERIOD = 5 * SECOND
+GONE = f"{N.node_agent.capitalize()} stopped posting node status."
+
+
+def ready(w: World, status: str = "True") -> Obj:
+    now = format_time(w.kernel.epoch_us + w.kernel.now_us)
+    said = {"type": "Ready", "status": status, "reason": "r", "lastHeartbeatTime": now}
+    return {"status": {"conditions": [{**said, "lastTransitionTime": now}]}}
+
+
+def condition(obj: Obj, kind: str = "Ready") -> Obj:
+    found: Obj = next(c for c in obj["status"]["conditions"] if c["type"] == kind)
+    return found
+
+
+async def told(w: World, name: str) -> list[tuple[str, str]]:
+    """(reason, message) of events about a node or a pod."""
+    events = await w.stored("events")
+    found = [e for e in events if e["involvedObject"]["name"] == name]
+    found.sort(key=lambda e: int(e["metadata"]["resourceVersion"]))
+    return [(e["reason"], e["message"]) for e in found]
+
+
+async def node_of(w: World) -> Obj:
+    (node,) = await w.stored("nodes", "")
+    return node
+
+
+async def begun(w: World, **spec: Any) -> None:
+    """A ready node, and a ready pod on it."""
+    await w.create("nodes", {"metadata": {"name": "n"}}, "")
+    await report(w)
+    pod = {"metadata": {"name": "p"}, "spec": {**POD_SPEC, "nodeName": "n", **spec}}
+    await w.create("pods", pod)
+    await w.make_ready("p")
+    await w.settle(2 * PERIOD)
+
+
+async def report(w: World, status: str = "True") -> None:
+    merge = N.media_merge_patch
+    patch = ready(w, status)
+    reply = await w.plane.ask("patch", "nodes", "", "n", body=patch, subresource="status", content_type=merge)
+    assert reply.ok, reply.message
+
+
+async def taint(w: World, *taints: Obj) -> None:
+    body = {"spec": {"taints": list(taints)}}
+    reply = await w.plane.ask("patch", "nodes", "", "n", body=body, content_type=N.media_merge_patch)
+    assert reply.ok, reply.message
+
+
+async def test_a_node_is_told_of_as_it_comes_falls_silent_and_goes() -> None:
+    async with world(LOOPS) as w:
+        await begun(w)
+        await w.settle(50 * SECOND)
+        found = {
+            c["type"]: (c["status"], c["reason"], c["message"])
+            for c in (await node_of(w))["status"]["conditions"]
+        }
+        never = f"{N.node_agent.capitalize()} never posted node status."
+        assert found == {
+            "Ready": ("Unknown", "NodeStatusUnknown", GONE),
+            **dict.fromkeys(
+                ("MemoryPressure", "DiskPressure", "PIDPressure"),
+                ("Unknown", "NodeStatusNeverUpdated", never),
+            ),
+        }
+        assert condition(await w.get("pods", "p"))["status"] == "False"
+        assert await told(w, "p") == [("NodeNotReady", "Node is not ready")]
+        await w.plane.ask("delete", "nodes", "", "n")
+        await w.settle(2 * PERIOD)
+        assert await told(w, "n") == [
+            ("RegisteredNode", "Node n event: Registered Node n in Controller"),
+            ("NodeNotReady", "Node n status is now: NodeNotReady"),
+            ("RemovingNode", "Node n event: Removing Node n from Controller"),
+        ]
+
+
+async def test_a_status_that_is_refused_is_tried_five_times_a_pass_on_what_was_read_anew() -> None:
+    async with world(LOOPS) as w:
+        await begun(w)
+        w.quota.refuse(7, "update", "nodes/status", 409, "Conflict", "the object has been modified")
+        wrote = w.quota.watch("update", "nodes/status")
+        await w.settle(60 * SECOND)
+        assert len(wrote) == 8
+        # each try is 20 ms after what was read upon the last one; the next pass begins a period after the end of this
+        gaps = [round((b - a) / MS) for a, b in pairwise(wrote)]
+        assert all(20 <= gap <= 24 for gap in (*gaps[:4], *gaps[5:])) and 5000 <= gaps[4] <= 5006
+        assert condition(await node_of(w))["reason"] == "NodeStatusUnknown"
+
+
+async def test_a_pod_that_is_to_go_is_deleted_up_to_five_times_and_told_of_once() -> None:
+    async with world(LOOPS) as w:
+        await begun(w)
+        w.quota.refuse(9, "delete", "pods", 500, "InternalError", "no")
+        deletes = w.quota.watch("delete", "pods")
+        await taint(w, {"key": "k", "effect": "NoExecute"})
+        await w.settle(60 * SECOND)
+        assert [round((b - a) / MS) for a, b in pairwise(deletes)] == [
+            11
+        ] * 4  # 10, and the way there and back
+        marked = ("TaintManagerEviction", "Marking for deletion Pod default/p")
+        assert (await told(w, "p")).count(marked) == 1
+        await taint(w, {"key": "k", "effect": "NoExecute"}, {"key": "k2", "effect": "NoExecute"})
+        await w.settle(SECOND)
+        assert len(deletes) == 10 and await w.names("pods") == []
+
+
+async def test_a_taint_that_goes_in_time_cancels_what_it_began() -> None:
+    async with world(LOOPS) as w:
+        await begun(
+            w,
+            tolerations=[{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 15}],
+        )
+        await taint(w, {"key": "k", "effect": "NoExecute"})
+        await w.settle(14 * SECOND)
+        await taint(w)
+        await w.settle(2 * SECOND)
+        assert await told(w, "p") == [("TaintManagerEviction", "Cancelling deletion of Pod default/p")]
+        await taint(w, {"key": "k", "effect": "NoExecute"})
+        await w.settle(16 * SECOND)
+        assert (await told(w, "p"))[1:] == [("TaintManagerEviction", "Marking for deletion Pod default/p")]
+        assert await w.names("pods") == []
