@@ -22,7 +22,7 @@ from actors.controllers.shell import Env
 from sim.client.limiter import ItemExponential
 from sim.client.queue import WorkQueue
 from sim.machinery.api import Obj, Reply
-from sim.machinery.selectors import parse_labels
+from sim.machinery.selectors import SelectorError, parse_labels
 from sim.units import format_quantity_milli, format_time, quantity_milli
 
 CLIENT = "horizontal-pod-autoscaler"
@@ -226,7 +226,14 @@ class AutoscalerLoop:
             missing = "the HPA target's scale is missing a selector"
             self._tell(look, decide.Condition("ScalingActive", "False", "InvalidSelector", missing))
             return "selector is required"
-        pods = labelled(self.pods, look.namespace, parse_labels(text))
+        try:
+            selector = parse_labels(text)
+        except SelectorError as error:  # a custom resource tells what it likes
+            odd = f"couldn't convert selector into a corresponding internal selector object: {error}"
+            self._warn(look, "InvalidSelector", odd)
+            self._tell(look, decide.Condition("ScalingActive", "False", "InvalidSelector", odd))
+            return odd
+        pods = labelled(self.pods, look.namespace, selector)
         found: list[_Found] = []
         failed: list[_Failed] = []
         shown: list[Obj] = []

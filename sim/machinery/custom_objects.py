@@ -25,6 +25,7 @@ from sim.machinery.custom import CustomResource
 from sim.machinery.fieldvalidation import IGNORE, STRICT
 from sim.machinery.identity import IdentityMemo
 from sim.machinery.json_text import duplicates, parse
+from sim.machinery.strategic import go_print
 from sim.machinery.structural import ANYTHING, Structural
 from sim.machinery.structural_check import schema_errors
 from sim.machinery.structural_values import (
@@ -243,16 +244,52 @@ def at_path(obj: Obj, path: str) -> Any:
 
 
 def _scale_errors(resource: CustomResource, obj: Obj) -> Errors:
+    """What a scale shows must be numbers and a text; nothing at all may stand there."""
     errors: Errors = []
     scale = resource.scale
     for path in () if scale is None else (scale.replicas, scale.status_replicas):
-        found = at_path(obj, path)
-        if isinstance(found, int) and not isinstance(found, bool):
-            if found < 0:
-                errors.append(invalid(path, found, "should be a non-negative integer"))
-            elif found >= 1 << 31:
-                errors.append(invalid(path, found, f"should be less than or equal to {(1 << 31) - 1}"))
+        odd = _not_of(int, obj, path)
+        found = 0 if odd else at_path(obj, path) or 0
+        if odd:
+            errors.append(invalid(path, 0, odd))
+        elif found < 0:
+            errors.append(invalid(path, found, "should be a non-negative integer"))
+        elif found >= 1 << 31:
+            errors.append(invalid(path, found, f"should be less than or equal to {(1 << 31) - 1}"))
+    if scale is not None and scale.selector and (odd := _not_of(str, obj, scale.selector)):
+        errors.append(invalid(scale.selector, "", odd))
     return errors
+
+
+_GO_TYPES = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    list: "[]interface {}",
+    type(None): "<nil>",
+}
+
+
+def _not_of(wanted: type, obj: Obj, path: str) -> str:
+    """Go's words for what does not lead to a value of this type; "" if it does, or to nothing."""
+    found: Any = obj
+    names = path.removeprefix(".").split(".")
+    for depth, name in enumerate(names):
+        if not isinstance(found, dict):
+            return (
+                "" if found is None else _accessor_error(names[: depth + 1], found, "map[string]interface {}")
+            )
+        if name not in found:
+            return ""
+        found = found[name]
+    return "" if type(found) is wanted else _accessor_error(names, found, _GO_TYPES[wanted])
+
+
+def _accessor_error(names: list[str], found: Any, wanted: str) -> str:
+    kind = _GO_TYPES.get(type(found), "map[string]interface {}")
+    wanted = wanted.replace(" ", "")  # Quirk: printed with a space, written without
+    return f".{'.'.join(names)} accessor error: {go_print(found)} is of the type {kind}, expected {wanted}"
 
 
 def embedded_errors(schema: Structural, value: Json, at: str, embedded: bool, errors: Errors) -> None:

@@ -163,6 +163,40 @@ def test_keys_of_lists_and_numbers_of_scales_are_checked() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("obj", "wanted"),
+    [
+        ({"spec": {"n": "x"}}, [(".spec.n", "0: .spec.n accessor error: x is of the type string, expected int64")]),
+        ({"spec": {"n": 1.5}}, [(".spec.n", "0: .spec.n accessor error: 1.5 is of the type float64, expected int64")]),
+        ({"spec": {"n": None}}, [(".spec.n", "0: .spec.n accessor error: <nil> is of the type <nil>, expected int64")]),
+        (
+            {"spec": ["a"]},
+            [(".spec.n", "0: .spec.n accessor error: [a] is of the type []interface {}, expected map[string]interface{}")],
+        ),
+        (
+            {"status": {"m": {"a": 1}, "s": 5}},
+            [
+                (".status.m", "0: .status.m accessor error: map[a:1] is of the type map[string]interface {}, expected int64"),
+                (".status.s", '"": .status.s accessor error: 5 is of the type int64, expected string'),
+            ],
+        ),
+        ({"spec": None, "status": {"s": "a in ("}}, []),
+    ],
+)  # fmt: skip
+def test_what_a_scale_shows_is_of_its_type_or_not_there(obj: Obj, wanted: list[tuple[str, str]]) -> None:
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    paths = {
+        "specReplicasPath": ".spec.n",
+        "statusReplicasPath": ".status.m",
+        "labelSelectorPath": ".status.s",
+    }
+    known = one(schema=anything, subresources={"scale": paths})
+    errors = custom_objects.create_errors(known, {"metadata": {"name": "a", "namespace": "n"}, **obj})
+    assert [(error.field, error.message) for error in errors] == [
+        (field, f"Invalid value: {text}") for field, text in wanted
+    ]
+
+
 def test_fields_of_unknown_form_are_owned_as_far_as_they_are_maps() -> None:
     anything = {"x-kubernetes-preserve-unknown-fields": True}
     node = one(
