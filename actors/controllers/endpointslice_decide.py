@@ -92,8 +92,8 @@ class Wanted:
                 "ownerReferences": [self.ref],
             },
             "addressType": family,
-            "endpoints": [],
-            "ports": ports,
+            "endpoints": None,  # where there are none, here and below, as they come out of protobuf
+            "ports": ports or None,
         }
 
     def stamped(self, piece: Obj) -> Obj:
@@ -299,11 +299,12 @@ def _pack(
             untouched.append(piece)
     rest = list(pool.values())
     if rest:
-        touched.sort(key=lambda piece: len(piece["endpoints"]), reverse=True)
+        touched.sort(key=lambda piece: len(piece.get("endpoints") or ()), reverse=True)
         for index, piece in enumerate(touched):
-            room = wanted.limit - len(piece["endpoints"])
+            known = piece.get("endpoints") or []
+            room = wanted.limit - len(known)
             if room > 0 and rest:
-                touched[index] = {**piece, "endpoints": piece["endpoints"] + rest[:room]}
+                touched[index] = {**piece, "endpoints": known + rest[:room]}
                 rest = rest[room:]
     while rest:
         fit = _best_fit(untouched, len(rest), wanted.limit) if len(rest) < wanted.limit else None

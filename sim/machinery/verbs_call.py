@@ -182,9 +182,9 @@ class Call:
         return Refusal(409, "Conflict", message, self.details(self.request.name))
 
     def conflict_of_kind(self, text: str) -> Refusal:
-        """Names the kind, of custom resources with its group."""
+        """Names the kind, with its group."""
         resource, name = self.resource, self.request.name
-        group = {"group": resource.group} if resource.custom else {}
+        group = {"group": resource.group} if resource.group else {}
         shown = f"{resource.kind}.{resource.group}" if group else resource.kind
         message = f'Operation cannot be fulfilled on {shown} "{name}": {text}'
         return Refusal(409, "Conflict", message, {"name": name, **group, "kind": resource.kind})

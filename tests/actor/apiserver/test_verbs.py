@@ -119,6 +119,26 @@ async def test_an_unscheduled_pod_is_deleted_at_once() -> None:
         assert (await p.ask("get", "pods", name="p")).code == 404
 
 
+async def test_an_object_that_is_another_than_was_meant_to_be_deleted_stays() -> None:
+    """The refusal names the kind with its group, if it has one."""
+    async with plane() as p:
+        made = await p.ask("create", "configmaps", body={"metadata": {"name": "x"}})
+        await p.ask("create", "leases", body=lease("x"))
+        for resource, kind, group in (
+            ("configmaps", "ConfigMap", {}),
+            ("leases", "Lease.coordination.orch.io", {"group": "coordination.orch.io"}),
+        ):
+            body = {"preconditions": {"uid": "u"}}
+            refused = await p.ask("delete", resource, name="x", body=body)
+            text = f'Operation cannot be fulfilled on {kind} "x": the UID in the precondition (u) does not match'
+            assert refused.reason == "Conflict" and refused.message.startswith(text)
+            details = {"name": "x", **group, "kind": kind.partition(".")[0]}
+            assert isinstance(refused.body, dict) and refused.body["details"] == details
+            assert (await p.ask("get", resource, name="x")).ok
+        right = {"preconditions": {"uid": made.obj["metadata"]["uid"]}}
+        assert (await p.ask("delete", "configmaps", name="x", body=right)).ok
+
+
 async def test_a_pod_is_bound_once() -> None:
     async with plane() as p:
         await make_account(p)

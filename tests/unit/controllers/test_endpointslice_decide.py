@@ -46,7 +46,7 @@ def run(existing: list[Obj], *names: str) -> Changes:
 
 
 def held(pieces: list[Obj]) -> list[list[str]]:
-    return [[e["addresses"][0] for e in p["endpoints"]] for p in pieces]
+    return [[e["addresses"][0] for e in p["endpoints"] or ()] for p in pieces]
 
 
 def test_new_endpoints_fill_new_slices_to_the_limit() -> None:
