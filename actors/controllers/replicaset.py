@@ -7,8 +7,7 @@ status tells the pods as they were before this sync's creates and deletes.
 
 Mirrors  kubernetes v1.25 pkg/controller/replicaset/{replica_set.go,replica_set_utils.go},
          pkg/controller/controller_utils.go (ActivePodsWithRanks), pkg/controller/replication (same code).
-Differs  metrics of the deletion order are not kept; a pod that another's set selects too does not count among the
-         related ones.
+Differs  metrics of the deletion order are not kept.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from actors.controllers.pod_owners import (
     is_deleting,
     is_ready,
     key_of,
+    labelled,
     owner_ref,
     phase_of,
     pod_from_template,
@@ -41,6 +41,7 @@ from actors.controllers.pod_owners import (
 )
 from actors.controllers.shell import Env, Expectations, Owner, claim_objects, run_workers
 from sim.machinery.api import Obj
+from sim.machinery.selectors import from_selector
 from sim.options.gates import enabled
 from sim.units import SECOND, format_time, parse_time
 
@@ -347,15 +348,18 @@ class ReplicaSetLoop:
         return await self.control.delete(owner, victims)
 
     def _on_node(self, owner: Obj) -> dict[str, int]:
-        """Active pods by node that sets with the same controller select (Quirk: none for a set without one)."""
+        """Active pods by node that sets with the same controller select, whoever has them (Quirk: none for a set without one)."""
         counts: dict[str, int] = {}
         ref = controller_of(owner)
         if ref is None:
             return counts
+        seen: set[str] = set()  # membership only
         for related in self.sets.by_index("controller", ref["uid"]):
-            matches = selector_of(related)
-            for pod in candidates_of(self.pods, related):
-                if is_active(pod) and matches(pod):
+            selector = from_selector(related["spec"].get("selector"))
+            for pod in labelled(self.pods, related["metadata"]["namespace"], selector):
+                uid = pod["metadata"]["uid"]
+                if is_active(pod) and uid not in seen:
+                    seen.add(uid)
                     node = pod["spec"].get("nodeName", "")
                     counts[node] = counts.get(node, 0) + 1
         return counts

@@ -130,7 +130,9 @@ async def test_an_object_that_is_another_than_was_meant_to_be_deleted_stays() ->
         ):
             body = {"preconditions": {"uid": "u"}}
             refused = await p.ask("delete", resource, name="x", body=body)
-            text = f'Operation cannot be fulfilled on {kind} "x": the UID in the precondition (u) does not match'
+            text = (
+                f'Operation cannot be fulfilled on {kind} "x": the UID in the precondition (u) does not match'
+            )
             assert refused.reason == "Conflict" and refused.message.startswith(text)
             details = {"name": "x", **group, "kind": kind.partition(".")[0]}
             assert isinstance(refused.body, dict) and refused.body["details"] == details

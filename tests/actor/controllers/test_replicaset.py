@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from sim.machinery.api import Obj
 from sim.units import MS, SECOND
 from tests.actor.controllers.workload import POD_SPEC, workload, world
 
@@ -134,8 +135,7 @@ async def test_what_is_told_of_a_set_does_not_depend_on_who_sets_the_clock(offse
 async def test_an_orphan_is_taken_in_once_its_new_owner_was_read_live() -> None:
     """A set that cannot be read neither takes it in nor makes another pod."""
     async with world(LOOPS) as w:
-        orphan = {"metadata": {"name": "orphan", "labels": {"app": "web"}}, "spec": POD_SPEC}
-        await w.create("pods", orphan)
+        await w.create("pods", orphan("orphan", "n"))
         read = w.quota.watch("get", "replicasets")
         w.quota.refuse(3, "get", "replicasets", 500, "InternalError", "no")
         made = await w.create("replicasets", workload("ReplicaSet", "web", replicas=1))
@@ -150,3 +150,30 @@ async def test_an_orphan_is_taken_in_once_its_new_owner_was_read_live() -> None:
             True,
         )
         assert await w.events("web") == []
+
+
+async def test_of_two_pods_one_goes_that_shares_its_node_with_another_that_the_set_selects() -> None:
+    """Though that is somebody else's; and though the pod is the older one and would stay for that."""
+    async with world(LOOPS) as w:
+        set_of = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u", "controller": True}
+        owned = workload("ReplicaSet", "web", replicas=2)
+        owned["metadata"]["ownerReferences"] = [set_of]
+        for name in ("a", "b"):
+            await w.create("pods", orphan(name, name))
+            await w.settle(120 * SECOND)  # so that their ages are of different powers of two
+        made = await w.create("replicasets", owned)
+        await w.settle()
+        other = orphan("other", "a")
+        other["metadata"]["ownerReferences"] = [{**set_of, "kind": "Job"}]
+        await w.create("pods", other)
+        await w.settle()
+        assert [
+            r["name"] for p in ("a", "b") for r in (await w.get("pods", p))["metadata"]["ownerReferences"]
+        ] == [made["metadata"]["name"]] * 2
+        await w.patch("replicasets", "web", {"spec": {"replicas": 1}})
+        await w.settle()
+        assert await w.names("pods") == ["b", "other"]
+
+
+def orphan(name: str, node: str) -> Obj:
+    return {"metadata": {"name": name, "labels": {"app": "web"}}, "spec": {**POD_SPEC, "nodeName": node}}

@@ -183,7 +183,9 @@ def test_keys_of_lists_and_numbers_of_scales_are_checked() -> None:
         ({"spec": None, "status": {"s": "a in ("}}, []),
     ],
 )  # fmt: skip
-def test_what_a_scale_shows_is_of_its_type_or_not_there(obj: Obj, wanted: list[tuple[str, str]]) -> None:
+def test_what_a_scale_shows_is_of_its_type_or_not_there(
+    obj: dict[str, Any], wanted: list[tuple[str, str]]
+) -> None:
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     paths = {
         "specReplicasPath": ".spec.n",
