@@ -109,7 +109,7 @@ def checked_options(call: Call) -> DeleteOptions:
             raise internal(text)
         call.dry_run = bool(body.get("dryRun"))
     options = options_of(call.request, body)
-    check_policy(call, options.policy)
+    check_policy(call, options.policy, options.orphan_dependents)
     if call.resource.rule == "jobs" and not options.policy and options.orphan_dependents is None:
         call.warnings.append(ORPHANED_PODS)
     return options
@@ -136,18 +136,26 @@ def _typed(body: Json, ours: bool) -> Obj:
     return body
 
 
-def check_policy(call: Call, policy: str) -> None:
+def check_policy(call: Call, policy: str, orphan: bool | None = None) -> None:
+    """orphan: the older way to say the same, which may not stand beside it"""
+    bad: list[_BadPolicy] = []
+    if policy and orphan is not None:
+        text = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
+        bad.append(_BadPolicy("FieldValueInvalid", text))
     if policy not in ("", "Foreground", "Background", "Orphan"):
-        group = call.registry.names.group("meta")
-        raise Refusal.of(status.invalid(group, "DeleteOptions", "", [_BadPolicy(policy)]))
-
-
-class _BadPolicy:
-    reason, field = "FieldValueNotSupported", "propagationPolicy"
-
-    def __init__(self, value: str) -> None:
         supported = '"Foreground", "Background", "Orphan", "nil"'
-        self.message = f'Unsupported value: "{value}": supported values: {supported}'
+        text = f'Unsupported value: "{policy}": supported values: {supported}'
+        bad.append(_BadPolicy("FieldValueNotSupported", text))
+    if bad:
+        group = call.registry.names.group("meta")
+        raise Refusal.of(status.invalid(group, "DeleteOptions", "", bad))
+
+
+@dataclass(frozen=True, slots=True)
+class _BadPolicy:
+    reason: str
+    message: str
+    field: str = "propagationPolicy"
 
 
 def delete_object(call: Call, options: DeleteOptions) -> Steps:

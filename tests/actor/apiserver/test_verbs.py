@@ -119,6 +119,20 @@ async def test_an_unscheduled_pod_is_deleted_at_once() -> None:
         assert (await p.ask("get", "pods", name="p")).code == 404
 
 
+async def test_what_becomes_of_dependents_is_said_in_one_way_only() -> None:
+    async with plane() as p:
+        await p.ask("create", "configmaps", body={"metadata": {"name": "x"}})
+        both = 'Invalid value: "Foreground": orphanDependents and deletionPropagation cannot be both set'
+        body = {"orphanDependents": False, "propagationPolicy": "Foreground"}
+        refused = await p.ask("delete", "configmaps", name="x", body=body)
+        assert (refused.code, refused.reason) == (422, "Invalid")
+        assert refused.message == f'DeleteOptions.meta.orch.io "" is invalid: propagationPolicy: {both}'
+        odd = await p.ask("delete", "configmaps", name="x", body={"propagationPolicy": "Odd"})
+        assert odd.code == 422 and 'Unsupported value: "Odd"' in odd.message
+        alone = await p.ask("delete", "configmaps", name="x", body={"orphanDependents": False})
+        assert alone.code == 200
+
+
 async def test_an_object_that_is_another_than_was_meant_to_be_deleted_stays() -> None:
     """The refusal names the kind with its group, if it has one."""
     async with plane() as p:
