@@ -1,16 +1,15 @@
 """Structural validation: the body of a request to a well-typed object of its kind.
 
 Turns text or a decoded value into the object upstream's typed decoder would make (unknown fields and nulls dropped,
-empty lists and maps of optional fields dropped, quantities and times in their canonical text), with the unknown
-and duplicate fields it met; wrong types raise `DecodeError` in upstream's words.
+empty lists, maps and scalars of optional fields dropped, quantities and times in their canonical text), with the
+unknown and duplicate fields it met; wrong types raise `DecodeError` in upstream's words.
 
 Holds: what comes out fits the schema, so that defaults, strategies and validation need not check types.
 Bodies of in-process clients are objects of ours and need none of this.
 
 Mirrors  sigs.k8s.io/json v1.25 (type errors, strict errors), apiserver pkg/endpoints/handlers/create.go,
          apimachinery pkg/apis/meta/v1/{time,micro_time}.go, pkg/api/resource/quantity.go, pkg/util/intstr.
-Differs  - optional scalars that are empty stay (the schema doesn't say which of them Go would leave out).
-         - what a decoded value carries twice can't be seen: duplicates are told for text only.
+Differs  what a decoded value carries twice can't be seen: duplicates are told for text only.
 """
 
 from __future__ import annotations
@@ -213,6 +212,8 @@ class _Walk:
                 path,
             )
             # An empty record of ownership has a meaning of its own: start anew (`managed.given_record`).
+            if not made and key in node.spared:
+                continue
             if made or key in node.required or below.type not in ("array", "map") or path == RECORD:
                 out[key] = made
         return {**out, **missing} if (missing := _missing(node, out)) else out

@@ -23,6 +23,8 @@ from typing import Any
 
 import msgspec
 
+from sim.machinery.protobuf_numbers import numbers, short_name
+
 Raw = dict[str, Any]
 
 RELEASE = "v1.25.0-local"  # the line of API types served; directory name inside the dependency
@@ -45,6 +47,12 @@ _SPECIAL = {
     JSON_SCHEMA + "OrBool": "schema-or-bool",
     JSON_SCHEMA + "OrStringArray": "schema-or-names",
 }
+_SCALARS = ("string", "boolean", "integer", "number")
+# Of those that Go writes even when they are zero, the ones that the schema doesn't require.
+_ZERO_WRITTEN = {
+    "core.v1.Event": ("reportingComponent", "reportingInstance"),
+    "apps.v1.StatefulSetStatus": ("availableReplicas",),
+}
 # Types whose values may have any form as far as ownership and patches go.
 OPEN_TYPES = ("any", "schema-or-list", "schema-or-bool", "schema-or-names")
 # Keys of map lists with a default that a written item may leave out (core/v1 types.go: +default="TCP").
@@ -62,6 +70,7 @@ class SchemaNode:
     map_type: "atomic" where apply owns the object or map as a whole, else "granular"
     patch_strategies, patch_merge_key: of strategic merge
     typed: Go has a type for it, with zeros and pointers; False of custom resources, of which every null is told
+    spared: its scalars that Go leaves out when they are zero or ""
     """
 
     __slots__ = (
@@ -76,6 +85,7 @@ class SchemaNode:
         "patch_strategies",
         "properties",
         "required",
+        "spared",
         "type",
         "typed",
         "values",
@@ -96,6 +106,7 @@ class SchemaNode:
         self.patch_strategies: tuple[str, ...] = ()
         self.patch_merge_key = ""
         self.typed = True
+        self.spared: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return f"SchemaNode({self.type}, {self.name or '-'})"
@@ -146,7 +157,20 @@ def schema_of(name: str) -> SchemaNode:
         _nodes[name] = node  # before its fields: a definition may contain itself
         if name not in _SPECIAL:
             _fill(node, raw)
+            node.spared = _spared(node)
     return node
+
+
+def _spared(node: SchemaNode) -> frozenset[str]:
+    """Its optional scalars that are no pointers."""
+    name = short_name(node.name)
+    plain = [column.field for column in numbers().get(name, {}).values() if not column.pointer]
+    written = (*node.required, *_ZERO_WRITTEN.get(name, ()))
+    return frozenset(
+        field
+        for field in plain
+        if field not in written and field in node.properties and node.properties[field].type in _SCALARS
+    )
 
 
 def schema_of_kind(upstream_group: str, version: str, kind: str) -> SchemaNode:

@@ -1,7 +1,7 @@
 """Protobuf bodies, which Go clients send by default, as JSON values.
 
 Turns the envelope and the message inside it into the object that the same body in JSON would be, from the field
-numbers in `protobuf_numbers.txt` and the types in the schema.
+numbers in `sim.machinery.protobuf_numbers` and the types in the schema.
 
 Holds: every length is checked against what is there; nesting is bounded; unknown fields are skipped.
 
@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
+from sim.machinery.protobuf_numbers import numbers, short_name
 from sim.machinery.schema import SchemaNode, schema_of_kind
 from sim.units import SECOND, format_micro_time, format_time
 
@@ -30,41 +29,6 @@ _INT64 = 1 << 63
 
 class ProtobufError(Exception):
     """The body is no message of its kind."""
-
-
-class Column(NamedTuple):
-    """field: JSON name, "" for a message whose fields stand in place; pointer: zero, or an empty message, is a value;
-    wrapped: a list that is a message of its own."""
-
-    field: str
-    pointer: bool
-    inline: str
-    wrapped: bool
-
-
-@lru_cache(maxsize=1)
-def numbers() -> dict[str, dict[int, Column]]:
-    found: dict[str, dict[int, Column]] = {}
-    for line in (Path(__file__).parent / "protobuf_numbers.txt").read_text().splitlines():
-        if line.startswith("#"):
-            continue
-        message, *columns = line.split()
-        if message.startswith("="):
-            older, newer = message[1:] + ".", columns[0] + "."
-            found |= {
-                older + name.removeprefix(newer): table
-                for name, table in found.items()
-                if name.startswith(newer)
-            }
-            continue
-        table = found[message] = {}
-        package = message.rpartition(".")[0]
-        for column in columns:
-            name, _, number = column.partition("=")
-            pointer, wrapped = number.endswith("?"), number.endswith("[]")
-            inline = f"{package}.{name[1:]}" if name.startswith("+") else ""
-            table[int(number.rstrip("?[]"))] = Column("" if inline else name, pointer, inline, wrapped)
-    return found
 
 
 def decode(body: bytes, upstream_group: str) -> Any:
@@ -92,11 +56,6 @@ def decode(body: bytes, upstream_group: str) -> Any:
 
 def _unknown(kind: str, api_version: str) -> str:
     return f'no kind "{kind}" is known for version "{api_version}"'
-
-
-def short_name(name: str) -> str:
-    """A definition's name as the table of numbers has it: "core.v1.Pod"."""
-    return ".".join(name.split(".")[-3:])
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -20,10 +20,11 @@ import msgspec
 
 from sim.ident import Names
 from sim.machinery.api import Obj
+from sim.machinery.protobuf_numbers import numbers, short_name
 from sim.machinery.protobuf_wire import part, varint
 from sim.machinery.schema import OBJECT_META, SchemaNode, schema_of, schema_of_kind
 from sim.units import SECOND, parse_time
-from sim.wire.http.protobuf import MAGIC, numbers, short_name
+from sim.wire.http.protobuf import MAGIC
 
 STREAM = ";stream=watch"  # of the media type of a watch
 _META = OBJECT_META.rpartition(".")[0]

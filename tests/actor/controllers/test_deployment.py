@@ -322,3 +322,16 @@ async def test_an_orphan_of_the_present_template_is_taken_in_as_the_new_replica_
         assert ("FoundNewReplicaSet", 'Found new replica set "found"') in told
         assert reasons(await w.get("deployments", "web"))["Progressing"] == "NewReplicaSetAvailable"
         assert await w.events("web") == []
+
+
+async def test_what_says_no_more_than_nothing_is_no_change() -> None:
+    """Go has no word for a zero that is no pointer: no new generation, no new ReplicaSet."""
+    async with world(LOOPS) as w:
+        await w.create("deployments", workload("Deployment", "web", replicas=1))
+        await w.settle()
+        before = await w.get("deployments", "web")
+        zeros = {"hostNetwork": False, "hostname": "", "priorityClassName": "", "tolerations": []}
+        await w.patch("deployments", "web", {"spec": {"paused": False, "template": {"spec": zeros}}})
+        await w.settle()
+        assert await w.get("deployments", "web") == before
+        assert len(await w.names("replicasets")) == 1

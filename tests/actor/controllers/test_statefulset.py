@@ -186,3 +186,29 @@ async def test_an_adopted_pod_keeps_the_order_of_its_volumes() -> None:
         pod = await w.get("pods", "web-0")
         assert pod["metadata"]["labels"][w.plane.server.scheme.names.label_statefulset_pod_name] == "web-0"
         assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["tmp", "data"]
+
+
+async def test_a_revision_has_the_hash_of_what_is_stored_of_its_template() -> None:
+    """Letter by letter as recorded, with an empty name that Go leaves out."""
+    spec = {
+        "containers": [{"image": "i:1", "name": "c"}],
+        "dnsConfig": {"nameservers": ["10.0.0.2"], "options": [{"name": "ndots", "value": "2"}]},
+        "dnsPolicy": "None",
+        "enableServiceLinks": False,
+        "hostAliases": [{"hostnames": ["a", "b"], "ip": "10.0.0.1"}],
+        "hostname": "h",
+        "initContainers": [{"image": "i:1", "name": "init"}],
+        "os": {"name": "linux"},
+        "priorityClassName": "",
+        "readinessGates": [{"conditionType": "x.io/y"}],
+        "setHostnameAsFQDN": True,
+        "shareProcessNamespace": True,
+        "subdomain": "s",
+        "terminationGracePeriodSeconds": 5,
+    }
+    made = workload("StatefulSet", "rest", serviceName="s", replicas=0)
+    made["spec"]["template"]["spec"] = spec
+    async with world(LOOPS) as w:
+        await w.create("statefulsets", made)
+        await w.settle()
+        assert await w.names("controllerrevisions") == ["rest-74588667ff"]

@@ -47,6 +47,32 @@ def test_nulls_say_nothing_but_are_empty_text_in_maps():
     assert "immutable" not in obj
 
 
+def test_optional_scalars_that_are_zero_are_left_out_unless_they_are_pointers_or_always_told():
+    container = {"name": "c", "image": "", "tty": False, "ports": [{"containerPort": 0, "hostPort": 0}]}
+    spec = {
+        "hostNetwork": False,
+        "priorityClassName": "",
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 0,
+    }
+    obj = decode(
+        POD, {"metadata": {"name": "a", "generateName": ""}, "spec": {**spec, "containers": [container]}}
+    ).obj
+    assert obj["metadata"] == {"name": "a"}
+    assert obj["spec"] == {
+        "containers": [{"name": "c", "ports": [{"containerPort": 0}]}],
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 0,
+    }
+    counts = {"replicas": 0, "availableReplicas": 0, "readyReplicas": 0}
+    for resource, wanted in (
+        ("deployments", {}),
+        ("replicasets", {"replicas": 0}),
+        ("statefulsets", {"replicas": 0, "availableReplicas": 0}),
+    ):
+        assert decode(SCHEME.resource(resource), {"status": counts}).obj["status"] == wanted
+
+
 def test_quantities_and_times_come_out_canonical():
     text = b'{"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":2,"memory":"1.5Gi"}}}]}}'
     assert decode(POD, text).obj["spec"]["containers"][0]["resources"]["limits"] == {

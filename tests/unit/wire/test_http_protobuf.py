@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.ident import NAMES
+from sim.machinery.protobuf_numbers import numbers, short_name
 from sim.machinery.schema import SchemaNode, schema_of_kind
 from sim.machinery.scheme import Scheme
-from sim.wire.http.protobuf import MAGIC, ProtobufError, decode, numbers, short_name
+from sim.wire.http.protobuf import MAGIC, ProtobufError, decode
 from sim.wire.http.protobuf_encode import encode, frame
 
 
