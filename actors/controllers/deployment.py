@@ -381,7 +381,11 @@ class _Rollout:
         annotations = decide.wanted_annotations(self.d, have, number, self.names)
         min_ready_s = self.d["spec"].get("minReadySeconds") or 0
         if annotations != have or (rs["spec"].get("minReadySeconds") or 0) != min_ready_s:
-            spec = {**rs["spec"], "minReadySeconds": min_ready_s}
+            spec = rs["spec"]
+            if (spec.get("minReadySeconds") or 0) != min_ready_s:
+                spec = {**spec, "minReadySeconds": min_ready_s}
+                if not min_ready_s:
+                    del spec["minReadySeconds"]
             changed = {**rs, "metadata": {**meta, "annotations": annotations}, "spec": spec}
             return _accepted(await self.client.update("replicasets", changed))
         changed_revision = self._set_revision(annotations.get(self.names.annotation_revision, ""))

@@ -179,13 +179,14 @@ def failed_status(budget: Obj, message: str, wall_us: int) -> Obj:
     made = {
         "type": ALLOWED,
         "status": "False",
-        "observedGeneration": stored.get("observedGeneration", 0),
         "lastTransitionTime": had["lastTransitionTime"]
         if had is not None and had["status"] == "False"
         else format_time(wall_us),
         "reason": "SyncFailed",
         "message": message,
     }
+    if stored.get("observedGeneration"):
+        made["observedGeneration"] = stored["observedGeneration"]
     return {
         **stored,
         "disruptionsAllowed": 0,

@@ -92,7 +92,10 @@ async def test_going_back_renumbers_the_old_replica_set() -> None:
         await roll(w, v="1")
         await w.settle()
         names = w.plane.server.scheme.names
-        annotations = (await by_version(w))["1"]["metadata"]["annotations"]
+        old = (await by_version(w))["1"]
+        # no pod was ready, so it kept its own; what its annotations say makes no generation
+        assert old["metadata"]["generation"] == 1 and "minReadySeconds" not in old["spec"]
+        annotations = old["metadata"]["annotations"]
         assert annotations[names.annotation_revision] == "3"
         assert annotations[names.annotation_revision_history] == "1"
         stored = await w.get("deployments", "web")
@@ -335,3 +338,14 @@ async def test_what_says_no_more_than_nothing_is_no_change() -> None:
         await w.settle()
         assert await w.get("deployments", "web") == before
         assert len(await w.names("replicasets")) == 1
+
+
+async def test_a_minimum_of_ready_seconds_comes_and_goes_without_a_new_replica_set() -> None:
+    async with world(LOOPS) as w:
+        await w.create("deployments", workload("Deployment", "web", replicas=1))
+        await w.settle()
+        for wanted in (5, 0):
+            await w.patch("deployments", "web", {"spec": {"minReadySeconds": wanted}})
+            await w.settle()
+            (rs,) = await w.stored("replicasets")
+            assert rs["spec"].get("minReadySeconds") == (wanted or None)
