@@ -201,3 +201,18 @@ async def test_a_refused_slice_is_told_and_tried_again() -> None:
         text = f"failed to update {name} EndpointSlice for Service default/s: no"
         assert told == [f"Error updating Endpoint Slices for Service default/s: {text}"]
         assert await ready_ips(w) == []
+
+
+async def test_what_somebody_wrote_over_endpoints_stays_until_their_service_is_resynced() -> None:
+    """That is 12 to 24 hours after the manager began; their own changes are no news to the loop."""
+    async with world(LOOPS) as w:
+        await start(w, "p1")
+        await w.create("services", service())
+        await w.settle()
+        right = (await w.get("endpoints", "s"))["subsets"]
+        await w.patch("endpoints", "s", {"subsets": None})
+        began_us = w.kernel.now_us
+        await w.settle(12 * 3600 * SECOND - began_us)
+        assert "subsets" not in await w.get("endpoints", "s")
+        await w.settle(12 * 3600 * SECOND + 10 * SECOND)
+        assert (await w.get("endpoints", "s"))["subsets"] == right
