@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sim.machinery.api import Obj
 from sim.units import MS, SECOND
 from tests.actor.controllers.workload import POD_SPEC, World, workload, world
@@ -203,6 +205,7 @@ async def test_a_refused_slice_is_told_and_tried_again() -> None:
         assert await ready_ips(w) == []
 
 
+@pytest.mark.slow
 async def test_what_somebody_wrote_over_endpoints_stays_until_their_service_is_resynced() -> None:
     """That is 12 to 24 hours after the manager began; their own changes are no news to the loop."""
     async with world(LOOPS) as w:
