@@ -17,7 +17,7 @@ Differs  SIGKILL at the end of the grace period is the runtime's own doing: an a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from sys import intern
 from typing import Any
@@ -193,6 +193,11 @@ class PodRuntime:
         kept.insert(kept.index(older[-1]) + 1, container)
         self._containers = tuple([held for held in kept if held not in older[:-1]])
 
+    def purge(self, names: Sequence[str]) -> None:
+        """Nothing is left of the instances of these containers, which have ended."""
+        kept = tuple([held for held in self.containers if held.name not in names])
+        self._containers = kept[0] if len(kept) == 1 else kept
+
     def running(self, now_us: int) -> list[Container]:
         held = self._containers
         if not isinstance(held, tuple):
@@ -289,12 +294,13 @@ class Machine:
         behaviour: ContainerBehaviour,
         now_us: int,
         by: Override | None = None,
+        after: Container | None = None,
     ) -> Container:
         """A new instance, running from now on (or failed at once, if its behaviour says so).
 
-        by: the fault by which it fails or ends
+        by: the fault by which it fails or ends; after: the one before it, if that is not kept any more
         """
-        old = pod.newest(name)
+        old = after or pod.newest(name)
         attempt = old.attempt + 1 if old is not None else 0
         container = Container(pod, name, attempt, image, behaviour)
         container.started_us = now_us

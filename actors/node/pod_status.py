@@ -175,12 +175,17 @@ def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, held: Itera
     reason = view.reasons.get(name)
     if newest is None:
         old = _by_name(held).get(name)
-        default = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
-        status = _unstarted(name, spec["image"], default, init)
-        history = NOTHING if old is None else _history(pod, old)
-        if not history and reason is None:
-            return status
-        status = {**status, **history}
+        if init and old is not None and "terminated" in old["state"]:
+            if reason is None:
+                return old  # Quirk: how it ended in the sandbox before stands until it runs again
+            status = {**old}
+        else:
+            default = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
+            status = _unstarted(name, spec["image"], default, init)
+            history = NOTHING if old is None else _history(pod, old)
+            if not history and reason is None:
+                return status
+            status = {**status, **history}
     else:
         image = newest.image
         status = {
@@ -199,7 +204,7 @@ def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, held: Itera
         and not pod["metadata"].get("deletionTimestamp")  # else nothing of it will start again
     ):
         if newest is None or should_restart(_policy(pod, init), newest.exit_code):
-            if newest is not None:
+            if "terminated" in status["state"]:
                 status["lastState"] = status["state"]
             status["state"] = _waiting(*reason)
     if init:
@@ -218,6 +223,23 @@ def _history(pod: Obj, old: Obj) -> Obj:
         last = LOST_STATE
         restarts += 0 if pod["metadata"].get("deletionTimestamp") else 1
     return {"lastState": last or NOTHING, "restartCount": restarts} if last or restarts else NOTHING
+
+
+def unseen_us(runtime: PodRuntime, shown: Obj, now_us: int) -> int | None:
+    """The first change that the status does not show: now, a coming exit, or none."""
+    for key in ("containerStatuses", "initContainerStatuses"):
+        for status in shown.get(key) or ():
+            newest = runtime.newest(status["name"])
+            if newest is None:
+                continue
+            state = status["state"]
+            if status.get("containerID") != newest.ident:
+                return now_us
+            if newest.exited(now_us) and "running" in state:
+                return now_us
+    if not runtime.ready and shown.get("phase") not in TERMINAL:
+        return now_us
+    return runtime.next_exit_us(now_us)
 
 
 # The final word on a container that never ended by what the runtime shows.

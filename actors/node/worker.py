@@ -39,6 +39,7 @@ from actors.node.pod_status import (
     ended,
     generate,
     past_deadline,
+    unseen_us,
 )
 from actors.node.prober import Probe, probe_specs
 from actors.node.references import volumes_of
@@ -230,7 +231,7 @@ class Worker:
             return
         runtime, now_us = self.runtime, self.agent.now_us
         if runtime is not None:
-            change_us = self._unseen_us(runtime, now_us)
+            change_us = unseen_us(runtime, self.status, now_us)
             if change_us is not None:
                 self._wake_at(max(self.agent.relist_after(change_us), self._ready_us()))
         deadline_s = self.pod["spec"].get("activeDeadlineSeconds")
@@ -238,23 +239,6 @@ class Worker:
             at_us = parse_time(self.status["startTime"]) + deadline_s * SECOND - self.agent.wall_us
             if at_us > now_us:
                 self._wake_at(self.agent.tick_after(at_us - 1))
-
-    def _unseen_us(self, runtime: PodRuntime, now_us: int) -> int | None:
-        """The first change that the status does not show: now, a coming exit, or none."""
-        shown = self.status
-        for key in ("containerStatuses", "initContainerStatuses"):
-            for status in shown.get(key) or ():
-                newest = runtime.newest(status["name"])
-                if newest is None:
-                    continue
-                state = status["state"]
-                if status.get("containerID") != newest.ident:
-                    return now_us
-                if newest.exited(now_us) and "running" in state:
-                    return now_us
-        if not runtime.ready and shown.get("phase") not in TERMINAL:
-            return now_us
-        return runtime.next_exit_us(now_us)
 
     # --- status -------------------------------------------------------------------------------------------
 
@@ -330,6 +314,7 @@ class Worker:
             if probe.kind != "Readiness" and probe.result == "Failure":
                 failed[probe.container] = probe.kind.lower()
         actions = compute_actions(pod, self.runtime, failed, agent.now_us)
+        first: Container | None = None  # of the init container that begins again, the instance in the sandbox before
         if actions.kill_pod and self.runtime is not None:
             if actions.create_sandbox:
                 agent.event(
@@ -337,6 +322,9 @@ class Worker:
                 )
             yield self._kill_all()
             agent.machine.stop_sandbox(self.runtime)
+            if actions.create_sandbox and actions.init is not None:
+                first = self.runtime.newest(actions.init["name"])
+                self.runtime.purge([spec["name"] for spec in pod["spec"]["initContainers"]])
         elif actions.kills:
             yield from self._kill_failed(actions)
         if actions.create_sandbox:
@@ -348,7 +336,7 @@ class Worker:
                 self.uid, meta["namespace"], meta["name"], agent.pod_cidr, host_ip
             )
         if actions.init is not None:
-            return (yield from self._start_container(actions.init, init=True))
+            return (yield from self._start_container(actions.init, init=True, after=first))
         errors = []
         for container in actions.starts:
             error = yield from self._start_container(container, init=False)
@@ -356,12 +344,15 @@ class Worker:
                 errors.append(error)
         return errors[0] if errors else ""
 
-    def _start_container(self, spec: Obj, *, init: bool) -> Work:
-        """Back-off, image, create, start.  The reason of a failure shows from the next sync on."""
+    def _start_container(self, spec: Obj, *, init: bool, after: Container | None = None) -> Work:
+        """Back-off, image, create, start.  The reason of a failure shows from the next sync on.
+
+        after: the instance before it, if that is not kept any more
+        """
         agent, pod, name = self.agent, self.pod, spec["name"]
         runtime = self.runtime
         assert runtime is not None
-        held = self._crash_back_off(spec, runtime.newest(name))
+        held = self._crash_back_off(spec, after or runtime.newest(name))
         if held:
             return held
         reason = yield from agent.images.ensure(self, spec)
@@ -378,7 +369,7 @@ class Worker:
         behaviour = profile.behaviour(pod, name, init)
         agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
         by = profile.imposed(pod, name, init, "start_error" if behaviour.start_error else "exit_after_us")
-        container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us, by)
+        container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us, by, after)
         self._made_us = agent.now_us
         if behaviour.start_error:
             self._reason(name, ("RunContainerError", behaviour.start_error))

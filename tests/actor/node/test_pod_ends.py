@@ -187,3 +187,25 @@ async def test_a_node_takes_pods_for_its_system_and_with_sysctls_that_are_safe_o
         assert status["phase"] == ("Failed" if reason else "Running")
         if reason:
             assert (status["reason"], status["message"]) == (reason, "Pod " + message)
+
+
+async def test_in_a_new_sandbox_every_init_container_runs_again_before_the_others() -> None:
+    """Of those of the old sandbox nothing is kept: only the first one, which begins at once, counts on."""
+    init = [{"name": name, "image": "i"} for name in ("i1", "i2", "i3")]
+    async with one_node() as (kernel, api, node):
+        api.bind("web", {"initContainers": init})
+        await kernel.run_until(30 * SECOND)
+        node.power_loss()
+        await kernel.run_until(60 * SECOND)
+        began = len(api.events("Started"))
+        node.power_on()
+        await kernel.run_until(60_800_000)
+        assert states(api, "web")["i2"] == ("terminated", "Completed")  # as it ended before
+        await kernel.run_until(70 * SECOND)
+        again = [text.rpartition(" ")[2] for _, text in api.events("Started")[began:]]
+        assert again == ["i1", "i2", "i3", "c"]
+        status = api.pod("web")["status"]
+        held = [*status["initContainerStatuses"], *status["containerStatuses"]]
+        assert [(s["restartCount"], list(s["lastState"])) for s in held] == [
+            (1, []), (0, []), (0, []), (1, ["terminated"]),
+        ]  # fmt: skip
