@@ -70,7 +70,7 @@ class Worker:
     """
 
     __slots__ = (
-        "_again", "_due_us", "_held", "_made_us", "_settled_us", "_timer", "_work", "agent", "grace_s", "item", "override",
+        "_again", "_due_us", "_held", "_made_us", "_over", "_settled_us", "_timer", "_work", "agent", "grace_s", "item", "override",
         "probes", "reasons", "removed", "requests", "runtime", "state", "uid",
     )  # fmt: skip
 
@@ -86,6 +86,7 @@ class Worker:
         self.override: tuple[str, str, str] | None = None
         self.grace_s: int | None = None
         self.removed = False  # the source no longer has the pod
+        self._over = False  # it ends because it has come to its end, not because somebody asked for that
         self.requests: Any = None  # what it holds of the node, once admitted
         self._work: Work | None = None
         self._again = False
@@ -284,7 +285,7 @@ class Worker:
             self.override = ("Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
             agent.event(pod, "Normal", DEADLINE_REASON, DEADLINE_MESSAGE)
         if self.refresh()["phase"] in TERMINAL:
-            self.state = TERMINATING
+            self.state, self._over = TERMINATING, True
             return ""
         if agent.machine.network_error and not pod["spec"].get("hostNetwork"):
             message = NO_NETWORK + agent.machine.network_error
@@ -474,7 +475,7 @@ class Worker:
     ) -> int:
         """Stop one container; returns how long it takes.  preStop gets `grace_us`, SIGTERM what is left of it.
 
-        Quirk: a terminating pod gets its full grace (`stop_us`) after preStop.
+        Quirk: a pod that is asked to end gets its full grace (`stop_us`) after preStop.
         """
         agent = self.agent
         agent.event(self.pod, "Normal", "Killing", message, container=spec["name"])
@@ -490,7 +491,8 @@ class Worker:
         self.refresh()
         self._stop_probes("Liveness", "Startup")
         if self.runtime is not None:
-            killed_us = self._kill_all(effective_grace_us(self.pod, self.grace_s))
+            asked = not self._over or "deletionTimestamp" in self.pod["metadata"]
+            killed_us = self._kill_all(effective_grace_us(self.pod, self.grace_s) if asked else None)
             yield killed_us + (agent.machine.runtime_delay_us or 0)
             agent.machine.stop_sandbox(self.runtime)
         self._stop_probes("Readiness")

@@ -143,3 +143,24 @@ async def test_a_pod_whose_readiness_is_probed_seldom_is_found_ready_by_its_next
         assert node.set_health("default", "web", "c", True)
         await kernel.run_until(793 * SECOND)
         assert api.ready("web")
+
+
+async def test_the_hook_of_a_pod_past_its_deadline_counts_against_its_grace() -> None:
+    """Nobody asked for its end: 10 s of the hook and the rest of 20 s, where a deletion gives 10 s and 20 s."""
+    hook = {"preStop": {"exec": {"command": ["sleep", "10"]}}}
+    container = {"name": "c", "image": "i", "lifecycle": hook}
+    async with one_node(behaving(stop_us=None)) as (kernel, api, _):
+        for name, deadline_s in (("late", 10), ("later", 100)):
+            spec = {"activeDeadlineSeconds": deadline_s, "terminationGracePeriodSeconds": 20}
+            api.bind(name, {**spec, "containers": [container]})
+        await kernel.run_until(31_500_000)
+        (killed_us,) = [at for at, _ in api.events("Killing")]
+        await kernel.run_until(killed_us + 19_900_000)
+        assert api.pod("late")["status"]["phase"] == "Running"
+        await kernel.run_until(killed_us + 20_500_000)
+        assert api.pod("late")["status"]["reason"] == "DeadlineExceeded"
+        api.delete("later", 20)
+        await kernel.run_until(kernel.now_us + 29_500_000)
+        assert api.has("later")
+        await kernel.run_until(kernel.now_us + 2_500_000)
+        assert not api.has("later")
