@@ -90,10 +90,6 @@ class Probe:
     def _period_us(self) -> int:
         return int(self.spec.get("periodSeconds") or 10) * SECOND
 
-    def waits_longer(self, than_us: int) -> bool:
-        """Whether it is a readiness probe without success that would not look again so soon."""
-        return self.kind == "Readiness" and self.result != "Success" and self._period_us > than_us
-
     def start(self, wait_us: int) -> None:
         """Tick for the first time after `wait_us` (a restarted agent spreads its probes)."""
         self._first_us += wait_us

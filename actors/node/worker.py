@@ -10,8 +10,9 @@ timer.
 
 Mirrors  pkg/kubelet/pod_workers.go, kubelet.go: syncPod, syncTerminatingPod, syncTerminatedPod;
          kuberuntime_manager.go: SyncPod, doBackOff (v1.25).
-Differs  of the resyncs of a healthy pod after 60 to 90 s only those are made that probe readiness sooner than its own
-         ticks: nothing else can have changed without a callback.  Volumes take no time to mount; unmounting takes up to one poll of 0.3 s.
+Differs  of the resyncs of a healthy pod after 60 to 90 s only those are made that probe a container that is not ready:
+         nothing else can have changed without a callback.  Volumes take no time to mount; unmounting takes up to one
+         poll of 0.3 s.
 """
 
 from __future__ import annotations
@@ -217,9 +218,7 @@ class Worker:
         if error:
             base_us = NETWORK_RETRY_US if error.startswith(NO_NETWORK) else RETRY_US
             self._wake_at(agent.resync_after(base_us))
-        elif self.probes and any(
-            probe.waits_longer(agent.options.sync_frequency_us) for probe in self.probes
-        ):
+        elif self._is_unready():
             self._wake_at(agent.resync_after(agent.options.sync_frequency_us))
         if self._made_us >= 0:  # a relist shows it, were it all that there is to see
             shown_us, self._made_us = agent.relist_after(self._made_us), -1
@@ -534,6 +533,10 @@ class Worker:
             if probe.kind == "Readiness" and probe.result != "Success":
                 probe.check()
 
+    def _is_unready(self) -> bool:
+        """Whether a sync would probe something sooner than its own ticks do."""
+        return any(probe.kind == "Readiness" and probe.result != "Success" for probe in self.probes)
+
     def _stop_probes(self, *kinds: str) -> None:
         for probe in self.probes:
             if probe.kind in kinds:
@@ -578,7 +581,7 @@ class Worker:
                     other.look()
         if probe.kind != "Liveness" and self.status.get("containerStatuses"):
             self.refresh()
-        if probe.kind != "Readiness" or probe.waits_longer(self.agent.options.sync_frequency_us):
+        if probe.kind != "Readiness" or self._is_unready():
             self.wake()
 
     def look(self) -> None:

@@ -1,0 +1,58 @@
+"""What makes an agent probe, beside the ticks of its probes: each sync of a pod probes those that are not ready."""
+
+from typing import Any
+
+from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.units import SECOND
+from tests.actor.node.fake import FakeApi, one_node
+from tests.actor.node.test_agent import behaving
+
+Obj = dict[str, Any]
+
+
+def probed(name: str, period_s: int, **more: int) -> Obj:
+    probe = {"httpGet": {"port": 80}, "periodSeconds": period_s, **more}
+    return {"name": name, "image": "i", "readinessProbe": probe}
+
+
+def failures(api: FakeApi) -> list[float]:
+    return [at / SECOND for at, _ in api.events("Unhealthy")]
+
+
+async def test_a_container_that_becomes_ready_has_the_others_probed_at_once() -> None:
+    """`slow` could be seen as ready from 5 s on, but its own next tick is at 60 s."""
+    rules = (
+        Rule(ContainerBehaviour(healthy_after_us=20 * SECOND), container="quick"),
+        Rule(ContainerBehaviour(healthy_after_us=5 * SECOND), container="slow"),
+    )
+    async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=rules))) as (kernel, api, _):
+        await kernel.run_until(100 * SECOND)
+        api.bind("web", {"containers": [probed("quick", 1), probed("slow", 60)]})
+        await kernel.run_until(120 * SECOND)
+        assert not api.ready("web")
+        await kernel.run_until(123 * SECOND)
+        assert api.ready("web")
+
+
+async def test_a_container_that_turns_unready_is_probed_once_more_by_the_sync_that_follows() -> None:
+    async with one_node(behaving(unhealthy_after_us=30 * SECOND)) as (kernel, api, _):
+        await kernel.run_until(40 * SECOND)
+        api.bind("web", {"containers": [probed("c", 20, failureThreshold=2)]})
+        await kernel.run_until(125 * SECOND)
+        first, second, extra, later = failures(api)
+        assert 19.9 <= second - first <= 20.1
+        assert extra - second < 0.1 and 19.9 <= later - second <= 20.1
+
+
+async def test_a_container_that_stays_unready_is_probed_by_resyncs_too() -> None:
+    """A probe each 50 s, and one each 60 to 91 s beside it."""
+    async with one_node(behaving(unhealthy_after_us=0)) as (kernel, api, _):
+        await kernel.run_until(100 * SECOND)
+        api.bind("web", {"containers": [probed("c", 50)]})
+        await kernel.run_until(1100 * SECOND)
+        seen = failures(api)
+        ticks = [at for at in seen if abs((at - 100) % 50) < 0.01]
+        extra = [at for at in seen if at not in ticks][1:]  # the first is that of its start
+        assert len(ticks) >= 19 and all(abs((at - 100) % 50) < 0.01 for at in ticks)
+        gaps = [later - earlier for earlier, later in zip(extra, extra[1:], strict=False)]
+        assert len(gaps) >= 10 and all(60 <= gap <= 91 for gap in gaps)
