@@ -362,16 +362,15 @@ def _own_verdicts(phase: str, unready: tuple[str, ...], incomplete: tuple[str, .
 
 
 def _gates(pod: Obj) -> tuple[str, str, str]:
+    held = {c["type"]: c["status"] for c in (pod.get("status") or {}).get("conditions") or ()}
+    unmet = []
     for gate in pod["spec"].get("readinessGates") or ():
         type_ = gate["conditionType"]
-        held = [c for c in (pod.get("status") or {}).get("conditions") or () if c["type"] == type_]
-        if not held:
-            text = f'corresponding condition of pod readiness gate "{type_}" does not exist.'
-            return "False", "ReadinessGatesNotReady", text
-        if held[0]["status"] != "True":
-            text = f'the status of pod readiness gate "{type_}" is not "True", but {held[0]["status"]}'
-            return "False", "ReadinessGatesNotReady", text
-    return "True", "", ""
+        if type_ not in held:
+            unmet.append(f'corresponding condition of pod readiness gate "{type_}" does not exist.')
+        elif held[type_] != "True":
+            unmet.append(f'the status of pod readiness gate "{type_}" is not "True", but {held[type_]}')
+    return ("False", "ReadinessGatesNotReady", ", ".join(unmet)) if unmet else ("True", "", "")
 
 
 OWN_CONDITIONS = frozenset({"Initialized", "Ready", "ContainersReady", "PodScheduled"})

@@ -115,10 +115,17 @@ def test_foreign_conditions_are_kept_and_come_first() -> None:
     assert shown["conditions"][0]["type"] == "example.com/gate"
 
 
-def test_a_pod_with_an_unmet_readiness_gate_is_not_ready() -> None:
-    shown = status(pod(readinessGates=[{"conditionType": "g"}]), runtime(c=RUNS))
+def test_a_pod_with_unmet_readiness_gates_is_not_ready_and_told_all_of_them() -> None:
+    obj = pod(readinessGates=[{"conditionType": type_} for type_ in ("g", "met", "h")])
+    obj["status"] = {"conditions": [{"type": "met", "status": "True"}, {"type": "h", "status": "Unknown"}]}
+    shown = status(obj, runtime(c=RUNS))
     ready = next(c for c in shown["conditions"] if c["type"] == "Ready")
     assert (ready["status"], ready["reason"]) == ("False", "ReadinessGatesNotReady")
+    assert ready["message"] == (
+        'corresponding condition of pod readiness gate "g" does not exist., '
+        'the status of pod readiness gate "h" is not "True", but Unknown'
+    )
+    assert next(c for c in shown["conditions"] if c["type"] == "ContainersReady")["status"] == "True"
 
 
 def test_the_patch_names_what_changed_and_clears_what_is_gone() -> None:
