@@ -362,7 +362,9 @@ def _own_verdicts(phase: str, unready: tuple[str, ...], incomplete: tuple[str, .
 
 
 def _gates(pod: Obj) -> tuple[str, str, str]:
-    held = {c["type"]: c["status"] for c in (pod.get("status") or {}).get("conditions") or ()}
+    held: dict[str, str] = {}
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        held.setdefault(condition["type"], condition["status"])  # the first counts of several
     unmet = []
     for gate in pod["spec"].get("readinessGates") or ():
         type_ = gate["conditionType"]

@@ -1,5 +1,9 @@
 """What is under pressure and who goes: on plain values."""
 
+import re
+
+import pytest
+
 from actors.node.eviction_decide import (
     Candidate,
     LocalUse,
@@ -13,6 +17,7 @@ from actors.node.eviction_decide import (
     rank,
     thresholds_of,
 )
+from sim.errors import InputError
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 
@@ -107,6 +112,26 @@ def test_a_soft_threshold_of_memory_without_grace_is_a_hard_one_and_guards_all_p
         options = parse_node_agent({**given, "eviction-soft-grace-period": f"memory.available={grace}"})
         assert [t.signal for t in thresholds_of(options)] == signals
     assert not thresholds_of(parse_node_agent({"eviction-hard": "memory.available<0%"}))
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ("memory.available=0Mi,nodefs.available=5%", ""),
+        ("memory.available=-1Mi", "negative eviction minimum reclaim specified for memory.available"),
+        ("nodefs.available=0%", "eviction percentage minimum reclaim nodefs.available must be positive"),
+        ("nodefs.available=nan%", "nan% of nodefs.available is no quantity or percentage"),
+        ("nodefs.available=much", "much of nodefs.available is no quantity or percentage"),
+        ("disk.available=1Gi", "unsupported eviction signal disk.available"),
+    ],
+)
+def test_a_minimum_reclaim_may_be_nothing_but_not_less(given: str, wrong: str) -> None:
+    if not wrong:
+        (_, memory, *_) = thresholds_of(parse_node_agent({"eviction-minimum-reclaim": given}))
+        assert memory.floor(1 << 30, reclaimed=True) == memory.floor(1 << 30, reclaimed=False) == 100 * MI
+        return
+    with pytest.raises(InputError, match=re.escape(wrong)):
+        parse_node_agent({"eviction-minimum-reclaim": given})
 
 
 def test_pods_over_their_requests_go_first_then_by_priority_then_by_excess_then_by_name() -> None:
