@@ -29,6 +29,7 @@ CHECK_LIMIT_US = 30 * SECOND  # kubelet.go: maxWaitForContainerRuntime
 NEVER_SEEN = (
     "container runtime status check may not have completed yet",
     "PLEG is not healthy: pleg has yet to be successful",
+    "network state unknown",
 )
 
 
@@ -159,12 +160,19 @@ class RuntimeHealth:
             errors.append(
                 f"container runtime not ready: RuntimeReady=false reason:RuntimeNotReady message:{self.error}"
             )
-        if self.network_error:
-            errors.append(
-                "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
-                f"message:{self.network_error}"
-            )
+        if self.network_problem and not self._never:
+            errors.append(self.network_problem)
         return errors
+
+    @property
+    def network_problem(self) -> str:
+        """What the last check was told of the pods' network, "" if all is well."""
+        if not self.network_error:
+            return ""
+        return (
+            "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+            f"message:{self.network_error}"
+        )
 
     @property
     def well(self) -> bool:
@@ -216,8 +224,7 @@ class RuntimeHealth:
         if machine.runtime_delay_us is not None:
             self._never = False
             self.error = machine.runtime_error
-            if not self.error:
-                self.network_error = machine.network_error
+            self.network_error = machine.network_error
         if not self._bad:
             self._good_us = -1
         self._look(None)

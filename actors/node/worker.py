@@ -286,8 +286,8 @@ class Worker:
         if self.refresh()["phase"] in TERMINAL:
             self.state, self._over = TERMINATING, True
             return ""
-        if agent.machine.network_error and not pod["spec"].get("hostNetwork"):
-            message = NO_NETWORK + agent.machine.network_error
+        if agent.runtime.network_problem and not pod["spec"].get("hostNetwork"):
+            message = NO_NETWORK + agent.runtime.network_problem
             agent.event(pod, "Warning", "NetworkNotReady", message)
             return message
         if agent.is_static(self):
@@ -329,9 +329,13 @@ class Worker:
             yield from self._kill_failed(actions)
         if actions.create_sandbox:
             yield agent.spec.profile.sandbox_us + (agent.machine.runtime_delay_us or 0)
-            self._made_us = agent.now_us
             meta = pod["metadata"]
             host_ip = agent.host_ip if pod["spec"].get("hostNetwork") else ""
+            if agent.machine.network_error and not host_ip:  # which no check has told of yet
+                message = f"Failed to create pod sandbox: {agent.machine.network_error}"
+                agent.event(pod, "Warning", "FailedCreatePodSandBox", message)
+                return message
+            self._made_us = agent.now_us
             self.runtime = agent.machine.run_sandbox(
                 self.uid, meta["namespace"], meta["name"], agent.pod_cidr, host_ip
             )

@@ -357,7 +357,7 @@ async def test_an_agent_that_starts_beside_a_silent_runtime_says_that_it_has_nev
         await cluster.run_until("75s")
         assert condition(cluster, "Ready")["message"] == (
             "[container runtime status check may not have completed yet, "
-            "PLEG is not healthy: pleg has yet to be successful]"
+            "PLEG is not healthy: pleg has yet to be successful, network state unknown]"
         )
         assert condition(cluster, "MemoryPressure")["status"] == "False"  # no statistics, no pressure
         node.heal_runtime()

@@ -164,3 +164,33 @@ async def test_the_hook_of_a_pod_past_its_deadline_counts_against_its_grace() ->
         assert api.has("later")
         await kernel.run_until(kernel.now_us + 2_500_000)
         assert not api.has("later")
+
+
+async def test_a_network_that_is_not_ready_is_found_by_sandboxes_first_and_by_the_next_check() -> None:
+    """Checks come each 5 s; a sync that finds trouble is repeated after 1 to 1.5 s, one whose sandbox failed after 10 to 15."""
+    problem = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:cni down"
+    async with one_node() as (kernel, api, node):
+        api.bind("early")
+        await kernel.run_until(22 * SECOND)
+        node.fail_pod_network("cni down")
+        api.bind("web")
+        api.bind("host", {"hostNetwork": True})
+        await kernel.run_until(24_900_000)
+        assert [text for _, text in api.events("FailedCreatePodSandBox")] == [
+            "Failed to create pod sandbox: cni down"
+        ]
+        assert api.ready("host") and not api.events("NetworkNotReady")
+        api.bind("late")
+        await kernel.run_until(26 * SECOND)
+        api.bind("later")
+        await kernel.run_until(51 * SECOND)
+        told = {name for _, verb, name, body in api.log if verb == "event" and body[0] == "NetworkNotReady"}
+        assert told == {"web", "late", "later"} and api.ready("early")
+        assert {text for _, text in api.events("NetworkNotReady")} == {f"network is not ready: {problem}"}
+        (ready,) = [c for c in api.objects["nodes", "", "n1"]["status"]["conditions"] if c["type"] == "Ready"]
+        assert (ready["status"], ready["message"]) == ("False", problem)
+        node.heal_pod_network()  # seen at 55 s
+        await kernel.run_until(54_900_000)
+        assert not api.ready("late")
+        await kernel.run_until(59 * SECOND)
+        assert api.ready("late") and api.ready("later") and api.ready("web")
