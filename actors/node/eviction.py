@@ -66,6 +66,7 @@ SLOW_KILL = "Container runtime did not kill the pod within specified grace perio
 
 
 NO_PAST = Past()
+Eviction = tuple["Worker", int, str, Mapping[str, str]]  # grace period in seconds, message, annotations
 
 
 def kill_wait_us(grace_s: int) -> int:
@@ -92,14 +93,18 @@ def _is_active(worker: Worker) -> bool:
 class Evictor:
     """One agent's eviction manager.  `past`: what the last check left, with the conditions in force."""
 
-    __slots__ = ("_agent", "_cleaning", "_due_us", "_killing", "_thresholds", "_tick_us", "past")
+    __slots__ = (
+        "_agent", "_cleaning", "_current", "_due_us", "_killing", "_queue", "_thresholds", "_tick_us", "past",
+    )  # fmt: skip
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._thresholds: tuple[Threshold, ...] | None = None
         self._tick_us = agent.now_us  # an instant of the loop's rhythm
         self._due_us = -1
-        self._killing: list[Worker] = []  # evicted and not yet cleaned up after
+        self._killing: list[Worker] = []  # to be evicted, or evicted and not yet cleaned up after
+        self._queue: list[Eviction] = []  # those of them whose turn has not come
+        self._current: Worker | None = None  # the one whose end is waited for
         self._cleaning = False
         self.past = NO_PAST
 
@@ -193,16 +198,16 @@ class Evictor:
         self.past = judge(self.thresholds, self.past, self._observations(), now_us, transition_us)
         if self.past.conditions != shown:
             agent.node_changed()
-        evicted = self._evict_over_limits() or self._evict(first(self.past.met))
-        if evicted:
-            self._killing = evicted
-            if any(worker.state in GONE for worker in evicted):  # nothing of it ran: the kill was its end
-                self._await_cleanup()
+        over: list[Eviction] = [(worker, 0, message, {}) for worker, message in self._over_limits()]
+        self._queue = over or self._relief(first(self.past.met))
+        self._killing = [worker for worker, *_ in self._queue]
+        if self._killing:
+            self._evict_next()
         else:
             self._plan_next()
 
-    def _evict(self, threshold: Threshold | None) -> list[Worker]:
-        """Act on a threshold: the one pod that was evicted, if that was needed."""
+    def _relief(self, threshold: Threshold | None) -> list[Eviction]:
+        """Act on a threshold: the one pod that has to go, if that is needed."""
         if threshold is None:
             return []
         agent, resource = self._agent, RANKS[threshold.signal][1]
@@ -218,8 +223,7 @@ class Evictor:
                 continue
             message, annotations = eviction_message(resource, candidate)
             grace_s = agent.options.eviction_max_pod_grace_period_s if threshold.grace_us else 0
-            self._kill(worker, grace_s, message, annotations)
-            return [worker]
+            return [(worker, grace_s, message, annotations)]
         return []
 
     def _reclaimed(self, signal: str) -> bool:
@@ -233,6 +237,17 @@ class Evictor:
         self._agent.image_gc.clear()
         return not met(self.thresholds, self._observations(), reclaimed=True)
 
+    def _evict_next(self) -> None:
+        """One after the other; when the last one has ended, wait for the rest of all of them."""
+        while self._queue:
+            worker, grace_s, message, annotations = self._queue.pop(0)
+            self._kill(worker, grace_s, message, annotations)
+            if worker.state not in GONE:
+                self._current = worker
+                return
+        self._current = None
+        self._await_cleanup()
+
     def _kill(self, worker: Worker, grace_s: int, message: str, annotations: Mapping[str, str]) -> None:
         agent = self._agent
         meta = worker.pod["metadata"]
@@ -244,14 +259,14 @@ class Evictor:
     # --- after an eviction --------------------------------------------------------------------------------
 
     def stopped(self, worker: Worker) -> None:
-        """Nothing of a pod runs any more: if it was evicted, wait for the rest of it."""
-        if worker in self._killing:
-            self._await_cleanup()
+        """Nothing of a pod runs any more."""
+        if worker is self._current:
+            self._evict_next()
 
     def _kill_is_late(self, worker: Worker) -> None:
-        if worker in self._killing and worker.state not in GONE:
+        if worker is self._current:
             self._agent.event(worker.pod, "Warning", "ExceededGracePeriod", SLOW_KILL)
-            self._await_cleanup()
+            self._evict_next()
 
     def _await_cleanup(self) -> None:
         if not self._cleaning:
@@ -353,10 +368,3 @@ class Evictor:
         total = max([total, *map(_storage_limit, worker.pod["spec"].get("initContainers") or ())])
         overhead = (worker.pod["spec"].get("overhead") or {}).get("ephemeral-storage", "0")
         return LocalUse(rows, tuple(containers), total and total + quantity_value(str(overhead)))
-
-    def _evict_over_limits(self) -> list[Worker]:
-        evicted = []
-        for worker, message in self._over_limits():
-            self._kill(worker, 0, message, {})
-            evicted.append(worker)
-        return evicted

@@ -209,3 +209,24 @@ async def test_in_a_new_sandbox_every_init_container_runs_again_before_the_other
         assert [(s["restartCount"], list(s["lastState"])) for s in held] == [
             (1, []), (0, []), (0, []), (1, ["terminated"]),
         ]  # fmt: skip
+
+
+async def test_pods_over_their_local_limits_go_one_after_the_other_each_after_ten_seconds_at_most() -> None:
+    """`a` needs 2 s to end, `b` its whole grace, `c` nobody waits for: the check comes back when `b` is gone."""
+    gi = 1 << 30
+    rules = tuple(
+        Rule(ContainerBehaviour(log_bytes=2 * gi, stop_us=stop_us), pod_prefix=name)
+        for name, stop_us in (("a", 2 * SECOND), ("b", None), ("c", None))
+    )
+    limit = {"resources": {"limits": {"ephemeral-storage": "1Gi"}}}
+    async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=rules))) as (kernel, api, _):
+        for name in "abc":
+            api.bind(name, {"containers": [{"name": "c", "image": "i", **limit}]})
+        await kernel.run_until(35 * SECOND)
+        told = [(name, at / SECOND) for at, verb, name, body in api.log if verb == "event" and body[0] == "Evicted"]
+        assert told == [("a", 30), ("b", 32)]
+        await kernel.run_until(100 * SECOND)
+        told = [(name, at / SECOND) for at, verb, name, body in api.log if verb == "event" and body[0] == "Evicted"]
+        assert told == [("a", 30), ("b", 32), ("c", 42)]
+        assert [at / SECOND for at, _ in api.events("ExceededGracePeriod")] == [42, 52]
+        assert all(api.pod(name)["status"]["reason"] == "Evicted" for name in "abc")
