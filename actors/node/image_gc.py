@@ -47,13 +47,13 @@ def removable(
 class ImageGC:
     """One agent's image and container garbage collection.  `_pulled_us`: images that this incarnation pulled."""
 
-    __slots__ = ("_agent", "_began_us", "_due_us", "_failed", "_pulled_us", "_stale")
+    __slots__ = ("_agent", "_began_us", "_due_us", "_failed_us", "_pulled_us", "_stale")
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._began_us = agent.now_us
         self._due_us = -1
-        self._failed = False
+        self._failed_us = -PERIOD_US  # the last pass that freed too little
         self._stale = False  # the list is to be made again
         self._pulled_us: dict[str, int] = {}
 
@@ -110,11 +110,9 @@ class ImageGC:
             if freed < wanted:
                 text = SHORTAGE.format(wanted, freed)
                 agent.node_event("FreeDiskSpaceFailed", text, "Warning")
-                if self._failed:  # Quirk: only from the second failure on
+                if now_us - self._failed_us == PERIOD_US:  # Quirk: only from the second failure in a row on
                     agent.node_event("ImageGCFailed", text, "Warning")
-                self._failed = True
-            else:
-                self._failed = False
+                self._failed_us = now_us
         self.consider()
 
     def clear(self) -> None:

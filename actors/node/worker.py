@@ -314,7 +314,9 @@ class Worker:
             if probe.kind != "Readiness" and probe.result == "Failure":
                 failed[probe.container] = probe.kind.lower()
         actions = compute_actions(pod, self.runtime, failed, agent.now_us)
-        first: Container | None = None  # of the init container that begins again, the instance in the sandbox before
+        first: Container | None = (
+            None  # of the init container that begins again, the instance in the sandbox before
+        )
         if actions.kill_pod and self.runtime is not None:
             if actions.create_sandbox:
                 agent.event(

@@ -274,8 +274,18 @@ async def test_images_are_collected_at_the_five_minute_pass_before_pressure_come
         # a disk that stays too full is told at each pass, from its second failure on by two events
         node.set_pressure("nodefs", 20 * GI)
         told = {"FreeDiskSpaceFailed": 0, "ImageGCFailed": 0}
-        for until, failed, again in (("599s", 0, 0), ("601s", 1, 0), ("901s", 2, 1)):
+        for until, failed, again in (
+            ("599s", 0, 0),
+            ("601s", 1, 0),
+            ("901s", 2, 1),
+            ("1201s", 2, 1),
+            ("1501s", 3, 1),
+        ):
+            if until == "1201s":  # a pass that finds room enough ends the row
+                node.set_pressure("nodefs", 50 * GI)
             await cluster.run_until(until)
+            if until == "1201s":
+                node.set_pressure("nodefs", 20 * GI)
             for reason in told:
                 told[reason] = sum(e.get("count", 1) for e in cluster.list("events") if e["reason"] == reason)
             assert told == {"FreeDiskSpaceFailed": failed, "ImageGCFailed": again}

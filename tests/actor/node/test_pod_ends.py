@@ -223,10 +223,18 @@ async def test_pods_over_their_local_limits_go_one_after_the_other_each_after_te
         for name in "abc":
             api.bind(name, {"containers": [{"name": "c", "image": "i", **limit}]})
         await kernel.run_until(35 * SECOND)
-        told = [(name, at / SECOND) for at, verb, name, body in api.log if verb == "event" and body[0] == "Evicted"]
+        told = [
+            (name, at / SECOND)
+            for at, verb, name, body in api.log
+            if verb == "event" and body[0] == "Evicted"
+        ]
         assert told == [("a", 30), ("b", 32)]
         await kernel.run_until(100 * SECOND)
-        told = [(name, at / SECOND) for at, verb, name, body in api.log if verb == "event" and body[0] == "Evicted"]
+        told = [
+            (name, at / SECOND)
+            for at, verb, name, body in api.log
+            if verb == "event" and body[0] == "Evicted"
+        ]
         assert told == [("a", 30), ("b", 32), ("c", 42)]
         assert [at / SECOND for at, _ in api.events("ExceededGracePeriod")] == [42, 52]
         assert all(api.pod(name)["status"]["reason"] == "Evicted" for name in "abc")

@@ -1,5 +1,6 @@
 """What makes an agent probe, beside the ticks of its probes: each sync of a pod probes those that are not ready."""
 
+from itertools import pairwise
 from typing import Any
 
 from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
@@ -54,5 +55,5 @@ async def test_a_container_that_stays_unready_is_probed_by_resyncs_too() -> None
         ticks = [at for at in seen if abs((at - 100) % 50) < 0.01]
         extra = [at for at in seen if at not in ticks][1:]  # the first is that of its start
         assert len(ticks) >= 19 and all(abs((at - 100) % 50) < 0.01 for at in ticks)
-        gaps = [later - earlier for earlier, later in zip(extra, extra[1:], strict=False)]
+        gaps = [later - earlier for earlier, later in pairwise(extra)]
         assert len(gaps) >= 10 and all(60 <= gap <= 91 for gap in gaps)
