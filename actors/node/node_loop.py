@@ -314,7 +314,7 @@ class NodeLoop:
         agent = self._agent
         self._held = held
         self._patch = beat_patch(held.obj["status"], format_time(at_us + agent.wall_us))
-        return len(self._patch) == 1
+        return True
 
     def _reported(self, item: Item, at_us: int) -> None:
         """The report was written; its reply comes then, and is not waited for."""
@@ -376,7 +376,7 @@ class NodeLoop:
                 self._end()
                 return
             self._held, self._patch = reply.item, beat_patch(old, self.now())
-            if len(self._patch) > 1 or not self._calls.send(self._beat, self._request_beat, self._written):
+            if not self._calls.send(self._beat, self._request_beat, self._written):
                 self._write(self._patch)
             return
         status, events = status_of(agent.machine, agent.options, self._fixed, old, agent.health(), self.now())

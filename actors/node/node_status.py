@@ -16,7 +16,7 @@ from typing import Any
 
 from actors.node.machine import RUNTIME, RUNTIME_VERSION, Machine
 from actors.node.profile import NodeSpec
-from actors.node.status_manager import TYPE, condition_order
+from actors.node.status_manager import condition_order
 from sim.ident import Names
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import (
@@ -36,9 +36,7 @@ PRESSURES = (
     ("DiskPressure", "DiskPressure", "NoDiskPressure", "disk pressure", "no disk pressure"),
     ("PIDPressure", "InsufficientPID", "SufficientPID", "insufficient PID available", "sufficient PID available"),
 )  # fmt: skip
-OWN_ORDER = (*(row[0] for row in PRESSURES), "Ready")
-OWN_TYPES = [*OWN_ORDER]
-OWN = frozenset(OWN_ORDER)
+OWN = frozenset({*(row[0] for row in PRESSURES), "Ready"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +133,18 @@ def images_of(images: Mapping[str, int], limit: int) -> list[Obj]:
 
 
 def conditions_of(health: Health, old: Sequence[Obj], now: str) -> tuple[list[Obj], list[str]]:
-    """Our conditions after foreign ones, and the reasons of the events that their changes cause."""
+    """All conditions, ours in the places that they have, and the reasons of the events that their changes cause."""
     held = {c["type"]: c for c in old}
-    conditions = [] if OWN.issuperset(held) else [c for c in old if c["type"] not in OWN]
+    made: dict[str, Obj] = {}
     events = []
     for type_, bad, good, bad_text, good_text in PRESSURES:
         status = "True" if type_ in health.pressures else "False"
         before = held.get(type_)
         if before is not None and before["status"] == status:
-            conditions.append({**before, "lastHeartbeatTime": now})  # Quirk: reason and message stay
+            made[type_] = {**before, "lastHeartbeatTime": now}  # Quirk: reason and message stay
             continue
         word, text = (bad, bad_text) if status == "True" else (good, good_text)
-        conditions.append(_condition(type_, status, f"KubeletHas{word}", f"kubelet has {text}", before, now))
+        made[type_] = _condition(type_, status, f"KubeletHas{word}", f"kubelet has {text}", before, now)
         events.append(f"NodeHas{word}")
     if health.errors:
         message = health.errors[0] if len(health.errors) == 1 else f"[{', '.join(health.errors)}]"
@@ -158,7 +156,8 @@ def conditions_of(health: Health, old: Sequence[Obj], now: str) -> tuple[list[Ob
     before = held.get("Ready")
     if before is not None and before["status"] != ready["status"]:
         events.append("NodeReady" if ready["status"] == "True" else "NodeNotReady")
-    return [*conditions, ready], events
+    made["Ready"] = ready
+    return [*(made.pop(c["type"], c) for c in old), *made.values()], events
 
 
 def _condition(type_: str, status: str, reason: str, message: str, before: Obj | None, now: str) -> Obj:
@@ -179,7 +178,8 @@ def status_of(
 ) -> tuple[Obj, list[str]]:
     """All setters on top of the status that the API holds.  `fixed`: what `fixed_status` made once."""
     conditions, events = conditions_of(health, old.get("conditions") or (), now)
-    if fixed["nodeInfo"]["bootID"] != (old.get("nodeInfo") or {}).get("bootID", fixed["nodeInfo"]["bootID"]):
+    before = (old.get("nodeInfo") or {}).get("bootID")
+    if before and before != fixed["nodeInfo"]["bootID"]:
         events.insert(0, "Rebooted")
     return {**old, **fixed, "conditions": conditions}, events
 
@@ -280,15 +280,8 @@ def only_beaten(old: Obj, new: Obj) -> bool:
 
 def beat_patch(old: Obj, now: str) -> Obj:
     """As `status_patch` where nothing has changed: new heartbeat times."""
-    conditions: list[Obj] = old["conditions"]
-    own, order = conditions, {}
-    if [*map(TYPE, conditions)] != OWN_TYPES:  # they nearly always are these
-        held = {c["type"]: c for c in conditions}
-        own = [held[type_] for type_ in OWN_ORDER]
-        foreign = [] if len(held) == len(own) else [c for c in conditions if c["type"] not in OWN]
-        order = condition_order(conditions, [*foreign, *own])
-    beaten = [{"type": c["type"], "lastHeartbeatTime": now} for c in own if c.get("lastHeartbeatTime") != now]
-    return {"conditions": beaten, **order}
+    beaten = [c["type"] for c in old["conditions"] if c["type"] in OWN and c.get("lastHeartbeatTime") != now]
+    return {"conditions": [{"type": type_, "lastHeartbeatTime": now} for type_ in beaten]}
 
 
 def status_patch(old: Obj, new: Obj) -> Obj:

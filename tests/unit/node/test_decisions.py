@@ -204,6 +204,28 @@ def test_conditions_follow_health_and_tell_their_changes_as_events() -> None:
     assert second[3]["message"] == "down"
 
 
+def test_conditions_of_others_and_their_order_stay_as_they_are() -> None:
+    foreign = [{"type": "Odd", "status": "True"}, {"type": "NetworkUnavailable", "status": "False"}]
+    own, _ = conditions_of(Health(), [], "t1")
+    memory, disk, *others = own
+    for old, order in (
+        ([*own, foreign[0]], [*own, foreign[0]]),
+        ([foreign[1], *own[::-1]], [foreign[1], *own[::-1]]),
+        ([disk, foreign[0], memory, foreign[1]], [disk, foreign[0], memory, foreign[1], *others]),
+    ):
+        made, _ = conditions_of(Health(), old, "t2")
+        assert [c["type"] for c in made] == [c["type"] for c in order]
+        assert all(c in made for c in old if c in foreign)
+
+
+def test_a_boot_is_told_only_of_a_node_that_has_told_of_one_before() -> None:
+    machine, options = Machine(NodeSpec("n")), parse_node_agent({})
+    fixed = fixed_status(machine, options, "1.1.1.1")
+    for old, told in (("other", ["Rebooted"]), ("", []), (machine.boot_id, [])):
+        _, events = status_of(machine, options, fixed, {"nodeInfo": {"bootID": old}}, Health(), "t1")
+        assert [reason for reason in events if reason == "Rebooted"] == told
+
+
 def test_heartbeat_times_and_order_alone_are_no_change() -> None:
     machine, options = Machine(NodeSpec("n")), parse_node_agent({})
     fixed = fixed_status(machine, options, "1.1.1.1")
