@@ -21,12 +21,13 @@ from actors.node.node_status import (
     Health,
     beat_patch,
     changed,
-    default_labels,
     fixed_status,
     is_given_up,
     listing,
+    lost_labels,
     new_node,
     only_beaten,
+    stale_labels,
     status_of,
     status_patch,
 )
@@ -127,13 +128,12 @@ class NodeLoop:
         self._take(node)
         metadata: Obj = {}
         held = node["metadata"].get("labels") or {}
-        labels = {k: v for k, v in default_labels(agent.spec, agent.names).items() if held.get(k) != v}
-        if labels:
+        if labels := stale_labels(held, agent.spec, agent.options, agent.names):
             metadata["labels"] = labels
         key = agent.names.annotation_attach_detach
-        marked = key in (node["metadata"].get("annotations") or {})
-        if marked != agent.options.enable_controller_attach_detach:
-            metadata["annotations"] = {key: None if marked else "true"}
+        wanted = "true" if agent.options.enable_controller_attach_detach else None
+        if (node["metadata"].get("annotations") or {}).get(key) != wanted:
+            metadata["annotations"] = {key: wanted}
         patch: Obj = {"metadata": metadata} if metadata else {}
         absent = {
             k: self._fixed[k] for k in ("capacity", "allocatable") if k not in (node.get("status") or {})
@@ -173,6 +173,12 @@ class NodeLoop:
     def _take(self, node: Obj) -> None:
         held = self.node
         self.node = node
+        if (
+            held
+            and held["metadata"].get("labels") is not node["metadata"].get("labels")
+            and self._lost_labels()
+        ):
+            self.ask_again()
         before, now = held.get("spec") or {}, node.get("spec") or {}
         if held and before is not now and before != now:
             if _is_cordoned(node) != self._cordoned:
@@ -339,6 +345,8 @@ class NodeLoop:
         agent = self._agent
         if self._tries >= TRIES or self._cordoned != _is_cordoned(self.node):
             return False
+        if self._lost_labels():
+            return False
         return agent.informed() and not agent.runtime.moves() and not self._differs()
 
     def _told_after_all(self) -> None:
@@ -370,8 +378,8 @@ class NodeLoop:
         self._take(node)
         self._tell_cordon(_is_cordoned(node))
         old = node.get("status") or {}
-        due = self._is_due(agent.now_us)
-        if not self._differs():
+        due, labels = self._is_due(agent.now_us), self._lost_labels()
+        if not labels and not self._differs():
             if not due:
                 self._end()
                 return
@@ -392,8 +400,8 @@ class NodeLoop:
             kernel.cause = self._why
         for reason in events:
             agent.node_event(reason)
-        if due or changed(old, status):
-            self._write(status_patch(old, status))
+        if due or labels or changed(old, status):
+            self._write(status_patch(old, status), labels)
         else:
             self._end()
         kernel.cause = cause
@@ -409,9 +417,13 @@ class NodeLoop:
     def _request_beat(self) -> Request:
         return self._agent.heartbeats.node_patch(self._agent.spec.name, {"status": self._patch})
 
-    def _write(self, patch: Obj) -> None:
+    def _write(self, patch: Obj, labels: Obj = NOTHING) -> None:
         agent = self._agent
-        agent.heartbeats.patch_node_status(agent.spec.name, {"status": patch}, self._written)
+        metadata = {"metadata": {"labels": labels}} if labels else NOTHING
+        agent.heartbeats.patch_node_status(agent.spec.name, {**metadata, "status": patch}, self._written)
+
+    def _lost_labels(self) -> dict[str, str]:
+        return lost_labels(self.node, self._agent.spec, self._agent.names) if self.node else {}
 
     @property
     def _report_us(self) -> int:

@@ -69,6 +69,30 @@ def default_labels(spec: NodeSpec, names: Names) -> dict[str, str]:
     return labels
 
 
+def initial_labels(spec: NodeSpec, options: NodeAgentOptions, names: Names) -> dict[str, str]:
+    """Labels of the node as it registers: what is given takes the place of what is known."""
+    return {**default_labels(spec, names), **spec.labels, **options.node_labels}
+
+
+def stale_labels(
+    held: Mapping[str, str], spec: NodeSpec, options: NodeAgentOptions, names: Names
+) -> dict[str, str | None]:
+    """What a registered node's labels are to be patched with: of default ones, those that it would register otherwise."""
+    initial = initial_labels(spec, options, names)
+    keys = (
+        names.label_hostname, names.label_zone, names.label_region, names.label_beta_zone, names.label_beta_region,
+        names.label_instance_type, names.label_beta_instance_type, names.label_os, names.label_arch,
+        names.label_beta_os, names.label_beta_arch,
+    )  # fmt: skip
+    return {k: initial[k] or None for k in keys if k in initial and held.get(k, "") != initial[k]}
+
+
+def lost_labels(node: Obj, spec: NodeSpec, names: Names) -> dict[str, str]:
+    """Those that every pass puts right: what the machine is."""
+    held = node["metadata"].get("labels") or {}
+    return {k: v for k, v in ((names.label_os, spec.os), (names.label_arch, spec.arch)) if held.get(k) != v}
+
+
 def allocatable_of(capacity: Mapping[str, str], options: NodeAgentOptions) -> dict[str, str]:
     """Capacity less reservations and hard eviction thresholds, never below zero."""
     result = {}
@@ -233,7 +257,7 @@ def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: 
         node_spec["providerID"] = spec.provider_id or options.provider_id
     metadata: Obj = {
         "name": spec.name,
-        "labels": {**default_labels(spec, names), **spec.labels, **options.node_labels},
+        "labels": initial_labels(spec, options, names),
     }
     if options.enable_controller_attach_detach:
         metadata["annotations"] = {names.annotation_attach_detach: "true"}
