@@ -283,12 +283,16 @@ class NodeAgent:
     def _nodes_set(self, nodes: list[Item]) -> None:
         for node in nodes:
             self.node_loop.observed(node.obj)
+        if not nodes:
+            self.node_loop.lost()
         if not self._pods_started:
             self._pods_started = True
             self._pods.start()  # the API source starts once the node informer has synced
 
     def _node_event(self, type_: str, node: Item) -> None:
-        if type_ != "DELETED":
+        if type_ == "DELETED":
+            self.node_loop.lost()
+        else:
             self.node_loop.observed(node.obj)
 
     # --- the runtime --------------------------------------------------------------------------------------

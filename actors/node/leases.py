@@ -5,7 +5,7 @@ Turns time into PUTs of one Lease object: a steady node costs one kernel event a
 Mirrors  component-helpers apimachinery/lease/controller.go (v1.25): renewal every quarter of the duration plus up
          to 4 %, counted from the end of the last one; five immediate tries, then the lease is read for five more; a
          conflict reads the lease again;
-         creation backs off 0.2 s doubling to 7; the owner reference is added as soon as the Node can be read.
+         creation backs off 0.2 s doubling to 7, but while there is no Node to own it, it waits for the next renewal.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ BACKOFF_US = 100 * MS
 BACKOFF_MAX_US = 7 * SECOND
 RENEW_SHARE = 4  # nodeLeaseRenewIntervalFraction 0.25
 JITTER_PERCENT = 4  # leaseJitter 0.04
+NOT_FOUND = 404
 
 
 class Owner(Protocol):
@@ -97,10 +98,18 @@ class Leases:
         if reply.ok:
             self._lease = reply.obj
             self._renew()
-        elif reply.code == 404 and self._owner.node_uid():
-            self._api.create_lease(self._renewed_lease({}), self._created)
+        elif reply.code == NOT_FOUND:
+            self._api.get_node(self._name, False, self._owned)
         else:
             self._again()
+
+    def _owned(self, reply: Reply) -> None:
+        """There is no lease.  Quirk: nor will there be one before the next renewal is due, if its Node cannot be read."""
+        if reply.ok:
+            self._api.create_lease(self._new_lease(reply.obj), self._created)
+        else:
+            self._lease = None
+            self._done(reply.code == NOT_FOUND)
 
     def _created(self, reply: Reply) -> None:
         if reply.ok:
@@ -116,30 +125,30 @@ class Leases:
     # --- renew --------------------------------------------------------------------------------------------
 
     def _renewed_lease(self, base: Obj) -> Obj:
-        now = format_micro_time(self._ctx.wall_us())
-        if base:
-            lease = {**base, "spec": {**base["spec"], "renewTime": now}}
-            if base["metadata"].get("ownerReferences") or not self._owner.node_uid():
-                return lease
-            lease["metadata"] = {**base["metadata"], "ownerReferences": self._owners()}
-            return lease
+        lease = {**base, "spec": {**base["spec"], "renewTime": format_micro_time(self._ctx.wall_us())}}
+        uid = self._owner.node_uid()
+        if uid and not base["metadata"].get("ownerReferences"):
+            lease["metadata"] = {**base["metadata"], "ownerReferences": self._owners(uid)}
+        return lease
+
+    def _new_lease(self, node: Obj) -> Obj:
         return {
             "apiVersion": self._version,
             "kind": "Lease",
             "metadata": {
                 "name": self._name,
                 "namespace": self._api.lease_namespace,
-                "ownerReferences": self._owners(),
+                "ownerReferences": self._owners(node["metadata"]["uid"]),
             },
             "spec": {
                 "holderIdentity": self._name,
                 "leaseDurationSeconds": self._duration_s,
-                "renewTime": now,
+                "renewTime": format_micro_time(self._ctx.wall_us()),
             },
         }
 
-    def _owners(self) -> list[Obj]:
-        return [{"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": self._owner.node_uid()}]
+    def _owners(self, uid: str) -> list[Obj]:
+        return [{"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": uid}]
 
     def _renew(self) -> None:
         assert self._lease is not None

@@ -118,33 +118,48 @@ class Mirrors:
         """Make or replace the mirror of a static pod."""
         agent, meta = self._agent, worker.pod["metadata"]
         key = meta["namespace"], meta["name"]
-        node = agent.node
-        if (
-            key in self._busy
-            or not agent.sources_ready
-            or not node
-            or node["metadata"].get("deletionTimestamp")
-        ):
+        if key in self._busy or not agent.sources_ready:
             return
         mirror = self._known.get(key)
+        if mirror is None:
+            self._create(worker, key)
+            return
+        held = mirror["metadata"]
+        marked = (held.get("annotations") or {}).get(agent.names.annotation_mirror_pod)
         wanted = meta["annotations"][agent.names.annotation_config_hash]
-        if mirror is not None:
-            held = mirror["metadata"]
-            same = (held.get("annotations") or {}).get(agent.names.annotation_mirror_pod) == wanted
-            if same and not held.get("deletionTimestamp"):
-                return
-            self._delete(mirror)
-        self._busy[key] = None
-        agent.api.create_pod(
-            mirror_of(worker.pod, node, agent.names), lambda reply: self._created(worker, key, reply)
-        )
+        if marked != wanted or held.get("deletionTimestamp"):
+            self._busy[key] = None
+            agent.api.delete_pod(*key, held["uid"], lambda reply: self._deleted(worker, key, reply))
+
+    def _deleted(self, worker: Worker, key: tuple[str, str], reply: Reply) -> None:
+        """Only in the place of one that this has deleted there is a new one at once."""
+        self._busy.pop(key, None)
+        if reply.ok:
+            self._create(worker, key)
+        else:
+            self._try_later(worker, key)
+
+    def _create(self, worker: Worker, key: tuple[str, str]) -> None:
+        agent = self._agent
+        node = agent.node
+        if node and not node["metadata"].get("deletionTimestamp"):
+            self._busy[key] = None
+            agent.api.create_pod(
+                mirror_of(worker.pod, node, agent.names), lambda reply: self._created(worker, key, reply)
+            )
+        elif agent.node_loop.registered:
+            self._try_later(worker, key)
 
     def _created(self, worker: Worker, key: tuple[str, str], reply: Reply) -> None:
         self._busy.pop(key, None)
         if reply.ok:
             self._known[key] = reply.obj
             self._target(worker, reply.obj)
-        elif key not in self._later:
+        else:
+            self._try_later(worker, key)
+
+    def _try_later(self, worker: Worker, key: tuple[str, str]) -> None:
+        if key not in self._later:
             self._later[key] = None
             agent = self._agent
             agent.ctx.call_at_us(

@@ -99,10 +99,9 @@ class NodeLoop:
     def _register(self, _: object) -> None:
         agent = self._agent
         node, events = self.initial()
-        if self._register_us == REGISTER_US:
-            for reason in events:
-                agent.node_event(reason)
-            self._tell_cordon(not agent.options.register_schedulable)
+        for reason in events:
+            agent.node_event(reason)
+        self._tell_cordon(not agent.options.register_schedulable)
         agent.heartbeats.create_node(node, self._registered)
 
     def _registered(self, reply: Reply) -> None:
@@ -169,6 +168,12 @@ class NodeLoop:
         self._take(node)
         if self.registered and ours is not known and ours != known and self._differs():
             self.changed()
+
+    def lost(self) -> None:
+        """The node is deleted.  Passes find none from now on; only an agent that starts registers it again."""
+        if self.node:
+            self.node, self._same = NOTHING, None
+            self.ask_again()
 
     def _take(self, node: Obj) -> None:
         held = self.node

@@ -55,3 +55,61 @@ async def test_a_restarted_agent_brings_default_labels_and_one_annotation_up_to_
         assert meta["labels"][ZONE] == "mine" and meta["annotations"] == {key: "true"}
         assert "team" not in meta["labels"] and meta["labels"]["other"] == "stays"
         assert held(api)["spec"] == {"taints": taints, "unschedulable": True}
+
+
+async def test_tries_to_register_come_after_growing_waits_and_each_tells_what_the_node_would_say() -> None:
+    async with one_node() as (kernel, api, node):
+        node.crash_agent()
+        api.remove("nodes", "", "n1")
+        api.failing = (("create", "nodes"),)
+        told = len(api.events("NodeHasSufficientMemory"))
+        node.start_agent()
+        await kernel.run_until(55 * SECOND)
+        tries = [at / SECOND - 20 for at in api.writes("create", "nodes")[1:]]
+        assert [round(at, 1) for at in tries] == [0.1, 0.3, 0.7, 1.5, 3.1, 6.3, 12.7, 19.7, 26.7, 33.7]
+        assert len(api.events("NodeHasSufficientMemory")) - told == len(tries)
+        api.failing = ()
+        await kernel.run_until(62 * SECOND)
+        assert held(api)["metadata"]["name"] == "n1"
+
+
+async def test_a_new_nodes_lease_is_made_at_the_second_look_and_that_of_a_known_one_at_the_first() -> None:
+    async with one_node() as (kernel, api, node):
+        (made,) = api.writes("create", "leases")
+        assert (
+            10 * SECOND <= made <= 10_500_000
+        )  # without the Node of the first look there is nobody to own it
+        lease = api.objects["leases", NAMES_USED.lease_namespace, "n1"]
+        assert lease["metadata"]["ownerReferences"][0]["uid"] == held(api)["metadata"]["uid"]
+        node.crash_agent()
+        api.remove("leases", NAMES_USED.lease_namespace, "n1")
+        node.start_agent()
+        await kernel.run_until(20_100_000)
+        assert len(api.writes("create", "leases")) == 2
+        api.remove("leases", NAMES_USED.lease_namespace, "n1")
+        await kernel.run_until(31 * SECOND)
+        assert len(api.writes("create", "leases")) == 3
+
+
+async def test_of_a_node_that_is_deleted_its_agent_makes_nothing_anew_before_it_is_there_again() -> None:
+    manifest = {"metadata": {"name": "proxy"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    async with one_node(NodeSpec("n1", static_pods=(manifest,))) as (kernel, api, _):
+        await kernel.run_until(30 * SECOND)
+        before = held(api)
+        api.remove("nodes", "", "n1")
+        await kernel.run_until(31 * SECOND)
+        api.remove("leases", NAMES_USED.lease_namespace, "n1")
+        api.remove("pods", "default", "proxy-n1")
+        await kernel.run_until(200 * SECOND)
+        assert not api.objects and len(api.events("Started")) == 1
+        api.put("nodes", {"kind": "Node", "metadata": {"name": "n1"}, "spec": {}})
+        await kernel.run_until(211 * SECOND)
+        uid = held(api)["metadata"]["uid"]
+        assert (
+            uid != before["metadata"]["uid"]
+            and held(api)["status"]["capacity"] == before["status"]["capacity"]
+        )
+        lease = api.objects["leases", NAMES_USED.lease_namespace, "n1"]
+        assert lease["metadata"]["ownerReferences"][0]["uid"] == uid
+        await kernel.run_until(292 * SECOND)  # the static pod's next resync, 60 to 91 s after one before
+        assert api.pod("proxy-n1")["metadata"]["ownerReferences"][0]["uid"] == uid
