@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sim.ident import Names
 from sim.machinery.api import Reply
 from sim.machinery.store import Item
+from sim.units import format_micro_time
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 Obj = dict[str, Any]
 
 
-def static_pod(manifest: Obj, node: str, names: Names) -> Obj:
-    """The manifest as the agent runs it: uid, name, namespace, node, hash and toleration filled in."""
+def static_pod(manifest: Obj, node: str, names: Names, seen_us: int) -> Obj:
+    """The manifest as the agent runs it: uid, name, namespace, node, hash and toleration filled in.
+
+    seen_us: the wall clock as the agent first saw it
+    """
     text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
     meta = dict(manifest.get("metadata") or {})
     uid = meta.get("uid") or hashlib.md5(f"{text}/{node}".encode(), usedforsecurity=False).hexdigest()
@@ -37,6 +41,7 @@ def static_pod(manifest: Obj, node: str, names: Names) -> Obj:
             **(meta.get("annotations") or {}),
             names.annotation_config_hash: uid,
             names.annotation_config_source: "file",
+            names.annotation_config_seen: f"{format_micro_time(seen_us).removesuffix('Z')}000Z",  # nanoseconds
         },
     }
     spec = manifest["spec"]
@@ -82,7 +87,7 @@ class Mirrors:
     def start(self) -> None:
         agent = self._agent
         for manifest in agent.spec.static_pods:
-            pod = static_pod(manifest, agent.spec.name, agent.names)
+            pod = static_pod(manifest, agent.spec.name, agent.names, agent.ctx.wall_us())
             meta = pod["metadata"]
             self._static[meta["namespace"], meta["name"]] = meta["uid"]
             self.uids = tuple(self._static.values())

@@ -306,6 +306,9 @@ async def test_a_static_pod_runs_without_the_api_and_its_mirror_comes_back() -> 
         mirror = api.pod("proxy-n1")
         assert mirror["status"]["phase"] == "Running" and api.ready("proxy-n1")
         assert mirror["metadata"]["ownerReferences"][0]["kind"] == "Node"
+        annotations = mirror["metadata"]["annotations"]
+        assert annotations["kubernetes.io/config.seen"] == "2026-01-01T00:00:00.000000000Z"
+        assert annotations["kubernetes.io/config.mirror"] == annotations["kubernetes.io/config.hash"]
         api.remove("pods", "default", "proxy-n1")
         await kernel.run_until(25 * SECOND)
         again = api.pod("proxy-n1")
