@@ -49,6 +49,7 @@ from actors.node.runtime_health import RuntimeHealth
 from actors.node.shutdown import NOT_READY, REFUSAL, Shutdown
 from actors.node.source import Source
 from actors.node.status_manager import StatusManager
+from actors.node.sync_loop import SyncLoop
 from actors.node.worker import FINISHED, Worker
 from sim.ident import Names
 from sim.kernel.actor import Context
@@ -114,8 +115,8 @@ class NodeAgent:
     """One incarnation of a node's agent."""
 
     __slots__ = (
-        "_began_us", "_nodes", "_pods", "_pods_started", "_recorder", "_restarted", "_stalled", "_tick_phase_us", "_told",
-        "api", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "leases", "machine", "mirrors",
+        "_began_us", "_nodes", "_pods", "_pods_started", "_recorder", "_restarted", "_tick_phase_us", "_told",
+        "api", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "leases", "loop", "machine", "mirrors",
         "names", "node_loop", "options", "preemption", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
         "workers",
     )  # fmt: skip
@@ -154,8 +155,8 @@ class NodeAgent:
         self.mirrors = Mirrors(self)
         self.sources_ready = False
         self._pods_started = False
-        self._stalled: dict[str, Worker] = {}
         self._told = NOBODY  # what the last event of a pod was about
+        self.loop = SyncLoop(self)
         self.runtime = RuntimeHealth(self)
         self.shutdown = Shutdown(self)
         self.preemption = Preemption(self)
@@ -188,7 +189,7 @@ class NodeAgent:
         self.node_event("Starting")
         if not self.runtime.well:
             with caused(self.ctx.kernel, machine.blamed(BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK)):
-                self.node_loop.health_changed()
+                self.runtime_looked()
         self.node_loop.start()
         self.leases.start()
         self.mirrors.start()
@@ -297,13 +298,6 @@ class NodeAgent:
 
     # --- the runtime --------------------------------------------------------------------------------------
 
-    def stalled(self) -> bool:
-        """While a runtime error stands the sync loop handles nothing."""
-        return self.runtime.stalled()
-
-    def resume_later(self, worker: Worker) -> None:
-        self._stalled[worker.uid] = worker
-
     def _machine_changed(self, runtime: PodRuntime | None) -> None:
         self.runtime.changed()
         self.node_loop.changed()
@@ -316,10 +310,7 @@ class NodeAgent:
     def runtime_looked(self) -> None:
         """What is known of the runtime may have changed."""
         self.node_loop.health_changed()
-        if not self.stalled():
-            waiting, self._stalled = self._stalled, {}
-            for worker in waiting.values():
-                worker.resume()
+        self.loop.looked()
 
     # --- pods ---------------------------------------------------------------------------------------------
 
@@ -336,6 +327,9 @@ class NodeAgent:
         return self.names.annotation_mirror_pod in (meta.get("annotations") or ())
 
     def _pods_set(self, items: list[Item]) -> None:
+        if self.loop.asleep:
+            self.loop.handle_later(self._pods_set, items)
+            return
         first = not self.sources_ready
         self.sources_ready = True
         static = self.mirrors.uids
@@ -361,6 +355,9 @@ class NodeAgent:
             self._housekeep_later()
 
     def _pod_event(self, type_: str, item: Item) -> None:
+        if self.loop.asleep:
+            self.loop.handle_later(self._pod_event, type_, item)
+            return
         pod = item.obj
         if type_ != "DELETED":
             self._observed(item, pod)
@@ -514,6 +511,9 @@ class NodeAgent:
         """Housekeeping: containers of pods that no source knows, as after a deletion while we were away, and of pods
         that ran and are refused now."""
         machine, now_us = self.machine, self.now_us
+        if self.loop.stalled():
+            self._housekeep_later()
+            return
         for uid, runtime in list(machine.pods.items()):
             worker = self.workers.get(uid)
             if (worker is not None and worker.state != FINISHED) or self.preemption.holds(uid):

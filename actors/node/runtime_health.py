@@ -186,15 +186,14 @@ class RuntimeHealth:
         """Whether the texts of the errors change as time goes by."""
         return self.relists.silent_us(self._agent.now_us) > 0
 
-    def stalled(self) -> bool:
-        """While a runtime error stands, the sync loop handles nothing; nor can pods be worked on without answers."""
-        if self._agent.machine.runtime_delay_us is None:
+    def failed(self) -> bool:
+        """Whether an error stands other than the network's: the sync loop handles nothing then."""
+        if self._never or self.error:
             return True
-        if not self.error and self._good_us < 0 and self.relists.took_us == 0:
+        if self._good_us < 0 and self.relists.took_us == 0:
             return False
         now_us = self._agent.now_us
-        down = self._good_us >= 0 and now_us - self._good_us >= CHECK_LIMIT_US
-        return bool(self.error) or down or self.relists.silent_us(now_us) > 0
+        return 0 <= self._good_us <= now_us - CHECK_LIMIT_US or self.relists.silent_us(now_us) > 0
 
     # --- checks -------------------------------------------------------------------------------------------
 

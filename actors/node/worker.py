@@ -158,8 +158,11 @@ class Worker:
         self._timer = None
         self._due_us = 0
         agent = self.agent
-        if agent.stalled():
-            agent.resume_later(self)
+        asked = self.state == SYNC or (
+            self.state == TERMINATING and self.override is None
+        )  # else without the loop
+        if agent.machine.runtime_delay_us is None or (asked and agent.loop.asleep):
+            agent.loop.resume_later(self)
             return
         if self.state == SYNC:
             kernel = agent.ctx.kernel
@@ -176,7 +179,7 @@ class Worker:
         if self._work is not work:
             return  # cancelled meanwhile
         if self.agent.machine.runtime_delay_us is None:
-            self.agent.resume_later(self)  # the runtime does not answer
+            self.agent.loop.resume_later(self)  # the runtime does not answer
             return
         try:
             while True:
@@ -561,16 +564,11 @@ class Worker:
 
     def unhealthy(self, probe: Probe) -> None:
         output = "HTTP probe failed with statuscode: 500" if "httpGet" in probe.spec else "command failed"
-        self.agent.event(
-            self.pod,
-            "Warning",
-            "Unhealthy",
-            f"{probe.kind} probe failed: {output}",
-            container=probe.container,
-        )
+        text = f"{probe.kind} probe failed: {output}"
+        self.agent.event(self.pod, "Warning", "Unhealthy", text, container=probe.container)
         shown = self.status.get("containerStatuses") or ()
         if probe.kind == "Readiness" and any(s["ready"] and s["name"] == probe.container for s in shown):
-            if probe.result != "Success" and self.state == SYNC:
+            if probe.result != "Success" and self.state == SYNC and not self.agent.loop.asleep:
                 self.refresh()  # an agent before this one knew it as ready: a new worker begins with a failure
 
     def probed(self, probe: Probe, result: str) -> None:
@@ -585,6 +583,9 @@ class Worker:
             for other in self.probes:
                 if other.container == probe.container and other.kind != "Startup":
                     other.look()
+        if self.agent.loop.asleep:
+            self.agent.loop.resume_later(self)
+            return
         if probe.kind != "Liveness" and self.status.get("containerStatuses"):
             self.refresh()
         if probe.kind != "Readiness" or self._is_unready():

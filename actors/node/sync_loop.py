@@ -1,0 +1,93 @@
+"""The agent's sync loop as far as it matters when it stands still: it handles nothing while a runtime error stands.
+
+Turns errors that come and go into the instants at which the loop looks again; what comes for it meanwhile (pods from the
+API, workers that want to begin something) waits for that.
+
+Holds: a loop that is awake keeps nothing; what waited is handled in the order in which it came.
+
+Mirrors  pkg/kubelet/kubelet.go: syncLoop (v1.25).
+Differs  of what waits nothing is lost, however much it is; upstream's channels fill up and their senders wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sim.units import MS, SECOND
+
+if TYPE_CHECKING:
+    from actors.node.agent import NodeAgent
+    from actors.node.worker import Worker
+
+SLEEP_US = 100 * MS  # kubelet.go: syncLoop, base, factor 2, max
+SLEEP_MAX_US = 5 * SECOND
+
+
+def turn_at(since_us: int, at_us: int) -> int:
+    """When a loop that has found errors since then looks again for the first time at that instant or after it."""
+    turn_us, sleep_us = since_us, SLEEP_US
+    while turn_us < at_us:
+        turn_us += sleep_us
+        sleep_us = min(2 * sleep_us, SLEEP_MAX_US)
+    return turn_us
+
+
+class SyncLoop:
+    """One agent incarnation's.  _since_us: of the turn at which it found errors first, -1 while it is awake."""
+
+    __slots__ = ("_agent", "_backlog", "_due_us", "_since_us", "_waiting")
+
+    def __init__(self, agent: NodeAgent) -> None:
+        self._agent = agent
+        self._since_us = -1
+        self._due_us = -1  # of the turn at which it is to go on
+        self._backlog: list[
+            tuple[int, Callable[..., None], tuple[Any, ...]]
+        ] = []  # the first is what led to it
+        self._waiting: dict[str, Worker] = {}
+
+    @property
+    def asleep(self) -> bool:
+        return self._since_us >= 0
+
+    def stalled(self) -> bool:
+        """Whether a worker has to wait that wants to begin something: also for a runtime that does not answer."""
+        return self.asleep or self._agent.machine.runtime_delay_us is None
+
+    def resume_later(self, worker: Worker) -> None:
+        self._waiting[worker.uid] = worker
+
+    def handle_later(self, handler: Callable[..., None], *what: Any) -> None:
+        self._backlog.append((self._agent.ctx.kernel.cause, handler, what))
+
+    def looked(self) -> None:
+        """What is known of the runtime may have changed."""
+        agent = self._agent
+        if agent.runtime.failed():
+            self._due_us = -1
+            if not self.asleep:
+                self._since_us = agent.tick_after(agent.now_us)  # its next turn at the latest
+        elif self.asleep:
+            if self._due_us < 0:
+                self._due_us = turn_at(self._since_us, agent.now_us)
+                agent.ctx.call_at_us(self._due_us, self._wake, self._due_us)
+        elif not self.stalled():
+            self._resume()
+
+    def _wake(self, planned_us: int) -> None:
+        if planned_us != self._due_us:
+            return  # an error has come meanwhile
+        self._since_us = self._due_us = -1
+        kernel, (backlog, self._backlog) = self._agent.ctx.kernel, (self._backlog, [])
+        cause = kernel.cause
+        for led, handler, what in backlog:
+            kernel.cause = led or cause
+            handler(*what)
+        kernel.cause = cause
+        self._resume()
+
+    def _resume(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for worker in waiting.values():
+            worker.resume()

@@ -1,0 +1,62 @@
+"""What an agent leaves undone while a runtime error stands, and when it goes on."""
+
+from typing import Any
+
+import pytest
+
+from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from actors.node.sync_loop import turn_at
+from sim.units import MS, SECOND
+from tests.actor.node.fake import one_node
+from tests.actor.node.test_agent import behaving
+
+Obj = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "turn_ms"),
+    [(0, 0), (1, 100), (100, 100), (301, 700), (3101, 6300), (6301, 11300), (30000, 31300)],
+)
+def test_turns_come_after_sleeps_that_double_to_five_seconds(at_ms: int, turn_ms: int) -> None:
+    assert turn_at(7 * SECOND, 7 * SECOND + at_ms * MS) == 7 * SECOND + turn_ms * MS
+
+
+async def test_while_the_runtime_is_not_ready_nothing_is_admitted_started_deleted_or_found_unready() -> None:
+    """Found at 25 s and over at 65 s: the loop sleeps from its next turn on, 41.3 s after which it looks first again."""
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 1, "failureThreshold": 1}
+    asks = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "99"}}}]}
+    async with one_node(behaving(unhealthy_after_us=20 * SECOND)) as (kernel, api, node):
+        api.bind("probed", {"containers": [{"name": "c", "image": "i", "readinessProbe": probe}]})
+        api.bind("going")
+        await kernel.run_until(22 * SECOND)
+        node.fail_runtime("no")
+        await kernel.run_until(26 * SECOND)
+        api.bind("new")
+        api.bind("large", asks)
+        api.delete("going", 30)
+        await kernel.run_until(61 * SECOND)
+        node.heal_runtime()
+        await kernel.run_until(66_200_000)
+        assert api.ready("probed") and api.events(
+            "Unhealthy"
+        )  # probes go on, their results are not looked at
+        assert not api.events("Killing") and len(api.events("Started")) == 2 and not api.events("OutOfcpu")
+        await kernel.run_until(69 * SECOND)
+        assert not api.ready("probed") and api.ready("new")
+        assert api.pod("large")["status"]["reason"] == "OutOfcpu" and not api.has("going")
+        for reason in ("Killing", "OutOfcpu"):
+            (told,) = api.events(reason)
+            assert 66_300_000 <= told[0] <= 67_310_000
+
+
+async def test_what_has_to_go_for_lack_of_memory_goes_though_the_runtime_is_not_ready() -> None:
+    rule = Rule(ContainerBehaviour(memory_bytes=1 << 30))
+    async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=(rule,)))) as (kernel, api, node):
+        api.bind("web")
+        await kernel.run_until(22 * SECOND)
+        node.fail_runtime("no")
+        await kernel.run_until(31 * SECOND)
+        node.set_pressure("memory", 0)
+        await kernel.run_until(43 * SECOND)
+        assert [at for at, _ in api.events("Evicted")] == [40 * SECOND]
+        assert api.pod("web")["status"]["reason"] == "Evicted"
