@@ -29,6 +29,7 @@ from actors.node.actions import (
     own_grace_us,
 )
 from actors.node.blame import caused, met_first, unseen_end
+from actors.node.killing import kill, kill_all
 from actors.node.machine import Container, PodRuntime
 from actors.node.pod_status import (
     DEADLINE_MESSAGE,
@@ -60,7 +61,6 @@ SYNC, TERMINATING, TERMINATED, FINISHED = "sync", "terminating", "terminated", "
 RETRY_US = 10 * SECOND  # pod_workers.go: backOffPeriod, jitter 0.5
 NETWORK_RETRY_US = 1 * SECOND  # kubelet.go: backOffOnTransientErrorPeriod
 UNMOUNT_POLL_US = 300 * MS  # volume_manager.go: podAttachAndMountRetryInterval
-MIN_GRACE_US = 2 * SECOND  # kuberuntime_container.go: minimumGracePeriodInSeconds
 NO_NETWORK = "network is not ready: "
 
 
@@ -325,7 +325,7 @@ class Worker:
                 agent.event(
                     pod, "Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created."
                 )
-            yield self._kill_all()
+            yield kill_all(self)
             agent.machine.stop_sandbox(self.runtime)
             if actions.create_sandbox and actions.init is not None:
                 first = self.runtime.newest(actions.init["name"])
@@ -460,38 +460,8 @@ class Worker:
         for spec, container, message in actions.kills:
             if container.running(agent.now_us):  # it may have ended while it waited for its turn
                 grace_us = own_grace_us(self.pod, failed_probe(spec, message))
-                yield self._kill(spec, container, message, grace_us)
+                yield kill(self, spec, container, message, grace_us)
         return ""
-
-    def _kill_all(self, stop_us: int | None = None) -> int:
-        """Stop everything that runs, in parallel.  `stop_us`: what each gets from SIGTERM on; None: as `_kill`."""
-        runtime, now_us, longest_us = self.runtime, self.agent.now_us, 0
-        if runtime is None:
-            return 0
-        grace_us, spec = own_grace_us(self.pod), self.pod["spec"]
-        for container_spec in [*spec.get("initContainers", ()), *spec["containers"]]:
-            name = container_spec["name"]
-            newest = runtime.newest(name)
-            if newest is None or not newest.running(now_us):
-                continue
-            took_us = self._kill(container_spec, newest, f"Stopping container {name}", grace_us, stop_us)
-            longest_us = max(longest_us, took_us)
-        return longest_us
-
-    def _kill(
-        self, spec: Obj, container: Container, message: str, grace_us: int, stop_us: int | None = None
-    ) -> int:
-        """Stop one container; returns how long it takes.  preStop gets `grace_us`, SIGTERM what is left of it.
-
-        Quirk: a pod that is asked to end gets its full grace (`stop_us`) after preStop.
-        """
-        agent = self.agent
-        agent.event(self.pod, "Normal", "Killing", message, container=spec["name"])
-        hook_us = min(hook_time_us(spec, "preStop"), grace_us)
-        if stop_us is None:
-            stop_us = max(MIN_GRACE_US, grace_us - hook_us)
-        ended_us = agent.machine.stop(container, hook_us + stop_us, agent.now_us, after_us=hook_us)
-        return ended_us - agent.now_us
 
     def _terminate(self) -> Work:
         """syncTerminatingPod."""
@@ -500,7 +470,7 @@ class Worker:
         self._stop_probes("Liveness", "Startup")
         if self.runtime is not None:
             asked = not self._over or "deletionTimestamp" in self.pod["metadata"]
-            killed_us = self._kill_all(effective_grace_us(self.pod, self.grace_s) if asked else None)
+            killed_us = kill_all(self, effective_grace_us(self.pod, self.grace_s) if asked else None)
             yield killed_us + (agent.machine.runtime_delay_us or 0)
             agent.machine.stop_sandbox(self.runtime)
         self._stop_probes("Readiness")

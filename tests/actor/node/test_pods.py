@@ -194,3 +194,24 @@ async def test_a_network_that_is_not_ready_is_found_by_sandboxes_first_and_by_th
         assert not api.ready("late")
         await kernel.run_until(59 * SECOND)
         assert api.ready("late") and api.ready("later") and api.ready("web")
+
+
+async def test_a_hook_that_is_cut_short_is_told_when_its_container_has_ended() -> None:
+    hook = {"preStop": {"exec": {"command": ["sh", "-c", "sleep 60"]}}}
+    async with one_node(behaving(stop_us=3 * SECOND)) as (kernel, api, _):
+        for name, grace_s in (("short", 10), ("long", 60), ("none", 0)):
+            container = {"name": "c", "image": "i", "lifecycle": hook}
+            api.bind(name, {"terminationGracePeriodSeconds": grace_s, "containers": [container]})
+        await kernel.run_until(30 * SECOND)
+        for name, grace_s in (("short", 10), ("long", 60), ("none", 0)):
+            api.delete(name, grace_s)
+        await kernel.run_until(36 * SECOND)
+        assert not api.has("none") and api.has("short")  # without a grace there is no hook
+        await kernel.run_until(100 * SECOND)
+        ((at_us, text),) = api.events("FailedPreStopHook")
+        killed = {name: at for at, verb, name, body in api.log if verb == "event" and body[0] == "Killing"}
+        assert at_us == killed["short"] + 13 * SECOND
+        assert text.startswith(
+            'Exec lifecycle hook ([sh -c sleep 60]) for Container "c" in Pod "short_default('
+        )
+        assert text.endswith("failed - error: command 'sh -c sleep 60' exited with 137: , message: \"\"")
