@@ -2,7 +2,7 @@
 
 Mirrors  pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go: order and texts of addresses, capacity,
          nodeInfo, images and conditions (v1.25).
-Differs  one address family, no cloud, no device plug-ins; hugepages and volume limits only as capacity says.
+Differs  one address family, no cloud, no device plug-ins; volume limits only as capacity says.
 """
 
 from __future__ import annotations
@@ -94,12 +94,16 @@ def lost_labels(node: Obj, spec: NodeSpec, names: Names) -> dict[str, str]:
 
 
 def allocatable_of(capacity: Mapping[str, str], options: NodeAgentOptions) -> dict[str, str]:
-    """Capacity less reservations and hard eviction thresholds, never below zero."""
+    """Capacity less reservations and hard eviction thresholds, of memory also less huge pages; never below zero."""
     result = {}
     for resource, text in capacity.items():
         held = reserved_nano(resource, text, options)
         left = max(0, quantity_nano(text) - held)
         result[resource] = _stored(format_quantity_nano(left, quantity_style(text)) if held else text)
+    huge = sum(quantity_nano(text) for name, text in capacity.items() if name.startswith("hugepages-"))
+    if huge and "memory" in result:  # set aside, whoever uses them
+        left_nano = max(0, quantity_nano(result["memory"]) - huge)
+        result["memory"] = _stored(format_quantity_nano(left_nano, quantity_style(result["memory"])))
     return result
 
 

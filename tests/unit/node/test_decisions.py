@@ -188,6 +188,17 @@ def test_allocatable_is_capacity_less_reservations_and_hard_eviction() -> None:
     assert result == {"cpu": "3500m", "memory": f"{7 * 1024 - 100}Mi", "pods": "110"}
 
 
+def test_huge_pages_are_no_memory_for_others() -> None:
+    capacity = {"memory": "8Gi", "hugepages-2Mi": "1Gi", "hugepages-1Gi": "2Gi"}
+    result = allocatable_of(capacity, parse_node_agent({}))
+    assert result == {"memory": f"{5 * 1024 - 100}Mi", "hugepages-2Mi": "1Gi", "hugepages-1Gi": "2Gi"}
+    assert allocatable_of({**capacity, "memory": "2Gi"}, parse_node_agent({}))["memory"] == "0"
+    ignored = parse_node_agent(
+        {"experimental-allocatable-ignore-eviction": True, "system-reserved": "memory=9Gi"}
+    )
+    assert allocatable_of(capacity, ignored)["memory"] == "0"
+
+
 def test_a_percentage_threshold_goes_through_a_float_of_32_bits() -> None:
     assert threshold_value("10%", "100Gi") == int(107374182400 * 0.10000000149011612)
     assert threshold_value("100Mi", "8Gi") == 104857600
