@@ -16,6 +16,7 @@ from typing import Any
 
 from actors.node.machine import RUNTIME, RUNTIME_VERSION, Machine
 from actors.node.profile import NodeSpec
+from actors.node.pod_status import image_id
 from actors.node.status_manager import condition_order
 from sim.ident import Names
 from sim.options.node_agent import NodeAgentOptions
@@ -156,8 +157,10 @@ def node_info(machine: Machine) -> Obj:
 
 
 def images_of(images: Mapping[str, int], limit: int) -> list[Obj]:
+    """The largest first, each by its digest and by its tag."""
     rows = sorted(images.items(), key=lambda row: (-row[1], row[0]))
-    return [{"names": [name], "sizeBytes": size} for name, size in (rows if limit < 0 else rows[:limit])]
+    shown = rows if limit < 0 else rows[:limit]
+    return [{"names": [*dict.fromkeys((image_id(name), name))], "sizeBytes": size} for name, size in shown]
 
 
 def conditions_of(health: Health, old: Sequence[Obj], now: str) -> tuple[list[Obj], list[str]]:

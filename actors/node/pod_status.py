@@ -150,8 +150,11 @@ def _state(container: Container, view: View) -> Obj:
 
 @lru_cache(maxsize=1024)
 def image_id(image: str) -> str:
-    # Not a real digest: stable, of the right form, and the same on every node.
-    return f"{image.partition('@')[0].rpartition(':')[0] or image}@sha256:{hashlib.sha256(image.encode()).hexdigest()}"
+    """The image by its digest, which is not a real one: stable, of the right form, and the same on every node."""
+    name, _, digest = image.partition("@")
+    head, slash, last = name.rpartition("/")
+    digest = digest or f"sha256:{hashlib.sha256(image.encode()).hexdigest()}"
+    return f"{head}{slash}{last.partition(':')[0]}@{digest}"
 
 
 # What a container that was running and that the runtime has forgotten leaves behind.

@@ -92,7 +92,7 @@ async def test_images_of_a_cold_node_are_pulled_one_at_a_time_and_then_listed() 
         for at_s in (45, 75):  # the agent lists its images at 30 s and 60 s
             await kernel.run_until(at_s * SECOND)
             images = api.objects["nodes", "", "n1"]["status"]["images"]
-            listed.append(sorted(i["names"][0] for i in images))
+            listed.append(sorted(i["names"][-1] for i in images))
         pulled = [(at // SECOND, text) for at, text in api.events("Pulled")]
         assert [at for at, _ in pulled] == [25, 30]
         assert pulled[1][1] == 'Successfully pulled image "img:2" in 5s (10s including waiting)'

@@ -15,6 +15,7 @@ from actors.node.node_status import (
     changed,
     conditions_of,
     fixed_status,
+    images_of,
     new_node,
     only_beaten,
     status_of,
@@ -235,6 +236,20 @@ def test_a_boot_is_told_only_of_a_node_that_has_told_of_one_before() -> None:
     for old, told in (("other", ["Rebooted"]), ("", []), (machine.boot_id, [])):
         _, events = status_of(machine, options, fixed, {"nodeInfo": {"bootID": old}}, Health(), "t1")
         assert [reason for reason in events if reason == "Rebooted"] == told
+
+
+def test_images_are_listed_by_size_each_by_its_digest_and_its_tag() -> None:
+    digest = "sha256:" + "0" * 64
+    images = {"small:1": 1, f"pinned@{digest}": 3, "localhost:5000/big:2": 9, "equal": 3}
+    rows = images_of(images, -1)
+    assert [(row["names"][-1], row["sizeBytes"]) for row in rows] == [
+        ("localhost:5000/big:2", 9), ("equal", 3), (f"pinned@{digest}", 3), ("small:1", 1),
+    ]  # fmt: skip
+    assert [len(row["names"]) for row in rows] == [2, 2, 1, 2]
+    assert [row["names"][0].partition("@sha256:")[0] for row in rows] == [
+        "localhost:5000/big", "equal", "pinned", "small",
+    ]  # fmt: skip
+    assert images_of(images, 2) == rows[:2] and images_of(images, 0) == []
 
 
 def test_heartbeat_times_and_order_alone_are_no_change() -> None:
