@@ -65,6 +65,7 @@ RESYNC_JITTER_PERCENT = (
     50  # pod_workers.go: workerResyncIntervalJitterFactor, workerBackOffPeriodJitterFactor
 )
 HOUSEKEEPING_US = 2 * SECOND  # kubelet.go: housekeepingPeriod
+SYNCED_POLL_US = 1 * SECOND  # config/apiserver.go: WaitForAPIServerSyncPeriod
 ORPHAN_GRACE_US = 1 * SECOND  # kubelet_pods.go: HandlePodCleanups
 DEFAULT_CIDR = "10.200.0.0/24"
 NOBODY: tuple[tuple[str, str, str], Obj] = ("", "", ""), {}
@@ -288,7 +289,9 @@ class NodeAgent:
             self.node_loop.lost()
         if not self._pods_started:
             self._pods_started = True
-            self._pods.start()  # the API source starts once the node informer has synced
+            now_us = self.now_us  # whether the node's own list is there the source of pods asks each second
+            wait_us = SYNCED_POLL_US - (now_us - self._began_us) % SYNCED_POLL_US
+            self.ctx.call_later_us(wait_us, lambda _: self._pods.start())
 
     def _node_event(self, type_: str, node: Item) -> None:
         if type_ == "DELETED":
