@@ -42,6 +42,7 @@ from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine,
 from actors.node.mirrors import Mirrors
 from actors.node.node_loop import NodeLoop
 from actors.node.node_status import WELL, Health
+from actors.node.pod_objects import age, only_status_differs, reference
 from actors.node.pod_status import TERMINAL
 from actors.node.preempting import Preemption
 from actors.node.references import References
@@ -191,6 +192,8 @@ class NodeAgent:
         if not self.runtime.well:
             with caused(self.ctx.kernel, machine.blamed(BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK)):
                 self.runtime_looked()
+        if self.runtime.up:
+            self.runtime_up()
         self.node_loop.start()
         self.leases.start()
         self.mirrors.start()
@@ -310,6 +313,11 @@ class NodeAgent:
             if worker is not None:
                 worker.look()
 
+    def runtime_up(self) -> None:
+        """The runtime is ready for the first time: what depends on it starts."""
+        self.node_event("NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
+        self.evictor.start()
+
     def runtime_looked(self) -> None:
         """What is known of the runtime may have changed."""
         self.node_loop.health_changed()
@@ -344,7 +352,7 @@ class NodeAgent:
                     self._removed(worker)
         kernel = self.ctx.kernel
         cause = kernel.cause
-        for item in sorted(items, key=_age):
+        for item in sorted(items, key=age):
             pod = item.obj
             # What no agent has begun is begun because it was sent here, and what changed changes by who changed it, as if
             # it had been watched; the rest is taken up again because the agent starts.
@@ -384,7 +392,7 @@ class NodeAgent:
             self.pod_added(item, pod)
             return
         before = worker.pod
-        if not _only_status_differs(before, pod):
+        if not only_status_differs(before, pod):
             worker.update(item)
             if worker.state == FINISHED:
                 self.statuses.push(worker.uid)
@@ -544,7 +552,7 @@ class NodeAgent:
         meta = pod["metadata"]
         about = meta["uid"], meta.get("resourceVersion", ""), container
         if self._told[0] != about:
-            self._told = about, _reference(pod, container)
+            self._told = about, reference(pod, container)
         # Very many events say the same of their pods: one text serves them all.
         self._recorder.event(self._told[1], type_, reason, intern(message), annotations=annotations)
 
@@ -563,36 +571,3 @@ class NodeAgent:
         pod = found[0].pod if found else None
         runtime = found[0].runtime if found else None
         return container_log(pod, runtime, name, container, previous, (self.now_us, self.wall_us))
-
-
-def _age(item: Item) -> tuple[str, str]:
-    """What pods are sorted by: creation, then name."""
-    return item.peek("metadata", "creationTimestamp"), item.key.rpartition("/")[2]
-
-
-def _reference(pod: Obj, container: str) -> Obj:
-    meta = pod["metadata"]
-    reference = {
-        "kind": "Pod",
-        "namespace": meta["namespace"],
-        "name": meta["name"],
-        "uid": meta["uid"],
-        "apiVersion": "v1",
-        "resourceVersion": meta.get("resourceVersion", ""),
-    }
-    if container:
-        init = any(c["name"] == container for c in pod["spec"].get("initContainers") or ())
-        reference["fieldPath"] = intern(f"spec.{'initContainers' if init else 'containers'}{{{container}}}")
-    return reference
-
-
-def _only_status_differs(old: Obj, new: Obj) -> bool:
-    if old["spec"] is not new["spec"] and old["spec"] != new["spec"]:
-        return False
-    before, now = old["metadata"], new["metadata"]
-    return bool(
-        before.get("deletionTimestamp") == now.get("deletionTimestamp")
-        and before.get("deletionGracePeriodSeconds") == now.get("deletionGracePeriodSeconds")
-        and before.get("labels") == now.get("labels")
-        and before.get("annotations") == now.get("annotations")
-    )

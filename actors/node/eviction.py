@@ -115,11 +115,15 @@ class Evictor:
             self._thresholds = thresholds_of(self._agent.options)
         return self._thresholds
 
+    def start(self) -> None:
+        """With the runtime's first readiness: the first check that has statistics is a period later."""
+        self._tick_us = self._agent.now_us
+
     # --- when to look -------------------------------------------------------------------------------------
 
     def consider(self) -> None:
         """Something may become short, or sooner than it was planned for."""
-        if not self._killing:
+        if not self._killing and self._agent.runtime.up:
             self._plan_next()
 
     def _plan_next(self) -> None:

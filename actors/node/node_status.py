@@ -15,8 +15,8 @@ from sys import intern
 from typing import Any
 
 from actors.node.machine import RUNTIME, RUNTIME_VERSION, Machine
-from actors.node.profile import NodeSpec
 from actors.node.pod_status import image_id
+from actors.node.profile import NodeSpec
 from actors.node.status_manager import condition_order
 from sim.ident import Names
 from sim.options.node_agent import NodeAgentOptions

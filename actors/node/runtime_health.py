@@ -109,7 +109,7 @@ class Relists:
 
 
 class RuntimeHealth:
-    """One agent incarnation's view.  `error`, `network_error`: what the last check was told."""
+    """One agent incarnation's view.  `error`, `network_error`: what the last check was told; `up`: once it was ready."""
 
     __slots__ = (
         "_agent",
@@ -121,6 +121,7 @@ class RuntimeHealth:
         "error",
         "network_error",
         "relists",
+        "up",
     )
 
     def __init__(self, agent: NodeAgent) -> None:
@@ -133,6 +134,7 @@ class RuntimeHealth:
         self.error = machine.runtime_error
         self.network_error = machine.network_error
         self._never = machine.runtime_delay_us is None
+        self.up = not (self._never or self.error)
         self.relists = Relists(agent.now_us)
         if machine.runtime_delay_us != 0:
             with caused(agent.ctx.kernel, machine.blamed(SLOW_RUNTIME)):
@@ -226,6 +228,10 @@ class RuntimeHealth:
             self.network_error = machine.network_error
         if not self._bad:
             self._good_us = -1
+            if not self.up:
+                self.up = True
+                self._agent.runtime_up()
+                self._agent.consider_pressure()
         self._look(None)
 
     def _plan(self) -> None:

@@ -57,7 +57,7 @@ class Shutdown:
     def begin(self, done: Callable[[], None]) -> None:
         """The machine is to go down; `done` lets it."""
         agent = self._agent
-        if not agent.options.shutdown_groups:
+        if not agent.options.shutdown_groups or not agent.runtime.up:  # it has not started
             done()
             return
         self._done = done

@@ -6,6 +6,7 @@ import pytest
 
 from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from actors.node.sync_loop import turn_at
+from sim.options.node_agent import parse_node_agent
 from sim.units import MS, SECOND
 from tests.actor.node.fake import one_node
 from tests.actor.node.test_agent import behaving
@@ -60,3 +61,27 @@ async def test_what_has_to_go_for_lack_of_memory_goes_though_the_runtime_is_not_
         await kernel.run_until(43 * SECOND)
         assert [at for at, _ in api.events("Evicted")] == [40 * SECOND]
         assert api.pod("web")["status"]["reason"] == "Evicted"
+
+
+async def test_what_depends_on_the_runtime_starts_when_that_is_ready_for_the_first_time() -> None:
+    options = parse_node_agent({"shutdown-grace-period": "30s"})
+    async with one_node(options=options) as (kernel, api, node):
+        assert [at for at, _ in api.events("NodeAllocatableEnforced")] == [0]
+        node.crash_agent()
+        node.fail_runtime("no")
+        node.set_pressure("memory", 0)
+        node.start_agent()  # checks of the runtime at 20, 25, …
+        node.shutdown()
+        await kernel.run_until(23 * SECOND)
+        assert not node.machine.powered  # nothing held that up
+        node.power_on()  # at 23; checks of memory could be at 33, 43, …
+        await kernel.run_until(50 * SECOND)
+        node.heal_runtime()  # seen at 53
+        await kernel.run_until(62_900_000)
+        assert [at // SECOND for at, _ in api.events("NodeAllocatableEnforced")] == [0, 53]
+        assert not api.events("EvictionThresholdMet")
+        await kernel.run_until(63_100_000)
+        assert len(api.events("EvictionThresholdMet")) == 1
+        node.shutdown()
+        await kernel.run_until(64 * SECOND)
+        assert len(api.events("Shutdown")) == 1
