@@ -55,7 +55,7 @@ class NodeLoop:
 
     __slots__ = (
         "_agent", "_ahead_sum_us", "_ahead_us", "_calls", "_cordoned", "_dice", "_due_us", "_ended_us", "_fixed", "_held",
-        "_pass_us", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_tries", "_why", "node", "registered",
+        "_pass_us", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_soon", "_tries", "_why", "node", "registered",
     )  # fmt: skip
 
     def __init__(self, agent: NodeAgent, client: HeartbeatCaller) -> None:
@@ -76,6 +76,7 @@ class NodeLoop:
         self._due_us = 0  # when the next one is run (0: none is planned)
         self._ended_us = -1  # when the last one was over
         self._running = False
+        self._soon = False  # another pass follows at once
         self._replies_us = 0  # when the reply comes to a report that nobody waits for (0: there is none)
         self._tries = 0
         self._held: Item | None = None  # what the report on its way is about
@@ -198,8 +199,13 @@ class NodeLoop:
             self._agent.node_event("NodeNotSchedulable" if cordoned else "NodeSchedulable")
 
     def fast(self) -> None:
-        """Quirk: the first pod CIDR leads to a pass outside the loop's rhythm."""
-        if self.registered and not self._is_running():
+        """Quirk: the first pod CIDR leads to a pass outside the loop's rhythm, right after one that is under way."""
+        if not self.registered:
+            return
+        if self._is_running():
+            self._soon = True
+            self._calls.plan()
+        else:
             self._run_pass(None)
 
     def _differs(self) -> bool:
@@ -459,6 +465,9 @@ class NodeLoop:
         self._running = False
         self._agent.tidy()
         self._plan()
+        if self._soon:
+            self._soon = False
+            self._run_pass(None)
 
     def _plan(self) -> None:
         now_us = self._ended_us = self._pass_us = self._agent.now_us

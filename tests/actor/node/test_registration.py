@@ -113,3 +113,17 @@ async def test_of_a_node_that_is_deleted_its_agent_makes_nothing_anew_before_it_
         assert lease["metadata"]["ownerReferences"][0]["uid"] == uid
         await kernel.run_until(292 * SECOND)  # the static pod's next resync, 60 to 91 s after one before
         assert api.pod("proxy-n1")["metadata"]["ownerReferences"][0]["uid"] == uid
+
+
+async def test_a_shutdown_is_told_at_once_also_when_a_pass_has_just_read_the_node() -> None:
+    options = parse_node_agent({"shutdown-grace-period": "30s"})
+    async with one_node(options=options) as (kernel, api, node):
+        await kernel.run_until(21 * SECOND)
+        node.fail_pod_network("cni down")  # so that a pass runs
+        while not node.machine.agent.node_loop._running:
+            await kernel.run_until(kernel.now_us + 500)
+        await kernel.run_until(kernel.now_us + 1_000)  # it has read: its write is on its way
+        node.shutdown()
+        await kernel.run_until(kernel.now_us + 10_000)
+        (ready,) = [c for c in held(api)["status"]["conditions"] if c["type"] == "Ready"]
+        assert "node is shutting down" in ready["message"]
