@@ -170,11 +170,23 @@ def _same_condition(a: Obj, b: Obj) -> bool:
 class StatusManager:
     """The one consumer of a node's pod statuses."""
 
-    __slots__ = ("_api", "_calls", "_ctx", "_entries", "_patch", "_queue", "_retrying", "_sent", "on_deleted")
+    __slots__ = (
+        "_api",
+        "_began_us",
+        "_calls",
+        "_ctx",
+        "_entries",
+        "_patch",
+        "_queue",
+        "_retrying",
+        "_sent",
+        "on_deleted",
+    )
 
     def __init__(self, ctx: Context, api: Api, on_deleted: Callable[[str], None]) -> None:
         self._ctx = ctx
         self._api = api
+        self._began_us = ctx.now_us()
         self._queue: dict[str, Entry] = {}
         self._calls = api.exchanges("pods")
         self._sent: Entry | None = None  # whose request is under way
@@ -407,8 +419,8 @@ class StatusManager:
             self._idle()
         if not self._retrying:
             self._retrying = True
-            now_us = self._ctx.now_us()
-            self._ctx.call_later_us(BATCH_US - now_us % BATCH_US, self._batch)
+            since_us = self._ctx.now_us() - self._began_us
+            self._ctx.call_later_us(BATCH_US - since_us % BATCH_US, self._batch)
 
     def _batch(self, _: object) -> None:
         self._retrying = False

@@ -456,3 +456,21 @@ async def test_the_agent_holds_the_statuses_that_the_api_holds_even_with_null_fi
         assert agent.workers[uid].status is held and agent.statuses.status(uid) is held
         assert type(agent.statuses._entries[uid]) is Item
         assert len(api.writes("patch", "pods")) == 2
+
+
+async def test_a_status_that_cannot_be_written_waits_for_the_next_batch_of_ten_seconds_since_the_agents_start() -> (
+    None
+):
+    async with one_node() as (kernel, api, node):
+        await kernel.run_until(27 * SECOND)
+        node.crash_agent()
+        node.start_agent()
+        api.failing = (("patch", "pods"),)
+        await kernel.run_until(40 * SECOND)
+        api.bind("web")
+        await kernel.run_until(56 * SECOND)
+        tries = [at / SECOND for at in api.writes("patch", "pods") if at > 45 * SECOND]
+        assert tries == [pytest.approx(47, abs=0.01)]
+        api.failing = ()
+        await kernel.run_until(57_100_000)
+        assert api.ready("web")
