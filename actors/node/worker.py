@@ -317,9 +317,8 @@ class Worker:
             if probe.kind != "Readiness" and probe.result == "Failure":
                 failed[probe.container] = probe.kind.lower()
         actions = compute_actions(pod, self.runtime, failed, agent.now_us)
-        first: Container | None = (
-            None  # of the init container that begins again, the instance in the sandbox before
-        )
+        ended = self._seen_ends()  # Quirk: back-offs go by these, not by the ends of what is killed here
+        first: Container | None = None  # of the init container that begins again, as it was before
         if actions.kill_pod and self.runtime is not None:
             if actions.create_sandbox:
                 agent.event(
@@ -345,23 +344,30 @@ class Worker:
                 self.uid, meta["namespace"], meta["name"], agent.pod_cidr, host_ip
             )
         if actions.init is not None:
-            return (yield from self._start_container(actions.init, init=True, after=first))
+            return (yield from self._start_container(actions.init, ended, init=True, after=first))
         errors = []
         for container in actions.starts:
-            error = yield from self._start_container(container, init=False)
+            error = yield from self._start_container(container, ended, init=False)
             if error:
                 errors.append(error)
         return errors[0] if errors else ""
 
-    def _start_container(self, spec: Obj, *, init: bool, after: Container | None = None) -> Work:
+    def _seen_ends(self) -> dict[str, Container]:
+        """Of each container the newest instance that has ended."""
+        now_us, kept = self.agent.now_us, self.runtime.containers if self.runtime is not None else ()
+        return {container.name: container for container in kept if container.exited(now_us)}
+
+    def _start_container(
+        self, spec: Obj, ended: Mapping[str, Container], *, init: bool, after: Container | None = None
+    ) -> Work:
         """Back-off, image, create, start.  The reason of a failure shows from the next sync on.
 
-        after: the instance before it, if that is not kept any more
+        ended: what had ended when the sync began; after: the instance before it, if that is not kept any more
         """
         agent, pod, name = self.agent, self.pod, spec["name"]
         runtime = self.runtime
         assert runtime is not None
-        held = self._crash_back_off(spec, after or runtime.newest(name))
+        held = self._crash_back_off(spec, ended.get(name))
         if held:
             return held
         reason = yield from agent.images.ensure(self, spec)
@@ -421,7 +427,7 @@ class Worker:
     def _crash_back_off(self, spec: Obj, newest: Container | None) -> str:
         """doBackOff: "" lets the container start and raises the delay of the next restart."""
         agent, now_us = self.agent, self.agent.now_us
-        if newest is None or not newest.exited(now_us) or newest.exit_us is None:
+        if newest is None or newest.exit_us is None:
             return ""
         key = f"{self.uid}/{spec['name']}/{spec['image']}"
         held_us = agent.restarts.held_us(key, newest.exit_us, now_us)

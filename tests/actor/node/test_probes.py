@@ -3,6 +3,8 @@
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from sim.units import SECOND
 from tests.actor.node.fake import FakeApi, one_node
@@ -57,3 +59,21 @@ async def test_a_container_that_stays_unready_is_probed_by_resyncs_too() -> None
         assert len(ticks) >= 19 and all(abs((at - 100) % 50) < 0.01 for at in ticks)
         gaps = [later - earlier for earlier, later in pairwise(extra)]
         assert len(gaps) >= 10 and all(60 <= gap <= 91 for gap in gaps)
+
+
+async def test_a_container_that_is_killed_is_held_back_by_the_ends_before_that_alone() -> None:
+    """Each lives for 20 s or a little more: the first end is not counted at all, then 10, 20 and 40 s count from the end
+    before the last, where less than 40 s have not passed; from then on a try later counts from the last end."""
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 10, "failureThreshold": 3}
+    async with one_node(behaving(unhealthy_after_us=0, stop_us=0)) as (kernel, api, _):
+        await kernel.run_until(60 * SECOND)
+        api.bind("web", {"containers": [{"name": "c", "image": "i", "livenessProbe": probe}]})
+        await kernel.run_until(1000 * SECOND)
+        started = [at / SECOND for at, _ in api.events("Started")]
+        killed = [at / SECOND for at, _ in api.events("Killing")]
+        assert all(18 <= end - start <= 31 for start, end in zip(started, killed, strict=False))
+        delays = [start - end for end, start in zip(killed, started[1:], strict=False)]
+        assert delays[:4] == [pytest.approx(0.1, abs=0.01)] * 4
+        assert len(delays) >= 7
+        for wanted, delay in zip((40, 80, 160), delays[4:], strict=False):
+            assert wanted <= delay <= wanted + 16.2
