@@ -452,14 +452,11 @@ class NodeAgent:
 
     def _reject(self, worker: Worker, reason: str, message: str) -> None:
         self.event(worker.pod, "Warning", reason, message)
-        held = worker.status
-        status = {
-            **held,
+        status = {  # and nothing else
             "phase": "Failed",
             "reason": reason,
             "message": "Pod " + message,
-            "conditions": held.get("conditions") or [],
-            "startTime": held.get("startTime") or self.node_loop.now(),
+            "startTime": worker.status.get("startTime") or self.node_loop.now(),
         }
         self._end_at_once(worker, status)
         if worker.runtime is not None:  # it ran under an agent before

@@ -104,7 +104,7 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
         if old is value:
             continue
         if key == "conditions":
-            patch |= _conditions_part(old or NO_CONDITIONS, value)
+            patch |= _conditions_part(old or NO_CONDITIONS, value) if value or not old else {key: None}
         elif key == "podIPs":
             # merged by address: a new sandbox's takes the place of the old one's only if that is deleted
             gone = [{"$patch": "delete", "ip": entry["ip"]} for entry in old or () if entry not in value]
@@ -112,10 +112,17 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
                 patch[key] = [*value, *gone]
         elif old != value:
             patch[key] = value
-    for key in ("reason", "message", "initContainerStatuses"):
+    for key in OPTIONAL:
         if key in held and key not in wanted:
             patch[key] = None
     return patch
+
+
+# What a status may do without; the last of them only that of a pod that is refused.
+OPTIONAL = (
+    "reason", "message", "initContainerStatuses",
+    "containerStatuses", "qosClass", "hostIP", "podIP", "podIPs", "nominatedNodeName",
+)  # fmt: skip
 
 
 NO_CONDITIONS: list[Obj] = []
@@ -154,7 +161,8 @@ def _conditions_patch(old: list[Obj], new: list[Obj]) -> list[Obj]:
         elif held != condition and not _same_condition(held, condition):
             gone: Obj = {key: None for key in ("reason", "message") if key in held and key not in condition}
             changed.append({**condition, **gone} if gone else condition)
-    return changed
+    kept = {c["type"]: None for c in new}
+    return [*changed, *({"$patch": "delete", "type": type_} for type_ in before if type_ not in kept)]
 
 
 def _same_condition(a: Obj, b: Obj) -> bool:

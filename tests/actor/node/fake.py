@@ -232,6 +232,9 @@ def merged(held: Any, patch: Any) -> Any:
         elif key == "conditions":
             byname = {c["type"]: c for c in held.get(key) or ()}
             for c in value:
+                if "$patch" in c:
+                    del byname[c["type"]]
+                    continue
                 byname[c["type"]] = {
                     k: v for k, v in {**byname.get(c["type"], {}), **c}.items() if v is not None
                 }

@@ -164,6 +164,7 @@ async def test_the_second_pod_that_does_not_fit_fails_and_is_never_started() -> 
         assert status["message"] == (
             "Pod Node didn't have enough resource: cpu, requested: 5000, used: 5000, capacity: 8000"
         )
+        assert list(status) == ["phase", "reason", "message", "startTime"]
         api.delete("b", 0)
         await kernel.run_until(32 * SECOND)
         assert not api.has("b")

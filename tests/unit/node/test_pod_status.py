@@ -170,3 +170,19 @@ def test_the_class_of_service_follows_from_requests_and_limits(resources: Obj, q
 def test_the_address_of_a_new_sandbox_takes_the_place_of_the_old_one() -> None:
     patch = status_patch({"podIPs": [{"ip": "10.0.0.2"}]}, {"podIPs": [{"ip": "10.0.0.4"}]})
     assert patch == {"podIPs": [{"ip": "10.0.0.4"}, {"$patch": "delete", "ip": "10.0.0.2"}]}
+
+
+def test_a_refused_pod_says_why_and_nothing_else_but_conditions_of_others() -> None:
+    scheduled, foreign = ({"type": type_, "status": "True"} for type_ in ("PodScheduled", "example.com/gate"))
+    refused = {"phase": "Failed", "reason": "OutOfcpu", "message": "m", "startTime": "t", "conditions": []}
+    held = {"phase": "Pending", "qosClass": "Burstable", "nominatedNodeName": "n", "conditions": [scheduled]}
+    patch = status_patch(held, outgoing(refused, held, running=False))
+    assert patch == {
+        "phase": "Failed", "reason": "OutOfcpu", "message": "m", "startTime": "t",
+        "conditions": None, "qosClass": None, "nominatedNodeName": None,
+    }  # fmt: skip
+    held["conditions"] = [foreign, scheduled]
+    patch = status_patch(held, outgoing(refused, held, running=False))
+    assert patch["conditions"] == [{"$patch": "delete", "type": "PodScheduled"}]
+    assert patch["$setElementOrder/conditions"] == [{"type": "example.com/gate"}]
+    assert status_patch(refused, outgoing(refused, refused, running=False)) == {}
