@@ -3,12 +3,12 @@
 Turns `set` (the status a pod should have) into GET, strategic-merge PATCH of /status, and, once a deleted pod
 has stopped and is cleaned up, the final DELETE with grace 0 and a uid precondition.
 
-Holds: one request is under way at most; the newest status of a pod replaces older ones that were not sent; a
-pod whose write failed is tried again in the next 10 s batch; a terminal phase is not shown while containers
-may still run.  Of a pod of which there is nothing to tell, as of nearly all, its item is kept, not an entry.
+Holds: one request is under way at most; statuses are written in the order in which they came, each as it was then, until
+the next 10 s batch: what waits then, or was not written, goes as it is now, once for each pod; a terminal phase is not
+shown while containers may still run.  Of a pod of which there is nothing to tell, as of nearly all, its item is kept, not an entry.
 
 Mirrors  pkg/kubelet/status/status_manager.go: SetPodStatus, syncPod, mergePodStatus, canBeDeleted (v1.25).
-Differs  the batch timer runs only while there is something to repair.
+Differs  the batch timer runs only while something waits or is to be repaired; pods go in the order in which they came.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from sim.units import SECOND
 Obj = dict[str, Any]
 
 BATCH_US = 10 * SECOND  # status_manager.go: syncPeriod
+WAITING_MAX = 1000  # status_manager.go: podStatusChannel; what comes beyond that is left to the batch
 NOT_FOUND = 404
 TYPE = itemgetter("type")
 NOTHING: Obj = {}
@@ -37,10 +38,10 @@ class Entry:
 
     held: the status, or the API's copy of the pod, which says the same and takes less memory while nobody reads it
     shown: the API's copy that says what was set last, as far as that is known: while it is there, nothing is to be written
-    key: of the pod, in the store
+    key: of the pod, in the store; version: of what is held; sent: the newest that was sent to the API
     """
 
-    __slots__ = ("dirty", "failed", "held", "key", "reclaimed", "running", "shown", "target", "uid")
+    __slots__ = ("failed", "held", "key", "reclaimed", "running", "sent", "shown", "target", "uid", "version")
 
     def __init__(self, uid: str, item: Item, held: Obj | Item = NOTHING) -> None:
         self.uid = uid
@@ -50,7 +51,7 @@ class Entry:
         self.shown: Item | None = None
         self.running = True
         self.reclaimed = False
-        self.dirty = False
+        self.version = self.sent = 0
         self.failed = False
 
     @property
@@ -64,6 +65,11 @@ class Entry:
     @property
     def status(self) -> Obj:
         return status_in(self.held)
+
+    @property
+    def dirty(self) -> bool:
+        """Whether it holds something that was not sent."""
+        return self.sent < self.version
 
     @property
     def untroubled(self) -> bool:
@@ -175,29 +181,25 @@ def _same_condition(a: Obj, b: Obj) -> bool:
     )
 
 
+# An entry, which version of it, and what it held then.
+Wanted = tuple[Entry, int, Obj | Item]
+
+
 class StatusManager:
-    """The one consumer of a node's pod statuses."""
+    """The one consumer of a node's pod statuses.  _sent: whose request is under way; _wanted: what it is to write."""
 
     __slots__ = (
-        "_api",
-        "_began_us",
-        "_calls",
-        "_ctx",
-        "_entries",
-        "_patch",
-        "_queue",
-        "_retrying",
-        "_sent",
-        "on_deleted",
-    )
+        "_api", "_began_us", "_calls", "_ctx", "_entries", "_patch", "_queue", "_retrying", "_sent", "_wanted", "on_deleted",
+    )  # fmt: skip
 
     def __init__(self, ctx: Context, api: Api, on_deleted: Callable[[str], None]) -> None:
         self._ctx = ctx
         self._api = api
         self._began_us = ctx.now_us()
-        self._queue: dict[str, Entry] = {}
+        self._queue: list[Wanted] = []
         self._calls = api.exchanges("pods")
-        self._sent: Entry | None = None  # whose request is under way
+        self._sent: Entry | None = None
+        self._wanted: tuple[int, Obj | Item] = (0, NOTHING)  # version, and what was held then
         self._patch: Obj = NOTHING  # of it
         self._retrying = False
         self._entries: dict[str, Entry | Item] = {}
@@ -227,8 +229,7 @@ class StatusManager:
         entry = self.entry(uid)
         if entry is not None:
             del self._entries[uid]
-            entry.dirty = False
-            self._queue.pop(uid, None)
+            entry.sent = entry.version
 
     def set(self, uid: str, status: Obj, shown: Item | None = None) -> bool:
         """The pod's status is now this; written if it differs from the last one, which is answered.
@@ -274,18 +275,21 @@ class StatusManager:
             self._entries[entry.uid] = entry.held
 
     def push(self, uid: str) -> None:
-        """Write the pod's status as soon as the queue allows."""
+        """Write the pod's status, though it may be the same, as soon as the queue allows."""
         entry = self.entry(uid)
         if entry is not None:
             self._push(entry)
 
     def _push(self, entry: Entry) -> None:
-        entry.dirty = True
-        self._queue[entry.uid] = entry
-        if self._idle():
+        entry.version += 1
+        idle = self._idle()
+        if len(self._queue) < WAITING_MAX:
+            self._queue.append((entry, entry.version, entry.held))
+        if idle:
             self._next()
         else:
-            self._calls.plan()  # what is written is the newest
+            self._calls.plan()  # so that the next one follows
+            self._batch_later()
 
     def _idle(self) -> bool:
         """Whether no request is under way.  The reply to a write that nobody waits for is not told."""
@@ -303,14 +307,13 @@ class StatusManager:
         if self._sent is not None:
             self._let_go(self._sent)
         while self._queue:
-            uid = next(iter(self._queue))
-            entry = self._queue.pop(uid)
-            if entry.dirty and entry.held:
-                self._sent = entry
+            entry, version, held = self._queue.pop(0)
+            if held and (entry.sent < version or entry.failed):
+                self._sent, self._wanted = entry, (version, held)
                 self._ask()
                 return
-        self._queue.clear()  # of the room that it had
-        self._sent = None
+        self._queue = []  # of the room that it had
+        self._sent, self._wanted = None, (0, NOTHING)
 
     def _ask(self) -> None:
         """Read the pod whose turn it is, and write its status."""
@@ -326,23 +329,23 @@ class StatusManager:
 
     def _compose(self, item: Item, _: int = 0) -> bool:
         """Whether there is something to write, which is then `_patch`."""
-        entry = self._sent
+        entry, (version, wanted) = self._sent, self._wanted
         assert entry is not None
-        if item is entry.shown:
+        if item is entry.shown and version == entry.version:
             self._patch = NOTHING
             return False
         pod = item.obj
         if pod["metadata"]["uid"] != entry.target:
             return False
         held = pod.get("status") or {}
-        patch = status_patch(held, outgoing(entry.status, held, entry.running))
+        patch = status_patch(held, outgoing(status_in(wanted), held, entry.running))
         self._patch = {"metadata": {"uid": entry.target}, "status": patch} if patch else NOTHING
         return bool(patch)
 
     def _told(self, item: Item, at_us: int) -> None:
-        """It is written, and nothing newer has come meanwhile."""
+        """It is written."""
         assert self._sent is not None
-        self._sent.dirty = False
+        self._sent.sent = self._wanted[0]
 
     def _look(self, way: Any) -> tuple[Item, int] | None:
         assert self._sent is not None
@@ -362,7 +365,7 @@ class StatusManager:
         if not reply.ok:
             self._failed(entry)
             return
-        entry.dirty = False  # what is sent now is the newest
+        entry.sent = self._wanted[0]
         item = reply.item
         assert item is not None
         if item is not entry.shown and item.obj["metadata"]["uid"] != entry.target:
@@ -389,8 +392,6 @@ class StatusManager:
         self._patch = NOTHING
         entry = self._sent
         assert entry is not None
-        if entry.uid not in self._queue:
-            entry.dirty = False
         if reply.code == NOT_FOUND:
             self._next()
         elif not reply.ok:
@@ -401,7 +402,7 @@ class StatusManager:
     def _settle(self, entry: Entry, reply: Reply) -> None:
         """The API has our status: delete the pod if it is to go and nothing of it is left."""
         entry.failed = False
-        going = entry.reclaimed and entry.target == entry.uid
+        going = entry.reclaimed and entry.target == entry.uid and self._wanted[0] == entry.version
         if going and reply.obj["metadata"].get("deletionTimestamp"):
             self._api.delete_pod(entry.namespace, entry.name, entry.uid, self._deleted)
         else:
@@ -425,13 +426,22 @@ class StatusManager:
         entry.failed = True
         if entry is self._sent:
             self._idle()
+        self._batch_later()
+
+    def _batch_later(self) -> None:
         if not self._retrying:
             self._retrying = True
             since_us = self._ctx.now_us() - self._began_us
             self._ctx.call_later_us(BATCH_US - since_us % BATCH_US, self._batch)
 
     def _batch(self, _: object) -> None:
+        """What waits gives way to what is held now of all pods of which there is something to tell."""
         self._retrying = False
-        for uid, entry in list(self._entries.items()):
-            if isinstance(entry, Entry) and entry.failed:
-                self.push(uid)
+        entries = [entry for entry in self._entries.values() if isinstance(entry, Entry)]
+        self._queue = [(e, e.version, e.held) for e in entries if e.dirty or e.failed]
+        if self._queue:
+            if self._idle():
+                self._next()
+            else:
+                self._calls.plan()
+            self._batch_later()

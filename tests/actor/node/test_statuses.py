@@ -1,0 +1,51 @@
+"""In which order statuses of many pods go to the API, what of them is left out, and what a batch does."""
+
+from typing import Any
+
+from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.machinery.api import Request
+from sim.units import MS, SECOND
+from tests.actor.node.fake import FakeApi, one_node
+
+Obj = dict[str, Any]
+
+
+def slow(api: FakeApi, by_us: int) -> None:
+    """The API answers what is asked about pods so much later."""
+    answer, kernel = api.call, api.kernel
+
+    def call(request: Request, on_reply: Any) -> None:
+        if request.resource == "pods" and request.verb in ("get", "patch"):
+            kernel.call_later(by_us, lambda _: answer(request, on_reply))
+        else:
+            answer(request, on_reply)
+
+    api.call = call  # type: ignore[method-assign]
+
+
+def told(api: FakeApi) -> list[tuple[float, str, str]]:
+    """Each status that was written: when, of which pod, its phase ("" where that stays)."""
+    return [
+        (at / SECOND, name.partition("/")[2], body["status"].get("phase", ""))
+        for at, verb, name, body in api.log
+        if verb == "patch" and name.startswith("pods")
+    ]
+
+
+async def test_statuses_are_written_as_they_came_until_the_batch_and_as_they_are_from_then_on() -> None:
+    """A write takes half a second: six pods' first statuses, then their second ones, of which the batch at 30 s finds some
+    waiting; a third one of `p0`, of 24 s, stands behind them in the queue and before them in the batch."""
+    rule = Rule(ContainerBehaviour(exit_after_us=3 * SECOND, exit_code=1), pod_prefix="p0")
+    async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=(rule,)))) as (kernel, api, _):
+        slow(api, 500 * MS)
+        for number in range(6):
+            api.bind(f"p{number}", {"restartPolicy": "Never"})
+        await kernel.run_until(29_900_000)
+        first = [(name, phase) for _, name, phase in told(api)]
+        names = [f"p{number}" for number in range(6)]
+        assert first[:6] == [(name, "") for name in names]
+        assert first[6:] == [(name, "Running") for name in names[:3]]
+        await kernel.run_until(45 * SECOND)
+        rest = [(name, phase) for _, name, phase in told(api)][len(first) :]
+        assert ("p0", "Failed") in rest and rest.index(("p0", "Failed")) < rest.index(("p5", "Running"))
+        assert sorted(rest) == sorted([("p0", "Failed"), *((name, "Running") for name in names[3:])])
