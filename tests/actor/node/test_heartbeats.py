@@ -1,0 +1,86 @@
+"""Leases and status passes of one agent whose API fails in one way or another: how often it asks, and for what."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sim.machinery.api import Reply, Request
+from sim.units import SECOND
+from tests.actor.node.fake import NAMES_USED, FakeApi, one_node
+
+Obj = dict[str, Any]
+LEASE = ("leases", NAMES_USED.lease_namespace, "n1")
+
+
+def asked(api: FakeApi, resource: str) -> list[tuple[float, Request]]:
+    """From now on each request about a resource, and when it was sent."""
+    found: list[tuple[float, Request]] = []
+    answer = api.call
+
+    def call(request: Request, on_reply: Callable[[Reply], None]) -> None:
+        if request.resource == resource and request.verb not in ("list", "watch"):
+            found.append((api.kernel.now_us / SECOND, request))
+        answer(request, on_reply)
+
+    api.call = call  # type: ignore[method-assign]
+    return found
+
+
+async def test_a_lease_that_cannot_be_read_is_asked_for_after_growing_waits() -> None:
+    async with one_node() as (kernel, api, node):
+        node.crash_agent()
+        api.failing = (("get", "leases"),)
+        seen = asked(api, "leases")
+        node.start_agent()
+        await kernel.run_until(55 * SECOND)
+        assert [(round(at - 20, 1), request.verb) for at, request in seen] == [
+            (at, "get") for at in (0.0, 0.2, 0.6, 1.4, 3.0, 6.2, 12.6, 19.6, 26.6, 33.6)
+        ]
+
+
+async def test_a_conflict_has_the_lease_read_and_renewed_at_once_as_it_is_now() -> None:
+    async with one_node() as (kernel, api, _):
+        seen = asked(api, "leases")
+        held = api.objects[LEASE]
+        api.objects[LEASE] = {**held, "spec": {**held["spec"], "holderIdentity": "odd", "other": 7}}
+        conflicts = [Reply(409, body={"reason": "Conflict", "message": "changed"})]
+        answer = api._answer
+
+        def conflicting(request: Request) -> Reply:
+            if request.resource == "leases" and request.verb == "update" and conflicts:
+                return conflicts.pop()
+            return answer(request)
+
+        api._answer = conflicting  # type: ignore[method-assign]
+        await kernel.run_until(31 * SECOND)
+        assert [request.verb for _, request in seen] == ["update", "get", "update"]
+        assert seen[2][0] - seen[0][0] < 0.01
+        spec = api.objects[LEASE]["spec"]
+        assert (spec["holderIdentity"], spec["other"]) == ("odd", 7)  # a renewal is of the time alone
+        assert spec["renewTime"] > held["spec"]["renewTime"]
+
+
+async def test_a_lease_without_an_owner_gets_it_with_the_next_renewal_that_knows_of_that() -> None:
+    async with one_node() as (kernel, api, node):
+        node.crash_agent()
+        held = api.objects[LEASE]
+        meta = {key: value for key, value in held["metadata"].items() if key != "ownerReferences"}
+        api.objects[LEASE] = {**held, "metadata": meta}
+        node.start_agent()
+        await kernel.run_until(31 * SECOND)
+        (owner,) = api.objects[LEASE]["metadata"]["ownerReferences"]
+        assert owner["uid"] == api.objects["nodes", "", "n1"]["metadata"]["uid"]
+
+
+async def test_a_pass_tries_five_times_at_once_the_first_time_as_any_copy_says() -> None:
+    async with one_node() as (kernel, api, node):
+        await kernel.run_until(25 * SECOND)
+        api.failing = (("patch", "nodes"),)
+        seen = asked(api, "nodes")
+        node.fail_pod_network("cni down")  # something to tell
+        await kernel.run_until(45 * SECOND)
+        first = [(at, request) for at, request in seen if at < seen[0][0] + 1]
+        assert [request.verb for _, request in first] == ["get", "patch"] * 5
+        versions = [request.options.get("resourceVersion") for _, request in first if request.verb == "get"]
+        assert versions == ["0", None, None, None, None]
+        again = next(at for at, _ in seen if at > seen[0][0] + 1)
+        assert 10 <= again - first[-1][0] <= 10.5
