@@ -1,0 +1,105 @@
+"""What a pod is refused for that could be refused for several things: the order of checks."""
+
+from dataclasses import replace
+from typing import Any
+
+from actors.node.profile import NodeSpec
+from sim.options.node_agent import parse_node_agent
+from sim.units import SECOND
+from tests.actor.node.fake import one_node
+from tests.actor.node.test_agent import behaving
+from tests.actor.node.test_pod_ends import sysctl
+
+Obj = dict[str, Any]
+
+PORT = {"ports": [{"containerPort": 80, "hostPort": 80}]}
+
+
+def asking(cpu: str = "1", memory: str = "1Gi", **more: Any) -> Obj:
+    return {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": memory}}, **more}
+
+
+async def test_a_pod_is_refused_for_the_first_of_the_things_that_stand_against_it() -> None:
+    wrong: Obj = {"nodeSelector": {"disk": "none"}}
+    windows: Obj = {"os": {"name": "windows"}}
+    options = parse_node_agent({"max-pods": 3, "shutdown-grace-period": "30s"})
+    spec = NodeSpec("n1", capacity={"cpu": "8", "memory": "8Gi", "ephemeral-storage": "10Gi"})
+    async with one_node(spec, options) as (kernel, api, node):
+        api.bind("port", {"containers": [asking(**PORT)]})
+        await kernel.run_until(22 * SECOND)
+        held = api.objects["nodes", "", "n1"]
+        taints = [{"key": "k", "value": "v", "effect": "NoExecute"}]
+        cases: list[tuple[str, Obj]] = [
+            ("SysctlForbidden", {**sysctl("kernel.msgmax"), "containers": [asking("9")], **wrong}),
+            ("OutOfcpu", {"containers": [asking("9", "9Gi")], **wrong}),
+            ("OutOfmemory", {"containers": [asking("1", "9Gi")], **wrong, **windows}),
+            ("NodeAffinity", {"containers": [asking(**PORT)], **wrong, **windows}),
+            ("NodePorts", {"containers": [asking(**PORT)], **windows}),
+            ("PodOSNotSupported", {"containers": [asking()], **windows}),
+        ]
+        for number, (_, pod) in enumerate(cases):
+            api.bind(f"p{number}", pod)
+        await kernel.run_until(24 * SECOND)
+        assert [api.pod(f"p{number}")["status"]["reason"] for number in range(len(cases))] == [
+            reason for reason, _ in cases
+        ]
+        # a taint comes after ports and before the system; a full node before everything else of its kind
+        api.put("nodes", {**held, "spec": {**held["spec"], "taints": taints}})
+        api.bind("tainted", {"containers": [asking()], **windows})
+        api.bind("tainted-port", {"containers": [asking(**PORT)]})
+        await kernel.run_until(26 * SECOND)
+        assert api.pod("tainted")["status"]["reason"] == "TaintToleration"
+        assert api.pod("tainted-port")["status"]["reason"] == "NodePorts"
+        tolerant = {"tolerations": [{"operator": "Exists"}]}
+        for name in ("second", "third"):
+            api.bind(name, {"containers": [asking()], **tolerant})
+        await kernel.run_until(28 * SECOND)
+        api.bind("full", {"containers": [asking("9")], **wrong})
+        await kernel.run_until(30 * SECOND)
+        assert api.pod("full")["status"]["reason"] == "OutOfpods"
+        # a node that shuts down says so last, one under pressure first
+        api.delete("third", 1)
+        await kernel.run_until(33 * SECOND)
+        node.shutdown()
+        api.bind("going", {"containers": [asking()], **tolerant})
+        api.bind("going-large", {"containers": [asking("9")], **tolerant})
+        await kernel.run_until(33_500_000)
+        assert api.pod("going")["status"]["reason"] == "NodeShutdown"
+        assert api.pod("going-large")["status"]["reason"] == "OutOfcpu"
+        node.cancel_shutdown()
+        node.set_pressure("nodefs", 0)
+        await kernel.run_until(65 * SECOND)
+        api.bind("pressed", {**sysctl("kernel.msgmax"), "containers": [asking("9")], **wrong})
+        await kernel.run_until(67 * SECOND)
+        status = api.pod("pressed")["status"]
+        assert (status["reason"], status["message"]) == (
+            "Evicted", "Pod The node had condition: [DiskPressure]. ",
+        )  # fmt: skip
+
+
+async def test_a_second_deletion_with_a_shorter_grace_does_not_shorten_a_kill_that_is_under_way() -> None:
+    async with one_node(behaving(stop_us=None)) as (kernel, api, _):
+        api.bind("web")
+        await kernel.run_until(30 * SECOND)
+        api.delete("web", 30)
+        await kernel.run_until(35 * SECOND)
+        api.delete("web", 5)
+        await kernel.run_until(60 * SECOND)
+        assert api.has("web")
+        await kernel.run_until(63 * SECOND)
+        assert not api.has("web") and len(api.events("Killing")) == 1
+
+
+async def test_pods_that_ran_before_are_admitted_in_the_order_of_their_creation() -> None:
+    """An agent that starts with less to give refuses the youngest."""
+    async with one_node(NodeSpec("n1", capacity={"cpu": "8", "memory": "8Gi"})) as (kernel, api, node):
+        for at_s, name in ((21, "z"), (23, "b"), (25, "a")):
+            await kernel.run_until(at_s * SECOND)
+            api.bind(name, {"containers": [asking("2")]})
+        await kernel.run_until(30 * SECOND)
+        node.crash_agent()
+        node.machine.spec = replace(node.machine.spec, capacity={"cpu": "5", "memory": "8Gi"})
+        node.start_agent()
+        await kernel.run_until(31_500_000)
+        phases = {name: api.pod(name)["status"]["phase"] for name in "zba"}
+        assert phases == {"z": "Running", "b": "Running", "a": "Failed"}
