@@ -19,11 +19,13 @@ Obj = dict[str, Any]
 
 @dataclass(slots=True)
 class Actions:
-    """kill_pod: stop everything first; kills: (container, message); init: the one to start; starts: in order."""
+    """kill_pod: stop everything first; kills: (container, message); ephemeral: those to start before all others; init: the
+    one to start; starts: in order."""
 
     kill_pod: bool = False
     create_sandbox: bool = False
     kills: list[tuple[Obj, Container, str]] = field(default_factory=list)
+    ephemeral: list[Obj] = field(default_factory=list)
     init: Obj | None = None
     starts: list[Obj] = field(default_factory=list)
 
@@ -34,7 +36,10 @@ def compute_actions(pod: Obj, runtime: PodRuntime | None, failed: Mapping[str, s
     init = spec.get("initContainers") or ()
     if runtime is None or not runtime.ready:
         return _with_new_sandbox(pod, runtime, policy, now_us)
-    actions = Actions()
+    # Whatever else is to be done, and never again.
+    actions = Actions(
+        ephemeral=[c for c in spec.get("ephemeralContainers") or () if not runtime.newest(c["name"])]
+    )
     if init:
         last, following, done = next_init(spec, runtime, now_us)
         if not done:

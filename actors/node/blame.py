@@ -44,7 +44,8 @@ def unseen_end(runtime: PodRuntime | None, status: Obj, now_us: int) -> int:
 
 
 def _is_told(status: Obj, container: Container) -> bool:
-    shown = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    keys = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    shown = [one for key in keys for one in status.get(key) or ()]
     told = (one for one in shown if one["name"] == container.name)
     return any(one.get("containerID") == container.ident and "running" not in one["state"] for one in told)
 

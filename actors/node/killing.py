@@ -31,7 +31,8 @@ def kill_all(worker: Worker, stop_us: int | None = None) -> int:
     if runtime is None:
         return 0
     grace_us, spec = own_grace_us(worker.pod), worker.pod["spec"]
-    for container_spec in [*spec.get("initContainers", ()), *spec["containers"]]:
+    inits, ephemeral = spec.get("initContainers") or (), spec.get("ephemeralContainers") or ()
+    for container_spec in [*inits, *spec["containers"], *ephemeral]:
         name = container_spec["name"]
         newest = runtime.newest(name)
         if newest is None or not newest.running(now_us):

@@ -28,7 +28,8 @@ def container_log(
     if pod is None:
         return 404, f'pod "{name}" does not exist'
     spec = pod["spec"]
-    known = [c["name"] for c in [*spec.get("initContainers", ()), *spec["containers"]]]
+    kinds = ("initContainers", "containers", "ephemeralContainers")
+    known = [c["name"] for kind in kinds for c in spec.get(kind) or ()]
     if container not in known:
         return 404, f'container "{container}" not found in pod "{name}"'
     instances = runtime.instances(container) if runtime is not None else []
@@ -43,7 +44,7 @@ def container_log(
 
 
 def _waiting(pod: Obj, container: str) -> str:
-    for key in ("containerStatuses", "initContainerStatuses"):
+    for key in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         for status in (pod.get("status") or {}).get(key) or ():
             if status["name"] == container and "waiting" in status["state"]:
                 reason = str(status["state"]["waiting"].get("reason", ""))

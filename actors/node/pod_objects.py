@@ -29,8 +29,11 @@ def reference(pod: Obj, container: str) -> Obj:
         "resourceVersion": meta.get("resourceVersion", ""),
     }
     if container:
-        init = any(c["name"] == container for c in pod["spec"].get("initContainers") or ())
-        reference["fieldPath"] = intern(f"spec.{'initContainers' if init else 'containers'}{{{container}}}")
+        kinds = ("initContainers", "ephemeralContainers")
+        kind = next(
+            (k for k in kinds if any(c["name"] == container for c in pod["spec"].get(k) or ())), "containers"
+        )
+        reference["fieldPath"] = intern(f"spec.{kind}{{{container}}}")
     return reference
 
 

@@ -230,7 +230,7 @@ def _history(pod: Obj, old: Obj) -> Obj:
 
 def unseen_us(runtime: PodRuntime, shown: Obj, now_us: int) -> int | None:
     """The first change that the status does not show: now, a coming exit, or none."""
-    for key in ("containerStatuses", "initContainerStatuses"):
+    for key in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         for status in shown.get(key) or ():
             newest = runtime.newest(status["name"])
             if newest is None:
@@ -461,6 +461,10 @@ def generate(pod: Obj, old: Obj, view: View) -> Obj:
     }
     if init:
         status["initContainerStatuses"] = init
+    if ephemeral := spec.get("ephemeralContainers"):
+        held = old.get("ephemeralContainerStatuses") or ()
+        made = [{**container_status(pod, c, view, init=True, held=held), "ready": False} for c in ephemeral]
+        status["ephemeralContainerStatuses"] = sorted(made, key=lambda s: str(s["name"]))
     if reason:
         status["reason"] = reason
     if message:

@@ -169,8 +169,8 @@ class RuntimeProfile:
         for rule in self.rules:
             if rule.covers(pod, container):
                 return rule.behaviour
-        specs = pod["spec"].get("initContainers" if init else "containers") or ()
-        for spec in specs:
+        kinds = ("initContainers",) if init else ("containers", "ephemeralContainers")
+        for spec in (c for kind in kinds for c in pod["spec"].get(kind) or ()):
             if spec["name"] == container:
                 known = commanded(spec)
                 if known is not None:

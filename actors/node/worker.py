@@ -343,14 +343,14 @@ class Worker:
             self.runtime = agent.machine.run_sandbox(
                 self.uid, meta["namespace"], meta["name"], agent.pod_cidr, host_ip
             )
-        if actions.init is not None:
-            return (yield from self._start_container(actions.init, ended, init=True, after=first))
         errors = []
+        for container in actions.ephemeral:
+            errors.append((yield from self._start_container(container, ended, init=False)))
+        if actions.init is not None:
+            errors.append((yield from self._start_container(actions.init, ended, init=True, after=first)))
         for container in actions.starts:
-            error = yield from self._start_container(container, ended, init=False)
-            if error:
-                errors.append(error)
-        return errors[0] if errors else ""
+            errors.append((yield from self._start_container(container, ended, init=False)))
+        return next(filter(None, errors), "")
 
     def _seen_ends(self) -> dict[str, Container]:
         """Of each container the newest instance that has ended."""
@@ -374,7 +374,11 @@ class Worker:
         if reason is not None:
             self._reason(name, reason)
             return reason[0]
-        problem = yield from agent.references.variables(self, spec)
+        target = spec.get("targetContainerName")
+        if target and runtime.newest(target) is None:
+            problem = f"unable to find target container {target}"
+        else:
+            problem = yield from agent.references.variables(self, spec)
         if problem:
             self._reason(name, ("CreateContainerConfigError", problem))
             agent.event(pod, "Warning", "Failed", f"Error: {problem}", container=name)
@@ -413,7 +417,7 @@ class Worker:
             wanted = agent.spec.profile.behaviour(pod, container.name, init)
             if wanted is not container.behaviour and wanted != container.behaviour:
                 container.behaviour = wanted
-                specs = inits if init else spec["containers"]
+                specs = [*inits, *spec["containers"], *(spec.get("ephemeralContainers") or ())]
                 self._limit_memory(next(one for one in specs if one["name"] == container.name), container)
                 if wanted.exit_after_us is not None:
                     container.end(now_us + wanted.exit_after_us, wanted.exit_code)

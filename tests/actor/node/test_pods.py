@@ -215,3 +215,37 @@ async def test_a_hook_that_is_cut_short_is_told_when_its_container_has_ended() -
             'Exec lifecycle hook ([sh -c sleep 60]) for Container "c" in Pod "short_default('
         )
         assert text.endswith("failed - error: command 'sh -c sleep 60' exited with 137: , message: \"\"")
+
+
+async def test_an_ephemeral_container_is_started_once_beside_whatever_the_pod_does() -> None:
+    rules = (
+        Rule(ContainerBehaviour(exit_after_us=5 * SECOND), container="debug"),
+        Rule(ContainerBehaviour(exit_after_us=60 * SECOND), container="slow"),
+    )
+    async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=rules))) as (kernel, api, _):
+        made = api.bind("web", {"initContainers": [{"name": "slow", "image": "i"}]})
+        await kernel.run_until(30 * SECOND)
+        added = [{"name": "shell", "image": "i"}, {"name": "debug", "image": "i", "targetContainerName": "slow"},
+                 {"name": "blind", "image": "i", "targetContainerName": "c"}]  # fmt: skip
+        pod = api.pod("web")
+        api.put("pods", {**pod, "spec": {**made["spec"], "ephemeralContainers": added}})
+        await kernel.run_until(33 * SECOND)
+        status = api.pod("web")["status"]
+        assert status["phase"] == "Pending"
+        assert [(s["name"], *s["state"]) for s in status["ephemeralContainerStatuses"]] == [
+            ("blind", "waiting"), ("debug", "running"), ("shell", "running"),
+        ]  # fmt: skip
+        blind = status["ephemeralContainerStatuses"][0]["state"]["waiting"]
+        assert (blind["reason"], blind["message"]) == (
+            "CreateContainerConfigError", "unable to find target container c",
+        )  # fmt: skip
+        await kernel.run_until(120 * SECOND)
+        status = api.pod("web")["status"]
+        assert status["phase"] == "Running" and api.ready("web")
+        assert [(s["name"], *s["state"], s["ready"]) for s in status["ephemeralContainerStatuses"]] == [
+            ("blind", "running", False), ("debug", "terminated", False), ("shell", "running", False),
+        ]  # fmt: skip
+        assert [text for _, text in api.events("Started")].count("Started container debug") == 1
+        api.delete("web", 30)
+        await kernel.run_until(125 * SECOND)
+        assert not api.has("web") and len(api.events("Killing")) == 3
