@@ -29,6 +29,7 @@ Obj = dict[str, Any]
 BATCH_US = 10 * SECOND  # status_manager.go: syncPeriod
 WAITING_MAX = 1000  # status_manager.go: podStatusChannel; what comes beyond that is left to the batch
 NOT_FOUND = 404
+PLACED = ("hostIP", "podIP", "podIPs", "nominatedNodeName")
 TYPE = itemgetter("type")
 NOTHING: Obj = {}
 
@@ -93,6 +94,11 @@ def outgoing(status: Obj, held: Obj, running: bool) -> Obj:
     ):
         foreign = [c for c in theirs if c["type"] not in OWN_CONDITIONS]
         shown = {**status, "conditions": [*foreign, *[c for c in conditions if c["type"] in OWN_CONDITIONS]]}
+    if "containerStatuses" not in status:  # of a refused pod nothing else is told
+        gone = [
+            key for key in ("qosClass", *PLACED, "containerStatuses") if key in held and key not in status
+        ]
+        shown = {**shown, **dict.fromkeys(gone)} if gone else shown
     if running and status["phase"] in TERMINAL:
         shown = {**shown, "phase": held.get("phase") or "Pending"}
         for key in ("reason", "message"):
@@ -109,7 +115,9 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
         old = held.get(key)
         if old is value:
             continue
-        if key == "conditions":
+        if value is None:
+            patch[key] = None
+        elif key == "conditions":
             patch |= _conditions_part(old or NO_CONDITIONS, value) if value or not old else {key: None}
         elif key == "podIPs":
             # merged by address: a new sandbox's takes the place of the old one's only if that is deleted
@@ -118,17 +126,10 @@ def status_patch(held: Obj, wanted: Obj) -> Obj:
                 patch[key] = [*value, *gone]
         elif old != value:
             patch[key] = value
-    for key in OPTIONAL:
+    for key in ("reason", "message", "initContainerStatuses"):
         if key in held and key not in wanted:
             patch[key] = None
     return patch
-
-
-# What a status may do without; the last of them only that of a pod that is refused.
-OPTIONAL = (
-    "reason", "message", "initContainerStatuses",
-    "containerStatuses", "qosClass", "hostIP", "podIP", "podIPs", "nominatedNodeName",
-)  # fmt: skip
 
 
 NO_CONDITIONS: list[Obj] = []
