@@ -109,9 +109,10 @@ class Probe:
         self._cancel()
         self._timer = self._ctx.timer_us(max(0, at_us - self._ctx.now_us()), self._tick)
 
-    def _since_us(self, at_us: int) -> int:
-        """How long ago that was, by the own clock."""
-        return self._ctx.now_us() - self._ctx.clock.read_us(at_us)
+    def _age_us(self, container: Container) -> int:
+        """How long ago it started, by the own clock.  Quirk: as its status tells that, in whole seconds."""
+        since_us = self._ctx.now_us() - self._ctx.clock.read_us(container.started_us)
+        return since_us + (self._ctx.wall_us() - since_us) % SECOND
 
     def _next_tick_us(self, after_us: int) -> int:
         """The first tick strictly after that instant."""
@@ -168,7 +169,7 @@ class Probe:
     def _probe(self, container: Container, now_us: int) -> None:
         if self.hold or not container.running(now_us):
             return
-        if self._since_us(container.started_us) // SECOND < int(self.spec.get("initialDelaySeconds") or 0):
+        if self._age_us(container) // SECOND < int(self.spec.get("initialDelaySeconds") or 0):
             return
         if not self._owner.may_probe(self):
             return
@@ -201,9 +202,9 @@ class Probe:
             return
         clock, local_us = self._ctx.clock, self._ctx.now_us()
         delay_us = int(self.spec.get("initialDelaySeconds") or 0) * SECOND
-        since_us = self._since_us(container.started_us)
-        if since_us < delay_us:
-            self._tick_at(self._next_tick_us(local_us + delay_us - since_us - 1))
+        age_us = self._age_us(container)
+        if age_us < delay_us:
+            self._tick_at(self._next_tick_us(local_us + delay_us - age_us - 1))
             return
         if not self._owner.may_probe(self):
             self._cancel()

@@ -77,3 +77,17 @@ async def test_a_container_that_is_killed_is_held_back_by_the_ends_before_that_a
         assert len(delays) >= 7
         for wanted, delay in zip((40, 80, 160), delays[4:], strict=False):
             assert wanted <= delay <= wanted + 16.2
+
+
+@pytest.mark.parametrize(("delay_s", "ready_s"), [(0, 101), (2, 102), (3, 103), (20, 120)])
+async def test_an_initial_delay_counts_from_the_second_in_which_the_container_started(
+    delay_s: int, ready_s: int
+) -> None:
+    """It starts at 100.4 s; a look at it each second."""
+    async with one_node() as (kernel, api, _):
+        await kernel.run_until(100 * SECOND)
+        api.bind("web", {"containers": [probed("c", 1, initialDelaySeconds=delay_s)]})
+        await kernel.run_until(ready_s * SECOND - 100_000)
+        assert not api.ready("web")
+        await kernel.run_until(ready_s * SECOND + 100_000)
+        assert api.ready("web")
