@@ -41,6 +41,20 @@ def probe_specs(containers: list[Obj]) -> tuple[tuple[str, str, Obj], ...]:
     return known
 
 
+def output_of(probe: Obj, container: Obj, ip: str) -> str:
+    """What a probe that fails has to say of it."""
+    if "httpGet" in probe:
+        return "HTTP probe failed with statuscode: 500"
+    if "grpc" in probe:
+        return 'service unhealthy (responded with "NOT_SERVING")'
+    if "tcpSocket" in probe:
+        port = probe["tcpSocket"]["port"]
+        named = [p["containerPort"] for p in container.get("ports") or () if p.get("name") == port]
+        host = probe["tcpSocket"].get("host") or ip
+        return f"dial tcp {host}:{named[0] if named else port}: connect: connection refused"
+    return "command failed"
+
+
 class Owner(Protocol):
     """What a probe needs of its pod worker."""
 

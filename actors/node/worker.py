@@ -43,7 +43,7 @@ from actors.node.pod_status import (
     past_deadline,
     unseen_us,
 )
-from actors.node.prober import Probe, probe_specs
+from actors.node.prober import Probe, output_of, probe_specs
 from actors.node.references import volumes_of
 from actors.node.status_manager import status_in
 from sim.units import MS, SECOND, format_duration, parse_time, quantity_value
@@ -543,8 +543,9 @@ class Worker:
         return met_first(self.runtime, container, by) if self.runtime is not None else 0
 
     def unhealthy(self, probe: Probe) -> None:
-        output = "HTTP probe failed with statuscode: 500" if "httpGet" in probe.spec else "command failed"
-        text = f"{probe.kind} probe failed: {output}"
+        specs = {spec["name"]: spec for spec in self.pod["spec"]["containers"]}
+        ip = self.runtime.ip if self.runtime is not None else ""
+        text = f"{probe.kind} probe failed: {output_of(probe.spec, specs.get(probe.container) or {}, ip)}"
         self.agent.event(self.pod, "Warning", "Unhealthy", text, container=probe.container)
         shown = self.status.get("containerStatuses") or ()
         if probe.kind == "Readiness" and any(s["ready"] and s["name"] == probe.container for s in shown):
