@@ -182,8 +182,7 @@ class NodeLifecycle:
         added, removed = self._condition_taints.diff(node)
         if added or removed:
             pairs = [(key, NO_SCHEDULE) for key in removed]
-            if not await self._writer.swap(node, [(key, NO_SCHEDULE) for key in added], pairs):
-                return None
+            await self._writer.swap(node, [(key, NO_SCHEDULE) for key in added], pairs)
         fixes = label_fixes(node["metadata"].get("labels") or {}, self._names)
         if fixes:
             await self._client.patch("nodes", "", name, {"metadata": {"labels": fixes}})

@@ -135,3 +135,14 @@ async def test_a_taint_that_goes_in_time_cancels_what_it_began() -> None:
         await w.settle(16 * SECOND)
         assert (await told(w, "p"))[1:] == [("TaintManagerEviction", "Marking for deletion Pod default/p")]
         assert await w.names("pods") == []
+
+
+async def test_what_cannot_be_tainted_has_its_old_labels_kept_right_all_the_same() -> None:
+    """The taint waits for the node's next event."""
+    async with world(LOOPS) as w:
+        w.quota.refuse(1, "get", "nodes", 500, "InternalError", "no")
+        made = {"metadata": {"name": "n", "labels": {N.label_os: "linux"}}, "spec": {"unschedulable": True}}
+        await w.create("nodes", made, "")
+        await w.settle(2 * SECOND)
+        node = await node_of(w)
+        assert node["metadata"]["labels"][N.label_beta_os] == "linux"
