@@ -123,7 +123,7 @@ class Mirrors:
         """Make or replace the mirror of a static pod."""
         agent, meta = self._agent, worker.pod["metadata"]
         key = meta["namespace"], meta["name"]
-        if key in self._busy or not agent.sources_ready:
+        if key in self._busy:
             return
         mirror = self._known.get(key)
         if mirror is None:
@@ -160,7 +160,7 @@ class Mirrors:
         if reply.ok:
             self._known[key] = reply.obj
             self._target(worker, reply.obj)
-        else:
+        elif reply.reason != "AlreadyExists":  # else the source will show it
             self._try_later(worker, key)
 
     def _try_later(self, worker: Worker, key: tuple[str, str]) -> None:

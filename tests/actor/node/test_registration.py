@@ -127,3 +127,17 @@ async def test_a_shutdown_is_told_at_once_also_when_a_pass_has_just_read_the_nod
         await kernel.run_until(kernel.now_us + 10_000)
         (ready,) = [c for c in held(api)["status"]["conditions"] if c["type"] == "Ready"]
         assert "node is shutting down" in ready["message"]
+
+
+async def test_a_static_pod_has_its_mirror_with_the_first_sync_that_knows_the_node() -> None:
+    """Its container is seen a second after it started; whether the API's pods are known by then does not matter."""
+    manifest = {"metadata": {"name": "proxy"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    async with one_node(NodeSpec("n1", static_pods=(manifest,))) as (kernel, api, node):
+        (made,) = api.writes("create", "pods")
+        assert 1 * SECOND <= made <= 1_010_000
+        uid = api.pod("proxy-n1")["metadata"]["uid"]
+        node.crash_agent()
+        node.start_agent()
+        await kernel.run_until(200 * SECOND)
+        assert api.pod("proxy-n1")["metadata"]["uid"] == uid and api.ready("proxy-n1")
+        assert len(api.writes("create", "pods")) <= 2  # one may find that it is there
