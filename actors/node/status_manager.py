@@ -278,7 +278,7 @@ class StatusManager:
     def push(self, uid: str) -> None:
         """Write the pod's status, though it may be the same, as soon as the queue allows."""
         entry = self.entry(uid)
-        if entry is not None:
+        if entry is not None and not any(e is entry and v == entry.version for e, v, _ in self._queue):
             self._push(entry)
 
     def _push(self, entry: Entry) -> None:
@@ -393,6 +393,7 @@ class StatusManager:
         self._patch = NOTHING
         entry = self._sent
         assert entry is not None
+        entry.sent = self._wanted[0]
         if reply.code == NOT_FOUND:
             self._next()
         elif not reply.ok:

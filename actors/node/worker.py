@@ -158,10 +158,9 @@ class Worker:
         self._timer = None
         self._due_us = 0
         agent = self.agent
-        asked = self.state == SYNC or (
-            self.state == TERMINATING and self.override is None
-        )  # else without the loop
-        if agent.machine.runtime_delay_us is None or (asked and agent.loop.asleep):
+        # What the eviction manager or a shutdown asks for does not go through the loop, nor does what follows from it.
+        by_loop = self.state == SYNC or (self.state == TERMINATING and self.override is None)
+        if agent.machine.runtime_delay_us is None or (by_loop and agent.loop.asleep):
             agent.loop.resume_later(self)
             return
         if self.state == SYNC:

@@ -49,3 +49,23 @@ async def test_statuses_are_written_as_they_came_until_the_batch_and_as_they_are
         rest = [(name, phase) for _, name, phase in told(api)][len(first) :]
         assert ("p0", "Failed") in rest and rest.index(("p0", "Failed")) < rest.index(("p5", "Running"))
         assert sorted(rest) == sorted([("p0", "Failed"), *((name, "Running") for name in names[3:])])
+
+
+async def test_each_step_of_a_pods_end_reads_it_and_writes_what_is_new_and_the_last_deletes_it() -> None:
+    async with one_node() as (kernel, api, _):
+        api.bind("web")
+        await kernel.run_until(30 * SECOND)
+        seen: list[str] = []
+        answer = api.call
+
+        def call(request: Request, on_reply: Any) -> None:
+            if request.resource == "pods" and request.verb != "watch":
+                seen.append(request.verb)
+            answer(request, on_reply)
+
+        api.call = call  # type: ignore[method-assign]
+        api.delete("web", 30)
+        await kernel.run_until(35 * SECOND)
+        assert not api.has("web")
+        # it begins to end; its container has ended; it is over; nothing of it is left
+        assert seen == ["get", "get", "patch", "get", "get", "delete"]
