@@ -184,6 +184,7 @@ def _same_condition(a: Obj, b: Obj) -> bool:
 
 # An entry, which version of it, and what it held then.
 Wanted = tuple[Entry, int, Obj | Item]
+NO_VERSION: tuple[int, Obj | Item] = (0, NOTHING)
 
 
 class StatusManager:
@@ -200,7 +201,7 @@ class StatusManager:
         self._queue: list[Wanted] = []
         self._calls = api.exchanges("pods")
         self._sent: Entry | None = None
-        self._wanted: tuple[int, Obj | Item] = (0, NOTHING)  # version, and what was held then
+        self._wanted = NO_VERSION  # and what was held then
         self._patch: Obj = NOTHING  # of it
         self._retrying = False
         self._entries: dict[str, Entry | Item] = {}
@@ -296,7 +297,7 @@ class StatusManager:
         """Whether no request is under way.  The reply to a write that nobody waits for is not told."""
         sent = self._sent
         if sent is not None and self._calls.claim():
-            self._sent, self._patch = None, NOTHING
+            self._sent, self._wanted, self._patch = None, NO_VERSION, NOTHING
             self._let_go(sent)
         return self._sent is None
 
@@ -314,7 +315,7 @@ class StatusManager:
                 self._ask()
                 return
         self._queue = []  # of the room that it had
-        self._sent, self._wanted = None, (0, NOTHING)
+        self._sent, self._wanted = None, NO_VERSION
 
     def _ask(self) -> None:
         """Read the pod whose turn it is, and write its status."""

@@ -24,7 +24,7 @@ from sim.machinery.custom import Served
 from sim.machinery.discovery import fixed_versions
 from sim.machinery.openapi_custom import names_of, schemas
 from sim.machinery.openapi_paths import EMPTY, META, SECURITY, V2, V3, Writer, document, newer, title
-from sim.machinery.schema import INT_OR_STRING, QUANTITY, definition_name, raw_definitions
+from sim.machinery.schema import INT_OR_STRING, QUANTITY, definition_name, raw_definition
 from sim.machinery.scheme import Resource, Scheme
 
 Body = dict[str, Any]
@@ -60,7 +60,7 @@ def _definition(name: str, refs: str, names: Names) -> Body:
         return {"type": "string"}
     if name == INT_OR_STRING:
         return {"type": "string", "format": "int-or-string"}
-    return _clean(raw_definitions()[name], refs, names)
+    return _clean(raw_definition(name), refs, names)
 
 
 def _reached(roots: list[str]) -> list[str]:
@@ -71,7 +71,7 @@ def _reached(roots: list[str]) -> list[str]:
         name = todo.pop()
         if name not in seen:
             seen[name] = None
-            todo.extend(_references(raw_definitions()[name]))
+            todo.extend(_references(raw_definition(name)))
     return sorted(seen)
 
 
