@@ -114,8 +114,7 @@ class Caches:
         for cache in self._caches.values():
             if ready:
                 cache.restart()
-            for watch in cache.watches():
-                watch.end()
+            cache.end_watches()
         waiting, self.waiting = self.waiting, []
         return waiting if ready else []
 
@@ -124,8 +123,7 @@ class Caches:
         for cache in self._caches.values():
             if not cache.direct and cache.revision() < self._store.floor:
                 cache.restart()
-                for watch in cache.watches():
-                    watch.end()
+                cache.end_watches()
 
     def show_progress(self) -> None:
         """The storage says how far all watches are, also those that see nothing."""

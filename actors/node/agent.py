@@ -62,9 +62,7 @@ from sim.units import SECOND
 Obj = dict[str, Any]
 
 TICK_US = 1 * SECOND  # kubelet.go: syncLoop's syncTicker
-RESYNC_JITTER_PERCENT = (
-    50  # pod_workers.go: workerResyncIntervalJitterFactor, workerBackOffPeriodJitterFactor
-)
+RESYNC_JITTER_PERCENT = 50  # pod_workers.go: workerResyncIntervalJitterFactor and that of the back-off
 HOUSEKEEPING_US = 2 * SECOND  # kubelet.go: housekeepingPeriod
 SYNCED_POLL_US = 1 * SECOND  # config/apiserver.go: WaitForAPIServerSyncPeriod
 ORPHAN_GRACE_US = 1 * SECOND  # kubelet_pods.go: HandlePodCleanups

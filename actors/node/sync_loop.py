@@ -42,9 +42,8 @@ class SyncLoop:
         self._agent = agent
         self._since_us = -1
         self._due_us = -1  # of the turn at which it is to go on
-        self._backlog: list[
-            tuple[int, Callable[..., None], tuple[Any, ...]]
-        ] = []  # the first is what led to it
+        # What led to it, who handles it, and what it is.
+        self._backlog: list[tuple[int, Callable[..., None], tuple[Any, ...]]] = []
         self._waiting: dict[str, Worker] = {}
 
     @property

@@ -18,8 +18,6 @@ from sim.machinery.verbs_call import Call, is_true
 from sim.machinery.verbs_log import number_of
 from sim.options.node_agent import NodeAgentOptions
 
-PLAIN = NodeAgentOptions()
-
 
 def pod_log(
     nodes: Mapping[str, Node],
@@ -34,7 +32,7 @@ def pod_log(
     node = nodes.get(spec["nodeName"])
     if node is None:  # Quirk: the missing node is told as a missing pod
         return Reply(404, body=status.not_found(call.resource, spec["nodeName"]))
-    agent, told = node.machine.agent, agents.get(node.name, PLAIN)
+    agent, told = node.machine.agent, agents[node.name]
     if agent is None or not told.enable_server:
         host = (pod.get("status") or {}).get("hostIP", "")
         path = f"containerLogs/{metadata['namespace']}/{metadata['name']}/{container}"

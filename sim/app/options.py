@@ -50,13 +50,15 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
         off = turned_off(flags.runtime_config, names)
     except ValueError as error:
         raise InputError(str(error), server.places.get("runtime-config", server.place)) from None
-    loops = parse_controller_manager(manager.flags, names=names, place=manager.place, places=manager.places)
-    _check_controllers(loops, manager.places.get("controllers", manager.place))
+    controllers = parse_controller_manager(
+        manager.flags, names=names, place=manager.place, places=manager.places
+    )
+    _check_controllers(controllers, manager.places.get("controllers", manager.place))
     return ClusterOptions(
         api_server_options(
             flags, server.places.get("disable-admission-plugins", server.place), server.replicas
         ),
-        loops,
+        controllers,
         parse_scheduler(scheduler.flags, names=names, place=scheduler.place, places=scheduler.places),
         nodes,
         off,

@@ -66,7 +66,7 @@ class Client:
         transports: Sequence[Transport],
         user: UserInfo,
         *,
-        qps: float = 5,
+        qps: float = DEFAULT_QPS,
         burst: int = 10,
         agent: str = "",
         timeout_us: int = 0,

@@ -513,7 +513,7 @@ class Informers:
     def __init__(self, ctx: Context, client: Client, resync_us: int = 0) -> None:
         self._ctx = ctx
         self._client = client
-        self._resync_us = max(resync_us, RESYNC_MIN_US) if resync_us else 0
+        self._resync_us = resync_us
         self._made: dict[tuple[str, str], Informer] = {}
         self._held: list[Future] | None = None  # who waits to start, while nobody may
 

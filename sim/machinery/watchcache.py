@@ -262,14 +262,17 @@ class WatchCache:
         """Those that are open now."""
         return list(self._open)
 
+    def end_watches(self) -> None:
+        for watch in self.watches():
+            watch.end()
+
     def interested(self, key: str) -> int:
         """How many watches a change of this object concerns, by upstream's guess: not those by another value."""
         return self._unindexed + len(self._by_key.get(key, ()))
 
     def cut(self) -> None:
         """End every watch: the replica dies."""
-        for watch in self.watches():
-            watch.end()
+        self.end_watches()
         self.horizon.moved.remove(self._replan)
 
     def _follow(self) -> None:

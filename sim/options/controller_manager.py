@@ -235,6 +235,7 @@ class ControllerManagerOptions(ElectionFlags):
     concurrent_resource_quota_syncs: int = _syncs(
         "resource-quota", 5, "resourcequota, each of its two queues"
     )
+    # The only loop that upstream does not let be without workers (statefulsetcontroller.go: Validate).
     concurrent_statefulset_syncs: int = option(
         "concurrent-statefulset-syncs", integer, 5, "workers of statefulset", check=within(1, WORKERS_MAX)
     )

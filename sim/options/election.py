@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from sim.options.base import boolean, duration, one_of, option, string
 from sim.units import SECOND
 
-_NAME = re.compile(
-    r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
-)  # what the API takes, roughly: it has the last word
+# What the API takes, roughly: it has the last word.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 # client-go leaderelection.JitterFactor: the renew deadline must leave room for one jittered retry
 JITTER_FACTOR = 1.2
 
@@ -61,9 +60,8 @@ class ElectionFlags:
                 raise ValueError(
                     f"leader-elect-resource-{field} is {name!r}: nobody could ever lead by such a lock"
                 )
-        if (
-            self.leader_elect_lease_duration_us < SECOND
-        ):  # its whole seconds are stored, and the API takes no zero
+        # Its whole seconds are stored, and the API takes no zero.
+        if self.leader_elect_lease_duration_us < SECOND:
             raise ValueError(
                 "leader-elect-lease-duration must be at least 1s: nobody could ever lead by less"
             )
