@@ -279,7 +279,11 @@ class StatusManager:
     def push(self, uid: str) -> None:
         """Write the pod's status, though it may be the same, as soon as the queue allows."""
         entry = self.entry(uid)
-        if entry is not None and not any(e is entry and v == entry.version for e, v, _ in self._queue):
+        if entry is None:
+            return
+        # What the batch queued while it was being sent is not sent again.
+        waits = entry.dirty and any(e is entry and v == entry.version for e, v, _ in self._queue)
+        if not waits:
             self._push(entry)
 
     def _push(self, entry: Entry) -> None:

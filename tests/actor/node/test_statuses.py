@@ -69,3 +69,32 @@ async def test_each_step_of_a_pods_end_reads_it_and_writes_what_is_new_and_the_l
         assert not api.has("web")
         # it begins to end; its container has ended; it is over; nothing of it is left
         assert seen == ["get", "get", "patch", "get", "get", "delete"]
+
+
+async def test_a_stopped_pod_is_deleted_though_its_last_status_was_on_its_way_when_the_batch_came() -> None:
+    """A read or write takes 0.3 s: `b` is being written as the batch of 30 s queues it anew, behind `a`; it is cleaned up
+    when it is written and `a` is not yet."""
+    async with one_node() as (kernel, api, node):
+        for name in "ab":
+            api.bind(name)
+        await kernel.run_until(25 * SECOND)
+        slow(api, 300 * MS)
+        agent = node.machine.agent
+        assert agent is not None
+        statuses = agent.statuses
+        uids = {name: api.pod(name)["metadata"]["uid"] for name in "ab"}
+        await kernel.run_until(29_900 * MS)
+        for name in "ba":
+            entry, status = statuses.entry(uids[name]), statuses.status(uids[name])
+            assert entry is not None and status is not None
+            entry.running = False
+            statuses.set(uids[name], {**status, "message": "it has ended"})
+        await kernel.run_until(30_600 * MS)
+        assert [name for _, name, _ in told(api)][-1:] == ["b"]
+        api.objects["pods", "default", "b"]["metadata"]["deletionTimestamp"] = api.now()
+        entry = statuses.entry(uids["b"])
+        assert entry is not None
+        entry.reclaimed = True
+        statuses.push(entry.uid)
+        await kernel.run_until(32 * SECOND)
+        assert api.has("a") and not api.has("b")
