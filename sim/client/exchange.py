@@ -76,7 +76,7 @@ class Exchange(FoldedCalls):
         if not compose(served[0], at_us):
             return False
         bucket, local_us = self._bucket, self._ctx.now_us()
-        if bucket.limits and not (bucket.take(local_us) and bucket.take(local_us)):
+        if bucket.limits and not bucket.take(local_us, 2):
             return False
         self._next = at_us, delay_us
         self._read = read, served[0], now_us, replies_us, at_us

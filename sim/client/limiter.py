@@ -35,10 +35,10 @@ class TokenBucket:
         wait_us = full_us - self._burst_us - now_us
         return wait_us if wait_us > 0 else 0
 
-    def take(self, now_us: int) -> bool:
-        """As `reserve` where there is nothing to wait for; False: there is, and nothing was taken."""
+    def take(self, now_us: int, tokens: int = 1) -> bool:
+        """As `reserve` of so many where there is nothing to wait for; False: there is, and nothing was taken."""
         full_us = self._full_us
-        full_us = (full_us if full_us > now_us else now_us) + self._token_us
+        full_us = (full_us if full_us > now_us else now_us) + tokens * self._token_us
         if full_us - self._burst_us > now_us:
             return False
         self._full_us = full_us

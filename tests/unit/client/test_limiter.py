@@ -17,6 +17,11 @@ def test_a_token_that_would_have_to_be_waited_for_is_not_taken():
     assert bucket.limits and not TokenBucket(qps=0, burst=0).limits
 
 
+def test_two_tokens_are_taken_together_or_not_at_all():
+    bucket = TokenBucket(qps=20, burst=3)
+    assert [bucket.take(0, 2), bucket.take(0, 2), bucket.take(0)] == [True, False, True]
+
+
 def test_a_failing_key_waits_twice_as_long_each_time_up_to_the_limit():
     limiter = ItemExponential()
     waits = [limiter.when_us("a", 0) for _ in range(30)]
