@@ -3,7 +3,8 @@
 Turns a `Request` into a call of an `Endpoint` one link delay later, and its answer into a callback one link
 delay after that; a server's `Watch` into one on the client's side (`channel_watch`).
 
-Holds: `on_reply` is called exactly once unless the client dies.
+Holds: `on_reply` is called exactly once unless the client dies. A request that arrives twice is carried out twice; the second
+copy arrives after the first and is caused by the fault, and of their answers the first counts.
 
 Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apimachinery configures them
          (ReadIdleTimeout 30 s, PingTimeout 15 s: a dead connection is found after 45 s).
@@ -12,7 +13,8 @@ Differs  what meets a cut link is sent again when that is healed (TCP's retransm
          the 45 s count from the cut, or from when the server's process stands still (upstream: from the last frame,
          so up to 30 s sooner); a request sent to a server that stands still is given up after 45 s as well (upstream
          sends it on a new connection, whose TLS handshake is given up after 10 s);
-         a server that dies while the storage commits resets the connection when the reply would have come.
+         a server that dies while the storage commits resets the connection when the reply would have come;
+         TCP hides copies of segments, so what is doubled here are requests, as by a proxy that sends them again.
 """
 
 from __future__ import annotations
@@ -100,7 +102,18 @@ class Channel:
     def send(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
         kernel = self.ctx.kernel
         now_us = kernel.now_us
+        if self.out.duplication and self.out.duplicates():
+            self._send_twice(request, on_reply)
+            return
         kernel.call_at(now_us + self.out.delay_us(), Call(self, request, on_reply, now_us).arrive)
+
+    def _send_twice(self, request: Request, on_reply: Callable[[Reply], None]) -> None:
+        kernel, out, copies = self.ctx.kernel, self.out, Copies()
+        at_us = now_us = kernel.now_us
+        second = msgspec.structs.replace(request, cause=out.duplicated_by or request.cause)
+        for each in (request, second):
+            at_us += out.delay_us()
+            kernel.call_at(at_us, Call(self, each, on_reply, now_us, copies=copies).arrive)
 
     def lane(self, request: Request, path: tuple[str, ...]) -> ChannelLane:
         return ChannelLane(self, request, path)
@@ -161,12 +174,19 @@ class Channel:
             watch.stop()
 
 
+class Copies(msgspec.Struct, eq=False):
+    """What the copies of one request share."""
+
+    answered: bool = False
+
+
 class Call(msgspec.Struct, eq=False):
     """One request on its way there and back.
 
     server: has served it at the first and replies at the second of the times `commits_us`
     closed: answered, or given up
     step: what is to be done next, with what, once the link is healed
+    copies: of a request that arrives twice
     """
 
     channel: Channel
@@ -177,6 +197,7 @@ class Call(msgspec.Struct, eq=False):
     commits_us: tuple[int, int] = (0, 0)
     closed: bool = False
     step: tuple[Callable[[Any], None], Any] | None = None
+    copies: Copies | None = None
 
     def arrive(self, _: Any) -> None:
         channel = self.channel
@@ -221,12 +242,24 @@ class Call(msgspec.Struct, eq=False):
         if server is not None and self.commits_us[0] <= server.stopped_us < self.commits_us[1]:
             reply = Reply(0, lost=RESET)
         if channel.back.up:
+            if self._is_second(reply):
+                return
             if ctx.state is State.RUNNING:
                 self.on_reply(reply)
             else:
                 ctx.run(self.on_reply, reply)
             return
         self._halt(self.deliver, reply)
+
+    def _is_second(self, reply: Reply) -> bool:
+        """Whether another copy has been answered: nobody is told of this answer."""
+        copies = self.copies
+        if copies is None:
+            return False
+        second, copies.answered = copies.answered, True
+        if second and reply.watch is not None:
+            reply.watch.stop()
+        return second
 
     def _halt(self, step: Callable[[Any], None], what: Any) -> None:
         """The link is cut: it goes on when that is healed, if the connection is not found dead before."""
@@ -269,11 +302,14 @@ class Call(msgspec.Struct, eq=False):
     def _dead(self, _: Any) -> None:
         if not self.channel.up:
             self.channel.lose()
-        self.channel.ctx.run(self.on_reply, Reply(0, lost=TIMEOUT))
+        reply = Reply(0, lost=TIMEOUT)
+        if not self._is_second(reply):
+            self.channel.ctx.run(self.on_reply, reply)
 
 
 class ChannelLane:
-    """A server's hot lane as its client reaches it: open while both links and the same server are up.
+    """A server's hot lane as its client reaches it: open while both links and the same server are up, and nothing
+    arrives twice.
 
     out, back: the links whose delays a request and its reply take; inner: the server's lane, once one is known.
     """
@@ -290,7 +326,7 @@ class ChannelLane:
 
     def write(self, value: int) -> Item | None:
         """The write arrives now; None if it has to go the ordinary way."""
-        if not (self.out.up and self.back.up):
+        if not (self.out.up and self.back.up) or self.out.duplication:
             return None
         channel, inner = self._channel, self.inner
         if inner is not None and channel.servers.get(channel.target) is self._server:

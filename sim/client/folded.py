@@ -113,7 +113,8 @@ class FoldedCalls:
             return False
         server: Any = channel.servers.get(channel.target)
         offer: Callable[[Request], Any] | None = getattr(server, "short_way", None)
-        self._way = None if offer is None or not channel.up else offer(self._asked)
+        disturbed = not channel.up or channel.out.duplication
+        self._way = None if offer is None or disturbed else offer(self._asked)
         if self._way is None:
             return False
         self._channel, self._moves = channel, self._standing.moves

@@ -39,6 +39,7 @@ class Rule:
     loss: float | None = None
     duplication: float | None = None
     both_ways: bool = True
+    record: int = 0  # of the trace, by which it came into force
 
     def covers(self, source: str, target: str) -> bool:
         forward = self._in(self.sources, source) and self._in(self.targets, target)
@@ -62,6 +63,7 @@ class Link:
 
     `listeners` are called before and after it is cut or healed, and when the source's process stands still or goes on.
     own: a line of theirs beside the network, of which only rules speak that name both
+    duplication: the share of requests that arrive twice; duplicated_by: the record of the rule that says so
     """
 
     source: str
@@ -71,6 +73,7 @@ class Link:
     high_us: int = DEFAULT_HIGH_US
     loss: float = 0.0
     duplication: float = 0.0
+    duplicated_by: int = 0
     own: bool = False
     seed: InitVar[int] = 0
     listeners: list[Callable[[], None]] = field(default_factory=list)
@@ -96,16 +99,9 @@ class Link:
                 again *= 2
         return delay
 
-    def datagram_us(self) -> tuple[int, ...]:
-        """Draw the delays of a datagram's copies: none when cut or lost, two when duplicated."""
-        if not self.up:
-            return ()
-        if self.loss and self.draws.random() < self.loss:
-            return ()
-        copies = 2 if self.duplication and self.draws.random() < self.duplication else 1
-        return tuple(
-            self.low_us + int((self.high_us - self.low_us) * self.draws.random()) for _ in range(copies)
-        )
+    def duplicates(self) -> bool:
+        """Draw whether a request arrives twice."""
+        return self.draws.random() < self.duplication
 
 
 class Network:
@@ -139,7 +135,8 @@ class Network:
         held = [] if before is None else before.named
         self._standing.end(rule.name, [host for host in held if host not in rule.named])
         self._rules[rule.name] = rule
-        self._standing.begin(rule.name, [host for host in rule.named if host not in held], rule.cut)
+        record = self._standing.begin(rule.name, [host for host in rule.named if host not in held], rule.cut)
+        rule.record = record if before is None else before.record
         self._settle_all()
 
     def lift(self, name: str) -> None:
@@ -155,7 +152,7 @@ class Network:
             tell()
 
     def _settle(self, link: Link) -> None:
-        up, low, high, loss, twice = True, DEFAULT_LOW_US, DEFAULT_HIGH_US, 0.0, 0.0
+        up, low, high, loss, twice, by = True, DEFAULT_LOW_US, DEFAULT_HIGH_US, 0.0, 0.0, 0
         for rule in self._rules.values():
             if link.own and (rule.sources is None or rule.targets is None):
                 continue
@@ -164,12 +161,14 @@ class Network:
                 low = low if rule.low_us is None else rule.low_us
                 high = max(low, high if rule.high_us is None else rule.high_us)
                 loss = loss if rule.loss is None else rule.loss
-                twice = twice if rule.duplication is None else rule.duplication
+                if rule.duplication is not None:
+                    twice, by = rule.duplication, rule.record
         changed = up != link.up
         if changed:
             for listener in link.listeners:
                 listener()
-        link.up, link.low_us, link.high_us, link.loss, link.duplication = up, low, high, loss, twice
+        link.up, link.low_us, link.high_us, link.loss = up, low, high, loss
+        link.duplication, link.duplicated_by = twice, by
         if changed:
             for listener in link.listeners:
                 listener()

@@ -64,8 +64,8 @@ class Standing:
         for each in put_off:
             each.plan()
 
-    def begin(self, what: str, hosts: Iterable[str], mute: bool = True, lasting: bool = False) -> None:
-        """A fault of these hosts begins, by the record that is the cause now.  `hosts` in a fixed order."""
+    def begin(self, what: str, hosts: Iterable[str], mute: bool = True, lasting: bool = False) -> int:
+        """A fault of these hosts begins, by the record that is the cause now, which is returned.  `hosts` in a fixed order."""
         self.moved()
         named = list(hosts)
         apart = [host for host in named if host not in self.shared]
@@ -75,6 +75,7 @@ class Standing:
                 over = (index for index, fault in enumerate(faults) if fault.ended_us is not None)
                 del faults[next(over, 0)]
             faults.append(Fault(what, mute, lasting, self._cause(), self._now_us()))
+        return self._cause()
 
     def end(self, what: str, hosts: Iterable[str]) -> None:
         self.moved()

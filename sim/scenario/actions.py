@@ -21,6 +21,7 @@ from sim.units import SECOND, quantity_milli, quantity_value
 Path_ = tuple[str | int, ...]
 ROLES = ("controller-manager-leader", "scheduler-leader")
 NAMED_MAX = 6  # of what there is, in a remedy
+SERVERS = "apiserver-"  # what names of API servers begin with
 LOAD_GAP_MIN_US = 100  # 10,000 requests a second are more than a control plane serves
 
 
@@ -188,7 +189,7 @@ class _Where:
         """API servers."""
         found = self.actors(wanted, "apiServer")
         for name in found:
-            if not name.startswith("apiserver-"):
+            if not name.startswith(SERVERS):
                 raise self.error("apiServer", f"{name} is no API server", "name one, such as apiserver-0")
         return found
 
@@ -308,7 +309,7 @@ def _sides(where: _Where, between: Sequence[str | list[str]]) -> tuple[tuple[str
     if one == other and len(one) == 1:
         raise where.error("between", f"there is no network between {one[0]} and itself")
     for side, across in ((one, other), (other, one)):
-        strange = [host for host in across if "storage" in side and not host.startswith("apiserver-")]
+        strange = [host for host in across if "storage" in side and not host.startswith(SERVERS)]
         if strange or ("storage" in side and len(side) > 1):
             who = strange[0] if strange else next(host for host in side if host != "storage")
             raise where.error(
@@ -316,7 +317,19 @@ def _sides(where: _Where, between: Sequence[str | list[str]]) -> tuple[tuple[str
                 f"only API servers reach the storage, {who} does not",
                 "give between: [apiserver-0, storage], and the rest in a step of its own",
             )
+    if not _asks(one, other) and not _asks(other, one) and "storage" not in (*one, *other):
+        raise where.error(
+            "between",
+            f"nothing goes between {one[0]} and {other[0]}: every process talks to API servers alone",
+            "name API servers on one side, as in between: [zone a, apiserver]",
+        )
     return one, other
+
+
+def _asks(sources: Sequence[str], targets: Sequence[str]) -> bool:
+    """Whether requests go from these hosts to those."""
+    clients = [host for host in sources if host != "storage" and not host.startswith(SERVERS)]
+    return bool(clients) and any(host.startswith(SERVERS) for host in targets)
 
 
 def _partition(where: _Where, body: steps.Partition) -> Action:
@@ -330,6 +343,11 @@ def _network(where: _Where, body: steps.Network) -> Action:
     latency = where.compiler.latency(text, (*where.path, "latency"))
     if latency is None and not body.loss and not body.duplication:
         raise where.error("", "disturbs nothing", "give latency, loss or duplication")
+    if body.duplication and not _asks(one, other) and (body.one_way or not _asks(other, one)):
+        remedy = "turn 'between' round" if _asks(other, one) else "leave it out"
+        raise where.error(
+            "duplication", "has no effect: only requests to API servers are carried out twice", remedy
+        )
     return plan.Disturb(one, other, False, body.one_way, latency, body.loss, body.duplication)
 
 

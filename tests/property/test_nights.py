@@ -49,7 +49,7 @@ OBJECTS = [
         "spec": {"maxUnavailable": 2, "selector": {"matchLabels": {"app": "web"}}},
     },
 ]
-HOSTS = ("nodes", "apiserver", "controller-manager-0", "scheduler", "node-1", "apiserver-0")
+CLIENTS = ("nodes", "controller-manager-0", "scheduler", "node-1")
 WAYS = (
     "power-loss", "shutdown", "hang", "network-cut", "agent-crash", "runtime-failure", "runtime-hang", "pod-network-failure",
 )  # fmt: skip
@@ -67,14 +67,18 @@ TARGETS = ("deployments/web", "statefulsets/db", "daemonsets/ds")
 def fault(draw: Random) -> Obj:
     """One that ends."""
     some, actor, server = {"pick": draw.randint(1, 3)}, draw.choice(ACTORS), f"apiserver-{draw.randrange(2)}"
-    short = draw.choice(["10Mi", "80Mi"])
+    client, of_all, short = (
+        draw.choice(CLIENTS),
+        draw.choice(["apiserver", server]),
+        draw.choice(["10Mi", "80Mi"]),
+    )
     body: Obj = draw.choice([
         {"fail": {"nodes": some, "how": draw.choice(WAYS)}},
         {"fail": {"nodes": some, "how": "slow-disk", "by": "5s"}},
         {"pressure": {"nodes": some, "resource": draw.choice(["memory", "nodefs"]), "available": short}},
         {"workload": {"selector": "app=web", **draw.choice([{"exitAfter": "5s", "exitCode": 1}, {"ready": False}, {"stop": "never"}])}},
-        {"partition": {"between": draw.sample(HOSTS, 2), "oneWay": draw.random() < 0.5}},
-        {"network": {"between": draw.sample(HOSTS, 2), "latency": "10ms..3s", "loss": 0.2, "duplication": 0.1}},
+        {"partition": {"between": draw.sample([client, of_all], 2), "oneWay": draw.random() < 0.5}},
+        {"network": {"between": [client, of_all], "latency": "10ms..3s", "loss": 0.2, "duplication": 0.1}},
         {"partition": {"between": draw.sample(["storage", server], 2), "oneWay": draw.random() < 0.5}},
         {"network": {"between": [server, "storage"], "latency": "10ms..3s", "loss": 0.2}},
         {"crash": {"actor": actor, "gracefully": draw.random() < 0.5}},

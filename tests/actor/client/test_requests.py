@@ -46,6 +46,61 @@ async def test_a_request_refused_for_load_is_sent_again_each_second_ten_times() 
         assert len(tries) == 11 and reply.code == 429 and 10 <= took_s <= 10.1
 
 
+async def test_a_request_that_arrives_twice_is_carried_out_twice_and_its_first_answer_counts() -> None:
+    nameless = {**lease("x"), "metadata": {"generateName": "x-", "namespace": "default"}}
+    async with rig() as r:
+        r.kernel.cause = 77
+        r.kernel.network.impose(
+            Rule("twice", frozenset({"job"}), None, duplication=0.999_999, both_ways=False)
+        )
+        r.kernel.cause = 0
+
+        async def work(client: Client) -> list[Reply]:
+            made = [
+                await client.create("leases", "default", lease("a"))
+            ]  # what the second meets is told sooner
+            made.append(await client.create("leases", "default", nameless))
+            made.append(await client.patch("leases", "default", "a", {"spec": {"holderIdentity": "me"}}))
+            made.append(await client.ask(client.request("watch", "leases", "default")))
+            made.append(await client.list("leases", "default"))
+            return made
+
+        job = Job(r, work)
+        await r.run(5)
+        assert job.done is not None
+        replies = job.done[1]
+        assert [reply.code for reply in replies] == [409, 201, 200, 200, 200]
+        assert len(replies[4].items) == 3  # one by name, two by generateName
+        assert [request.verb for _, request in r.tap.asked] == [
+            verb for verb in ("create", "create", "patch", "watch", "list") for _ in range(2)
+        ]
+        assert {request.cause for _, request in r.tap.asked[1::2]} == {77}
+        assert r.tap.asked[0][1].cause != 77
+
+
+@pytest.mark.parametrize("timeout_us", [0, 2 * SECOND])
+async def test_of_a_request_that_arrives_twice_one_loss_is_told(timeout_us: int) -> None:
+    async with rig() as r:
+        r.kernel.network.impose(
+            Rule("twice", frozenset({"job"}), None, duplication=0.999_999, both_ways=False)
+        )
+        told: list[Reply] = []
+
+        def main(ctx: Context) -> None:
+            client = r.client(ctx)
+            client.call(
+                client.request("create", "leases", "default", body=lease("a")), told.append, timeout_us
+            )
+
+        r.actor("job", main)
+        while not r.kernel.network.link("job", "apiserver-0").duplication:
+            await r.run(0.0001)
+        await r.run(0.0001)
+        r.cut("job")
+        await r.run(120)
+        assert [reply.lost for reply in told] == ["Timeout"]
+
+
 async def test_a_request_refused_for_load_succeeds_when_there_is_room_again() -> None:
     refused = Reply(429, body="Too many requests", headers={"Retry-After": "2"})
     async with rig() as r:

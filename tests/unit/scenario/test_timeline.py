@@ -165,6 +165,19 @@ BAD = [
         "{at: 2m, partition: {between: [nodes, [apiserver, storage]]}}",
         "(give between: [apiserver-0, storage], and the rest in a step of its own)",
     ),
+    (
+        "{at: 2m, partition: {between: [zone a, zone b]}}",
+        "nothing goes between node-a-0 and node-b-0: every process talks to API servers alone (name API servers on one side",
+    ),
+    ("{at: 2m, network: {between: [scheduler, nodes], loss: 0.1}}", "nothing goes between scheduler-0 and node-a-0"),
+    (
+        "{at: 2m, network: {between: [apiserver, nodes], duplication: 0.1, oneWay: true}}",
+        "only requests to API servers are carried out twice (turn 'between' round)",
+    ),
+    (
+        "{at: 2m, network: {between: [storage, apiserver-0], loss: 0.1, duplication: 0.1}}",
+        "only requests to API servers are carried out twice (leave it out)",
+    ),
     ("{at: 2m, partition: {between: [scheduler-leader, apiserver]}}", "(name hosts, such as scheduler-0)"),
     ("{at: 2m, workload: {startError: ''}}", "an empty 'startError' is none"),
     ("{at: 2m, workload: {image: i, pullError: ''}}", "an empty 'pullError' is none"),
