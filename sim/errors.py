@@ -32,7 +32,3 @@ def suggestion(word: str, known: Iterable[str], otherwise: str = "", likeness: f
 def suggestion_or_all(word: str, known: Collection[str]) -> str:
     """As `suggestion`; else all those known."""
     return suggestion(word, known, f"known are: {', '.join(known)}")
-
-
-class Bug(AssertionError):
-    """An invariant of ours does not hold."""

@@ -115,7 +115,7 @@ class NodeAgent:
     """One incarnation of a node's agent."""
 
     __slots__ = (
-        "_began_us", "_nodes", "_pods", "_pods_started", "_recorder", "_restarted", "_tick_phase_us", "_told",
+        "_began_us", "_nodes", "_pods", "_pods_started", "_recorder", "_tick_phase_us", "_told",
         "api", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "leases", "loop", "machine", "mirrors",
         "names", "node_loop", "options", "preemption", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
         "workers",
@@ -143,7 +143,6 @@ class NodeAgent:
         self.dice = Dice(ctx.stream("agent").getrandbits(64))
         self._began_us = ctx.kernel.now_us
         self._tick_phase_us = self.dice.below(TICK_US)
-        self._restarted = ctx.incarnation > 1
         self.workers: dict[str, Worker] = {}
         self.used = Used()
         self.restarts = Backoff()

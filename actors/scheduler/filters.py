@@ -29,7 +29,6 @@ class Status(NamedTuple):
 
 
 UNSCHEDULABLE = Status("NodeUnschedulable", ("node(s) were unschedulable",), True)
-NODE_NAME = Status("NodeName", ("node(s) didn't match the requested node name",), True)
 NODE_AFFINITY = Status("NodeAffinity", ("node(s) didn't match Pod's node affinity/selector",), True)
 AFFINITY_CONFLICT = Status("NodeAffinity", ("pod affinity terms conflict",), True)
 PORTS = Status("NodePorts", ("node(s) didn't have free ports for the requested pod ports",))

@@ -73,15 +73,6 @@ class Gate:
         self.inbox.append((name, payload, done))
         self._kernel.kick()
 
-    def apply_now(self, name: str, payload: Any) -> Any:
-        """Apply an operation at once, on an idle kernel; it must answer at once.  For the library's sync calls."""
-        box: list[Any] = []
-        self._do(name, payload, box.append)
-        self._kernel.kick()
-        if not box:
-            raise RuntimeError(f"{name} did not answer at once; use the awaiting form")
-        return box[0]
-
     def apply(self) -> None:
         """Apply what waits (called by the driver, between two units of work)."""
         while self.replaying_at(self._kernel.steps):

@@ -88,12 +88,3 @@ class Mailbox:
             self._ticket = self._ctx.kernel.ticket()
             await self._ctx.kernel.park(f"mail in {self.name}")
         return self._items.popleft()
-
-    async def get_all(self) -> list[Any]:
-        """Everything that is there, at least one item."""
-        while not self._items:
-            self._ticket = self._ctx.kernel.ticket()
-            await self._ctx.kernel.park(f"mail in {self.name}")
-        items = list(self._items)
-        self._items.clear()
-        return items

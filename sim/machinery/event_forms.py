@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.machinery.api import Obj
-from sim.machinery.scheme import Resource
 
 # core name -> name in events.k8s.io; the others are spelled alike
 _NEWER = {
@@ -43,11 +42,6 @@ _ALWAYS_NEWER: Mapping[str, Any] = {
     "deprecatedFirstTimestamp": None,
     "deprecatedLastTimestamp": None,
 }
-
-
-def is_newer(resource: Resource) -> bool:
-    """True for events.k8s.io, whose objects are stored in another form."""
-    return resource.short_group == "events"
 
 
 def _renamed(obj: Obj, names: Mapping[str, str], always: Mapping[str, Any]) -> Obj:

@@ -32,10 +32,6 @@ def name_of(obj: Obj) -> str:
     return str(metadata_of(obj).get("name") or "")
 
 
-def namespace_of(obj: Obj) -> str:
-    return str(metadata_of(obj).get("namespace") or "")
-
-
 def uid_of(obj: Obj) -> str:
     return str(metadata_of(obj).get("uid") or "")
 
@@ -62,21 +58,9 @@ def annotations_of(obj: Obj) -> Mapping[str, str]:
     return metadata_of(obj).get("annotations") or _NOTHING
 
 
-def finalizers_of(obj: Obj) -> Sequence[str]:
-    return metadata_of(obj).get("finalizers") or ()
-
-
-def owners_of(obj: Obj) -> Sequence[Mapping[str, Any]]:
-    return metadata_of(obj).get("ownerReferences") or ()
-
-
 def revision_of(obj: Obj) -> str:
     """The resource version as the object has it: decimal text, "" if it was never stored."""
     return str(metadata_of(obj).get("resourceVersion") or "")
-
-
-def generation_of(obj: Obj) -> int:
-    return int(metadata_of(obj).get("generation") or 0)
 
 
 def is_deleting(obj: Obj) -> bool:
@@ -89,11 +73,6 @@ def controller_of(obj: Obj) -> Mapping[str, Any] | None:
         if owner.get("controller"):
             return owner  # type: ignore[no-any-return]
     return None
-
-
-def is_controlled_by(obj: Obj, owner: Obj) -> bool:
-    reference = controller_of(obj)
-    return reference is not None and reference["uid"] == owner["metadata"]["uid"]
 
 
 # --- reading below a path ---------------------------------------------------------------------------------
@@ -143,31 +122,6 @@ def remove_in(obj: Obj, path: Sequence[str]) -> Obj:
         return obj
     changed = remove_in(below, rest)
     return obj if changed is below else {**obj, field: changed}
-
-
-def with_labels(obj: Obj, labels: Mapping[str, str | None]) -> Obj:
-    """Labels added or overwritten; None removes one."""
-    return _with_map(obj, "labels", labels)
-
-
-def with_annotations(obj: Obj, annotations: Mapping[str, str | None]) -> Obj:
-    """Annotations added or overwritten; None removes one."""
-    return _with_map(obj, "annotations", annotations)
-
-
-def _with_map(obj: Obj, field: str, changes: Mapping[str, str | None]) -> Obj:
-    old = metadata_of(obj).get(field) or {}
-    new = {k: v for k, v in {**old, **changes}.items() if v is not None}
-    return obj if new == old else replace_in(obj, ("metadata", field), new)
-
-
-def with_finalizers(obj: Obj, finalizers: Sequence[str]) -> Obj:
-    """The list of finalizers; an empty one is left out, as upstream's encoding does."""
-    if list(finalizers) == list(finalizers_of(obj)):
-        return obj
-    if not finalizers:
-        return remove_in(obj, ("metadata", "finalizers"))
-    return replace_in(obj, ("metadata", "finalizers"), list(finalizers))
 
 
 # --- conditions -------------------------------------------------------------------------------------------
@@ -225,10 +179,6 @@ def is_terminal(pod: Obj) -> bool:
 def is_active(pod: Obj) -> bool:
     """Neither ended nor being deleted: what a workload controller counts."""
     return not is_terminal(pod) and not is_deleting(pod)
-
-
-def node_name_of(pod: Obj) -> str:
-    return str((pod.get("spec") or _NOTHING).get("nodeName") or "")
 
 
 def is_available(pod: Obj, min_ready_us: int, now_us: int, ready_since_us: int) -> bool:

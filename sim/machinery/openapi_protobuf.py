@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from sim.machinery.protobuf_wire import part, varint
+from sim.machinery.protobuf_wire import part
 
 MEDIA = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 ANSWERED = "application/octet-stream"
@@ -34,10 +34,6 @@ def document(body: Body) -> bytes:
 
 def _text(number: int, text: str) -> bytes:
     return part(number, text.encode())
-
-
-def _flag(number: int, value: bool) -> bytes:
-    return varint(number << 3) + b"\x01" if value else b""
 
 
 def _named(name: str, value: bytes) -> bytes:

@@ -86,27 +86,9 @@ def already_exists(resource: Resource, name: str, deleting: bool = False) -> Bod
     return status(409, "AlreadyExists", message, _details(resource, name))
 
 
-def generate_name_conflict(resource: Resource, name: str) -> Body:
-    """A name made from generateName was taken; the client is asked to come back in a second."""
-    message = (
-        f'{resource.group_resource} "{name}" already exists, '
-        "the server was not able to generate a unique name for the object"
-    )
-    return status(409, "AlreadyExists", message, {**_details(resource, name), "retryAfterSeconds": 1})
-
-
 def conflict(resource: Resource, name: str, message: str = MODIFIED, subresource: str = "") -> Body:
     text = f'Operation cannot be fulfilled on {_qualified(resource, subresource)} "{name}": {message}'
     return status(409, "Conflict", text, _details(resource, name, subresource))
-
-
-def uid_precondition(wanted: str, found: str) -> str:
-    """The message of a conflict over a UID precondition."""
-    return f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-
-
-def revision_precondition(wanted: str, found: str) -> str:
-    return f"Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {found}"
 
 
 def apply_conflict(conflicts: Sequence[tuple[str, str]], message: str) -> Body:
@@ -167,16 +149,6 @@ def forbidden(
 def forbidden_path(message: str) -> Body:
     """403 on a URL that is no resource, or on an unknown one."""
     return status(403, "Forbidden", f"forbidden: {message}", {})
-
-
-def namespace_terminating(resource: Resource, name: str, namespace: str) -> Body:
-    why = f"unable to create new content in namespace {namespace} because it is being terminated"
-    cause = {
-        "reason": "NamespaceTerminating",
-        "message": f"namespace {namespace} is being terminated",
-        "field": "metadata.namespace",
-    }
-    return forbidden(resource, name, why, [cause])
 
 
 # --- about a request --------------------------------------------------------------------------------------
@@ -280,18 +252,6 @@ def too_many_requests(message: str, retry_after_s: int = 0, causes: Sequence[Bod
     if retry_after_s:
         details["retryAfterSeconds"] = retry_after_s
     return status(429, "TooManyRequests", message, details)
-
-
-def server_timeout(resource: Resource, operation: str, retry_after_s: int = 0) -> Body:
-    """500: come back later (the store was slow or a cache not ready)."""
-    details = _details(resource, operation)
-    if retry_after_s:
-        details["retryAfterSeconds"] = retry_after_s
-    text = (
-        f"The {operation} operation against {resource.group_resource} could not be completed at this time, "
-        "please try again."
-    )
-    return status(500, "ServerTimeout", text, details)
 
 
 def internal_error(message: str) -> Body:

@@ -63,7 +63,6 @@ from sim.units import parse_unsigned
 TRIES_MAX = 5
 Transform = Callable[[Item], Obj]
 Record = tuple[Managed, ...]
-Writes = Generator[Op, Answer, Reply]
 
 
 def get(call: Call) -> Steps:

@@ -116,7 +116,7 @@ async def operated(replay: list[Operation] | None) -> tuple[str, int, list[Opera
         for at_us in (52_345_678, 71_000_001, 90_000_000):
             await cluster.run_until(at_us)
             if replay is None:
-                assert gate.apply_now("label", at_us) == 200
+                assert await gate.submit("label", at_us) == 200
         await cluster.run_until(END_US)
         return cluster.kernel.trace.sha256(), cluster.kernel.steps, gate.journal
 

@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,24 @@ def test_actors_never_ask_the_wall_clock_or_global_chance() -> None:
         if module in IMPURE - {"trio"} and (module, name) not in TYPES_ONLY
     ]
     assert bad == []
+
+
+def test_what_a_module_defines_is_used_somewhere() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in [*SOURCES, *(ROOT / "tests").rglob("*.py")]]
+    words = Counter(word for text in texts for word in re.findall(r"\w+", text))
+    defined = [
+        (shown(path), name)
+        for path, tree in TREES
+        for node in tree.body
+        for name in (
+            [node.name]
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            else [t.id for t in node.targets if isinstance(t, ast.Name)]
+            if isinstance(node, ast.Assign)
+            else []
+        )
+    ]
+    assert [pair for pair in defined if words[pair[1]] == 1] == []
 
 
 def _is_set(node: ast.expr) -> bool:

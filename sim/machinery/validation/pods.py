@@ -20,7 +20,6 @@ from sim.machinery.validation.affinity import affinity, spread_constraints, tole
 from sim.machinery.validation.containers import containers, ephemeral_containers, init_containers, seccomp
 from sim.machinery.validation.errors import (
     Errors,
-    at_least_zero,
     duplicate,
     forbidden,
     invalid,
@@ -477,12 +476,4 @@ def ephemeral_update(new: Obj, old: Obj) -> Errors:
             errors.append(forbidden(field, f'existing ephemeral containers "{name}" may not be removed\n'))
         elif now[name] != container:
             errors.append(forbidden(field, f'existing ephemeral containers "{name}" may not be changed\n'))
-    return errors
-
-
-def non_negative(obj: Obj, field: str, *keys: str) -> Errors:
-    """Counters of a status or spec that may not be negative."""
-    errors: Errors = []
-    for key in keys:
-        errors += at_least_zero(f"{field}.{key}", obj.get(key))
     return errors

@@ -38,7 +38,6 @@ def test_a_taken_name_tells_whether_its_owner_is_leaving():
     assert status.already_exists(PODS, "a")["message"] == 'pods "a" already exists'
     body = status.already_exists(PODS, "a", deleting=True)
     assert body["message"] == 'object is being deleted: pods "a" already exists'
-    assert status.generate_name_conflict(PODS, "n")["details"]["retryAfterSeconds"] == 1
 
 
 def test_a_stale_write_is_asked_to_try_again():
@@ -78,14 +77,6 @@ def test_an_expired_token_comes_with_one_to_go_on():
     assert status.continue_expired("abc")["metadata"] == {"continue": "abc"}
     assert status.too_old(3, 7)["message"] == "too old resource version: 3 (7)"
     assert status.too_old(3, 7)["reason"] == "Expired"
-
-
-def test_a_terminating_namespace_refuses_new_content():
-    body = status.namespace_terminating(PODS, "late", "ns")
-    assert body["message"] == (
-        'pods "late" is forbidden: unable to create new content in namespace ns because it is being terminated'
-    )
-    assert body["details"]["causes"][0]["reason"] == "NamespaceTerminating"
 
 
 def test_an_error_unknown_to_the_api_has_no_reason():
