@@ -30,6 +30,7 @@ from actors.controllers.endpoint_pods import (
     host_name,
     is_headless,
     is_ipv6,
+    is_selecting,
     pod_ips,
     publishes_unready,
     revision_of,
@@ -255,7 +256,7 @@ class EndpointLoop:
             self.quiet.forget(key)
             reply = await self.client.delete(RESOURCE, namespace, name)
             return None if reply.ok or reply.reason == "NotFound" else reply.message
-        if not service["spec"].get("selector"):
+        if not is_selecting(service):
             return None
         views = self.watcher.views(service, view_of)
         trigger = self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us})

@@ -40,6 +40,11 @@ View = TypeVar("View")
 SELECTOR_INDEX = "selector-pair"
 
 
+def is_selecting(service: Obj) -> bool:
+    """Whether its endpoints are pods."""
+    return bool(service["spec"].get("selector"))
+
+
 def selector_values(service: Obj) -> tuple[str, ...]:
     """One pair of the selector, with the namespace; none for a Service without selector."""
     selector = service["spec"].get("selector")

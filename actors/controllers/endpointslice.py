@@ -6,7 +6,7 @@ Holds: nothing is decided on a cache older than this process's own writes; a pod
 out and the key tried again, the rest is written all the same.
 
 Mirrors  kubernetes v1.25 pkg/controller/endpointslice/{endpointslice_controller.go,reconciler.go}.
-Differs  nodes queue no Service, as no hints are computed.
+Differs  shares of zones are worked out when a Service asks for hints, by the nodes of that time.
 """
 
 from __future__ import annotations
@@ -14,9 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.controllers import endpointslice_decide as decide
-from actors.controllers.endpoint_pods import Quiet, ServicePods, TriggerTimes, revision_of
-from actors.controllers.pod_owners import is_deleting, is_terminating_refusal, key_of, owner_ref
+from actors.controllers.endpoint_pods import Quiet, ServicePods, TriggerTimes, is_selecting, revision_of
+from actors.controllers.pod_owners import (
+    is_deleting,
+    is_ready,
+    is_terminating_refusal,
+    key_of,
+    owner_ref,
+)
 from actors.controllers.shell import Env, aggregate, run_workers
+from actors.controllers.topology_hints import Counts, Shares, hints_enabled, is_overloaded, shares_of
 from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue, unmoved
 from sim.machinery.api import Obj
 from sim.units import SECOND
@@ -50,11 +57,13 @@ class EndpointSliceLoop:
         self.triggers = TriggerTimes()
         self.quiet = Quiet()
         self._moves = 0  # of nodes: they came, went, or have other labels
+        self._shares: Shares | None = None  # of zones; None: to be worked out anew
+        self._hinted: dict[str, dict[str, Counts]] = {}  # of Services, by family
         self.batch_us = env.options.endpointslice_updates_batch_period_us
         self.api_version = env.scheme.resource(RESOURCE).api_version
         self.watcher = ServicePods(self.services, env.informers["pods"], self.queue, self.batch_us)
         self.slices.add_index(SERVICE_INDEX, self._service_values, ("metadata", "labels"))
-        self.nodes.on(self._moved, self._relabelled, self._moved, beat=unmoved)
+        self.nodes.on(self._moved, self._node_changed, self._moved, beat=unmoved)
         self.services.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
         self.slices.on(add=self._slice_added, update=self._slice_updated, delete=self._slice_deleted)
 
@@ -73,10 +82,25 @@ class EndpointSliceLoop:
 
     def _moved(self, _: Obj) -> None:
         self._moves += 1
+        self._redistribute()
 
-    def _relabelled(self, old: Obj, new: Obj) -> None:
+    def _node_changed(self, old: Obj, new: Obj) -> None:
         if old["metadata"].get("labels") is not new["metadata"].get("labels"):
             self._moves += 1
+        if is_ready(old) is not is_ready(new):
+            self._redistribute()
+
+    def _redistribute(self) -> None:
+        """Shares of zones are others: Services whose hints leave a zone with too few are looked at again."""
+        self._shares = None
+        for key, by_family in self._hinted.items():
+            if any(is_overloaded(counts, self._shares_now()) for counts in by_family.values()):
+                self.queue.add(key)
+
+    def _shares_now(self) -> Shares:
+        if self._shares is None:
+            self._shares = shares_of(self.nodes.objects.values(), self.names)
+        return self._shares
 
     def _queue_later(self, key: str) -> None:
         self.queue.add_after_us(key, max(SYNC_DELAY_US, self.batch_us))
@@ -110,8 +134,9 @@ class EndpointSliceLoop:
             self.tracker.forget(key)
             self.watcher.forget(key)
             self.quiet.forget(key)
+            self._hinted.pop(key, None)
             return None
-        if not service["spec"].get("selector"):
+        if not is_selecting(service):
             return None
         views = self.watcher.views(service, decide.view_of)
         pieces = [piece for piece in self.slices.by_index(SERVICE_INDEX, key) if not is_deleting(piece)]
@@ -120,12 +145,13 @@ class EndpointSliceLoop:
             return "EndpointSlice informer cache is out of date"
         trigger = self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us})
         placed = [view for view in views if view.endpoints]
+        shares = self._shares_now() if hints_enabled(service, self.names) else None
         moves, left = self._moves, {piece["metadata"]["name"]: revision_of(piece) for piece in pieces}
-        if self.quiet.holds(key, service, placed, (moves, left)):
+        if self.quiet.holds(key, service, placed, (moves, left, shares)):
             return None
-        error = await self._reconcile(service, placed, pieces, trigger, left)
+        error = await self._reconcile(service, placed, pieces, trigger, left, shares)
         if error is None:
-            self.quiet.note(key, service, placed, (moves, left))
+            self.quiet.note(key, service, placed, (moves, left, shares))
         if error is not None:
             text = f"Error updating Endpoint Slices for Service {key}: {error}"
             self.recorder.event(service, "Warning", "FailedToUpdateEndpointSlices", text)
@@ -138,8 +164,9 @@ class EndpointSliceLoop:
         pieces: Sequence[Obj],
         trigger: str | None,
         left: Revisions,
+        shares: Shares | None,
     ) -> str | None:
-        """What went wrong.  left: the revisions there are, and those that there are then"""
+        """What went wrong.  left: the revisions there are, and those that there are then; shares: of zones, for hints"""
         names = self.names
         wanted = decide.Wanted(
             service,
@@ -157,13 +184,21 @@ class EndpointSliceLoop:
         for family in families:
             groups, missing = decide.desired_groups(service, views, family, nodes, names.label_zone)
             own = [piece for piece in pieces if piece["addressType"] == family]
-            refused = await self._write(service, decide.reconcile(wanted, groups, own, family), left)
+            changes = decide.reconcile(wanted, groups, own, family, shares)
+            self._note_hints(key_of(service), family, changes.hinted)
+            refused = await self._write(service, changes, left)
             errors += missing if refused is None else [*missing, refused]
         for piece in pieces:
             if piece["addressType"] not in families:
                 refused = await self._delete(service, piece, left)
                 errors += [] if refused is None else [f"error deleting {refused}"]
         return aggregate(errors)
+
+    def _note_hints(self, key: str, family: str, counts: Counts) -> None:
+        if counts:
+            self._hinted.setdefault(key, {})[family] = counts
+        elif key in self._hinted:
+            self._hinted[key].pop(family, None)
 
     def _labels_of(self, node: str) -> Obj | None:
         """Of a node as it was taken last: what is only heard of it (`store.Beaten`) makes no difference to them."""

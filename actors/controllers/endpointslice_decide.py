@@ -6,8 +6,7 @@ Holds: a slice has one address family, one set of ports and at most `limit` endp
 slice stays there; as few slices as possible are written, and none is emptied just to pack better.
 
 Mirrors  kubernetes v1.25 pkg/controller/endpointslice/{reconciler.go,utils.go}.
-Differs  endpoints are packed in the order in which their pods came, slices are taken by name (upstream: map order);
-         topology aware hints are not computed (the annotation is off by default).
+Differs  endpoints are packed in the order in which their pods came, slices are taken by name (upstream: map order).
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from actors.controllers.endpoint_pods import (
     trigger_us,
 )
 from actors.controllers.pod_owners import is_deleting, is_ready, key_of
+from actors.controllers.topology_hints import Counts, Shares, hinted, unhinted, without_hints
 from sim.machinery.api import Obj
 
 if TYPE_CHECKING:
@@ -45,9 +45,12 @@ class Nodes(NamedTuple):
 
 @dataclass(slots=True)
 class Changes:
+    """Slices to write.  hinted: how many endpoints are meant for each zone"""
+
     create: list[Obj] = field(default_factory=list)
     update: list[Obj] = field(default_factory=list)
     delete: list[Obj] = field(default_factory=list)
+    hinted: Counts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ Pool = dict[Identity, Obj]
 Groups = dict[str, tuple[list[Obj], Pool]]
 
 
-def _identity(endpoint: Obj) -> Identity:
+def identity(endpoint: Obj) -> Identity:
     """What makes two endpoints the same one, whatever their conditions and pods (Quirk: so two pods of one address)."""
     addresses = endpoint["addresses"]
     return tuple(sorted(addresses) if len(addresses) > 1 else addresses), endpoint.get("hostname") or ""
@@ -195,12 +198,12 @@ def view_of(pod: Obj, service: Obj) -> PodView:
     if belongs(pod, True):
         view.node = pod["spec"].get("nodeName", "")
         view.ports = ports_of(pod, service)
-        view.ports_key = _ports_key(view.ports)
+        view.ports_key = ports_key(view.ports)
         for family in ("IPv4", "IPv6"):
             addresses = [ip for ip in pod_ips(pod) if is_ipv6(ip) == (family == "IPv6")]
             if addresses:
                 endpoint = endpoint_of(pod, service, addresses)
-                view.endpoints[family] = (_identity(endpoint), endpoint)
+                view.endpoints[family] = (identity(endpoint), endpoint)
     return view
 
 
@@ -237,12 +240,12 @@ def desired_groups(
     return groups, errors
 
 
-def _ports_key(ports: Sequence[Obj]) -> str:
+def ports_key(ports: Sequence[Obj]) -> str:
     """The same for the same ports in any order."""
     return repr(sorted(map(repr, ports)))
 
 
-def _normal_ports(piece: Obj) -> list[Obj]:
+def normal_ports(piece: Obj) -> list[Obj]:
     """Ports of a stored slice in the shape of `ports_of`."""
     normal = []
     for port in piece.get("ports") or ():
@@ -253,12 +256,14 @@ def _normal_ports(piece: Obj) -> list[Obj]:
     return normal
 
 
-def reconcile(wanted: Wanted, groups: Groups, existing: Sequence[Obj], family: str) -> Changes:
-    """Slices of one address family; those of an older Service of the name go."""
+def reconcile(
+    wanted: Wanted, groups: Groups, existing: Sequence[Obj], family: str, shares: Shares | None = None
+) -> Changes:
+    """Slices of one address family; those of an older Service of the name go.  shares: None: there are no hints"""
     changes = Changes(delete=[piece for piece in existing if not wanted.owns(piece)])
     by_ports: dict[str, list[Obj]] = {}
     for piece in filter(wanted.owns, existing):
-        by_ports.setdefault(_ports_key(_normal_ports(piece)), []).append(piece)
+        by_ports.setdefault(ports_key(normal_ports(piece)), []).append(piece)
     for key, (ports, pool) in groups.items():
         _pack(wanted, by_ports.pop(key, []), ports, dict(pool), family, changes)
     for pieces in by_ports.values():
@@ -270,8 +275,21 @@ def reconcile(wanted: Wanted, groups: Groups, existing: Sequence[Obj], family: s
             changes.delete.clear()
         else:
             changes.create.append(wanted.stamped(placeholder))
+    _hint(wanted, changes, existing, shares)
     _recycle(wanted, changes)
     return changes
+
+
+def _hint(wanted: Wanted, changes: Changes, existing: Sequence[Obj], shares: Shares | None) -> None:
+    """Say of each endpoint which zone it is meant for, or of none."""
+    touched = {piece["metadata"]["name"] for piece in (*changes.update, *changes.delete)}
+    unchanged = [piece for piece in existing if piece["metadata"]["name"] not in touched]
+    written = [*changes.create, *changes.update]
+    found = unhinted(written, unchanged) if shares is None else hinted(written, unchanged, shares)
+    count = len(changes.create)
+    changes.create, changes.update = found.written[:count], found.written[count:]
+    changes.update += map(wanted.stamped, found.more)
+    changes.hinted = found.counts
 
 
 def _is_placeholder(piece: Obj, wanted: Wanted) -> bool:
@@ -288,10 +306,10 @@ def _pack(
     untouched: list[Obj] = []
     for piece in existing:
         old = piece.get("endpoints") or []
-        now = [pool.pop(key) for key in map(_identity, old) if key in pool]
+        now = [pool.pop(key) for key in map(identity, old) if key in pool]
         if old and not now:
             changes.delete.append(piece)
-        elif now != old:
+        elif now != old and now != without_hints(old):
             touched.append({**piece, "endpoints": now})
         elif wanted.is_relabelled(piece):
             touched.append(piece)

@@ -184,6 +184,20 @@ class ControllerManagerOptions(ElectionFlags):
     max_endpoints_per_slice: int = option(
         "max-endpoints-per-slice", integer, 100, "endpoints in one slice", check=within(1, 1000)
     )
+    mirroring_endpointslice_updates_batch_period_us: int = option(
+        "mirroring-endpointslice-updates-batch-period",
+        duration,
+        0,
+        "delay of changes to mirroring slices",
+        unit="us",
+    )
+    mirroring_max_endpoints_per_subset: int = option(
+        "mirroring-max-endpoints-per-subset",
+        integer,
+        1000,
+        "addresses of a subset that are mirrored",
+        check=within(1, 1000),
+    )
     horizontal_pod_autoscaler_sync_period_us: int = option(
         "horizontal-pod-autoscaler-sync-period",
         duration,
@@ -228,6 +242,13 @@ class ControllerManagerOptions(ElectionFlags):
     concurrent_service_endpoint_syncs: int = option(
         "concurrent-service-endpoint-syncs", integer, 5, "workers of endpointslice", check=within(1, 50)
     )
+    mirroring_concurrent_service_endpoint_syncs: int = option(
+        "mirroring-concurrent-service-endpoint-syncs",
+        integer,
+        5,
+        "workers of endpointslicemirroring",
+        check=within(1, 50),
+    )
     concurrent_gc_syncs: int = _syncs("gc", 20, "garbagecollector, each of its two queues")
     concurrent_namespace_syncs: int = _syncs("namespace", 10, "namespace")
     concurrent_rc_syncs: int = _syncs("rc", 5, "replicationcontroller")
@@ -262,8 +283,7 @@ _WITHOUT_EFFECT = """
     pv-recycler-minimum-timeout-hostpath pv-recycler-minimum-timeout-nfs
     pv-recycler-pod-template-filepath-hostpath pv-recycler-pod-template-filepath-nfs
     pv-recycler-timeout-increment-hostpath route-reconciliation-period
-    mirroring-concurrent-service-endpoint-syncs mirroring-endpointslice-updates-batch-period
-    mirroring-max-endpoints-per-subset cluster-signing-cert-file cluster-signing-key-file
+    cluster-signing-cert-file cluster-signing-key-file
     cluster-signing-{short}-apiserver-client-cert-file cluster-signing-{short}-apiserver-client-key-file
     cluster-signing-{agent}-client-cert-file cluster-signing-{agent}-client-key-file
     cluster-signing-{agent}-serving-cert-file cluster-signing-{agent}-serving-key-file
