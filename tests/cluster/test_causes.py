@@ -407,6 +407,22 @@ async def test_what_could_not_be_told_for_a_while_and_what_a_new_leader_finds_ke
     assert decisions(book, "take-over")
 
 
+async def test_what_a_request_that_arrived_twice_did_the_second_time_leads_to_what_doubled_it(
+    tmp_path: Path,
+) -> None:
+    doubled = {"network": {"between": ["controller-manager", "apiserver"], "duplication": 0.5}}
+    book = await told(
+        tmp_path,
+        {"at": "2m", "for": "3m", "name": "proxy", **doubled},
+        {"at": "3m", "name": "more", "scale": {"resource": "deployments", "name": "web", "replicas": 30}},
+        duration="6m",
+    )
+    made = [root(book, r) for r in pods(book, "create", 180_000_000)]
+    marked = [r for r in pods(book, "delete", 180_000_000) if r.values["user"].endswith("controller-manager")]
+    surplus = len(made) - 24
+    assert set(made) == {"more", "proxy"} and made.count("proxy") >= surplus == len(marked) >= 3
+
+
 async def test_what_befalls_processes_is_told_in_words_once_as_it_begins_and_once_as_it_ends(
     tmp_path: Path,
 ) -> None:
