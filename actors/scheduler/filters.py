@@ -148,7 +148,7 @@ def resource_score(template: Template, node: NodeInfo) -> int:
     have = node.allocatable
     total, count = 0, 0
     for capacity, taken, wanted in (
-        (have.cpu, node.scoring.cpu, template.scoring.cpu),
+        (have.cpu, node.scoring.cpu, template.scoring.cpu - template.unscored_cpu),
         (have.memory, node.scoring.memory, template.scoring.memory),
     ):
         if capacity:
@@ -159,7 +159,8 @@ def resource_score(template: Template, node: NodeInfo) -> int:
     # Quirk: balance looks at what pods really ask for, without the defaults for those that ask nothing.
     spread = 0.0
     if have.cpu and have.memory:
-        cpu = min((node.requested.cpu + template.request.cpu) / have.cpu, 1.0)
+        asked = template.request.cpu - template.unscored_cpu
+        cpu = min((node.requested.cpu + asked) / have.cpu, 1.0)
         memory = min((node.requested.memory + template.request.memory) / have.memory, 1.0)
         spread = abs((cpu - memory) / 2)
     return least + int((1 - spread) * 100)

@@ -157,10 +157,13 @@ class Asks:
 
     __slots__ = ("key", "scores")
 
-    def __init__(self, ports: tuple[Port, ...], request: Amounts, scoring: Amounts) -> None:
+    def __init__(
+        self, ports: tuple[Port, ...], request: Amounts, scoring: Amounts, unscored_cpu: int
+    ) -> None:
         scalars = tuple(sorted(request.scalars.items()))
         self.key = (
-            ports, request.cpu, request.memory, request.ephemeral, scalars, scoring.cpu, scoring.memory
+            ports, request.cpu, request.memory, request.ephemeral, scalars,
+            scoring.cpu, scoring.memory, unscored_cpu,
         )  # fmt: skip
         self.scores: dict[tuple[int, ...], int] = {}
 
@@ -185,7 +188,7 @@ class Template:
             for t in spec.get("tolerations") or ()
         )
         self._requests(spec)
-        self.asks = Asks(self.ports, self.request, self.scoring)
+        self.asks = Asks(self.ports, self.request, self.scoring, self.unscored_cpu)
         self._affinities(spec.get("affinity") or {}, spec.get("nodeSelector") or {})
         constraints = spec.get("topologySpreadConstraints") or ()
         self.own_spread = bool(constraints)
@@ -223,6 +226,8 @@ class Template:
         overhead = amounts(spec.get("overhead") or {})
         self.request.add(overhead)
         self.scoring.add(overhead)
+        # Quirk: of the overhead of a pod that has no node yet, scores take each whole core for a thousandth.
+        self.unscored_cpu = overhead.cpu - -(-overhead.cpu // 1000)
         self.ports: tuple[Port, ...] = tuple(
             (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])
             for container in containers
