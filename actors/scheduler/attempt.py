@@ -112,10 +112,10 @@ class Attempts:
             return refusal[1]  # an equal pod was refused, and nothing has changed since
         if self._passes(state, pod.nominated, excluded):
             return Placed(pod.nominated)
-        count = len(state.nodes)
+        count = len(state.nodes if pod.template.node_names is None else pod.template.node_names)
         found = state.choose(self.start, nodes_wanted(count, self._percentage), draw, excluded)
         # Quirk: after a pod that names its nodes the index wraps at their number, as upstream.
-        self.start = (self.start + found.processed) % count
+        self.start = (self.start + min(found.processed, count)) % count
         if found.node:
             return Placed(found.node)
         failed = self._failed(state, pod, state.failures(excluded), budgets, draw)

@@ -213,6 +213,18 @@ def test_searches_begin_where_the_last_one_ended():
     assert seen == [100, 0, 100]
 
 
+def test_a_pod_that_names_its_nodes_makes_searches_begin_anew_at_their_number():
+    world = World()
+    for index in range(200):
+        world.node(f"n{index}", cpu="4")
+    term = {"topologyKey": N.label_hostname, "labelSelector": {"matchLabels": {"app": "x"}}}
+    far = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for affinity in (names_node("n7"), {**names_node("n7"), **far}):
+        world.attempts.start = 77
+        assert world.place(affinity=affinity) == Placed("n7")
+        assert world.attempts.start == 0
+
+
 @pytest.mark.parametrize(
     ("image", "name"), [("a", "a:latest"), ("r:5000/a", "r:5000/a:latest"), ("a:1", "a:1")]
 )
