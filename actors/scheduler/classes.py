@@ -459,7 +459,8 @@ class ClassState:
         anti: dict[str, int] = {}
         template = self.template
         for pod, sign in changes:
-            vector = self._vector(pod.group)
+            # Quirk: a pod that is being deleted does not count where it is, and is missed when it is taken away.
+            vector = self._vector(pod.template.groups[False])
             for index, tally in enumerate(self.tallies):
                 if tally.shares[position] >= 0 and tally.matcher in vector:
                     shift[index] = shift.get(index, 0) + sign
