@@ -50,7 +50,7 @@ class Budget(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """node "" means none.  victims: most important first."""
+    """victims: those that violate a budget first, and the more important first of either."""
 
     node: str
     victims: tuple[PodInfo, ...]
@@ -127,6 +127,7 @@ def _victims_on(state: ClassState, pod: PodInfo, node: NodeInfo, budgets: list[B
         return status
     violating, others = _violating(lower, budgets)
     violations = 0
+    victims: list[PodInfo] = []
     for victim in [*violating, *others]:
         trial.add(victim)
         del gone[victim.key]
@@ -134,7 +135,9 @@ def _victims_on(state: ClassState, pod: PodInfo, node: NodeInfo, budgets: list[B
             trial.add(victim, -1)
             gone[victim.key] = victim
             violations += victim in violating
-    return Candidate(node.name, tuple(sorted(gone.values(), key=importance)), violations)
+            victims.append(victim)
+    assert victims, "a node that did not do does as it is"
+    return Candidate(node.name, tuple(victims), violations)
 
 
 def fits(state: ClassState, pod: PodInfo, node: NodeInfo, gone: Iterable[PodInfo] = ()) -> Status | None:
@@ -187,12 +190,11 @@ class _Later(NamedTuple):
 def _hurt(candidate: Candidate) -> tuple[int, int, int, int, _Later]:
     """What preempting there costs; the least is chosen."""
     victims = candidate.victims
-    if not victims:
-        return candidate.violations, -PRIORITY_OFFSET, 0, 0, _Later("~")
-    highest = victims[0].template.priority
+    highest = max(victim.template.priority for victim in victims)
     return (
         candidate.violations,
-        highest,
+        # Quirk: of the first victim, which is of less than the highest priority where it violates a budget.
+        victims[0].template.priority,
         sum(victim.template.priority + PRIORITY_OFFSET for victim in victims),
         len(victims),
         _Later(min(v.start_time for v in victims if v.template.priority == highest)),
