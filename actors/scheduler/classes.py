@@ -450,7 +450,9 @@ class ClassState:
 
     def try_node(self, node: NodeInfo, changes: Iterable[tuple[PodInfo, int]]) -> Status | None:
         """All filters on a copy of a node to which the pods have been added (1) or removed (-1)."""
-        position = self.position[node.name]
+        position = self.position.get(node.name)
+        if position is None:  # a node that the pod does not name
+            return static_status(self.template, node, self.cluster.names.taint_unschedulable)
         static = self._static(position)
         status = static.status or pods_status(self.template, node)
         if status is not None:

@@ -78,14 +78,15 @@ def preempt(
     if refusal:
         return Outcome(None, refusal, keep=True)
     statuses = {name: NO_HELP for name, status in failures.items() if status.unresolvable}
-    hopeful = [name for name, status in failures.items() if not status.unresolvable]
+    # Quirk: a node that the pod's affinity left out has no status, and is tried like those that might do.
+    hopeful = [node for node in cluster.list_nodes() if node.name not in statuses]
     candidates: list[Candidate] = []
     enough = min(max(len(hopeful) * CANDIDATES_PERCENT // 100, CANDIDATES_MIN), len(hopeful))
     offset = draw(len(hopeful)) if len(hopeful) > 1 else 0
-    for name in hopeful[offset:] + hopeful[:offset]:
-        found = _victims_on(state, pod, cluster.nodes[name], budgets)
+    for node in hopeful[offset:] + hopeful[:offset]:
+        found = _victims_on(state, pod, node, budgets)
         if isinstance(found, Status):
-            statuses[name] = found
+            statuses[node.name] = found
             continue
         candidates.append(found)
         if len(candidates) >= enough and any(not c.violations for c in candidates):
@@ -126,16 +127,16 @@ def _victims_on(state: ClassState, pod: PodInfo, node: NodeInfo, budgets: list[B
     if status is not None:
         return status
     violating, others = _violating(lower, budgets)
-    violations = 0
     victims: list[PodInfo] = []
+    violations = 0
     for victim in [*violating, *others]:
         trial.add(victim)
         del gone[victim.key]
         if fits(state, pod, trial, gone.values()) is not None:
             trial.add(victim, -1)
             gone[victim.key] = victim
-            violations += victim in violating
             victims.append(victim)
+            violations += victim in violating
     assert victims, "a node that did not do does as it is"
     return Candidate(node.name, tuple(victims), violations)
 

@@ -76,7 +76,7 @@ def test_only_the_node_that_a_pod_names_is_looked_at():
     assert world.place(affinity=names_node("b")) == Placed("b")
     assert world.place(cpu="3", affinity=names_node("b")).message == (
         "0/2 nodes are available: 1 Insufficient cpu. "
-        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+        "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."
     )
 
 
