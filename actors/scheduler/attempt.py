@@ -11,6 +11,7 @@ Mirrors  kubernetes v1.25 pkg/scheduler/schedule_one.go: schedulePod, numFeasibl
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_not
 from typing import NamedTuple
 
 from actors.scheduler.classes import ClassState
@@ -19,7 +20,7 @@ from actors.scheduler.filters import AFFINITY_CONFLICT, Status
 from actors.scheduler.messages import NO_NODES, fit_error
 from actors.scheduler.pods import PodInfo, Template
 from actors.scheduler.preempt import Budget, Candidate, fits, preempt, waiting_for
-from actors.scheduler.signature import Signature
+from actors.scheduler.signature import NOT_ASKED, Signature
 
 FEASIBLE_MIN = 100  # minFeasibleNodesToFind
 PERCENT_MIN = 5  # minFeasibleNodesPercentageToFind
@@ -28,6 +29,8 @@ STATES_MAX = 512  # classes kept up to date; the one used longest ago goes first
 UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
 Draw = Callable[[int], int]
 ClassKey = tuple[object, tuple[tuple[str, str], ...]]
+# What a class was told of a node, and what that hangs on: what the node has, what is on it, and who waits for it.
+Beside = tuple[tuple[ClassState, object, object, list[PodInfo]] | None, Status | None]
 
 
 class Placed(NamedTuple):
@@ -61,6 +64,7 @@ class Attempts:
         self._percentage = percentage
         self._states: dict[ClassKey, ClassState] = {}
         self._refusals: dict[ClassState, tuple[int, Failed]] = {}
+        self._beside: dict[str, Beside] = {}
         self._keys: dict[Template, ClassKey] = {}  # of the labels asked for at `_asked_version`
         self._asked_version = -1
 
@@ -106,6 +110,8 @@ class Attempts:
         if pod.template.node_names == ():
             failures = {node.name: AFFINITY_CONFLICT for node in everyone}
             return self._failed(state, pod, failures, budgets, draw)
+        if not cluster.nominated:
+            self._beside.clear()
         alone = not cluster.nominated and not pod.nominated
         refusal = self._refusals.get(state)
         if alone and refusal is not None and refusal[0] == state.version:
@@ -118,7 +124,7 @@ class Attempts:
         self.start = (self.start + min(found.processed, count)) % count
         if found.node:
             return Placed(found.node)
-        failed = self._failed(state, pod, state.failures(excluded), budgets, draw)
+        failed = self._failed(state, pod, state.failures(self._beside_others(state, pod)), budgets, draw)
         if alone and failed.candidate is None:
             self._refusals[state] = (state.version, failed)
         return failed
@@ -135,6 +141,28 @@ class Attempts:
                 if status is not None:
                     excluded[position] = status
         return excluded
+
+    def _beside_others(self, state: ClassState, pod: PodInfo) -> dict[int, Status]:
+        """Why nodes do not do when the pods that wait for room there have taken it: this is what is told of them."""
+        told: dict[int, Status] = {}
+        for name in self.cluster.nominated:
+            position = state.position.get(name)
+            row = NOT_ASKED if position is None else state.rows[position]
+            waiting = waiting_for(self.cluster, pod, name)
+            if position is None or row is NOT_ASKED or not waiting:
+                continue
+            if not isinstance(row, Signature) and row.unresolvable:
+                continue  # whatever is on the node
+            node = state.nodes[position]
+            now = (state, node.facts, node.rooms, waiting)
+            known, status = self._beside.get(name, (None, None))
+            if known is None or known[3] != waiting or any(map(is_not, known[:3], now)):
+                status = fits(state, pod, node)
+                if not state.wide and not any(other.template.anti_affinity for other in waiting):
+                    self._beside[name] = (now, status)  # it hangs on nothing else
+            if status is not None:
+                told[position] = status
+        return told
 
     @staticmethod
     def _passes(state: ClassState, name: str, excluded: dict[int, Status]) -> bool:

@@ -592,8 +592,7 @@ class ClassState:
         for position, row in enumerate(self.rows):
             if row is NOT_ASKED:
                 continue
-            status = of_signature[row] if isinstance(row, Signature) else row
-            status = status or excluded.get(position)
+            status = excluded.get(position) or (of_signature[row] if isinstance(row, Signature) else row)
             if status is not None:
                 result[self.nodes[position].name] = status
         return result

@@ -1,0 +1,80 @@
+"""Whom preemption finds, and what is told of nodes with pods that wait for room on them."""
+
+from actors.scheduler.match import from_label_selector
+from actors.scheduler.preempt import Budget
+from sim.ident import NAMES
+from tests.unit.scheduler.test_attempt import World, names_node, victims
+
+N = NAMES["orch"]
+
+
+def guard(*apps):
+    """A budget that lets none of these go."""
+    wanted = {"matchExpressions": [{"key": "app", "operator": "In", "values": list(apps)}]}
+    return Budget("default", from_label_selector(wanted), 0, frozenset())
+
+
+def test_nodes_that_a_pod_does_not_name_are_tried_all_the_same():
+    world = World()
+    for name in ("a", "b", "c"):
+        world.node(name)
+    world.node("d", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
+    world.put("c", priority=-1)
+    world.put("d", priority=-1)
+    assert world.place(cpu="3", affinity=names_node("b")).message == (
+        "0/4 nodes are available: 1 Insufficient cpu. preemption: 0/4 nodes are available: "
+        "1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {k: v}, "
+        "2 No preemption victims found for incoming pod."
+    )
+
+
+def test_what_is_told_of_a_node_is_so_beside_the_pods_that_wait_for_it():
+    world = World()
+    world.node("a", cpu="1")
+    waiting = world.cluster.templates.info(world.pod(cpu="1", priority=5, ports=(80,)))
+    assert world.place(cpu="2", priority=5, ports=(80,)).message.startswith(
+        "0/1 nodes are available: 1 Insufficient cpu. "
+    )
+    world.cluster.nominate(waiting, "a")
+    told = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. "
+    for _ in range(2):
+        assert world.place(cpu="2", priority=5, ports=(80,)).message.startswith(told)
+    assert world.place(cpu="2", priority=6, ports=(80,)).message.startswith(
+        "0/1 nodes are available: 1 Insufficient cpu. "
+    )
+    world.put("a", cpu="0", priority=9, ports=(81,))
+    assert world.place(cpu="2", priority=5, ports=(81,)).message.startswith(told)
+    world.cluster.nominate(waiting, "")
+    assert world.place(cpu="2", priority=5, ports=(80,)).message.startswith(
+        "0/1 nodes are available: 1 Insufficient cpu. "
+    )
+
+
+def test_victims_that_violate_a_budget_come_first_and_speak_for_their_node():
+    world = World()
+    for name in "ab":
+        world.node(name)
+    guarded = world.put("a", priority=1, app="guarded")
+    free = world.put("a", priority=7, app="free")
+    world.put("b", priority=2, app="guarded")
+    world.put("b", priority=2, app="free")
+    answer = world.place([guard("guarded")], cpu="2", priority=9)
+    # By its most important victim b would be chosen; it is the first that counts.
+    assert victims(answer) == ("a", [guarded, free])
+    assert answer.candidate.violations == 1
+
+
+def test_a_pod_that_is_deleted_already_makes_room_in_its_zone_a_second_time():
+    """It does not count there any more, and yet is missed when it is thought away (updateWithPod)."""
+    world = World()
+    for name, zone in (("a", "x"), ("b", "y")):
+        world.node(name, cpu="4", zone=zone)
+    world.put("a", app="web", priority=9)
+    going = world.pod(app="web", nodeName="a")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.cluster.set_pod(world.cluster.templates.info(going))
+    world.put("b", cpu="4", app="other", priority=9)
+    constraint = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    constraint["labelSelector"] = {"matchLabels": {"app": "web"}}
+    answer = world.place(app="web", priority=1, topologySpreadConstraints=[constraint])
+    assert victims(answer) == ("a", [f"default/{going['metadata']['name']}"])
