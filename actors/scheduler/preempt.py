@@ -100,7 +100,9 @@ def _not_eligible(cluster: Cluster, pod: PodInfo, failures: Mapping[str, Status]
     if pod.template.never_preempts:
         return NEVER
     node = cluster.nodes.get(pod.nominated)
-    if node is None or (pod.nominated in failures and failures[pod.nominated].unresolvable):
+    if node is None or node.obj is None:  # it is gone, though pods on it are still known
+        return ""
+    if pod.nominated in failures and failures[pod.nominated].unresolvable:
         return ""
     if any(p.dying and p.template.priority < pod.template.priority for p in node.pods.values()):
         return TERMINATING

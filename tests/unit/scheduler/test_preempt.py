@@ -78,3 +78,18 @@ def test_a_pod_that_is_deleted_already_makes_room_in_its_zone_a_second_time():
     constraint["labelSelector"] = {"matchLabels": {"app": "web"}}
     answer = world.place(app="web", priority=1, topologySpreadConstraints=[constraint])
     assert victims(answer) == ("a", [f"default/{going['metadata']['name']}"])
+
+
+def test_a_pod_does_not_wait_for_the_victims_on_a_node_that_is_gone():
+    world = World()
+    for name in "ab":
+        world.node(name)
+    going = world.pod(cpu="2", nodeName="a")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    world.cluster.set_pod(world.cluster.templates.info(going))
+    other = world.put("b", cpu="2")
+    assert world.place(cpu="2", priority=9, nominated="a").message.endswith(
+        "preemption: not eligible due to a terminating pod on the nominated node."
+    )
+    world.cluster.delete_node("a")
+    assert victims(world.place(cpu="2", priority=9, nominated="a")) == ("b", [other])
