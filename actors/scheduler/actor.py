@@ -294,10 +294,8 @@ class Scheduler:
         self._wake()
 
     def _leave_queue(self, key: str) -> None:
-        queued = self.queue.pods.get(key)
-        if queued is not None:
-            self.queue.delete(key)
-            self.cluster.nominate(queued.pod, "")
+        self.queue.delete(key)
+        self.cluster.forget_nomination(key)  # also of one that had left before, since it is being deleted
 
     # --- a cycle ----------------------------------------------------------------------------------------------
 

@@ -352,18 +352,22 @@ class Cluster:
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Note that the pod waits for room on this node ("": no longer on any)."""
-        before = self.nominations.pop(pod.key, None)
-        if before is not None:
-            held = self.nominated[before]
-            for term in held.pop(pod.key).template.anti_affinity:
-                self._ask(term.selector, -1)
-            if not held:
-                del self.nominated[before]
+        self.forget_nomination(pod.key)
         if node_name:
             self.nominations[pod.key] = node_name
             self.nominated.setdefault(node_name, {})[pod.key] = pod
             for term in pod.template.anti_affinity:
                 self._ask(term.selector, 1)
+
+    def forget_nomination(self, key: str) -> None:
+        """The pod, if it is known at all, waits for room on no node."""
+        before = self.nominations.pop(key, None)
+        if before is not None:
+            held = self.nominated[before]
+            for term in held.pop(key).template.anti_affinity:
+                self._ask(term.selector, -1)
+            if not held:
+                del self.nominated[before]
 
     # --- what else matters ----------------------------------------------------------------------------------
 

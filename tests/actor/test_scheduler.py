@@ -97,6 +97,15 @@ class Rig:
         }
         return await self.create("pods", obj, "default")
 
+    async def priority_class(self, name, value):
+        obj = {"apiVersion": N.api_version("scheduling", "v1"), "kind": "PriorityClass"}
+        await self.create("priorityclasses", {**obj, "metadata": {"name": name}, "value": value})
+
+    async def let_go(self, name):
+        """Take away what holds a pod that is being deleted."""
+        body = {"metadata": {"finalizers": None}}
+        await self.ask("patch", "pods", "default", name, body=body, content_type=N.media_merge_patch)
+
     async def get(self, name):
         return (await self.ask("get", "pods", "default", name)).obj
 
@@ -179,15 +188,7 @@ async def test_a_new_node_lets_a_waiting_pod_be_scheduled_at_once():
 
 async def test_a_pod_of_higher_priority_takes_the_place_of_a_lower_one():
     async with a_rig() as rig:
-        await rig.create(
-            "priorityclasses",
-            {
-                "apiVersion": N.api_version("scheduling", "v1"),
-                "kind": "PriorityClass",
-                "metadata": {"name": "high"},
-                "value": 1000,
-            },
-        )
+        await rig.priority_class("high", 1000)
         await rig.node("n1", cpu="2")
         await rig.pod("low", cpu="1500m", metadata={"finalizers": ["x.io/hold"]})
         await rig.run_s(1)
@@ -198,16 +199,31 @@ async def test_a_pod_of_higher_priority_takes_the_place_of_a_lower_one():
         assert condition_of(high)["message"] == "0/1 nodes are available: 1 Insufficient cpu."
         assert "deletionTimestamp" in low["metadata"]
         assert len(await rig.events("Preempted")) == 1
-        await rig.ask(
-            "patch",
-            "pods",
-            "default",
-            "low",
-            body={"metadata": {"finalizers": None}},
-            content_type=N.media_merge_patch,
-        )
+        await rig.let_go("low")
         await rig.run_s(12)
         assert await rig.node_of("high") == "n1"
+
+
+async def test_room_is_kept_no_longer_for_a_pod_that_was_deleted_slowly():
+    """With a finalizer it is seen as being deleted first, and leaves the queue; only then is it gone."""
+    async with a_rig() as rig:
+        await rig.priority_class("high", 1000)
+        await rig.node("n1", cpu="2")
+        await rig.pod("low", cpu="2", metadata={"finalizers": ["x.io/hold"]})
+        await rig.run_s(1)
+        await rig.pod("high", cpu="2", priorityClassName="high", metadata={"finalizers": ["x.io/hold"]})
+        await rig.run_s(1)
+        assert (await rig.get("high"))["status"]["nominatedNodeName"] == "n1"
+        await rig.ask("delete", "pods", "default", "high")
+        await rig.run_s(2)
+        assert (await rig.events("FailedScheduling"))[-1]["message"] == (
+            "skip schedule deleting pod: default/high"
+        )
+        for name in ("high", "low"):
+            await rig.let_go(name)
+        await rig.pod("next", cpu="2")
+        await rig.run_s(1)
+        assert await rig.node_of("next") == "n1"
 
 
 async def test_bindings_are_limited_to_the_clients_rate():
