@@ -397,17 +397,16 @@ class Scheduler:
     # --- failure ------------------------------------------------------------------------------------------------
 
     def _fail(self, queued: QueuedPod, failed: Failed, cycle: int) -> None:
-        """Queue the pod again and tell why it has no node."""
+        """Queue the pod again if it still waits, and tell why it has no node, even if it is gone."""
         pod = queued.pod
-        if self.queue.pods.get(pod.key) is not queued:
-            return  # deleted meanwhile, perhaps made anew
         latest = self._pods.get(pod.key)
-        if latest is None or not waits(latest, self._name):
+        if self.queue.pods.get(pod.key) is not queued:
+            pass  # deleted meanwhile, perhaps made anew
+        elif latest is None or not waits(latest, self._name):
             self._leave_queue(pod.key)
-            return
-        self.queue.put_back(queued, failed.plugins, cycle, self.ctx.now_us())
-        wanted = pod.nominated if failed.nominate is None else failed.nominate
-        self.cluster.nominate(pod, wanted)
+        else:
+            self.queue.put_back(queued, failed.plugins, cycle, self.ctx.now_us())
+            self.cluster.nominate(pod, pod.nominated if failed.nominate is None else failed.nominate)
         self._events.event(pod.obj, "Warning", ("FailedScheduling", "Scheduling"), failed.message)
         now = format_time(self.ctx.wall_us())
         patch = condition_patch(pod.obj, failed.reason, failed.message, now)

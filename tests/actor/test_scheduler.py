@@ -106,6 +106,11 @@ class Rig:
         body = {"metadata": {"finalizers": None}}
         await self.ask("patch", "pods", "default", name, body=body, content_type=N.media_merge_patch)
 
+    async def bind(self, name, node):
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "namespace": "default"}}
+        body["target"] = {"kind": "Node", "name": node}
+        await self.ask("create", "pods", "default", name, subresource="binding", body=body)
+
     async def get(self, name):
         return (await self.ask("get", "pods", "default", name)).obj
 
@@ -261,13 +266,7 @@ async def test_a_pod_bound_by_another_is_left_where_it_is():
         await rig.run_s(1)
         assert condition_of(await rig.get("web"))["message"] == "no nodes available to schedule pods"
         await rig.node("n1")
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": "web", "namespace": "default"},
-            "target": {"kind": "Node", "name": "elsewhere"},
-        }
-        await rig.ask("create", "pods", "default", "web", subresource="binding", body=body)
+        await rig.bind("web", "elsewhere")
         await rig.run_s(20)
         assert await rig.node_of("web") == "elsewhere"
 
@@ -322,3 +321,34 @@ async def test_a_refused_bind_leaves_alone_what_a_pod_made_anew_has_taken():
         await rig.run_s(1)
         assert await rig.node_of("web-0") == "n1"
         assert await rig.node_of("other") is None
+
+
+async def test_a_bind_that_fails_is_told_of_a_pod_that_is_gone_or_placed_by_then():
+    """As upstream: the event and the patch come whether or not there is anything left to queue."""
+    async with a_rig() as rig:
+        handle, held = rig.server.handle, []
+
+        def hold_binds(request, respond):
+            if request.subresource == "binding" and request.user is not ADMIN:
+                held.append(respond)
+            else:
+                handle(request, respond)
+
+        rig.server.handle, rig.server.serve = hold_binds, lambda request: None
+        await rig.node("n1")
+        for name in ("gone", "placed"):
+            await rig.pod(name)
+            await rig.run_s(0.5)
+        await rig.ask("delete", "pods", "default", "gone")
+        await rig.bind("placed", "elsewhere")
+        await rig.run_s(0.5)
+        rig.server.handle = handle
+        for respond in held:
+            rig.kernel.call_later(0, lambda _, respond=respond: respond(Reply(409, body={"message": "no"})))
+        await rig.run_s(20)
+        text = 'binding rejected: running Bind plugin "DefaultBinder": no'
+        told = [event["involvedObject"]["name"] for event in await rig.events("FailedScheduling")]
+        assert told == ["gone", "placed"]
+        placed = await rig.get("placed")
+        assert placed["spec"]["nodeName"] == "elsewhere"
+        assert condition_of(placed)["message"] == text
