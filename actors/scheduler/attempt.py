@@ -38,11 +38,14 @@ class Placed(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """nominate: the node on which to wait for room, "" to wait for none any more, None to leave it as it is."""
+    """nominate: the node on which to wait for room, "" to wait for none any more, None to leave it as it is.
+
+    plugins: those that refused nodes; None: it was not for plugins that it failed
+    """
 
     message: str
     reason: str
-    plugins: tuple[str, ...] = ()
+    plugins: tuple[str, ...] | None = None
     candidate: Candidate | None = None
     nominate: str | None = ""
 

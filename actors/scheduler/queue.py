@@ -159,12 +159,13 @@ class SchedulingQueue:
                 return queued
         return None
 
-    def put_back(self, queued: QueuedPod, plugins: Iterable[str], cycle: int, now_us: int) -> None:
-        """A try of the cycle `cycle` failed, for these plugins (none: for another reason)."""
+    def put_back(self, queued: QueuedPod, plugins: Iterable[str] | None, cycle: int, now_us: int) -> None:
+        """A try of the cycle `cycle` failed, for these plugins (None: for what is said of none of them)."""
         if self.pods.get(queued.pod.key) is not queued:
             return  # deleted meanwhile
         queued.since_us = now_us
-        queued.failed_plugins = frozenset(plugins)
+        if plugins is not None:  # else those of the last time go on to say which events may help
+            queued.failed_plugins = frozenset(plugins)
         self._enter(queued, "backoff" if self._moved_at_cycle >= cycle else "unschedulable")
 
     # --- time and events ----------------------------------------------------------------------------------------

@@ -92,6 +92,20 @@ def test_a_pod_that_wants_to_be_near_another_wakes_when_that_one_is_placed():
     assert len(made) == 1
 
 
+def test_a_failure_that_no_plugin_caused_leaves_what_the_pod_waits_for_as_it_was():
+    """A pod that was refused for a label, and then for its node's absence: a pod's end does not help it."""
+    made = queue(pod("never"), pod("refused"))
+    for name in ("never", "refused"):
+        queued = made.pop()
+        if name == "refused":
+            made.put_back(queued, ("NodeAffinity",), made.cycle, 0)
+            made.move("NodeLabelChange", 20 * SECOND)
+            assert made.pop() is queued
+        made.put_back(queued, None, made.cycle, 20 * SECOND)
+    made.move("AssignedPodDelete", 40 * SECOND)
+    assert list(made.unschedulable) == ["default/refused"]
+
+
 @pytest.mark.parametrize("event", ["AssignedPodAdd", "AssignedPodUpdate"])
 @pytest.mark.parametrize(
     ("plugin", "wakes"),
