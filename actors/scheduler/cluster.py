@@ -8,7 +8,8 @@ Holds: `order` interleaves the zones, first seen first; sums on a node equal tho
 heartbeat, or a pod's status, changes nothing here; `layout` rises when positions or labels change.
 
 Mirrors  kubernetes v1.25 pkg/scheduler/internal/cache/{cache,node_tree}.go, framework/types.go: NodeInfo.
-Differs  there is no snapshot: cycles do not overlap, so the live state is read.
+Differs  there is no snapshot: cycles do not overlap, so the live state is read.  How many nodes hold an image is
+         counted when a node changes, upstream also at each of its heartbeats.
 """
 
 from __future__ import annotations
@@ -91,6 +92,16 @@ def _count(counts: dict[Any, int], key: Any, by: int) -> None:
         counts.pop(key, None)
 
 
+def _move(groups: dict[str, dict[str, None]], name: str, was: str | None, now: str | None) -> None:
+    """Take the name out of one group and put it at the end of another (None: of no group)."""
+    if was is not None:
+        del groups[was][name]
+        if not groups[was]:
+            del groups[was]
+    if now is not None:
+        groups.setdefault(now, {})[name] = None
+
+
 class Entry:
     """One (anti-)affinity term that existing pods bear: the sum of its weight by topology value."""
 
@@ -151,10 +162,8 @@ class Cluster:
         if old is None or labels != node.labels:
             for pod in node.pods.values():
                 self._bear(pod, node, -1)
-            self._unplace(node)
-            node.labels = labels
+            self._place(node, labels)
             node.obj = obj
-            self._place(node)
             for pod in node.pods.values():
                 self._bear(pod, node, 1)
         self._read(node, obj)
@@ -185,7 +194,7 @@ class Cluster:
             for name in image.get("names") or ():
                 holders = self._images.setdefault(image_name(name), {})
                 holders[node.name] = None
-                # Quirk: the number of holders is that of this node's last change, as upstream keeps it.
+                # Quirk: the number of holders is that of this node's last change, much as upstream keeps it.
                 node.images[image_name(name)] = (image.get("sizeBytes") or 0, len(holders))
 
     def _drop_images(self, node: NodeInfo) -> None:
@@ -202,36 +211,24 @@ class Cluster:
             return
         for pod in node.pods.values():
             self._bear(pod, node, -1)
-        self._unplace(node)
+        self._place(node, {}, there=False)
         self._drop_images(node)
-        node.obj, node.labels = None, {}
+        node.obj = None
         if not node.pods:
             del self.nodes[name]
 
-    def _place(self, node: NodeInfo) -> None:
-        names, labels = self.names, node.labels
+    def _place(self, node: NodeInfo, labels: Mapping[str, str], there: bool = True) -> None:
+        """Put the node where these labels say, or nowhere; in a zone that it is in already it stays where it is."""
+        names = self.names
         zone = labels.get(names.label_zone) or labels.get(names.label_beta_zone) or ""
         region = labels.get(names.label_region) or labels.get(names.label_beta_region) or ""
-        self._zone_of[node.name] = f"{region}:\0:{zone}"
-        self._zones.setdefault(self._zone_of[node.name], {})[node.name] = None
-        host = labels.get(names.label_hostname)
-        if host is not None:
-            self._hosts.setdefault(host, {})[node.name] = None
-        self._listed = False
-        self.layout += 1
-
-    def _unplace(self, node: NodeInfo) -> None:
-        zone = self._zone_of.pop(node.name, None)
-        if zone is None:
-            return
-        del self._zones[zone][node.name]
-        if not self._zones[zone]:
-            del self._zones[zone]
-        host = node.labels.get(self.names.label_hostname)
-        if host is not None:
-            del self._hosts[host][node.name]
-            if not self._hosts[host]:
-                del self._hosts[host]
+        was, now = self._zone_of.pop(node.name, None), f"{region}:\0:{zone}" if there else None
+        if was != now:
+            _move(self._zones, node.name, was, now)
+        if now is not None:
+            self._zone_of[node.name] = now
+        _move(self._hosts, node.name, node.labels.get(names.label_hostname), labels.get(names.label_hostname))
+        node.labels = labels
         self._listed = False
         self.layout += 1
 

@@ -202,6 +202,25 @@ def test_a_second_preemption_waits_for_the_victims_of_the_first():
     assert answer.message.endswith("preemption: not eligible due to a terminating pod on the nominated node.")
 
 
+def test_nodes_are_listed_one_of_each_zone_in_turn_and_keep_their_place_while_they_stay_in_it():
+    world = World()
+    for name, zone in (("a1", "a"), ("a2", "a"), ("a3", "a"), ("b1", "b"), ("c1", "c"), ("c2", "c")):
+        world.node(name, **{N.label_zone: zone})
+
+    def listed():
+        return [node.name for node in world.cluster.list_nodes()]
+
+    assert listed() == ["a1", "b1", "c1", "a2", "c2", "a3"]
+    world.node("a1", disk="ssd", **{N.label_zone: "a"})
+    assert listed() == ["a1", "b1", "c1", "a2", "c2", "a3"]
+    world.node("b1", **{N.label_zone: "c"})  # its zone goes, and comes back as the last one
+    world.node("a2", **{N.label_zone: "b"})
+    assert listed() == ["a1", "c1", "a2", "a3", "c2", "b1"]
+    world.cluster.delete_node("a1")
+    world.node("a1", **{N.label_zone: "a"})
+    assert listed() == ["a3", "c1", "a2", "a1", "c2", "b1"]
+
+
 def test_searches_begin_where_the_last_one_ended():
     world = World()
     for index in range(200):
