@@ -48,6 +48,10 @@ _PLAIN_PARTS = (
     "priority",
     "preemptionPolicy",
 )
+# The owners whose selectors spread their pods (plugins/helper/spread.go: DefaultSelector).
+SPREADING = frozenset(
+    {("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("v1", "ReplicationController")}
+)
 TEMPLATES_MAX = 20_000  # parsed classes kept; beyond it the cache starts anew, which costs time only
 
 Port = tuple[str, str, int]
@@ -293,10 +297,11 @@ def _spread(constraint: Mapping[str, Any]) -> Spread:
 
 
 def _controller(meta: Mapping[str, Any]) -> tuple[str, str]:
-    """(kind, name) of the controlling owner, or two empty strings."""
+    """(kind, name) of the controlling owner if its selector spreads its pods, or two empty strings."""
     for owner in meta.get("ownerReferences") or ():
         if owner.get("controller"):
-            return owner["kind"], owner["name"]
+            spreads = (owner["apiVersion"], owner["kind"]) in SPREADING
+            return (owner["kind"], owner["name"]) if spreads else ("", "")
     return "", ""
 
 

@@ -59,3 +59,31 @@ def test_the_overhead_of_a_pod_that_has_its_node_counts_whole():
     world.put("a", **busy)
     # 2 of 4 CPU and 1 of 8Gi taken; the pod brings 1 and 1Gi: 25 and 75
     assert score(world, "a", containers=containers({"cpu": "1", "memory": "1Gi"})) == 50 + 75
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "spread"),
+    [
+        ("apps/v1", "ReplicaSet", True),
+        ("apps/v1", "StatefulSet", True),
+        ("v1", "ReplicationController", True),
+        ("apps.example.com/v1", "StatefulSet", False),
+        ("apps/v1beta1", "ReplicaSet", False),
+    ],
+)
+def test_the_selector_of_a_pods_owner_spreads_it_if_the_owner_is_of_the_known_kinds(version, kind, spread):
+    world = World()
+    for name in "ab":
+        world.node(name, cpu="64")
+    selector = {"app": "a"} if version == "v1" else {"matchLabels": {"app": "a"}}
+    owned = {"metadata": {"namespace": "default", "name": "o"}, "spec": {"selector": selector}}
+    world.cluster.set_owner(kind, owned)
+    for _ in range(3):
+        world.put("a", cpu="0")
+    world.put("b", cpu="32", app="other")  # else a would be no better
+    pod = world.pod(cpu="0")
+    pod["metadata"]["ownerReferences"] = [
+        {"apiVersion": version, "kind": kind, "name": "o", "uid": "u", "controller": True}
+    ]
+    info = world.cluster.templates.info(pod)
+    assert world.attempts.place(info, list, lambda count: 0).node == ("b" if spread else "a")
