@@ -1,7 +1,8 @@
 """Turns what the scheduler tells about pods into events of the newer kind, repeats into a series.
 
-Holds: an event like one of the last 6 minutes (same pod at the same revision, reason and action) makes no new
-object: its first repeat writes a series into it, further ones are only counted.
+Holds: an event like one of the last 6 minutes (same pod at the same revision, same other pod, reason and action)
+makes no new object: its first repeat writes a series into it, further ones are only counted.  What finds no server
+is sent again.
 
 Mirrors  client-go v1.25 tools/events/{event_broadcaster,event_recorder}.go.
 Differs  they are written as core/v1, the form in which both groups' events are stored; a series' count is written once, not again every 30 minutes and at its end.
@@ -48,7 +49,12 @@ class Telling:
             body["type"], body["reason"], body["action"], body["reportingComponent"], body["reportingInstance"],
             len(body["message"]),
         )  # fmt: skip
-        short = body["message"] and "related" not in body and all(reference.values())
+        self.send_again(None)
+
+    def send_again(self, _: Any) -> None:
+        self.tries += 1
+        body, told = self._body, partial(self._on_reply, self)
+        short = body["message"] and "related" not in body and all(body["involvedObject"].values())
         if not short or not self.calls.send(self._tell, self._creation, told, quiet=True):
             self._client.call(self._creation(), told)
 
@@ -81,7 +87,9 @@ class EventSeries:
         """kind: Normal or Warning; what: reason and action."""
         now_us = self._ctx.wall_us()
         meta = pod["metadata"]
-        key = (kind, *what, meta["namespace"], meta["name"], meta.get("resourceVersion", ""))
+        key: tuple[str, ...] = (kind, *what, meta["namespace"], meta["name"], meta.get("resourceVersion", ""))
+        if related is not None:
+            key += tuple(_reference(related).values())
         last_us, name, count = self._recent.pop(key, (now_us - FINISH_US, "", 0))
         if name and now_us - last_us < FINISH_US:
             self._recent[key] = (now_us, name, count + 1)
