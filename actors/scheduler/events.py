@@ -23,6 +23,8 @@ from sim.machinery.api import Obj, Reply, Request
 from sim.units import MINUTE, format_micro_time
 
 FINISH_US = 6 * MINUTE  # finishTime
+TRIES_MAX = 12  # maxTriesPerEvent
+RETRY_US, JITTER_US = 10_000_000, 2_500_000  # defaultSleepDuration, and a quarter of it at most
 WAITING_MAX = 1_000  # maxQueuedEvents; what comes beyond is dropped and counted
 _NO_SOURCE: Obj = {}
 SERIES_MAX = 4_096  # events remembered; the oldest is forgotten first, its repeat then makes a new object
@@ -31,19 +33,19 @@ SERIES_MAX = 4_096  # events remembered; the oldest is forgotten first, its repe
 class Telling:
     """One new event on its way, by a server's short way if it has one."""
 
-    __slots__ = ("_body", "_client", "_shape", "calls")
+    __slots__ = ("_body", "_client", "_on_reply", "_shape", "calls", "tries")
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.tries = 0
         self.calls: FoldedCalls = client.folded("events", verb="create")
         self._body: Obj = {}
+        self._on_reply: Callable[[Telling, Reply], None]
         self._shape: tuple[str | int, ...] = ()
 
     def send(self, body: Obj, on_reply: Callable[[Telling, Reply], None]) -> None:
         """`on_reply`: called unless nothing but that it was written is to be said (see `FoldedCalls.over`)."""
-        reference = body["involvedObject"]
-        told = partial(on_reply, self)
-        self._body = body
+        self._body, self._on_reply, self.tries = body, on_reply, 0
         # Those with an instant are looked at: by these words, and by how long the message is.
         self._shape = (
             body["type"], body["reason"], body["action"], body["reportingComponent"], body["reportingInstance"],
@@ -72,6 +74,7 @@ class EventSeries:
     def __init__(self, ctx: Context, client: Client, component: str) -> None:
         self._ctx = ctx
         self._client = client
+        self._random = ctx.stream("events").random
         self._component = component
         self._instance = f"{component}-{ctx.name}"
         self._recent: dict[tuple[str, ...], tuple[int, str, int]] = {}  # last seen, name, count
@@ -137,9 +140,15 @@ class EventSeries:
             self._under_way[telling] = None
             telling.send(body, self._written)
 
-    def _written(self, telling: Telling, _: Reply) -> None:
-        """An event that could not be written is given up."""
-        self._end(telling)
+    def _written(self, telling: Telling, reply: Reply) -> None:
+        """An event that a server refused is given up."""
+        if reply.lost and telling.tries < TRIES_MAX:
+            self._ctx.call_later_us(self._pause_us(), telling.send_again)
+        else:
+            self._end(telling)
+
+    def _pause_us(self) -> int:
+        return RETRY_US + int(self._random() * JITTER_US)
 
     def _end(self, telling: Telling) -> None:
         del self._under_way[telling]
@@ -153,10 +162,18 @@ class EventSeries:
         request = self._client.request(
             "patch", "events", namespace, name, body={"series": series}, content_type=kind
         )
-        self._client.call(request, self._patched)
+        self._send_series((request, 1))
 
-    def _patched(self, _: Reply) -> None:
-        self._patches -= 1
+    def _send_series(self, series: tuple[Request, int]) -> None:
+        request, tries = series
+
+        def patched(reply: Reply) -> None:
+            if reply.lost and tries < TRIES_MAX:
+                self._ctx.call_later_us(self._pause_us(), self._send_series, (request, tries + 1))
+            else:
+                self._patches -= 1
+
+        self._client.call(request, patched)
 
 
 def _reference(pod: Obj) -> Obj:
