@@ -27,10 +27,11 @@ from actors.scheduler.preempt import Budget, Candidate
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
 from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate, unmoved
+from sim.client.channel import REFUSED
 from sim.client.client import PATCH_TYPES
 from sim.ident import Names
 from sim.kernel import Context, Kind
-from sim.machinery.api import Obj, Reply, Transport, UserInfo
+from sim.machinery.api import Obj, Reply, Request, Transport, UserInfo
 from sim.machinery.scheme import Scheme
 from sim.options.scheduler import SchedulerOptions
 from sim.units import format_time
@@ -38,6 +39,8 @@ from sim.units import format_time
 # Upstream's scheduler_perf reaches some hundred pods a second to a thousand on large clusters: about a
 # millisecond from one pod to the next.
 CYCLE_US = 1_000
+# Between the tries of a status patch that no server takes (client-go util/retry DefaultBackoff, without its jitter).
+PATCH_PAUSES_US = (10_000, 50_000, 250_000)
 OWNERS = {
     ("apps", "v1", "replicasets"): "ReplicaSet",
     ("apps", "v1", "statefulsets"): "StatefulSet",
@@ -426,11 +429,17 @@ class Scheduler:
             body={"status": status},
             content_type=PATCH_TYPES["strategic"],
         )
-        self._client.call(request, _given_up)
+        self._send_patch((request, PATCH_PAUSES_US))
 
+    def _send_patch(self, patch: tuple[Request, Sequence[int]]) -> None:
+        request, pauses_us = patch
 
-def _given_up(_: Reply) -> None:
-    """A status patch that fails is not repeated: the next try of the pod writes again."""
+        def answered(reply: Reply) -> None:
+            """What fails otherwise is given up: the next try of the pod writes again."""
+            if reply.lost == REFUSED and pauses_us:
+                self.ctx.call_later_us(pauses_us[0], self._send_patch, (request, pauses_us[1:]))
+
+        self._client.call(request, answered)
 
 
 def _changed(old: Obj, new: Obj) -> bool:

@@ -1,6 +1,7 @@
 """The scheduler against a real API server and store on the virtual clock."""
 
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import trio
 
@@ -352,3 +353,72 @@ async def test_a_bind_that_fails_is_told_of_a_pod_that_is_gone_or_placed_by_then
         placed = await rig.get("placed")
         assert placed["spec"]["nodeName"] == "elsewhere"
         assert condition_of(placed)["message"] == text
+
+
+def lose(rig, resource, verb=""):
+    """Let no request about this resource reach the server; the instants at which they were sent."""
+    handle, sent_us = rig.server.handle, []
+
+    def handled(request, respond):
+        if request.resource == resource and verb in ("", request.verb) and request.user is not ADMIN:
+            sent_us.append(rig.kernel.now_us)
+            respond(Reply(0, lost="ConnectionRefused"))
+        else:
+            handle(request, respond)
+
+    rig.server.handle, rig.server.serve = handled, lambda request: None
+    rig.server.short_way = lambda asked: None
+    return sent_us
+
+
+async def test_an_event_that_finds_no_server_is_sent_again_up_to_eleven_times():
+    async with a_rig() as rig:
+        sent_us = lose(rig, "events")
+        await rig.node("n1")
+        await rig.pod("web")
+        await rig.run_s(150)
+        assert len(sent_us) == 12
+        assert all(10 * SECOND <= b - a < 12.6 * SECOND for a, b in pairwise(sent_us))
+        await rig.pod("late")
+        await rig.run_s(2)
+        rig.server.handle = type(rig.server).handle.__get__(rig.server)
+        await rig.run_s(20)
+        assert [event["involvedObject"]["name"] for event in await rig.events("Scheduled")] == ["late"]
+
+
+async def test_a_status_that_finds_no_server_is_written_up_to_four_times():
+    async with a_rig() as rig:
+        sent_us = lose(rig, "pods", "patch")
+        await rig.pod("web")
+        await rig.run_s(5)
+        gaps_ms = [(b - a) // 1_000 for a, b in pairwise(sent_us)]
+        assert [gap - pause in range(5) for gap, pause in zip(gaps_ms, (10, 50, 250), strict=True)] == [
+            True
+        ] * 3
+
+
+async def test_each_pod_for_which_another_has_to_go_is_told_of():
+    """Two that want its place, before it is seen that it ends: two events, no series."""
+    async with a_rig() as rig:
+        for name, value in (("high", 1000), ("higher", 2000)):
+            await rig.priority_class(name, value)
+        await rig.node("n1", cpu="1")
+        await rig.pod("low", metadata={"finalizers": ["x.io/hold"]})
+        await rig.run_s(1)
+        handle, held = rig.server.handle, []
+
+        def hold_deletes(request, respond):
+            if request.verb == "delete":
+                held.append((request, respond))
+            else:
+                handle(request, respond)
+
+        rig.server.handle, rig.server.serve = hold_deletes, lambda request: None
+        for name in ("high", "higher"):
+            await rig.pod(name, priorityClassName=name)
+            await rig.run_s(0.5)
+        for each in held:
+            rig.kernel.call_later(0, lambda _, each=each: handle(*each))
+        await rig.run_s(1)
+        told = [event["related"]["name"] for event in await rig.events("Preempted")]
+        assert sorted(told) == ["high", "higher"]
