@@ -74,7 +74,7 @@ class ClassState:
         self.cluster = cluster
         self.template = template
         self._entries: list[Entry] = []
-        self._selector = self._default_selector()
+        self._selector: tuple[Any, ...] = ()
         self._cursor = self._layout = self._entries_version = self._owners_version = 0
         self._namespaces_version = 0
         self.version = 0  # rises whenever an answer may have changed
@@ -127,10 +127,7 @@ class ClassState:
                 return True
         if self._owners_version != cluster.owners_version:
             self._owners_version = cluster.owners_version
-            selector = self._default_selector()
-            if selector != self._selector:
-                self._selector = selector
-                return True
+            return self._default_selector() != self._selector
         return False
 
     def _default_selector(self) -> tuple[Any, ...]:
@@ -145,7 +142,7 @@ class ClassState:
         self._namespaces_version = cluster.namespaces_version
         self.version += 1
         self._entries_version, self._owners_version = cluster.entries_version, cluster.owners_version
-        self._entries = cluster.concerning(template)
+        self._entries, self._selector = cluster.concerning(template), self._default_selector()
         self._vectors: dict[Group, tuple[int, ...]] = {}
         self._least: dict[int, int] = {}
         self._declare()

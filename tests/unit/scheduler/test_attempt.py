@@ -221,6 +221,21 @@ def test_nodes_are_listed_one_of_each_zone_in_turn_and_keep_their_place_while_th
     assert listed() == ["a3", "c1", "a2", "a1", "c2", "b1"]
 
 
+def test_a_service_that_comes_together_with_a_node_spreads_the_pods_it_selects():
+    world = World()
+    for name in "ab":
+        world.node(name, cpu="64")
+    for _ in range(3):
+        world.put("a", cpu="0")
+    world.put("b", cpu="32", app="other")
+    service = {"spec": {"selector": {"app": "a"}}}
+    world.cluster.set_service("elsewhere", "web", service)
+    assert world.place() == Placed("a")
+    world.node("c", cpu="0")
+    world.cluster.set_service("default", "web", service)
+    assert world.place() == Placed("b")
+
+
 def test_searches_begin_where_the_last_one_ended():
     world = World()
     for index in range(200):
