@@ -78,14 +78,7 @@ class Rig:
         }
         await self.create("nodes", obj)
         # Admission taints a node until a controller has seen it; there is none here.
-        await self.ask(
-            "patch",
-            "nodes",
-            "",
-            name,
-            body={"spec": {"taints": None}},
-            content_type=N.media_merge_patch,
-        )
+        await self.change("nodes", name, {"spec": {"taints": None}})
 
     async def pod(self, name, cpu="1", **spec):
         requests = {"requests": {"cpu": cpu}}
@@ -102,10 +95,15 @@ class Rig:
         obj = {"apiVersion": N.api_version("scheduling", "v1"), "kind": "PriorityClass"}
         await self.create("priorityclasses", {**obj, "metadata": {"name": name}, "value": value})
 
+    async def change(self, resource, name, body, namespace="", subresource=""):
+        kind = N.media_merge_patch
+        more = {"subresource": subresource, "body": body, "content_type": kind}
+        reply = await self.ask("patch", resource, namespace, name, **more)
+        assert reply.ok, reply.message
+
     async def let_go(self, name):
         """Take away what holds a pod that is being deleted."""
-        body = {"metadata": {"finalizers": None}}
-        await self.ask("patch", "pods", "default", name, body=body, content_type=N.media_merge_patch)
+        await self.change("pods", name, {"metadata": {"finalizers": None}}, "default")
 
     async def bind(self, name, node):
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "namespace": "default"}}

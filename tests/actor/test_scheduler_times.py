@@ -1,0 +1,227 @@
+"""When the scheduler tries a pod again and what it says each time, to the millisecond, against a real API server.
+
+A try after a flush of back-offs comes a cycle later; those flushes come each second since the leader began.
+"""
+
+import math
+
+import pytest
+
+from actors.scheduler.actor import CYCLE_US
+from sim.ident import NAMES
+from sim.units import SECOND
+from tests.actor.test_scheduler import a_rig, condition_of
+
+N = NAMES["orch"]
+SOON_US = 20_000  # an event's way to the scheduler and a cycle
+
+
+class Tries:
+    """The instants at which a pod was tried."""
+
+    def __init__(self, rig):
+        self.rig = rig
+        self.of = {}
+        kind = rig.kernel.kind("schedule", "pod", "node", "message")
+        kind.listeners.append(self._note)
+
+    def _note(self, _, at_us, cause, values):
+        self.of.setdefault(values[0].partition("/")[2], []).append(at_us)
+
+    def flushed_us(self, began_us, at_us):
+        """The try that follows the first flush at or after an instant."""
+        return began_us + math.ceil((at_us - began_us) / SECOND) * SECOND + CYCLE_US
+
+
+async def began_us(rig):
+    """When the leader began: known by a pod that only a flush brings to its second try."""
+    tries = Tries(rig)
+    await rig.node("probe", cpu="0")
+    await rig.pod("probe", cpu="1")
+    await rig.run_s(0.1)
+    await rig.change("pods", "probe", {"metadata": {"labels": {"a": "b"}}}, "default")
+    await rig.run_s(2.5)
+    second = tries.of["probe"][1]
+    await rig.ask("delete", "pods", "default", "probe")
+    await rig.ask("delete", "nodes", "", "probe")
+    return (second - CYCLE_US) % SECOND
+
+
+async def come_and_go(rig, name, node="n1", **more):
+    """A pod that has its node is made and deleted at once."""
+    await rig.pod(name, cpu="0", nodeName=node, **more)
+    await rig.ask("delete", "pods", "default", name)
+
+
+async def test_tries_under_constant_events_double_their_distance_and_come_with_the_flush_of_each_second():
+    async with a_rig() as rig:
+        began = await began_us(rig)
+        tries = Tries(rig)
+        await rig.node("n1", cpu="2")
+        await rig.pod("big", cpu="3")
+        for index in range(80):
+            await come_and_go(rig, f"p{index}")
+            await rig.run_s(0.4)
+        found = tries.of["big"]
+        wanted = found[:1]
+        for backoff_s in (1, 2, 4, 8, 10):
+            wanted.append(tries.flushed_us(began, wanted[-1] + backoff_s * SECOND))
+        assert found[: len(wanted)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("change", "again"),
+    [
+        ({"metadata": {"annotations": {"a": "b"}}}, True),
+        ({"metadata": {"labels": {"a": "b"}}}, True),
+        ({"metadata": {"finalizers": ["x.io/hold"]}}, False),
+        ({"status": {"message": "m"}}, False),
+    ],
+)
+async def test_a_change_of_a_waiting_pod_brings_it_a_try_unless_it_is_of_its_status_or_finalizers(
+    change, again
+):
+    async with a_rig() as rig:
+        tries = Tries(rig)
+        await rig.node("n1", cpu="2")
+        await rig.pod("big", cpu="3")
+        await rig.run_s(10)
+        at_us = rig.kernel.now_us
+        await rig.change("pods", "big", change, "default", "status" if "status" in change else "")
+        await rig.run_s(30)
+        later = [at - at_us for at in tries.of["big"][1:]]
+        assert [0 < each < SOON_US for each in later] == [True] * again
+
+
+async def test_an_event_within_the_back_off_waits_for_its_end():
+    async with a_rig() as rig:
+        began = await began_us(rig)
+        tries = Tries(rig)
+        await rig.node("n1", cpu="2")
+        await rig.pod("big", cpu="3")
+        await rig.run_s(0.3)
+        await rig.node("n2", cpu="8")
+        await rig.run_s(5)
+        first = tries.of["big"][0]
+        assert tries.of["big"] == [first, tries.flushed_us(began, first + SECOND)]
+        assert await rig.node_of("big") == "n2"
+
+
+async def test_a_label_on_a_node_whose_taint_the_pod_does_not_tolerate_brings_no_try():
+    """Node updates are checked like new nodes: by room, affinity, ports and NoSchedule taints, not by others."""
+    async with a_rig() as rig:
+        tries = Tries(rig)
+        await rig.node("n1", cpu="2")
+        taint = {"key": "k", "effect": "NoSchedule"}
+        await rig.change("nodes", "n1", {"spec": {"taints": [taint]}})
+        await rig.pod("web")
+        await rig.run_s(5)
+        await rig.change("nodes", "n1", {"metadata": {"labels": {"a": "b"}}})
+        await rig.run_s(5)
+        assert len(tries.of["web"]) == 1
+        await rig.change("nodes", "n1", {"spec": {"taints": [{**taint, "effect": "NoExecute"}]}})
+        await rig.run_s(5)
+        await rig.change("nodes", "n1", {"metadata": {"labels": {"a": "c"}}})
+        await rig.run_s(5)
+        assert len(tries.of["web"]) == 3
+
+
+async def test_the_next_leader_begins_with_the_highest_priority_and_then_the_longest_wait():
+    async with a_rig("scheduler-0", "scheduler-1") as rig:
+        tries = Tries(rig)
+        await rig.node("n1", cpu="64")
+        for name, value in (("high", 5), ("higher", 9)):
+            await rig.priority_class(name, value)
+        leader = (await rig.lease())["spec"]["holderIdentity"].partition("_")[0]
+        rig.supervisor[leader].crash("test")
+        for name, priority in (("z", ""), ("b", "high"), ("a", "high"), ("y", ""), ("c", "higher")):
+            await rig.pod(name, **({"priorityClassName": priority} if priority else {}))
+        await rig.pod("foreign", schedulerName="another")
+        await rig.run_s(30)
+        order = sorted(tries.of, key=lambda name: tries.of[name])
+        assert order == ["c", "b", "a", "z", "y"]
+        at_us = [tries.of[name][0] for name in order]
+        assert [at - at_us[0] for at in at_us] == [0, CYCLE_US, 2 * CYCLE_US, 3 * CYCLE_US, 4 * CYCLE_US]
+        assert "conditions" not in (await rig.get("foreign"))["status"]
+
+
+async def test_a_pod_whose_victim_is_slow_to_end_waits_for_it_and_for_no_other_and_its_successor_keeps_its_room():
+    async with a_rig("scheduler-0", "scheduler-1") as rig:
+        tries = Tries(rig)
+        await rig.priority_class("high", 9)
+        await rig.node("n1", cpu="2")
+        await rig.pod("low", cpu="2", metadata={"finalizers": ["x.io/hold"]})
+        await rig.run_s(1)
+        await rig.pod("high", cpu="2", priorityClassName="high")
+        await rig.run_s(1)
+        leader = (await rig.lease())["spec"]["holderIdentity"].partition("_")[0]
+        rig.supervisor[leader].crash("test")
+        await rig.run_s(30)
+        assert len(tries.of["high"]) == 2
+        assert condition_of(await rig.get("high"))["message"] == (
+            "0/1 nodes are available: 1 Insufficient cpu. "
+            "preemption: not eligible due to a terminating pod on the nominated node."
+        )
+        await rig.pod("meek", cpu="2")
+        await rig.run_s(1)
+        at_us = rig.kernel.now_us
+        await rig.let_go("low")
+        await rig.run_s(20)
+        assert await rig.node_of("high") == "n1"
+        assert 0 < tries.of["high"][2] - at_us < SOON_US
+        assert await rig.node_of("meek") is None
+
+
+async def test_a_pod_of_higher_priority_takes_over_the_room_that_another_waits_for():
+    async with a_rig() as rig:
+        for name, value in (("high", 9), ("higher", 99)):
+            await rig.priority_class(name, value)
+        await rig.node("n1", cpu="2")
+        await rig.pod("low", cpu="2", metadata={"finalizers": ["x.io/hold"]})
+        await rig.run_s(1)
+        await rig.pod("second", cpu="2", priorityClassName="high")
+        await rig.run_s(1)
+        assert (await rig.get("second"))["status"]["nominatedNodeName"] == "n1"
+        await rig.pod("first", cpu="2", priorityClassName="higher")
+        await rig.run_s(1)
+        assert "nominatedNodeName" not in (await rig.get("second"))["status"]
+        assert (await rig.get("first"))["status"]["nominatedNodeName"] == "n1"
+
+
+async def test_what_is_said_again_is_a_series_and_the_condition_is_written_only_when_it_changes():
+    async with a_rig() as rig:
+        await rig.node("n1", cpu="2")
+        await rig.pod("big", cpu="3")
+        await rig.run_s(1)
+        first = await rig.get("big")
+        for index in range(4):
+            await rig.run_s(20)
+            await come_and_go(rig, f"p{index}")
+        await rig.run_s(20)
+        told = await rig.events("FailedScheduling")
+        # The first is of the pod without its condition, the others of one revision of it.
+        assert [event.get("series", {}).get("count") for event in told] == [None, 2]
+        assert (await rig.get("big"))["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+        await rig.node("n2", cpu="1")
+        await come_and_go(rig, "last")
+        await rig.run_s(1)
+        was, now = condition_of(first), condition_of(await rig.get("big"))
+        assert now["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
+        assert now["lastTransitionTime"] == was["lastTransitionTime"]
+
+
+async def test_any_event_wakes_a_pod_that_no_plugin_refused():
+    """Its node does not exist; where a plugin had refused it, the end of a pod would not help it."""
+    async with a_rig() as rig:
+        tries = Tries(rig)
+        await rig.node("n1")
+        field = {"key": "metadata.name", "operator": "In", "values": ["nowhere"]}
+        required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        named = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+        await rig.pod("lost", affinity=named)
+        await rig.pod("picky", nodeSelector={"disk": "ssd"})
+        await rig.run_s(5)
+        assert condition_of(await rig.get("lost"))["reason"] == "SchedulerError"
+        await come_and_go(rig, "p")
+        await rig.run_s(5)
+        assert (len(tries.of["lost"]), len(tries.of["picky"])) == (2, 1)
