@@ -225,3 +225,24 @@ async def test_any_event_wakes_a_pod_that_no_plugin_refused():
         await come_and_go(rig, "p")
         await rig.run_s(5)
         assert (len(tries.of["lost"]), len(tries.of["picky"])) == (2, 1)
+
+
+async def test_room_is_kept_from_the_first_try_of_a_scheduler_that_starts_anew():
+    """What waits for room says so in its status: a pod of the same priority that is tried before it gets none."""
+    async with a_rig() as rig:
+        await rig.priority_class("high", 9)
+        await rig.node("n1", cpu="2")
+        await rig.pod("low", cpu="2", metadata={"finalizers": ["x.io/hold"]})
+        await rig.run_s(1)
+        for name in ("b-waits", "a-is-listed-first"):
+            await rig.pod(name, cpu="2", priorityClassName="high")
+            await rig.run_s(1)
+        scheduler = rig.supervisor["scheduler-0"]
+        scheduler.crash("test")
+        await rig.let_go("low")
+        tries = Tries(rig)
+        scheduler.start()
+        await rig.run_s(30)
+        assert tries.of["a-is-listed-first"][0] < tries.of["b-waits"][0]
+        assert await rig.node_of("b-waits") == "n1"
+        assert await rig.node_of("a-is-listed-first") is None

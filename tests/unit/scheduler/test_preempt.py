@@ -93,3 +93,23 @@ def test_a_pod_does_not_wait_for_the_victims_on_a_node_that_is_gone():
     )
     world.cluster.delete_node("a")
     assert victims(world.place(cpu="2", priority=9, nominated="a")) == ("b", [other])
+
+
+def test_the_search_goes_on_beyond_a_hundred_candidates_until_one_spares_the_budgets():
+    world = World()
+    for number in range(130):
+        world.node(f"n{number:03}", cpu="1")
+        world.put(f"n{number:03}", app="free" if number in (105, 120) else "guarded", priority=number % 7)
+    assert victims(world.place([guard("guarded")], priority=9))[0] == "n105"  # 105 % 7 is 0, 120 % 7 is 1
+    world.cluster.delete_node("n105")
+    assert victims(world.place([guard("guarded")], priority=9))[0] == "n120"
+
+
+def test_a_hundred_candidates_are_enough_where_the_first_spares_the_budgets():
+    world = World()
+    for number in range(130):
+        world.node(f"n{number:03}", cpu="1")
+        world.put(
+            f"n{number:03}", priority=2 if number < 100 else 1, start=f"2026-01-01T00:00:{number % 60:02}Z"
+        )
+    assert victims(world.place(priority=9))[0] == "n059"

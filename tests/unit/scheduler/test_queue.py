@@ -136,3 +136,27 @@ def test_many_updates_do_not_make_the_heap_grow_without_bound():
         made.update(pod("a", priority=priority), True, priority)
     assert len(made._active) < 100
     assert made.pop().pod.template.priority == 999
+
+
+ANY_NODE = ("NodeSpecUnschedulableChange", "NodeAllocatableChange", "NodeLabelChange", "NodeTaintChange")
+ANY_NODE += ("NodeConditionChange", "NodeAdd")
+ANY_POD = ("AssignedPodAdd", "AssignedPodUpdate", "AssignedPodDelete")
+WAKE = {
+    "NodeResourcesFit": (*ANY_NODE, "AssignedPodDelete"),
+    "NodePorts": (*ANY_NODE, "AssignedPodDelete"),
+    "NodeName": ANY_NODE,
+    "NodeAffinity": ANY_NODE,
+    "TaintToleration": ANY_NODE,
+    "NodeUnschedulable": ("NodeAdd", "NodeSpecUnschedulableChange", "NodeTaintChange"),
+    "InterPodAffinity": ("NodeAdd", "NodeLabelChange", *ANY_POD),
+    "PodTopologySpread": ("NodeAdd", "NodeLabelChange", *ANY_POD),
+}
+
+
+@pytest.mark.parametrize("plugin", WAKE)
+@pytest.mark.parametrize("event", [*ANY_NODE, *ANY_POD])
+def test_each_event_wakes_what_the_plugins_that_registered_it_refused(plugin, event):
+    made = queue(pod("a"))
+    fail(made, 0, plugin)
+    made.move(event, 20 * SECOND)
+    assert len(made) == (event in WAKE[plugin])

@@ -2,7 +2,9 @@
 
 import pytest
 
+from actors.scheduler.attempt import Placed
 from actors.scheduler.filters import resource_score
+from actors.scheduler.signature import Member
 from sim.ident import NAMES
 from tests.unit.scheduler.test_attempt import World
 
@@ -87,3 +89,121 @@ def test_the_selector_of_a_pods_owner_spreads_it_if_the_owner_is_of_the_known_ki
     ]
     info = world.cluster.templates.info(pod)
     assert world.attempts.place(info, list, lambda count: 0).node == ("b" if spread else "a")
+
+
+def totals(world, **spec):
+    """The weighted sums that differ between the nodes, by node; all of them are looked at."""
+    state = world.attempts.state(world.cluster.templates.template(world.pod(**spec)))
+    members = [Member(signature, at, [(0, len(at))], len(at)) for signature, at in state._passing({})[0]]
+    found = zip(members, state.totals(members), strict=True)
+    return {state.nodes[at].name: total for member, total in found for at in member.at}
+
+
+def test_mild_taints_are_scored_by_their_share_of_the_most_rounded_against_the_pod():
+    world = World()
+    for count, name in enumerate("abcd"):
+        mild = [{"key": f"k{at}", "effect": "PreferNoSchedule"} for at in range(count)]
+        world.node(name, taints=mild)
+    found = totals(world, cpu="0")
+    # 100 less a third, rounded up: 100, 67, 34, 0; weight 3
+    assert [(found[name] - found["d"]) // 3 for name in "abcd"] == [100, 67, 34, 0]
+
+
+def test_preferred_nodes_are_scored_by_their_share_of_the_most_and_an_empty_preference_prefers_none():
+    world = World()
+    for name, disk in (("a", "ssd"), ("b", "hdd"), ("c", "tape")):
+        world.node(name, disk=disk)
+
+    def prefer(weight, *expressions):
+        return {"weight": weight, "preference": {"matchExpressions": list(expressions)}}
+
+    ssd = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    either = {"key": "disk", "operator": "NotIn", "values": ["tape"]}
+    wishes = [prefer(2, ssd), prefer(1, either), prefer(50)]
+    found = totals(
+        world, cpu="0", affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}
+    )
+    assert [(found[name] - found["c"]) // 2 for name in "abc"] == [100, 33, 0]
+
+
+@pytest.mark.parametrize(
+    ("size_mi", "images", "wanted"),
+    [
+        (23, ["big:1"], 0),
+        (1000, ["big:1"], 48),  # of half of the nodes: (500 - 23) / (1000 - 23)
+        (2000, ["big:1"], 100),
+        (4000, ["big:1"], 100),
+        (2000, ["big:1", "none"], 49),  # (1000 - 23) / (2000 - 23)
+        (2000, ["big:1", "big:1"], 100),
+    ],
+)
+def test_an_image_counts_by_its_size_and_by_the_share_of_nodes_that_hold_it(size_mi, images, wanted):
+    world = World()
+    for name in "ab":
+        world.node(name)
+    held = world.cluster.nodes["a"].obj
+    held = {
+        **held,
+        "status": {**held["status"], "images": [{"names": ["big:1"], "sizeBytes": size_mi << 20}]},
+    }
+    world.cluster.set_node(held)
+    found = totals(world, containers=[{"name": f"c{at}", "image": image} for at, image in enumerate(images)])
+    assert found["a"] - found["b"] == wanted
+
+
+def test_what_asks_for_no_memory_counts_as_two_hundred_mebibytes():
+    world = World()
+    world.node("a", cpu="4")
+    # 8Gi for 20 such pods and this one: 21 * 200 of 8192 MiB, 48.7 % are left; of the CPU 47.5 % (21 * 100 of 4000 m)
+    for _ in range(20):
+        world.put("a", containers=containers({}))
+    assert score(world, "a", containers=containers({})) == (48 + 47) // 2 + 100
+    world.put("a", containers=containers({"memory": "1Mi", "cpu": "4m"}))
+    # 48.7 - 0.01 and 47.5 - 0.1: no unit less
+    assert score(world, "a", containers=containers({})) == (48 + 47) // 2 + 99
+
+
+def test_what_running_pods_require_of_their_company_draws_like_a_wish_of_weight_one():
+    world = World()
+    for name in "ab":
+        world.node(name, cpu="4")
+    term = {"topologyKey": N.label_hostname, "labelSelector": {"matchLabels": {"app": "web"}}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    world.put("a", cpu="0", app="web", affinity=near)
+    world.put("b", cpu="0", app="web")
+    found = totals(world, cpu="0", app="web")
+    assert found["a"] - found["b"] == 2 * 100
+
+
+def test_soft_spread_weighs_counts_by_the_logarithm_of_the_number_of_domains():
+    world = World()
+    for name, zone in (("a", "x"), ("b", "y"), ("c", "z")):
+        world.node(name, cpu="64", zone=zone)
+    for name, count in (("a", 3), ("b", 1)):
+        for _ in range(count):
+            world.put(name, cpu="0", app="web")
+        for _ in range(4 - count):
+            world.put(name, cpu="0", app="other")
+    for _ in range(4):
+        world.put("c", cpu="0", app="other")
+    constraint = {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "ScheduleAnyway"}
+    constraint["labelSelector"] = {"matchLabels": {"app": "web"}}
+    found = totals(world, cpu="0", app="web", topologySpreadConstraints=[constraint])
+    # ln 5 = 1.609: 3 * 1.609 + 1 = 5.83, 1.609 + 1 = 2.61, 1: 6, 3, 1; scores 100 * (6 + 1 - s) // 6
+    assert [(found[name] - found["a"]) // 2 for name in "abc"] == [0, 66 - 16, 100 - 16]
+
+
+@pytest.mark.parametrize(
+    ("address", "protocol", "free"),
+    [("", "TCP", False), ("10.0.0.2", "TCP", True), ("10.0.0.1", "TCP", False), ("", "UDP", True)],
+)
+def test_a_port_of_all_addresses_meets_that_of_any(address, protocol, free):
+    world = World()
+    world.node("a")
+
+    def with_port(address, protocol):
+        port = {"hostPort": 80, "hostIP": address, "protocol": protocol}
+        return {"containers": [{"name": "c", "image": "i", "ports": [port]}]}
+
+    world.put("a", **with_port("10.0.0.1", "TCP"))
+    assert isinstance(world.place(**with_port(address, protocol)), Placed) is free
