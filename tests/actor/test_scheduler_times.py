@@ -210,6 +210,15 @@ async def test_what_is_said_again_is_a_series_and_the_condition_is_written_only_
         assert now["lastTransitionTime"] == was["lastTransitionTime"]
 
 
+async def test_what_is_said_again_after_more_than_six_minutes_is_an_event_of_its_own():
+    async with a_rig(**{"pod-max-in-unschedulable-pods-duration": "370s"}) as rig:
+        await rig.node("n1", cpu="2")
+        await rig.pod("big", cpu="3")
+        await rig.run_s(1300)
+        told = await rig.events("FailedScheduling")
+        assert [event.get("series") for event in told] == [None, None, None, None]
+
+
 async def test_any_event_wakes_a_pod_that_no_plugin_refused():
     """Its node does not exist; where a plugin had refused it, the end of a pod would not help it."""
     async with a_rig() as rig:

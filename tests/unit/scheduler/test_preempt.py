@@ -1,5 +1,7 @@
 """Whom preemption finds, and what is told of nodes with pods that wait for room on them."""
 
+import pytest
+
 from actors.scheduler.match import from_label_selector
 from actors.scheduler.preempt import Budget
 from sim.ident import NAMES
@@ -8,10 +10,10 @@ from tests.unit.scheduler.test_attempt import World, names_node, victims
 N = NAMES["orch"]
 
 
-def guard(*apps):
+def guard(*apps, disrupted=(), namespace="default"):
     """A budget that lets none of these go."""
     wanted = {"matchExpressions": [{"key": "app", "operator": "In", "values": list(apps)}]}
-    return Budget("default", from_label_selector(wanted), 0, frozenset())
+    return Budget(namespace, from_label_selector(wanted), 0, frozenset(disrupted))
 
 
 def test_nodes_that_a_pod_does_not_name_are_tried_all_the_same():
@@ -113,3 +115,23 @@ def test_a_hundred_candidates_are_enough_where_the_first_spares_the_budgets():
             f"n{number:03}", priority=2 if number < 100 else 1, start=f"2026-01-01T00:00:{number % 60:02}Z"
         )
     assert victims(world.place(priority=9))[0] == "n059"
+
+
+@pytest.mark.parametrize(
+    ("budget", "violations"),
+    [
+        (guard("a"), 2),
+        (guard("a", disrupted=("p1",)), 1),  # it is counted already
+        (guard("b"), 0),
+        (guard("a", namespace="other"), 0),
+        (Budget("default", (), 0, frozenset()), 0),  # an empty selector selects none here
+        (Budget("default", None, 0, frozenset()), 0),
+        (guard("a")._replace(allowed=1), 1),  # the second is one too many
+    ],
+)
+def test_a_budget_is_violated_by_the_pods_that_it_selects_beyond_what_it_allows(budget, violations):
+    world = World()
+    world.node("n")
+    for _ in range(2):
+        world.put("n")
+    assert world.place([budget], cpu="2", priority=9).candidate.violations == violations

@@ -130,6 +130,7 @@ def test_preferred_nodes_are_scored_by_their_share_of_the_most_and_an_empty_pref
     ("size_mi", "images", "wanted"),
     [
         (23, ["big:1"], 0),
+        (65, ["big:1"], 0),  # (32.5 - 23) / (1000 - 23): not yet a hundredth
         (1000, ["big:1"], 48),  # of half of the nodes: (500 - 23) / (1000 - 23)
         (2000, ["big:1"], 100),
         (4000, ["big:1"], 100),
@@ -154,13 +155,13 @@ def test_an_image_counts_by_its_size_and_by_the_share_of_nodes_that_hold_it(size
 def test_what_asks_for_no_memory_counts_as_two_hundred_mebibytes():
     world = World()
     world.node("a", cpu="4")
-    # 8Gi for 20 such pods and this one: 21 * 200 of 8192 MiB, 48.7 % are left; of the CPU 47.5 % (21 * 100 of 4000 m)
-    for _ in range(20):
-        world.put("a", containers=containers({}))
-    assert score(world, "a", containers=containers({})) == (48 + 47) // 2 + 100
-    world.put("a", containers=containers({"memory": "1Mi", "cpu": "4m"}))
-    # 48.7 - 0.01 and 47.5 - 0.1: no unit less
-    assert score(world, "a", containers=containers({})) == (48 + 47) // 2 + 99
+    idle = {"containers": containers({"cpu": "0"})}
+    for _ in range(8):
+        world.put("a", **idle)
+    # 9 * 200 of 8192 MiB leave 78.03 %
+    assert score(world, "a", **idle) == (78 + 100) // 2 + 100
+    world.put("a", containers=containers({"cpu": "0", "memory": "3Mi"}))
+    assert score(world, "a", **idle) == (77 + 100) // 2 + 99
 
 
 def test_what_running_pods_require_of_their_company_draws_like_a_wish_of_weight_one():
