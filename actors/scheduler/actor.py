@@ -9,7 +9,8 @@ failed bind assumed is forgotten.
 
 Mirrors  kubernetes v1.25 cmd/kube-scheduler/app/server.go, pkg/scheduler/{scheduler,schedule_one,
          eventhandlers}.go.
-Differs  a cycle takes a fixed time; the deletes of victims are sent without waiting for their answers.
+Differs  a cycle takes a fixed time; the deletes of victims and the patches of statuses are sent without waiting for
+         their answers, so that a delete that fails takes no nomination back.
 """
 
 from __future__ import annotations

@@ -59,9 +59,9 @@ async def test_tries_under_constant_events_double_their_distance_and_come_with_t
         tries = Tries(rig)
         await rig.node("n1", cpu="2")
         await rig.pod("big", cpu="3")
-        for index in range(80):
+        for index, pause_s in enumerate([0.4] * 10 + [1.5] * 20):  # always within the back-off
             await come_and_go(rig, f"p{index}")
-            await rig.run_s(0.4)
+            await rig.run_s(pause_s)
         found = tries.of["big"]
         wanted = found[:1]
         for backoff_s in (1, 2, 4, 8, 10):
