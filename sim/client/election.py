@@ -4,12 +4,16 @@ Turns what is stored in the Lease and this candidate's own clock into create, up
 decision is `decide`, over plain values.
 
 Holds: a candidate never compares its clock with a time written by another, only with when it itself first saw
-the present record; a conflicting write is a failed try; a leader that cannot renew stops leading
+the present record; the time of a try, by which it decides and which it writes, is that of its begin, however long its read
+takes; a conflicting write is a failed try; a leader that cannot renew stops leading
 `renew_deadline_us` after it began that round, so before anybody may take over.
 
 Mirrors  client-go v1.25 tools/leaderelection/leaderelection.go, resourcelock/leaselock.go.
-Differs  what the leader does ends before it gives its lease up (upstream, having lost the API, goes on while it tries
-         to tell so, up to half a renew deadline, in which another may begin to lead); that a leader has stopped is no
+Quirk    who could not read its lease when it tried last has nothing to give up, though it is to release it.
+Differs  what the leader does ends before it gives its lease up (upstream goes on while it tries to tell so, up to half a
+         renew deadline, in which another may begin to lead); one that is told to go while its renewal is under way, and
+         nothing is disturbed, waits the milliseconds until that is done, and releases what it has (upstream gives the
+         request up, and may have nothing to release then); that a leader has stopped is no
          event (upstream hands one over when the process is about to end, and it does not get out).
 """
 
@@ -35,6 +39,7 @@ OnTried = Callable[[bool], None]
 LOOK = methodcaller("look")  # of a server's short way
 JITTER = 1.2  # leaderelection.go JitterFactor
 HEALTH_TOLERANCE_US = 20_000_000  # HealthzAdaptor of the daemons: leaseDuration + 20 s
+SECONDS = len("2006-01-02T15:04:05")  # of a time's text: the part that whole seconds take
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,12 @@ def decide(observed: Observed, identity: str, lease_duration_us: int, now_us: in
     """May this candidate write itself into the record it sees?"""
     holder = holder_of(observed.spec)
     return not holder or holder == identity or observed.at_us + lease_duration_us <= now_us
+
+
+def record_of(spec: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The record as upstream compares it: as JSON, whose times are in whole seconds (interface.go, LeaderElectionRecord)."""
+    times = [str(spec.get(name) or "")[:SECONDS] for name in ("acquireTime", "renewTime")]
+    return holder_of(spec), spec.get("leaseDurationSeconds"), spec.get("leaseTransitions"), *times
 
 
 def claimed(spec: Mapping[str, Any], identity: str, lease_duration_us: int, wall_us: int) -> Obj:
@@ -122,16 +133,18 @@ class LeaderElector:
         self._observed = Observed({}, 0)
         self._stored: Obj | None = None
         self._held: Item | None = None  # as which it was read
-        self._raw: Mapping[str, Any] | None = None  # the record as last read
+        self._raw: Any = None  # the record as last read, in the form in which it is compared
         self._written: Obj = {}  # the record on its way
         self._written_us = 0  # its time
         self._stopping = False
         self._over: Future | None = None  # the present phase: True once leading, False when leadership ends
         # What was read, and what is observed by that, while the reply to the write behind it is not waited for.
-        self._foretold: tuple[Mapping[str, Any], Observed] | None = None
+        self._foretold: tuple[Any, Observed] | None = None
         self._tried: OnTried = self._acquired  # what follows the present try
         self._try_ends_us = self._round_ends_us = 0
+        self._try_us = self._try_wall_us = 0  # when it began
         self._era = 0  # what was asked in an earlier one is not waited for any more
+        self._reads = False  # what is asked is a read
         self._guarded_us = -1  # the end of the round that is seen to
         self._ticking_us = -1  # since when the round's ticker runs: it starts with the end of the first try
         self._nap: tuple[Timer, Then] | None = None
@@ -154,6 +167,11 @@ class LeaderElector:
         return not self.leading or late_us <= self._options.lease_duration_us + HEALTH_TOLERANCE_US
 
     @property
+    def _has_read(self) -> bool:
+        """Whether the last read succeeded: only then is there anything to give up (leaselock.go: a failed one leaves nothing)."""
+        return self._stored is not None
+
+    @property
     def _asks(self) -> bool:
         """Whether a try is under way, not a pause after one."""
         return self._nap is None and self._over is not None and not self._over.done
@@ -171,7 +189,7 @@ class LeaderElector:
             nap[0].cancel()
             self._ctx.call_later_us(0, nap[1])
         elif self._asks:
-            self._era += 1
+            self._abandon()
             self._ctx.call_later_us(0, lambda _: self._tried(False))
 
     def announce(self, recorder: EventRecorder) -> None:
@@ -193,7 +211,7 @@ class LeaderElector:
             self._note("lost-lease", self._ctx.name)
         if task.trio_task is not None:
             self._ctx.kernel.cancel(task)
-        if self._options.release_on_cancel and self.leading:
+        if self._options.release_on_cancel and self.leading and self._has_read:
             await self._release()
 
     async def _phase(self, why: str, begin: Then) -> bool:
@@ -259,8 +277,14 @@ class LeaderElector:
 
     def _out_of_time(self, ends_us: int) -> None:
         if ends_us == self._round_ends_us and self._asks:
-            self._era += 1
+            self._abandon()
             self._end(True)
+
+    def _abandon(self) -> None:
+        """Wait no more for the reply to what was asked."""
+        self._era += 1
+        if self._reads:
+            self._stored = None
 
     def _pause(self, duration_us: int, then: Then) -> None:
         """Go on after this time, or when `stop` is called."""
@@ -286,10 +310,14 @@ class LeaderElector:
 
     def _try(self, limit_us: int, tried: OnTried) -> None:
         """Read the record and write ourselves into it if we may, within a time; `tried` is told whether."""
-        self._tried = tried
-        self._try_ends_us = self._ctx.now_us() + limit_us
+        self._begin_try(limit_us, tried)
         if not (tried == self._renewed and self._renew_at_once()):
-            self._ask(self._request_read, self._read, LOOK)
+            self._ask(self._request_read, self._read, LOOK, reads=True)
+
+    def _begin_try(self, limit_us: int, tried: OnTried) -> None:
+        self._tried = tried
+        self._try_us, self._try_wall_us = self._ctx.now_us(), self._ctx.wall_us()
+        self._try_ends_us = self._try_us + limit_us
 
     def _renew_at_once(self) -> bool:
         """Read the record and move our time on in it, if nobody else is in it."""
@@ -309,13 +337,13 @@ class LeaderElector:
         spec = lease["spec"]
         if holder_of(spec) != self.identity:
             return False
-        wait_us = at_us - ctx.kernel.now_us
-        observed = self._observed if self._raw == spec else Observed(spec, ctx.now_us() + wait_us)
-        self._foretold = spec, observed
+        raw, observed = record_of(spec), self._observed
+        if self._raw != raw:
+            observed = Observed(spec, ctx.now_us() + at_us - ctx.kernel.now_us)
+        self._foretold = raw, observed
         self._held, self._stored = held, lease
-        wall_us = ctx.wall_us() + wait_us
-        self._written_us = wall_us
-        self._written = claimed(spec, self.identity, self._options.lease_duration_us, wall_us)
+        self._written_us = self._try_wall_us
+        self._written = claimed(spec, self.identity, self._options.lease_duration_us, self._try_wall_us)
         return True
 
     def _renewed_at(self, item: Item, at_us: int) -> None:
@@ -333,24 +361,25 @@ class LeaderElector:
 
     def _read(self, reply: Reply) -> None:
         self._foretold = None
-        if reply.reason == "NotFound":
-            self._create()
-            return
         if not reply.ok:
-            self._tried(False)
+            self._stored = None
+            if reply.reason == "NotFound":
+                self._create()
+            else:
+                self._tried(False)
             return
         self._held = reply.item
         self._stored = lease = reply.obj
         spec: Mapping[str, Any] = lease.get("spec") or {}
-        self._weigh(spec, spec)
+        self._weigh(spec, record_of(spec))
 
-    def _weigh(self, spec: Mapping[str, Any], raw: Mapping[str, Any]) -> None:
+    def _weigh(self, spec: Mapping[str, Any], raw: Any) -> None:
         """Go on from the record that was read; `raw`: as it is compared with what was read before."""
         if self._raw != raw:
             self._raw = raw
             self._observe(spec)
         options, ctx = self._options, self._ctx
-        if not decide(self._observed, self.identity, options.lease_duration_us, ctx.now_us()):
+        if not decide(self._observed, self.identity, options.lease_duration_us, self._try_us):
             self._tried(False)
             return
         holder = holder_of(self._observed.spec)
@@ -358,10 +387,10 @@ class LeaderElector:
             self._note("take-over", holder.partition("_")[0], holder)
         elif not holder and self._held is not None and self._held.cause:
             ctx.kernel.cause = self._held.cause  # it was given up
-        self._write(claimed(spec, self.identity, options.lease_duration_us, ctx.wall_us()))
+        self._write(claimed(spec, self.identity, options.lease_duration_us, self._try_wall_us))
 
     def _create(self) -> None:
-        spec = claimed({}, self.identity, self._options.lease_duration_us, self._ctx.wall_us())
+        spec = claimed({}, self.identity, self._options.lease_duration_us, self._try_wall_us)
         spec["leaseTransitions"] = 0
         self._create_record(spec)
 
@@ -381,7 +410,7 @@ class LeaderElector:
         self._ask(lambda: self._client.request("create", "leases", namespace, body=lease), self._wrote)
 
     def _write(self, spec: Obj) -> None:
-        self._written, self._written_us = spec, self._ctx.wall_us()
+        self._written, self._written_us = spec, self._try_wall_us
         renews = holder_of(spec) == self.identity
         self._ask(self._request_write, self._wrote, self._renew_lease if renews else None)
 
@@ -414,9 +443,8 @@ class LeaderElector:
 
     async def _release(self) -> None:
         done = self._ctx.future("the release of the lease")
-        self._tried = done.set
-        self._try_ends_us = self._ctx.now_us() + self._options.timeout_us
-        self._write(released(self._observed.spec, self._ctx.wall_us()))
+        self._begin_try(self._options.timeout_us, done.set)
+        self._write(released(self._observed.spec, self._try_wall_us))
         await done.wait()
 
     def _observe(self, spec: Mapping[str, Any]) -> None:
@@ -440,7 +468,9 @@ class LeaderElector:
         request: Callable[[], Request],
         on_reply: OnReply,
         serve: Callable[[Any], tuple[Item, int] | None] | None = None,
+        reads: bool = False,
     ) -> None:
+        self._reads = reads
         left_us = min(self._try_ends_us - self._ctx.now_us(), self._options.timeout_us)
         if left_us <= 0:
             on_reply(Reply(0, lost="Timeout"))

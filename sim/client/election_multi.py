@@ -91,12 +91,16 @@ class MultiElector(LeaderElector):
         kind = self._resource
         return [{**self._primary, "apiVersion": kind.api_version, "kind": kind.kind}, *super()._locks()]
 
+    @property
+    def _has_read(self) -> bool:
+        return bool(self._primary)
+
     # --- reading both ---------------------------------------------------------------------------------------
 
     def _try(self, limit_us: int, tried: OnTried) -> None:
-        self._tried = tried
-        self._try_ends_us = self._ctx.now_us() + limit_us
+        self._begin_try(limit_us, tried)
         namespace, name = self._lease
+        self._primary = {}
         self._ask(lambda: self._client.request("get", self._resource, namespace, name), self._read_primary)
 
     def _read_primary(self, reply: Reply) -> None:
@@ -112,10 +116,11 @@ class MultiElector(LeaderElector):
             self._tried(False)
             return
         self._record = record
-        self._ask(self._request_read, self._read_secondary)
+        self._ask(self._request_read, self._read_secondary, reads=True)
 
     def _read_secondary(self, reply: Reply) -> None:
         record = self._record
+        self._stored = None
         if reply.ok:
             self._held, self._stored = reply.item, reply.obj
             spec: Mapping[str, Any] = reply.obj.get("spec") or {}
@@ -158,7 +163,7 @@ class MultiElector(LeaderElector):
 
     def _write(self, spec: Obj) -> None:
         namespace, name = self._lease
-        self._written, self._written_us = spec, self._ctx.wall_us()
+        self._written = spec
         meta = self._primary["metadata"]
         annotations = {**(meta.get("annotations") or {}), self._annotation: text_of(spec)}
         body = {**self._primary, "metadata": {**meta, "annotations": annotations}}
@@ -166,7 +171,7 @@ class MultiElector(LeaderElector):
         def written(reply: Reply) -> None:
             if reply.ok:
                 self._primary = reply.obj
-                self._ask(self._request_read, self._write_secondary)
+                self._ask(self._request_read, self._write_secondary, reads=True)
             else:
                 self._tried(False)
 

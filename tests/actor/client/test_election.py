@@ -40,10 +40,11 @@ class Election:
         release: bool = False,
         restart: bool = True,
         lock: str = "leases",
+        periods_ms: tuple[int, int, int] = (15_000, 10_000, 2_000),
     ) -> None:
         self.rig = r
-        self.release = release
-        self.lock = lock
+        lease_us, deadline_us, retry_us = (period_ms * 1_000 for period_ms in periods_ms)
+        self.options = ElectionOptions(lease_us, deadline_us, retry_us, release, lock)
         self.terms: list[Term] = []
         self.electors: dict[str, LeaderElector] = {}
         self.writes: list[tuple[int, dict[str, Any]]] = []
@@ -56,8 +57,7 @@ class Election:
         self.writes.append((change.at_us, change.item.obj["spec"]))
 
     async def main(self, ctx: Context) -> None:
-        options = ElectionOptions(release_on_cancel=self.release, resource_lock=self.lock)
-        elector = candidate(ctx, self.rig.client(ctx), LOCK, ctx.name, options)
+        elector = candidate(ctx, self.rig.client(ctx, agent=ctx.name), LOCK, ctx.name, self.options)
         self.electors[ctx.name] = elector
         term: list[Term] = []
 
