@@ -111,8 +111,7 @@ class WatchCache:
     def restart(self) -> None:
         """Begin anew with the present content: what was before is not in the window any more."""
         self.drain()
-        self._window.changes.clear()
-        self._window.dropped_rev = self.feed.revision
+        self._window.restart(self.feed.revision)
 
     def before_compact(self, rev: int) -> None:
         """Take in what history up to `rev` is about to lose."""
@@ -180,7 +179,7 @@ class WatchCache:
         if self.direct:
             return self.feed.floor
         self.drain()
-        return self._window.dropped_rev
+        return self._window.oldest
 
     def open(self, watch: CacheWatch, rev: int) -> TooOld | None:
         """Start a watch after revision `rev` (0: with the present content as ADDED events)."""

@@ -51,6 +51,11 @@ class Ring:
         at = bisect_right(self._ends, place)
         return at_us(self._pieces[at], place - self._ends[at])
 
+    def rev(self, index: int) -> int:
+        """The revision of one of them, without making it."""
+        piece, place = self._find(index)
+        return piece.rev(place) if type(piece) is Runs else piece[place].rev
+
     def _find(self, index: int) -> tuple[Sequence[Change], int]:
         place = index + (self._gone if index >= 0 else self._ends[-1])
         at = bisect_right(self._ends, place)
@@ -73,8 +78,7 @@ class Ring:
 
     def drop(self, count: int) -> int:
         """Let the oldest go; answers the revision of the last of them."""
-        piece, place = self._find(count - 1)
-        rev = piece.rev(place) if type(piece) is Runs else piece[place].rev
+        rev = self.rev(count - 1)
         self._gone += count
         whole = bisect_right(self._ends, self._gone)
         del self._pieces[:whole], self._ends[:whole]
@@ -87,12 +91,27 @@ class Ring:
 class Window:
     """The recent events of a resource, in a ring that grows and shrinks as upstream's does."""
 
-    __slots__ = ("capacity", "changes", "dropped_rev")
+    __slots__ = ("_full", "capacity", "changes", "dropped_rev")
 
     def __init__(self, start_rev: int) -> None:
         self.capacity = WINDOW_MIN
         self.changes = Ring()
         self.dropped_rev = start_rev  # events up to this revision are not in the window
+        self._full = False  # it has let one go
+
+    @property
+    def oldest(self) -> int:
+        """The oldest revision that a watch can start after.
+
+        Quirk (getAllEventsSinceLocked): as soon as one event has been let go it is that before the first that is left, though
+        nothing of this resource may have happened since the one that went.
+        """
+        return self.changes.rev(0) - 1 if self._full and len(self.changes) else self.dropped_rev
+
+    def restart(self, rev: int) -> None:
+        """Begin anew behind a revision."""
+        self.changes.clear()
+        self.dropped_rev, self._full = rev, False
 
     def add(self, found: Sequence[Change]) -> None:
         if len(self.changes) + len(found) <= self.capacity:
@@ -118,7 +137,7 @@ class Window:
                 return False
             if at_us(run, -1) - changes.at_us(-min(capacity // 4, len(changes))) > FRESH_US:
                 return False
-            self.dropped_rev = changes.drop(count)
+            self.dropped_rev, self._full = changes.drop(count), True
         changes.extend(run)
         return True
 
@@ -131,6 +150,6 @@ class Window:
                 elif change.at_us - changes.at_us(-(capacity // 4)) > FRESH_US:
                     capacity = max(capacity // 2, WINDOW_MIN)
                 if count >= capacity:
-                    self.dropped_rev = changes.drop(count - capacity + 1)
+                    self.dropped_rev, self._full = changes.drop(count - capacity + 1), True
             changes.extend([change])
         self.capacity = capacity

@@ -8,7 +8,7 @@ import pytest
 
 from actors.apiserver import ApiServerOptions
 from sim.machinery.api import Reply
-from tests.actor.apiserver.cluster import ADMIN, USER, Plane, Seen, lease, plane, request
+from tests.actor.apiserver.cluster import ADMIN, SCHEME, USER, Plane, Seen, lease, plane, request
 
 S = 1_000_000
 
@@ -177,6 +177,31 @@ async def test_a_watch_from_before_the_window_gets_one_error_and_ends() -> None:
         assert seen.watch.ended
 
 
+async def test_a_window_that_let_an_event_go_refuses_the_revision_of_that_event_if_others_lie_between() -> (
+    None
+):
+    """Only the one just before its first event is known to miss nothing (watch_cache.go, getAllEventsSinceLocked)."""
+    async with plane() as p:
+        first = int((await make(p, "a"))[0])
+        store, key = p.storage.store, SCHEME.key("leases", "default", "a")
+        for turn in range(100):
+            await p.run(S)
+            await make_directly(p, f"{turn}", "configmaps")
+            item = store.get(key)
+            assert item is not None
+            store.put(key, {**item.obj, "spec": {"leaseTransitions": turn}}, item.rev)
+        asked = {
+            rev: await p.ask("watch", "leases", options={"resourceVersion": rev})
+            for rev in range(first, first + 3)
+        }
+        told = {rev: Seen(p.kernel, reply.watch) for rev, reply in asked.items()}
+        await p.run(S)
+        assert [len(told[rev].events) for rev in (first + 1, first + 2)] == [100, 99]
+        ((_, error),) = told[first].events
+        assert error.status is not None
+        assert error.status["message"] == f"too old resource version: {first} ({first + 1})"
+
+
 async def test_what_nobody_read_before_a_compaction_can_be_watched_from_before_it() -> None:
     """cacher.go: the caches are filled when the server starts, whoever reads them; only the storage forgets."""
     async with plane() as p:
@@ -188,8 +213,8 @@ async def test_what_nobody_read_before_a_compaction_can_be_watched_from_before_i
         assert seen.short == [("ADDED", "b")]
 
 
-async def make_directly(p: Plane, name: str) -> None:
-    p.storage.store.put(f"/x/leases/default/{name}", {"metadata": {"name": name}}, 0)
+async def make_directly(p: Plane, name: str, resource: str = "leases") -> None:
+    p.storage.store.put(f"/x/{resource}/default/{name}", {"metadata": {"name": name}}, 0)
 
 
 async def test_a_continue_token_older_than_history_is_gone_with_one_that_goes_on() -> None:

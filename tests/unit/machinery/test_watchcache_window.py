@@ -103,3 +103,17 @@ def test_a_window_is_the_same_whether_events_come_one_by_one_or_many_at_once(
         many.add(found)
         assert (single.capacity, single.dropped_rev) == (many.capacity, many.dropped_rev)
         assert [*single.changes] == [*many.changes]
+
+
+def test_a_window_that_let_an_event_go_begins_just_before_the_first_that_is_left() -> None:
+    """Whatever else was written between the two; a window that is whole begins where its list was."""
+    window = Window(40)
+    for n in range(WINDOW_MIN):
+        window.add([change(50 + 10 * n, n * S)])
+    assert window.oldest == 40
+    window.add([change(2000, WINDOW_MIN * S)])
+    assert (window.dropped_rev, window.oldest) == (50, 59)
+    window.restart(3000)
+    assert window.oldest == 3000
+    window.add([change(3007, 200 * S)])
+    assert window.oldest == 3000
