@@ -128,7 +128,7 @@ class Caches:
     def show_progress(self) -> None:
         """The storage says how far all watches are, also those that see nothing."""
         if not self.horizon.frozen:
-            self.horizon.progress_rev = self._store.revision_at(self.horizon.reached_us())
+            self.horizon.show_progress(self._store.revision_at(self.horizon.reached_us()))
 
     # --- watches ------------------------------------------------------------------------------------------
 

@@ -223,7 +223,8 @@ class Handlers:
             key=selection.key,
             value=selection.node,
             deadline_us=caches.deadline_us(timeout_s),
-            bookmarks=is_true(options, "allowWatchBookmarks"),
+            # the storage's own watches, which serve what is not cached, have none (etcd3/watcher.go)
+            bookmarks=is_true(options, "allowWatchBookmarks") and not cache.direct,
         )
         watch.client = request.user.name
         opened = caches.open(cache, watch, rev)

@@ -35,6 +35,7 @@ class Horizon:
         self.lag_us = lag_us
         self.start_rev = start_rev
         self.progress_rev = start_rev  # the store's progress notification, every 600 s
+        self.progressed = False  # there has been one
         self.moved: list[Callable[[], None]] = []
         self.frozen = False
         self._reached_us = -1
@@ -49,6 +50,10 @@ class Horizon:
     def due_us(self, at_us: int) -> int:
         """When a commit of that time becomes visible."""
         return NEVER_US if self.frozen else at_us + self.lag_us
+
+    def show_progress(self, rev: int) -> None:
+        """The store tells how far it is."""
+        self.progress_rev, self.progressed = rev, True
 
     def set_lag(self, lag_us: int) -> None:
         self.reached_us()

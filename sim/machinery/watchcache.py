@@ -142,8 +142,12 @@ class WatchCache:
 
     @property
     def saw_events(self) -> bool:
-        """False until the first event of this resource since the replica started."""
-        return bool(self._window.changes) or self._window.dropped_rev > self.horizon.start_rev
+        """False until the first event of this resource since the replica started, or the store's first word that there is none
+        (cacher.go, dispatchEvents: before that it has processed nothing)."""
+        horizon = self.horizon
+        return (
+            bool(self._window.changes) or self._window.dropped_rev > horizon.start_rev or horizon.progressed
+        )
 
     def page(self, prefix: str) -> Page:
         """All objects below a prefix as this cache shows them now; `rev` is the cache's revision."""

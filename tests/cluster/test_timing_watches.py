@@ -71,6 +71,20 @@ async def test_47_who_does_not_ask_for_bookmarks_gets_none_and_without_an_event_
         assert other.ended is not None and not other.marks
 
 
+async def test_47_where_nothing_happens_bookmarks_begin_when_the_storage_tells_of_its_progress() -> None:
+    """Ten minutes after the server's start (etcd's interval); what is not cached has no bookmarks at all."""
+    async with Cluster(nodes=1, seed=1) as cluster:
+        cluster.apply(pod("a"))
+        await cluster.run_for("500s")
+        began = cluster.kernel.now_us / SECOND
+        quiet = await stream(cluster, "replicasets", allowWatchBookmarks="true", timeoutSeconds="300")
+        events = await stream(cluster, "events", allowWatchBookmarks="true", timeoutSeconds="300")
+        await cluster.run_for("310s")
+        assert quiet.marks and min(quiet.marks) + began > 600
+        assert max(quiet.marks) <= 299.5 and len(quiet.marks) in (3, 4)
+        assert events.ended == pytest.approx(300, abs=0.1) and events.told and not events.marks
+
+
 async def test_47_a_watch_without_a_timeout_ends_after_half_an_hour_to_an_hour() -> None:
     async with Cluster(nodes=1, seed=1) as cluster:
         await cluster.run_for("30s")
