@@ -75,7 +75,10 @@ class Caches:
         self._caches: dict[str, WatchCache] = {}
         self.by_node = ByNode(store)
         self.ready = True
-        self.waiting: list[int] = []  # watches asked for while not ready
+        self.waiting: list[int] = []  # requests that came while not ready, and need them
+        self._unled: Obj | None = (
+            None  # what is said to watches of what is not cached, while the storage has no leader
+        )
 
     def of(self, resource: Resource) -> WatchCache:
         cache = self._caches.get(resource.prefix)
@@ -102,21 +105,37 @@ class Caches:
         for cache in self._caches.values():
             cache.cut()
 
-    def set_ready(self, ready: bool) -> list[int]:
-        """The storage ends the caches' own watches (False), or they have listed it anew; returns who waited.
+    def close(self) -> None:
+        """They follow the storage no more.
 
-        cacher.go, startCaching: without its watch a cache ends its clients' watches, does not answer reads (the
-        storage does), and lets watches wait; once it has listed again its window begins there.
+        cacher.go, startCaching: without its own watch a cache does not answer reads (of any age: the storage does; at least so
+        new: they wait), and lets watches wait.
         """
-        if ready == self.ready:
-            return []
-        self.ready = ready
+        self.ready = False
+
+    def end_watches(self) -> None:
+        """Of all that is cached."""
         for cache in self._caches.values():
-            if ready:
+            if not cache.direct:
+                cache.end_watches()
+
+    def open_anew(self) -> list[int]:
+        """They have listed the storage: each window begins there; returns who waited."""
+        self.ready = True
+        for cache in self._caches.values():
+            if not cache.direct:
                 cache.restart()
-            cache.end_watches()
+        self.end_watches()
         waiting, self.waiting = self.waiting, []
-        return waiting if ready else []
+        return waiting
+
+    def set_led(self, led: bool, error: Obj | None = None) -> None:
+        """Whether the storage has a leader; without one its own watches end in this error."""
+        if self._unled is None and error is not None:
+            for cache in self._caches.values():
+                if cache.direct:
+                    cache.fail_watches(error)
+        self._unled = None if led else error
 
     def go_on(self) -> None:
         """The storage is reached again: whoever's next revision history has lost meanwhile lists anew (reflector.go)."""
@@ -148,6 +167,8 @@ class Caches:
         return now_us + self.timers.uniform_us(self._min_watch_us, 2 * self._min_watch_us)
 
     def open(self, cache: WatchCache, watch: CacheWatch, rev: int) -> CacheWatch | FailedWatch:
+        if cache.direct and self._unled is not None:
+            return FailedWatch(self._unled)
         too_old = cache.open(watch, rev)
         if isinstance(too_old, TooOld):
             if cache.direct:

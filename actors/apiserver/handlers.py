@@ -201,15 +201,32 @@ class Handlers:
         listed = yield from verbs_list.list_stored(call, plan, matches)
         return (yield from verbs_delete.delete_collection(call, listed, how))
 
+    def needs_cache(self, call: Call) -> bool:
+        """Whether the cache of its resource has to be there for it: a watch, and a read of what is at least so new."""
+        request, options = call.request, call.options
+        if request.subresource or self._caches.of(call.resource).direct:
+            return False
+        if request.verb == "list":
+            plan = verbs_list.plan_list(options, False)
+            return plan.cached and plan.rev > 0
+        if request.verb == "get":
+            return verbs_list.parse_list_revision(options.get("resourceVersion", ""), False) > 0
+        return request.verb == "watch"
+
+    def deadline_us(self, call: Call) -> int:
+        """When a watch that begins now ends."""
+        timeout = call.options.get("timeoutSeconds", "")
+        timeout_s = parse_unsigned(timeout or "0")
+        if timeout_s is None:
+            raise bad_request(not_unsigned(timeout, "ParseInt"))
+        return self._caches.deadline_us(timeout_s)
+
     def watch(self, call: Call) -> Reply:
         caches = self._caches
         request, options = call.request, call.options
         selection = select(self._scheme, call)
         rev = verbs_list.parse_list_revision(options.get("resourceVersion", ""), False)
-        timeout = options.get("timeoutSeconds", "")
-        timeout_s = parse_unsigned(timeout or "0")
-        if timeout_s is None:
-            raise bad_request(not_unsigned(timeout, "ParseInt"))
+        deadline_us = self.deadline_us(call)
         cache = caches.of(call.resource)
         if isinstance(call.resource, CustomResource) and call.resource.version != call.resource.stored:
             custom_objects.check_webhook(call.resource, call.resource.api_version)
@@ -222,7 +239,7 @@ class Handlers:
             matches,
             key=selection.key,
             value=selection.node,
-            deadline_us=caches.deadline_us(timeout_s),
+            deadline_us=deadline_us,
             # the storage's own watches, which serve what is not cached, have none (etcd3/watcher.go)
             bookmarks=is_true(options, "allowWatchBookmarks") and not cache.direct,
         )

@@ -72,7 +72,7 @@ class Reach:
         def answered(answer: Answer) -> None:
             self._cross(self._back, wanted, lambda: on_answer(answer))
 
-        self._cross(self._out, wanted, lambda: self._storage.submit(op, writer, answered))
+        self._cross(self._out, wanted, lambda: self._storage.submit(op, writer, wanted, answered))
 
     def _cross(self, link: Link, wanted: Callable[[], bool], then: Callable[[], None]) -> None:
         if not self._ctx.alive or not wanted():

@@ -32,6 +32,7 @@ from actors.apiserver.definitions import Definitions
 from actors.apiserver.fairness import Seats
 from actors.apiserver.handlers import READS, AllowAll, Authorizer, Handlers
 from actors.apiserver.lane import RENEWAL, Lane, offer_lane
+from actors.apiserver.leaderless import CacheLife
 from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.plans import Plans
 from actors.apiserver.ports import StorageProcess, writer_of
@@ -43,11 +44,13 @@ from sim.kernel import Context, Kernel, State
 from sim.machinery import status
 from sim.machinery.api import Reply, Request
 from sim.machinery.scheme import Scheme
-from sim.machinery.store import Answer, Get, Unavailable
+from sim.machinery.store import Answer, Get, Op, Range, Unavailable
 from sim.machinery.verbs_call import Call, Refusal, Registry, Steps
-from sim.units import SECOND
+from sim.units import MS, SECOND
 
 PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
+# etcd's client asks again what only reads, as long as the request lasts (clientv3/retry.go; defaultBackoffWaitBetween).
+AGAIN_US = 25 * MS
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
 
 
@@ -100,7 +103,6 @@ class ApiServer:
         self._extra_us = self._lag_us = 0  # faults: each request takes longer, caches trail
         self._inflight: int | None = None  # fault: so few requests at once
         self._frozen = False  # fault: caches see nothing new
-        self._listed = False  # this incarnation's caches have had their first list from the storage
         self.bounded = self._is_bounded()
 
     # --- life ---------------------------------------------------------------------------------------------
@@ -186,11 +188,12 @@ class ApiServer:
             self.seats = Seats(self, caches, store)
             Dangling(self, store, ctx)
         DefinitionKeeper(self, store, registry, ctx)
-        self._listed = self.prompt
-        self._on_leader(self.storage.led)
-        if not self._listed:
-            self._list_first(ctx)
-        ctx.on_stop(self.storage.on_leader(self._on_leader))
+        life = CacheLife(ctx, caches, self._begin)
+        if not self.prompt:
+            life.wait_for_list()
+            self._list_first(ctx, life)
+        life.set_led(self.storage.led)
+        ctx.on_stop(self.storage.on_leader(life.set_led))
         unhook = store.before_compact(caches.before_compact)
         ctx.on_stop(lambda: self._stop(unhook))
         ctx.on_stop(machinery.view.close)
@@ -250,21 +253,14 @@ class ApiServer:
         )  # fmt: skip
         return self._extra_us > 0 or self._queuing or limits != (None, None, None)
 
-    def _on_leader(self, led: bool) -> None:
-        """The storage has lost its leader for good, or has one again."""
-        if self.caches is not None:
-            for number in self.caches.set_ready(led and self._listed):
-                self._begin(number)
-
-    def _list_first(self, ctx: Context) -> None:
+    def _list_first(self, ctx: Context, life: CacheLife) -> None:
         """Ask the storage until it answers, again a second after each failure (cacher.go): till then no cache has anything."""
 
         def answered(answer: Answer) -> None:
             if not isinstance(answer, Unavailable):
-                self._listed = True
-                self._on_leader(self.storage.led)
+                life.listed()
             else:
-                ctx.call_later_us(SECOND, lambda _: self._list_first(ctx))
+                ctx.call_later_us(SECOND, lambda _: self._list_first(ctx, life))
 
         first = Get(self.scheme.prefix("namespaces"))
         if self.reach is not None:
@@ -339,9 +335,11 @@ class ApiServer:
         self._take_cause(request)
         try:
             call = handlers.call(request)
-            if request.verb == "watch" and not caches.ready:
+            if not caches.ready and handlers.needs_cache(call):
                 caches.waiting.append(number)
-                self.kernel.call_at(max(flight.until_us, self.kernel.now_us), self._time_out, number)
+                watch = request.verb == "watch"
+                until_us = handlers.deadline_us(call) if watch else max(flight.until_us, self.kernel.now_us)
+                self.kernel.call_at(until_us, self._give_up_waiting if watch else self._time_out, number)
                 return
             if request.verb == "watch":
                 self._answer(number, handlers.watch(call), self.storage.latency_us(0))
@@ -383,6 +381,8 @@ class ApiServer:
                 return reply, storage.latency_us(request.verb not in READS)
         try:
             call = handlers.call(request)
+            if self.caches is not None and not self.caches.ready and handlers.needs_cache(call):
+                return None
             cached = handlers.cached(call)
             if cached is not None:
                 if cached.cache.revision() < cached.rev:
@@ -459,19 +459,35 @@ class ApiServer:
         except Refusal as refusal:
             self._answer(number, refusal.reply(), 0)
             return
-        if self.reach is not None:
-            writer, waits = writer_of(flight.request), lambda: number in self._flights
-            self.reach.submit(op, writer, waits, lambda result: self._resume(number, result))
+        self._submit(number, op)
 
-    def _resume(self, number: int, answer: Answer) -> None:
-        ctx = self.ctx
-        if ctx is not None and number in self._flights:
+    def _submit(self, number: int, op: Op) -> None:
+        flight = self._flights.get(number)
+        if flight is not None and self.reach is not None:
+            writer, waits = writer_of(flight.request), lambda: number in self._flights
+            self.reach.submit(op, writer, waits, lambda answer: self._resume(number, op, answer))
+
+    def _resume(self, number: int, op: Op, answer: Answer) -> None:
+        ctx, flight = self.ctx, self._flights.get(number)
+        if ctx is None or flight is None:
+            return
+        if isinstance(answer, Unavailable) and (flight.request.verb == "get" or isinstance(op, Range)):
+            ctx.call_later_us(AGAIN_US, lambda _: self._submit(number, op))
+        else:
             ctx.run(lambda result: self._advance(number, result), answer)
 
     def _time_out(self, number: int) -> None:
         if number in self._flights:
             text = "request did not complete within requested timeout - context deadline exceeded"
             self._answer(number, Refusal.of(status.timeout(text)).reply(), 0)
+
+    def _give_up_waiting(self, number: int) -> None:
+        """A watch has not begun within the time that it was to last."""
+        caches = self.caches
+        if caches is not None and number in caches.waiting:
+            caches.waiting.remove(number)
+            text = "context deadline exceeded"
+            self._answer(number, Refusal.of(status.service_unavailable(text)).reply(), 0)
 
     def _answer(self, number: int, reply: Reply, delay_us: int) -> None:
         flight = self._flights.get(number)

@@ -6,11 +6,12 @@ on `store` and puts the reply off by `latency_us`; otherwise it hands every oper
 the other, and each takes as long as the fault makes it take.
 
 Holds: an operation handed to `submit` is answered at most once, by its result or by `Unavailable` after
-`REQUEST_TIMEOUT_US`; one that timed out may still be applied later (whether a write landed is unknown); what
+`REQUEST_TIMEOUT_US`; one that timed out may still be applied later (whether a write landed is unknown); while the process
+stands still or is not there nobody answers, and what came meanwhile is done when it goes on or starts; what
 was committed survives every crash.
 
-Mirrors  etcd 3.5 (request time-out, fsync before acknowledgement); kubernetes v1.25 apiserver
-         pkg/storage/etcd3/compact.go (a round every 300 s, one winner by compare-and-swap).
+Mirrors  etcd 3.5 (request time-out, fsync before acknowledgement; its client waits for a server that is not there);
+         kubernetes v1.25 apiserver pkg/storage/etcd3/compact.go (a round every 300 s, one winner by compare-and-swap).
 Differs  latency is drawn for a whole request, not per operation, while healthy; the compaction key takes no
          revision of its own; members and elections are one process here, a lost quorum is a fault.
 """
@@ -40,7 +41,7 @@ READ_LOW_US, READ_HIGH_US = 200, 600
 # etcd answers "request timed out" after 5 s plus two election time-outs of 1 s (etcd v3 server, ReqTimeout).
 REQUEST_TIMEOUT_US = 7 * SECOND
 # Streams that require a leader end after three election time-outs of 1 s without one (etcd v3rpc/interceptor.go,
-# monitorLeader); API servers list again a second after an election, which takes one to two time-outs.
+# monitorLeader), and may begin again after an election, which takes one to two time-outs.
 NO_LEADER_US = 3 * SECOND
 LEADER_FOUND_US = 2 * SECOND
 TIMED_OUT = Unavailable("etcdserver: request timed out")
@@ -88,10 +89,14 @@ class Storage:
         self.store.note_renewal = self._note_renewal
         self._expiries: dict[str, Expiry] = {}
         self.beats: Beats | None = None
+        self._early: list[_Pending] = []  # came while no process was there
         self.store.pack(PODS)
 
     def main(self, ctx: Context) -> None:
         self._ctx = ctx
+        early, self._early = self._early, []
+        for pending in early:
+            pending.arrive(None)
 
     def _note(self, key: str, rev: int, cause: int) -> int:
         """Record a write; what it leads to from here on is caused by that record."""
@@ -176,11 +181,29 @@ class Storage:
             return WRITE_LOW_US + int((WRITE_HIGH_US - WRITE_LOW_US) * self.draw())
         return READ_LOW_US + int((READ_HIGH_US - READ_LOW_US) * self.draw())
 
-    def submit(self, op: Op, writer: tuple[str, str], on_answer: Callable[[Answer], None]) -> None:
-        """Apply one operation of `writer`'s request in whatever state this process is."""
-        pending = _Pending(self, op, writer, on_answer)
-        self.kernel.call_later(REQUEST_TIMEOUT_US, pending.give_up)
+    @property
+    def running(self) -> bool:
+        """Whether the process is there and does not stand still."""
+        return self._ctx is not None and self._ctx.state in (State.RUNNING, State.SLOW)
+
+    def submit(
+        self,
+        op: Op,
+        writer: tuple[str, str],
+        wanted: Callable[[], bool],
+        on_answer: Callable[[Answer], None],
+    ) -> None:
+        """Apply one operation of `writer`'s request in whatever state this process is.
+
+        wanted: whether anybody waits for it; what nobody waits for any more when a process starts is not done
+        """
+        pending = _Pending(self, op, writer, wanted, on_answer)
+        pending.expect()
         self.kernel.call_later(self.latency_us(1) + self.extra_us, pending.arrive)
+
+    def put_off(self, pending: _Pending) -> None:
+        """Until a process starts."""
+        self._early = [*filter(_Pending.wanted, self._early), pending]
 
     def compact(self, rev: int) -> None:
         if self.prompt:
@@ -190,28 +213,46 @@ class Storage:
 class _Pending:
     """One submitted operation on its way to an answer."""
 
-    __slots__ = ("_on_answer", "_op", "_storage", "_writer")
+    __slots__ = ("_on_answer", "_op", "_storage", "_wanted", "_writer")
 
     def __init__(
-        self, storage: Storage, op: Op, writer: tuple[str, str], on_answer: Callable[[Answer], None]
+        self,
+        storage: Storage,
+        op: Op,
+        writer: tuple[str, str],
+        wanted: Callable[[], bool],
+        on_answer: Callable[[Answer], None],
     ) -> None:
         self._storage = storage
         self._op = op
         self._writer = writer
+        self._wanted = wanted
         self._on_answer: Callable[[Answer], None] | None = on_answer
+
+    def wanted(self) -> bool:
+        return self._wanted()
+
+    def expect(self) -> None:
+        self._storage.kernel.call_later(REQUEST_TIMEOUT_US, self._give_up)
 
     def arrive(self, _: object) -> None:
         ctx = self._storage._ctx
-        if ctx is not None and self._storage.quorum:
+        if ctx is not None and ctx.alive:
             ctx.run(self._apply)
+        elif self._wanted():
+            self._storage.put_off(self)
 
     def _apply(self, _: object) -> None:
+        if not self._storage.quorum:
+            self.expect()  # it is proposed to nobody
+            return
         self._storage.writer = self._writer
         answer = self._storage.store.apply(self._op)
         self._answer(answer)
 
-    def give_up(self, _: object) -> None:
-        self._answer(TIMED_OUT)
+    def _give_up(self, _: object) -> None:
+        if self._storage.running:
+            self._answer(TIMED_OUT)
 
     def _answer(self, answer: Answer) -> None:
         on_answer, self._on_answer = self._on_answer, None

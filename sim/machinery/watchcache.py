@@ -269,6 +269,11 @@ class WatchCache:
         for watch in self.watches():
             watch.end()
 
+    def fail_watches(self, error: Obj) -> None:
+        """As `end_watches`, with an error as their last word."""
+        for watch in self.watches():
+            watch.fail(error)
+
     def interested(self, key: str) -> int:
         """How many watches a change of this object concerns, by upstream's guess: not those by another value."""
         return self._unindexed + len(self._by_key.get(key, ()))

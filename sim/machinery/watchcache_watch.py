@@ -295,6 +295,16 @@ class CacheWatch:
             if notify is not None:
                 notify()
 
+    def fail(self, error: Obj) -> None:
+        """The server ends it because of an error, which it tells."""
+        if not self._ended:
+            notify = self.notify
+            self.notify = None  # it takes what is left when all is said
+            self.end()
+            self._started = [WatchEvent("ERROR", None, 0, error)]
+            if notify is not None:
+                notify()
+
     def _close(self) -> None:
         if not self._ended:
             self._started = ()

@@ -39,19 +39,19 @@ def bare(servers: int = 1) -> ClusterPlan:
 
 
 class Asked:
-    """One request of a list of pods or a read of one, and when it was answered."""
+    """One request about pods, and when it was answered."""
 
     def __init__(self, cluster: Cluster, verb: str, server: str = SERVER, **options: str) -> None:
         self._cluster, self._began_us = cluster, cluster.kernel.now_us
         self.reply: Reply | None = None
         self.took = 0.0
-        name, namespace = ("a", "default") if verb == "get" else ("", "")
         request = Request(
             verb=verb,
             resource="pods",
             version="v1",
-            namespace=namespace,
-            name=name,
+            namespace="default" if verb in ("get", "create") else "",
+            name="a" if verb == "get" else "",
+            body=pod("b") if verb == "create" else None,
             options=options,
             user=cluster.admin_user,
         )
@@ -302,52 +302,113 @@ async def test_a_cache_that_lags_for_a_minute_costs_no_lease() -> None:
 
 
 @pytest.mark.parametrize("aspect", ["pause", "quorum", "down"])
-async def test_a_server_that_starts_while_the_storage_is_silent_has_nothing_to_show(aspect: str) -> None:
+@pytest.mark.parametrize("revision", ["0", "1"])
+async def test_a_server_that_starts_while_the_storage_is_silent_has_nothing_to_show(
+    aspect: str, revision: str
+) -> None:
+    """What may be of any age is asked of the storage, the rest waits for a cache: both until there is an answer, or a minute."""
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
         await cluster.run_for("10s")
         cluster.faults.impose("silent", STORAGE, aspect, "killed" if aspect == "down" else True)
         cluster.supervisor[SERVER].crash("killed")
         cluster.supervisor[SERVER].start()
-        asked = Asked(cluster, "list", resourceVersion="0")
-        assert await asked.code() == 500 and 7 <= asked.took <= 7.1
+        early = Asked(cluster, "list", resourceVersion=revision)
+        await cluster.run_for("50s")
+        late = Asked(cluster, "list", resourceVersion=revision)
+        watch = Asked(cluster, "watch", timeoutSeconds="30")
+        await cluster.run_for("20s")
+        assert await early.code() == 504 and early.took == 60 and late.reply is None
+        await cluster.run_for("11s")
+        assert (await watch.code(), watch.took) == (503, 30)
         cluster.faults.lift("silent")
-        await cluster.run_for("10s")
-        reply = await ask(cluster, "list", "pods", resourceVersion="0")
-        assert reply.code == 200 and len(reply.items or ()) == 1
+        assert await late.code() == 200 and 31 <= late.took <= 40
+        assert late.reply is not None and len(late.reply.items or ()) == 1
         assert (await ask(cluster, "watch", "pods")).watch is not None
 
 
 @pytest.mark.parametrize("aspect", ["pause", "quorum"])
-async def test_a_silent_storage_fails_a_read_of_it_after_seven_seconds_and_none_of_a_cache(
+async def test_a_read_of_a_silent_storage_is_asked_again_while_it_lasts_and_one_of_a_cache_is_answered(
     aspect: str,
 ) -> None:
+    """etcd's client repeats what only reads; nobody repeats a write, which etcd gives up after seven seconds, if it runs."""
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
         await cluster.run_for("20s")
         cluster.faults.impose("silent", STORAGE, aspect)
         cached, read = Asked(cluster, "list", resourceVersion="0"), Asked(cluster, "get")
+        made = Asked(cluster, "create")
+        late = Asked(cluster, "list")
         assert await cached.code() == 200 and cached.took < 0.05
-        assert await read.code() == 500 and 7 <= read.took <= 7.1
+        await cluster.run_for("25s")
+        assert read.reply is None and late.reply is None
+        assert (made.reply is None) is (aspect == "pause")
+        cluster.faults.lift("silent")
+        assert await read.code() == await late.code() == 200 and 25 <= read.took <= 32.1
+        if aspect == "pause":
+            assert await made.code() == 201 and 25 <= made.took <= 25.1
+        else:
+            assert await made.code() == 500 and 7 <= made.took <= 7.1
 
 
 @pytest.mark.parametrize(
     ("turns_s", "ends_s"),
-    [((0, 2.9), None), ((0, 4), 3), ((0, 1, 2), 5), ((0, 2.5, 3.5, 5), None)],
+    [
+        ((0, 2.9), None),
+        ((0, 30.9), None),
+        ((0, 31.1), 34),
+        ((0, 60), 34),
+        ((0, 1, 2), 36),
+        ((0, 2.5, 3.5, 5), None),
+        ((0, 10, 20, 30), None),
+        ((0, 10, 20), 34),
+        ((0, 10, 35, 45), 39),
+        ((0, 10, 75, 85), None),
+    ],
 )
-async def test_watches_end_when_the_quorum_was_gone_for_three_seconds_without_a_break(
+async def test_watches_end_when_there_was_no_leader_for_half_a_minute(
     turns_s: tuple[float, ...], ends_s: float | None
 ) -> None:
-    """turns_s: when it is lost, there again, lost again …"""
+    """turns_s: when the quorum is lost, there again, lost again …
+
+    A cache's own watch fails after three seconds, and is asked for again for thirty, less if there was such an error within the
+    last minute; a second after that the cache begins anew.  A watch of what is not cached ends with the first error.
+    """
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
         await cluster.run_for("20s")
         found, began_us = await stream(cluster, "pods"), cluster.kernel.now_us
+        events = await stream(cluster, "events")
         for number, at_s in enumerate(turns_s):
             await cluster.run_until(began_us + int(at_s * SECOND))
             cluster.storage.set_quorum(bool(number % 2))
-        await cluster.run_until(began_us + 10 * SECOND)
+        await cluster.run_until(began_us + 100 * SECOND)
         assert found.ended == (None if ends_s is None else pytest.approx(ends_s, abs=0.1))
+        assert "ERROR" not in {kind for _, kind in found.told}
+        if turns_s[-1] - turns_s[0] > 5:
+            assert events.ended == pytest.approx(5 if turns_s[1] == 1 else 3, abs=0.1)
+            assert events.told[-1][1] == "ERROR"
+
+
+async def test_a_cache_without_a_leader_shows_what_it_has_until_it_is_given_up_and_then_all_that_is_stored() -> (
+    None
+):
+    async with Cluster(bare(), seed=1) as cluster:
+        cluster.apply(pod("a"))
+        await cluster.run_for("20s")
+        began_us = cluster.kernel.now_us
+        cluster.storage.set_quorum(False)
+        await cluster.run_for("32s")
+        newest = str((await ask(cluster, "list", "pods", resourceVersion="0")).revision)
+        assert await Asked(cluster, "list", resourceVersion=newest).code() == 200
+        assert await Asked(cluster, "watch", resourceVersion=newest).code() == 200
+        await cluster.run_until(began_us + 40 * SECOND)
+        waits = [Asked(cluster, verb, resourceVersion=newest) for verb in ("list", "get", "watch")]
+        await cluster.run_for("20s")
+        assert [each.reply for each in waits] == [None] * 3
+        cluster.storage.set_quorum(True)
+        for each in waits:
+            assert await each.code() == 200 and 22 <= each.took <= 22.1
 
 
 # --- a server that stands still ---------------------------------------------------------------------------------
