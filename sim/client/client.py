@@ -3,8 +3,9 @@
 Turns `get`, `list`, `create` ... into a `Request`, waits for a token, sends it over the first transport that
 is not refused, tries again where upstream's REST client does, and gives the `Reply`; failures are values.
 
-Holds: one token bucket per client, first come first served, watches exempt; a reply (possibly "Timeout")
-comes exactly once; a timeout counts from the sending, not from the wait for a token.
+Holds: one token bucket per client, first come first served, from which a watch that is not sent again takes nothing; a reply
+(possibly "Timeout") comes exactly once; a timeout counts from the first sending, not from the wait for a token, and is that
+of all tries together.
 
 Mirrors  client-go v1.25 rest/{request,with_retry}.go, util/flowcontrol.
 Differs  one client may know several servers and stays with one until it refuses, resets or is found dead (upstream
@@ -23,7 +24,7 @@ from sim.client.exchange import Exchange
 from sim.client.folded import FoldedCalls
 from sim.client.heartbeat import Heartbeat, Rhythm
 from sim.client.limiter import TokenBucket
-from sim.kernel import Context, Future
+from sim.kernel import NEVER_US, Context, Future
 from sim.machinery.api import EMPTY, Json, Obj, Reply, Request, Transport, UserInfo
 from sim.machinery.scheme import Resource, Scheme
 
@@ -284,12 +285,16 @@ class _Attempt(msgspec.Struct, eq=False):
     tries: int = 0
     refusals: int = 0
     answered: int = -1
+    until_us: int = 0
 
     def _again(self, _: Any) -> None:
-        """Send it once more when the bucket allows."""
+        """Send it once more when the bucket allows, if that is in time."""
         ctx = self.client.ctx
-        wait_us = 0 if self.request.verb == "watch" else self.client.bucket.reserve(ctx.now_us())
-        if wait_us:
+        left_us = self.until_us - ctx.kernel.now_us if self.until_us else NEVER_US
+        wait_us = self.client.bucket.reserve(ctx.now_us(), left_us) if left_us > 0 else -1
+        if wait_us < 0:
+            self.on_reply(Reply(0, lost=TIMEOUT))
+        elif wait_us:
             ctx.call_later_us(wait_us, self.send)
         else:
             self.send(None)
@@ -301,10 +306,12 @@ class _Attempt(msgspec.Struct, eq=False):
             transport.send(self.request, self.judge)  # no other answer can come to this try
             return
         ctx = client.ctx
-        transport.send(self.request, self.awaited(ctx.kernel.now_us + ctx.clock.real_us(self.timeout_us)))
+        until_us = self.until_us or ctx.kernel.now_us + ctx.clock.real_us(self.timeout_us)
+        transport.send(self.request, self.awaited(until_us))
 
     def awaited(self, until_us: int) -> OnReply:
         """Whom to tell of this try's answer, of which the first counts: that none came until then is one."""
+        self.until_us = until_us
         this, ctx, transport = self.tries, self.client.ctx, self.transport
 
         def answered(reply: Reply) -> None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Protocol
 
+from sim.kernel import NEVER_US
+
 SECOND_US = 1_000_000
 ITEM_BASE_US = 5_000  # client-go DefaultControllerRateLimiter: 5 ms doubling to 1000 s
 ITEM_MAX_US = 1_000 * SECOND_US
@@ -28,11 +30,17 @@ class TokenBucket:
         self._full_us = 0  # when the bucket would be full again
         self.limits = self._token_us > 0
 
-    def reserve(self, now_us: int) -> int:
-        """Take a token, on credit if need be; returns how long to wait before using it."""
+    def reserve(self, now_us: int, most_us: int = NEVER_US) -> int:
+        """Take a token, on credit if need be; returns how long to wait before using it.
+
+        -1: it would be longer than `most_us`, and none was taken
+        """
         full_us = self._full_us
-        self._full_us = full_us = (full_us if full_us > now_us else now_us) + self._token_us
+        full_us = (full_us if full_us > now_us else now_us) + self._token_us
         wait_us = full_us - self._burst_us - now_us
+        if wait_us > most_us:
+            return -1
+        self._full_us = full_us
         return wait_us if wait_us > 0 else 0
 
     def take(self, now_us: int, tokens: int = 1) -> bool:

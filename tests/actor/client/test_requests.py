@@ -141,6 +141,21 @@ async def test_an_error_without_retry_after_is_final() -> None:
         assert job.done is not None and job.done[1].code == 500 and len(r.tap.asked) == 1
 
 
+async def test_a_watch_that_is_sent_again_takes_a_token_as_any_other() -> None:
+    refused = Reply(429, body="Too many requests", headers={"Retry-After": "1"})
+    async with rig() as r:
+        r.tap.alter = lambda _, reply: refused
+
+        async def work(client: Client) -> None:
+            for _ in range(3):
+                client.call(client.request("watch", "leases", "default"), lambda reply: None)
+
+        Job(r, work, qps=0.1, burst=1)
+        await r.run(25)
+        began = r.tap.asked[0][0]
+        assert [round((at - began) / SECOND) for at, _ in r.tap.asked] == [0, 0, 0, 1, 11, 21]
+
+
 async def test_retries_take_tokens_and_watches_do_not() -> None:
     async with rig(options=FULL) as r:
 
@@ -172,6 +187,31 @@ async def test_a_time_out_counts_from_the_sending_and_the_write_may_have_landed(
         r.plane.supervisor["storage"].resume()
         await r.run(1)
         assert (await r.plane.ask("get", "leases", name="a")).ok
+
+
+@pytest.mark.parametrize(("retry_s", "tries", "took"), [("1", 5, 5), ("2", 3, 6), ("7", 1, 7)])
+async def test_a_time_out_is_that_of_all_tries_together(retry_s: str, tries: int, took: int) -> None:
+    """Who is told to come back waits that long in any case, and finds its time over (rest/request.go, with_retry.go)."""
+    refused = Reply(429, body="Too many requests", headers={"Retry-After": retry_s})
+    async with rig() as r:
+        r.tap.alter = lambda _, reply: refused
+        job = Job(r, lambda client: client.get("leases", "default", "a"), timeout_us=5 * SECOND)
+        await r.run(30)
+        assert job.done is not None and job.done[1].lost == "Timeout" and took <= job.done[0] <= took + 0.02
+        assert len(r.tap.asked) == tries
+
+
+async def test_a_try_for_which_there_is_no_token_in_time_is_not_made() -> None:
+    """One token each four seconds: the second try would be at 4, the third at 8; it is given up when that is known."""
+    refused = Reply(429, body="Too many requests", headers={"Retry-After": "1"})
+    async with rig() as r:
+        r.tap.alter = lambda _, reply: refused
+        job = Job(
+            r, lambda client: client.get("leases", "default", "a"), qps=0.25, burst=1, timeout_us=6 * SECOND
+        )
+        await r.run(30)
+        assert job.done is not None and job.done[1].lost == "Timeout" and 5 <= job.done[0] <= 5.02
+        assert len(r.tap.asked) == 2
 
 
 async def test_without_a_time_out_a_dead_connection_is_found_after_45_seconds() -> None:
