@@ -292,6 +292,16 @@ class ApiServer:
         else:
             ctx.run(self._serve, number)
 
+    def forget(self, respond: Callable[[Reply], None]) -> None:
+        """The client of a request does not wait any more: what has not been asked of the storage yet is not done."""
+        for number, flight in self._flights.items():
+            if flight.respond == respond:
+                del self._flights[number]
+                if flight.until_us:  # it has been taken up
+                    self._count(flight, -1)
+                    self._leave(number, flight)
+                return
+
     def lane(self, request: Request, path: tuple[str, ...]) -> Lane | None:
         """A hot lane for one field of one object; None if this request cannot have one."""
         return offer_lane(self, request, path)
@@ -301,7 +311,9 @@ class ApiServer:
         return offer_short_way(self, request)
 
     def _serve(self, number: int) -> None:
-        flight = self._flights[number]
+        flight = self._flights.get(number)
+        if flight is None:
+            return  # nobody waits for it any more
         flight.until_us = self.kernel.now_us + self.options.request_timeout_us
         self._count(flight, 1)
         if self._has_no_room(flight):
@@ -514,6 +526,9 @@ class ApiServer:
             return
         self._count(flight, -1)
         flight.respond(reply)
+        self._leave(number, flight)
+
+    def _leave(self, number: int, flight: _Flight) -> None:
         if flight.seated and self.seats is not None:
             self.seats.leave(number)
             self.bounded = self._is_bounded()

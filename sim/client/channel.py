@@ -69,6 +69,7 @@ class Channel:
         self.on_lost: list[Callable[[Channel], None]] = []  # its clients go to another server
         self.unanswered: list[Call] = []  # of a server that stands still
         self.halted: list[Call] = []  # by a cut link
+        self.served: dict[Callable[[Reply], None], Call] = {}  # by a server that takes its time
         self._opened = 0
         self._frozen_since_us = -1
         self._cut_since_us = -1 if self.up else ctx.kernel.now_us
@@ -147,8 +148,12 @@ class Channel:
                 call.go_on()
 
     def abandon(self, on_reply: Callable[[Reply], None]) -> None:
-        """Its client does not wait for this answer any more: nothing is sent again for it."""
+        """Its client does not wait for this answer any more: nothing is sent again for it, and the server is told."""
         self.halted = [call for call in self.halted if call.on_reply is not on_reply]
+        call = self.served.get(on_reply)
+        if call is not None:
+            kernel = self.ctx.kernel
+            kernel.call_at(kernel.now_us + self.out.delay_us(), call.cancel)
 
     def _give_up(self, since_us: int) -> None:
         if since_us in (self._cut_since_us, self._frozen_since_us):
@@ -170,6 +175,7 @@ class Channel:
         self.on_lost.clear()
         self.unanswered.clear()
         self.halted.clear()
+        self.served.clear()
         for watch in list(self.watches.values()):
             watch.stop()
 
@@ -219,9 +225,20 @@ class Call(msgspec.Struct, eq=False):
             if channel.frozen:
                 channel.unanswered.append(self)
                 channel.ctx.kernel.call_at(self.sent_us + DEAD_CONNECTION_US, self._overdue)
+            channel.served[self.on_reply] = self
             server.handle(self.request, self.respond)
 
+    def cancel(self, _: Any) -> None:
+        """The server learns that nobody waits any more (RST_STREAM)."""
+        channel = self.channel
+        server: Any = channel.servers.get(channel.target)
+        forget: Callable[[Callable[[Reply], None]], None] | None = getattr(server, "forget", None)
+        if forget is not None and channel.out.up and channel.served.get(self.on_reply) is self:
+            del channel.served[self.on_reply]
+            forget(self.respond)
+
     def respond(self, reply: Reply) -> None:
+        self.channel.served.pop(self.on_reply, None)
         if self.closed:  # it comes from a connection that was given up
             if reply.watch is not None:
                 reply.watch.stop()

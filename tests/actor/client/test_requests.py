@@ -189,6 +189,43 @@ async def test_a_time_out_counts_from_the_sending_and_the_write_may_have_landed(
         assert (await r.plane.ask("get", "leases", name="a")).ok
 
 
+@pytest.mark.parametrize(("extra_s", "lands"), [(4, False), (2, True)])
+async def test_what_a_client_has_given_up_is_not_begun_any_more(extra_s: int, lands: bool) -> None:
+    """Its server learns of it one link delay later: a handler that has come to the storage by then goes on, no other does."""
+    async with rig() as r:
+        server = r.plane.server
+        r.taps["apiserver-0"] = server
+        server.overload(extra_s * SECOND, None)
+        r.plane.storage.extra_us = 2 * SECOND
+        job = Job(r, lambda client: client.update("leases", lease("a")), timeout_us=3 * SECOND, user=USER)
+        made = Job(
+            r, lambda client: client.create("leases", "default", lease("b")), "other", timeout_us=3 * SECOND
+        )
+        await r.run(2.9)
+        assert server.seats is not None and sum(map(len, [server._flights])) == 2
+        await r.run(0.2)
+        assert not server._flights
+        for done in (job.done, made.done):
+            assert done is not None and done[1].lost == "Timeout" and 3 <= done[0] <= 3.01
+        await r.run(10)
+        server.overload(0, None)
+        r.plane.storage.extra_us = 0
+        assert (await r.plane.ask("get", "leases", name="b")).ok is lands
+
+
+async def test_what_came_to_a_server_that_stood_still_is_not_begun_when_its_client_has_gone() -> None:
+    for lasts_s, lands in ((2, True), (4, False)):
+        async with rig() as r:
+            r.taps["apiserver-0"] = r.plane.server
+            r.supervisor["apiserver-0"].pause()
+            job = Job(r, lambda client: client.create("leases", "default", lease("a")), timeout_us=3 * SECOND)
+            await r.run(lasts_s)
+            r.supervisor["apiserver-0"].resume()
+            await r.run(3)
+            assert job.done is not None and job.done[1].ok is lands
+            assert (await r.plane.ask("get", "leases", name="a")).ok is lands
+
+
 @pytest.mark.parametrize(("retry_s", "tries", "took"), [("1", 5, 5), ("2", 3, 6), ("7", 1, 7)])
 async def test_a_time_out_is_that_of_all_tries_together(retry_s: str, tries: int, took: int) -> None:
     """Who is told to come back waits that long in any case, and finds its time over (rest/request.go, with_retry.go)."""
