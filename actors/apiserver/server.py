@@ -39,12 +39,13 @@ from actors.apiserver.ports import StorageProcess, writer_of
 from actors.apiserver.reach import Reach
 from actors.apiserver.rules import Machinery
 from actors.apiserver.short_ways import offer_short_way
+from actors.apiserver.stepwise import Stepwise
 from actors.apiserver.way import Way
 from sim.kernel import Context, Kernel, State
 from sim.machinery import status
 from sim.machinery.api import Reply, Request
 from sim.machinery.scheme import Scheme
-from sim.machinery.store import Answer, Get, Op, Range, Unavailable
+from sim.machinery.store import Answer, Get, Op, Pause, Range, Unavailable
 from sim.machinery.verbs_call import Call, Refusal, Registry, Steps
 from sim.units import MS, SECOND
 
@@ -65,7 +66,7 @@ class _Flight:
         self.at_once = at_once
         self.mutating = request.verb not in READS
         self.seated = False  # it has a seat or waits for one
-        self.steps: Steps | None = None
+        self.steps: Stepwise | None = None
         self.until_us = 0
 
 
@@ -360,13 +361,14 @@ class ApiServer:
             if read is not None:
                 self._answer_from_cache(number, read)
                 return
-            steps = flight.steps = handlers.steps(call)
+            steps = handlers.steps(call)
         except Refusal as refusal:
             self._answer(number, refusal.reply(), 0)
             return
         if self.prompt:
             self._answer(number, *self._run(call, steps))
         else:
+            flight.steps = Stepwise(handlers, caches, request, call, steps)
             self.kernel.call_at(flight.until_us, self._time_out, number)
             self._advance(number, None)
 
@@ -463,15 +465,13 @@ class ApiServer:
         flight = self._flights.get(number)
         if flight is None or flight.steps is None:
             return
-        try:
-            op = flight.steps.send(answer)
-        except StopIteration as stop:
-            self._answer(number, stop.value, 0)
-            return
-        except Refusal as refusal:
-            self._answer(number, refusal.reply(), 0)
-            return
-        self._submit(number, op)
+        op, ctx = flight.steps.advance(answer), self.ctx
+        if isinstance(op, Reply):
+            self._answer(number, op, 0)
+        elif isinstance(op, Pause) and ctx is not None:
+            ctx.call_later_us(op.us, lambda _: self._advance(number, None))
+        else:
+            self._submit(number, op)
 
     def _submit(self, number: int, op: Op) -> None:
         flight = self._flights.get(number)

@@ -39,6 +39,7 @@ from sim.machinery.store import (
     Mismatch,
     Op,
     Page,
+    Pause,
     Put,
     Range,
 )
@@ -352,6 +353,8 @@ class MemoryStore:
             return self.put(op.key, op.obj, op.expect, op.managed, op.cause)
         if isinstance(op, Range):
             return self.range(op)
+        if isinstance(op, Pause):
+            return None  # who is served at once waits for nobody
         return self.delete(op.key, op.expect, op.cause)
 
     # --- history ------------------------------------------------------------------------------------------

@@ -193,7 +193,13 @@ class Delete(msgspec.Struct, frozen=True):
     cause: int = 0
 
 
-Op = Get | Range | Put | Delete
+class Pause(msgspec.Struct, frozen=True):
+    """Nothing is asked of a store for so long.  Answers None."""
+
+    us: int
+
+
+Op = Get | Range | Put | Delete | Pause
 
 
 class Page(msgspec.Struct, frozen=True):

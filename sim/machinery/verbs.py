@@ -59,8 +59,6 @@ from sim.machinery.verbs_call import (
 )
 from sim.units import parse_unsigned
 
-# patch.go: MaxRetryWhenPatchConflicts; a PUT goes round as long as its own revision still holds.
-TRIES_MAX = 5
 Transform = Callable[[Item], Obj]
 Record = tuple[Managed, ...]
 
@@ -298,9 +296,12 @@ def as_before(call: Call, item: Item, wanted: Obj) -> Record:
 def update_object(
     call: Call, transform: Transform, owning: Callable[[Call, Item, Obj], Record] = taken_over
 ) -> Steps:
-    """Read, change, check and write until nobody interfered.  `owning` is asked after `transform`."""
+    """Read, change, check and write until nobody interfered, as long as the request lasts (etcd3/store.go, GuaranteedUpdate).
+
+    `owning` is asked after `transform`.
+    """
     key = call.key
-    for _ in range(TRIES_MAX):
+    while True:
         item = found((yield Get(key)))
         if item is None:
             raise call.not_found()
@@ -321,7 +322,6 @@ def update_object(
         if done is not None:
             shown = Item(done.key, obj, item.rev, item.created, record) if removed else done
             return Reply(200, item=shown, warnings=tuple(call.warnings))
-    raise call.modified()
 
 
 def _prepared(

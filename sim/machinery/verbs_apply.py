@@ -28,7 +28,7 @@ from sim.machinery.managed_fields import bound, own_address
 from sim.machinery.managed_set import LEAF, NOTHING, Tree, difference, of_paths
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Get, Item, Managed
-from sim.machinery.verbs import TRIES_MAX, Record, create_object, reset_of, tidied, update_object
+from sim.machinery.verbs import Record, create_object, reset_of, tidied, update_object
 from sim.machinery.verbs_body import subresource_kind
 from sim.machinery.verbs_call import (
     Call,
@@ -56,7 +56,7 @@ def apply_object(call: Call) -> Steps:
     """PATCH of apply kind: the object may be there or not."""
     resource = call.resource
     wanted = configuration(call, resource, reset_of(resource, call.subresource))
-    for _ in range(TRIES_MAX):
+    while True:
         if found((yield Get(call.key))) is not None:
             write = _Merge(call, wanted)
             return (yield from update_object(call, write.change, write.owning))
@@ -65,7 +65,6 @@ def apply_object(call: Call) -> Steps:
         except Refusal as refusal:
             if refusal.body.get("reason") != "AlreadyExists":
                 raise
-    raise call.modified()
 
 
 def configuration(call: Call, kind: Resource, reset: Tree) -> Configuration:

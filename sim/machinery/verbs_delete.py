@@ -22,7 +22,6 @@ from sim.machinery.api import Json, Obj, Reply, Request
 from sim.machinery.schema import schema_of_kind
 from sim.machinery.store import Delete, Get, Item, Put
 from sim.machinery.strategies import strategy_of, with_metadata
-from sim.machinery.verbs import TRIES_MAX
 from sim.machinery.verbs_call import (
     Call,
     Refusal,
@@ -159,8 +158,7 @@ class _BadPolicy:
 
 
 def delete_object(call: Call, options: DeleteOptions) -> Steps:
-    last = call.modified()
-    for _ in range(TRIES_MAX):
+    while True:
         item = found((yield Get(call.key)))
         if item is None:
             raise call.not_found()
@@ -189,8 +187,6 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
                         f"//endpoints/{call.request.namespace}/{call.request.name}", None, call.request.cause
                     )
                 return _answer(call, item, marked, going, options)
-        last = call.modified()
-    raise last
 
 
 def _check_preconditions(call: Call, options: DeleteOptions, item: Item) -> None:

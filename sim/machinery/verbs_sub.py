@@ -6,19 +6,18 @@ Holds: a pod is bound once; an eviction takes its budget before it deletes, and 
 
 Mirrors  kubernetes v1.25 pkg/registry/core/pod/storage/{storage,eviction}.go, pkg/registry/apps/*/storage,
          pkg/registry/core/namespace/storage.
-Differs  a conflict over a budget is tried again at once, not 20 times 0.5 s apart: the generator meets one only when
-         another writer came in between on a slow store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from functools import lru_cache
 
 from sim.machinery.api import Obj, Reply
 from sim.machinery.selectors import from_selector
-from sim.machinery.status import timeout, too_many_requests
-from sim.machinery.store import Answer, Get, Item, Op, Page, Put, Range, Unavailable
+from sim.machinery.status import not_found, timeout, too_many_requests
+from sim.machinery.store import Answer, Get, Item, Op, Page, Pause, Put, Range, Unavailable
 from sim.machinery.strategies import with_metadata
 from sim.machinery.verbs import as_before, get, update, update_object
 from sim.machinery.verbs_apply import patch
@@ -40,9 +39,13 @@ from sim.machinery.verbs_log import read_log
 from sim.machinery.verbs_review import review_access, review_rules
 from sim.machinery.verbs_scale import get_scale, write_scale
 from sim.machinery.verbs_token import request_token
+from sim.units import MS
 
-BUDGET_TRIES_MAX = 20  # eviction.go: EvictionsRetry
+# eviction.go, EvictionsRetry: what conflicts is tried 20 times, 0.5 s x (1..1.1) apart.
+EVICTION_TRIES_MAX = 20
+EVICTION_PAUSE_US, EVICTION_JITTER_US = 500 * MS, 50 * MS
 DISRUPTED_MAX = 2000  # eviction.go: MaxDisruptedPodSize
+CONFLICT = 409
 STALE_RETRY_S = 10  # eviction.go: the controller has not seen the budget's newest generation
 
 
@@ -157,16 +160,48 @@ def evict(call: Call) -> Steps:
         given.get("uid"),
         given.get("resourceVersion"),
     )
-    item = found((yield Get(call.key)))
-    if item is None:
-        raise call.not_found()
-    pod = item.obj
-    if not _ignores_budget(pod):
-        budget = yield from _budget_of(call, pod)
-        if budget is not None:
-            yield from _spend(call, pod, budget)
-    yield from delete_object(call, options)
+    tries = 0
+    while True:
+        item = found((yield Get(call.key)))
+        if item is None:
+            raise call.not_found()
+        if not _ignores_budget(item.obj):
+            break
+        tries += 1
+        try:
+            yield from delete_object(call, _as_it_is(options, item))
+        except Refusal as refusal:
+            if refusal.code != CONFLICT or options.revision is not None or tries >= EVICTION_TRIES_MAX:
+                raise
+            yield _pause(call)
+        else:
+            return _success(call)
+    yield from _evict_within_budget(call, item, options)
     return _success(call)
+
+
+def _as_it_is(options: DeleteOptions, item: Item) -> DeleteOptions:
+    """To delete the pod in this state only, if nobody says in which."""
+    if options.revision is not None:
+        return options
+    return replace(options, revision=item.obj["metadata"]["resourceVersion"])
+
+
+def _pause(call: Call) -> Pause:
+    return Pause(EVICTION_PAUSE_US + (EVICTION_JITTER_US * call.registry.bits(16) >> 16))
+
+
+def _evict_within_budget(call: Call, item: Item, options: DeleteOptions) -> Steps:
+    pod = item.obj
+    budget = yield from _budget_of(call, pod)
+    if budget is None or (yield from _spend(call, pod, budget)):
+        return (yield from delete_object(call, options))
+    try:
+        return (yield from delete_object(call, _as_it_is(options, item)))
+    except Refusal as refusal:
+        if refusal.code != CONFLICT or options.revision is not None:
+            raise
+        raise _still_processed(budget.obj["metadata"]["name"]) from None
 
 
 def _ignores_budget(pod: Obj) -> bool:
@@ -199,16 +234,16 @@ def _is_ready(pod: Obj) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def _spend(call: Call, pod: Obj, item: Item) -> Generator[Op, Answer, None]:
-    """Take one disruption of the budget, or refuse the eviction."""
-    for _ in range(BUDGET_TRIES_MAX):
+def _spend(call: Call, pod: Obj, item: Item) -> Generator[Op, Answer, bool]:
+    """Take one disruption of the budget, or refuse the eviction; False: it takes none, as long as the pod stays unready."""
+    status = item.obj.get("status") or {}
+    if not _is_ready(pod) and status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0:
+        return False
+    for left in reversed(range(EVICTION_TRIES_MAX)):
         status = item.obj.get("status") or {}
-        healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
-        if not _is_ready(pod) and healthy >= desired > 0:
-            return
         _check_budget(call, item.obj, status)
         if call.dry_run:
-            return
+            return True
         disrupted = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: call.now_text}
         allowed = status.get("disruptionsAllowed", 0) - 1
         new = {**status, "disruptionsAllowed": allowed, "disruptedPods": disrupted}
@@ -216,10 +251,14 @@ def _spend(call: Call, pod: Obj, item: Item) -> Generator[Op, Answer, None]:
             new["conditions"] = [_insufficient(call, c) for c in new["conditions"]]
         obj = {**item.obj, "metadata": {**item.obj["metadata"]}, "status": new}
         if written((yield Put(item.key, obj, item.rev, item.managed, call.request.cause))) is not None:
-            return
+            return True
+        if not left:
+            break
+        yield _pause(call)
         again = found((yield Get(item.key)))
         if again is None:
-            return
+            budgets = call.registry.scheme.resource("poddisruptionbudgets")
+            raise Refusal.of(not_found(budgets, item.obj["metadata"]["name"]))
         item = again
     text = f'couldn\'t update PodDisruptionBudget "{item.obj["metadata"]["name"]}" due to conflicts'
     raise Refusal.of(timeout(text, STALE_RETRY_S))
@@ -244,15 +283,19 @@ def _forbidden(call: Call, name: str, why: str) -> Refusal:
     return Refusal(403, "Forbidden", text, {**about, "kind": kind})
 
 
+def _still_processed(name: str) -> Refusal:
+    cause = {
+        "reason": "DisruptionBudget",
+        "message": f"The disruption budget {name} is still being processed by the server.",
+    }
+    text = "Cannot evict pod as it would violate the pod's disruption budget."
+    return Refusal.of(too_many_requests(text, STALE_RETRY_S, [cause]))
+
+
 def _check_budget(call: Call, budget: Obj, status: Obj) -> None:
     name = budget["metadata"]["name"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-        cause = {
-            "reason": "DisruptionBudget",
-            "message": f"The disruption budget {name} is still being processed by the server.",
-        }
-        text = "Cannot evict pod as it would violate the pod's disruption budget."
-        raise Refusal.of(too_many_requests(text, STALE_RETRY_S, [cause]))
+        raise _still_processed(name)
     allowed = status.get("disruptionsAllowed", 0)
     if allowed < 0:
         raise _forbidden(call, name, "pdb disruptions allowed is negative")
