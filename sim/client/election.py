@@ -284,7 +284,10 @@ class LeaderElector:
         """Wait no more for the reply to what was asked."""
         self._era += 1
         if self._reads:
-            self._stored = None
+            self._lose_read()
+
+    def _lose_read(self) -> None:
+        self._stored = None
 
     def _pause(self, duration_us: int, then: Then) -> None:
         """Go on after this time, or when `stop` is called."""

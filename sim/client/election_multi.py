@@ -18,7 +18,7 @@ from typing import Any
 from sim.client.client import Client
 from sim.client.election import ElectionOptions, LeaderElector, OnTried, holder_of
 from sim.kernel import Context
-from sim.machinery.api import Obj, Reply
+from sim.machinery.api import Obj, Reply, Request
 from sim.units import format_micro_time, format_time, parse_time
 
 # The resource whose annotation holds the first record, by the kind of lock; the Lease alone needs none.
@@ -81,7 +81,8 @@ class MultiElector(LeaderElector):
         self._resource = client.scheme.resource(PRIMARIES[options.resource_lock])
         self._annotation = names.annotation_leader
         self._unknown = f"leaderelection.{names.group_domain}/unknown"
-        self._primary: Obj = {}  # as it was read or written last
+        self._primary: Obj = {}  # as it was read or written last; nothing, where that failed
+        self._asks_primary = False
         self._record: Obj = {}  # of it
         self._text = ""
 
@@ -99,17 +100,27 @@ class MultiElector(LeaderElector):
 
     def _try(self, limit_us: int, tried: OnTried) -> None:
         self._begin_try(limit_us, tried)
+        self._asks_primary = True
+        self._ask(self._request_primary, self._read_primary, reads=True)
+
+    def _request_primary(self) -> Request:
         namespace, name = self._lease
-        self._primary = {}
-        self._ask(lambda: self._client.request("get", self._resource, namespace, name), self._read_primary)
+        return self._client.request("get", self._resource, namespace, name)
+
+    def _lose_read(self) -> None:
+        if self._asks_primary:
+            self._primary = {}
+        else:
+            super()._lose_read()
 
     def _read_primary(self, reply: Reply) -> None:
+        self._asks_primary = False
+        self._primary = reply.obj if reply.ok else {}
         if reply.reason == "NotFound":
             self._create()
             return
         record = None
         if reply.ok:
-            self._primary = reply.obj
             self._text = (self._primary["metadata"].get("annotations") or {}).get(self._annotation, "")
             record = spec_of(self._text)
         if record is None:
