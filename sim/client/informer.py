@@ -147,6 +147,7 @@ class Informer:
         self._on_synced: list[Callable[[], None]] = []
         self._resync_us = max(resync_us, RESYNC_MIN_US) if resync_us else 0
         self._started = False
+        self._resynced = False
         self.lazy = True  # nobody handles events: told of none until somebody reads
         self.deaf = True  # nobody handles beats at once: they come with the next event, or a thousand at once
         self._prompt = False  # somebody does
@@ -345,15 +346,24 @@ class Informer:
         self._reflector.stop()
 
     def _resync(self, _: Any) -> None:
+        self._resynced = True
         for obj in self.list():
-            for update in self._on_update.of(self._concerns(obj)):
-                update(obj, obj)
+            self._tell_again(obj)
         self._ctx.call_later_us(self._resync_us, self._resync)
+
+    def _tell_again(self, obj: Obj) -> None:
+        """Of an object that has not changed."""
+        for update in self._on_update.of(self._concerns(obj)):
+            update(obj, obj)
 
     # --- what the reflector puts in -------------------------------------------------------------------------
 
     def replace(self, items: Sequence[Item]) -> None:
-        """What was listed is what there is; a change found so is caused by its write, as one that was watched."""
+        """What was listed is what there is; a change found so is caused by its write, as one that was watched.
+
+        Handlers are told of what has not changed too, as at a resync (shared_informer.go, sharedIndexInformer.OnUpdate: until
+        the first resync every listener is taken for one of those that are due).
+        """
         kernel = self._ctx.kernel
         cause = kernel.cause
         self.shifts += 1
@@ -366,6 +376,9 @@ class Informer:
                 if self._news is not None:
                     self._news.append(item)
                 self._put(key, item)
+                kernel.cause = cause
+            elif not self.lazy and not self._resynced:
+                self._tell_again(old.obj)
         kernel.cause = cause
         for key in [key for key in self._items if key not in new]:
             self._no_news(self._items[key].key)

@@ -300,7 +300,7 @@ async def test_a_long_list_from_the_store_comes_in_pages_and_one_from_the_cache_
         assert [entry[:3] for entry in told] == [("list", "", "500")] * 3
         assert [bool(entry[3]) for entry in told] == [False, True, True]
         assert reader.view() == stored(r)
-        assert all(what == "add" for what, *_ in reader.log) and len(reader.log) == 1100
+        assert [what for what, *_ in reader.log] == ["add"] * 1100 + ["update"] * 1100
 
 
 async def read_where_lists_expire(r: Rig, expired: Callable[[Mapping[str, str]], bool]) -> Reader:
@@ -360,7 +360,8 @@ async def test_a_watch_refused_as_too_old_lists_again_after_a_pause_and_keeps_wh
         r.start()
         await r.run(40)
         assert reader.view() == stored(r) and reader.informer.get("default/a") is kept
-        assert [entry[:2] for entry in reader.log[2:]] == [("add", "c"), ("delete", "b")]
+        # what did not change is told of too, as at a resync
+        assert [entry[:2] for entry in reader.log[2:]] == [("update", "a"), ("add", "c"), ("delete", "b")]
         asked = [(at, q.verb) for at, q in r.tap.asked if q.verb in ("list", "watch")]
         assert [verb for _, verb in asked] == ["watch", "list", "watch"]
         assert 0.8 <= (asked[1][0] - asked[0][0]) / SECOND <= 1.61
@@ -484,6 +485,17 @@ async def test_resync_tells_every_object_again_and_changes_nothing() -> None:
             *[("update", "a"), ("update", "b")] * 2,
         ]
         assert len(r.tap.told("limit", verbs=["list"])) == 1
+        # A list after the first resync tells of what changed alone: it is nobody's turn.
+        del reader.log[:]
+        r.crash()
+        r.plane.storage.store.put(
+            "/x/others/default/o", {"metadata": {"name": "o"}}, 0
+        )  # what the server has not seen
+        r.start()
+        await make(r, "c")
+        await r.run(20)
+        assert len(r.tap.told("limit", verbs=["list"])) == 2
+        assert [entry[:2] for entry in reader.log] == [("add", "c")]
 
 
 @pytest.mark.parametrize("eager", [True, False])
