@@ -51,6 +51,7 @@ from sim.machinery.verbs_call import (
     any_of,
     bad_request,
     check_name,
+    check_size,
     found,
     internal,
     method_not_allowed,
@@ -139,6 +140,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
         if existing is None:
             return Reply(201, item=Item(key, obj, 0, 0, record), warnings=tuple(call.warnings))
     else:
+        check_size(call, obj)
         answer = yield Put(key, obj, 0, record, request.cause)
         item = written(answer)
         if item is not None:
@@ -316,6 +318,7 @@ def update_object(
         if removed:
             answer = yield Delete(key, item.rev, call.request.cause)
         else:
+            check_size(call, obj)
             obj = {**obj, "metadata": {**obj["metadata"]}}
             answer = yield Put(key, obj, item.rev, record, call.request.cause)
         done = written(answer)

@@ -14,6 +14,8 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+import msgspec
+
 from sim.ident import Names
 from sim.machinery import fieldvalidation
 from sim.machinery.api import Json, Obj, Reply, Request
@@ -26,6 +28,7 @@ from sim.machinery.validation.errors import UNSUPPORTED, FieldError
 from sim.units import SECOND, format_time, not_unsigned, parse_unsigned
 
 Steps = Generator[Op, Answer, Reply]
+STORED_MAX = 3 * 512 * 1024  # etcd, DefaultMaxRequestBytes
 MANAGER_MAX = 128  # fieldmanager: a default manager name is cut there
 
 
@@ -234,6 +237,16 @@ def method_not_allowed() -> Refusal:
 
 def no_such_resource() -> Refusal:
     return Refusal(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def check_size(call: Call, obj: Obj) -> None:
+    """The storage takes no request that is too long (etcd, --max-request-bytes).
+
+    Differs: what counts is the JSON text of the object, without who owns its fields; of kinds of its own upstream stores
+    protobuf, which is shorter.  Processes of the cluster write nothing so long, and are not asked.
+    """
+    if call.from_outside and len(msgspec.json.encode(obj)) > STORED_MAX:
+        raise internal("etcdserver: request is too large")
 
 
 def unavailable(answer: Unavailable) -> NoReturn:

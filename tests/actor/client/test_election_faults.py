@@ -228,3 +228,20 @@ async def test_a_leader_that_goes_while_it_waits_for_a_reply_gives_the_request_u
         await r.run(10)
         assert election.terms[0].ended_us == stopped_us
         assert (election.writes[-1][1]["holderIdentity"] == "") is released
+
+
+@pytest.mark.parametrize(("still_s", "healthy"), [(34.0, True), (36.1, False)])
+async def test_a_leader_that_has_not_renewed_for_a_lease_and_twenty_seconds_is_not_healthy(
+    still_s: float, healthy: bool
+) -> None:
+    """As when it stands still: who looks at the instant at which it goes on sees how long that was."""
+    async with rig() as r:
+        election = Election(r, ("a",), restart=False)
+        await r.run(30.1)
+        renewed_us, elector = election.renewed_us, election.electors["a"]
+        r.supervisor["a"].pause()
+        await r.run_to(renewed_us / SECOND + still_s)
+        assert elector.leading and elector.healthy is healthy
+        r.supervisor["a"].resume()
+        await r.run(15)
+        assert elector.leading and elector.healthy  # nobody else was there to take it
