@@ -132,7 +132,7 @@ class Seats:
         """What a request is expected to cost."""
         scheme, verb = self._server.scheme, request.verb
         resource = scheme.find(request.group, request.version, request.resource)
-        if resource is None or verb in ("get", "watch"):
+        if resource is None or verb in ("get", "watch", "deletecollection"):
             return Work()
         if verb != "list":
             key = scheme.key(resource, request.namespace, request.name)

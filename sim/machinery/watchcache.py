@@ -85,7 +85,7 @@ class WatchCache:
             None  # what is shown at that revision, if history has lost it
         )
         self._open: dict[CacheWatch, None] = {}  # in order of opening
-        self._unindexed = 0  # of them
+        self._unindexed: dict[str, int] = {}  # how many of them want all below a prefix
         self._scanning: dict[CacheWatch, None] = {}  # attached, not indexed
         self._by_key: dict[str, tuple[CacheWatch, ...]] = {}  # mostly one: each node's of itself
         self._by_value: dict[str, tuple[CacheWatch, ...]] = {}
@@ -196,7 +196,7 @@ class WatchCache:
             page = self.page(watch.prefix)
             watch.start_with(page, self._after(page.rev))
         self._open[watch] = None
-        self._unindexed += not watch.indexed
+        self._count(watch, 1)
         if watch.key:
             self._by_key[watch.key] = (*self._by_key.get(watch.key, ()), watch)
         elif watch.value:
@@ -245,7 +245,8 @@ class WatchCache:
         self._unfollow()
 
     def close(self, watch: CacheWatch) -> None:
-        self._unindexed -= watch in self._open and not watch.indexed
+        if watch in self._open:
+            self._count(watch, -1)
         for group in (self._open, self._scanning, self._dirty):
             group.pop(watch, None)
         for index, value in ((self._by_key, watch.key), (self._by_value, watch.value)):
@@ -275,8 +276,15 @@ class WatchCache:
             watch.fail(error)
 
     def interested(self, key: str) -> int:
-        """How many watches a change of this object concerns, by upstream's guess: not those by another value."""
-        return self._unindexed + len(self._by_key.get(key, ()))
+        """How many watches a change of this object concerns, by upstream's guess: of all namespaces or its own, not by a value."""
+        prefixes = {self.prefix: None, key[: key.rfind("/") + 1]: None}
+        return sum([self._unindexed.get(prefix, 0) for prefix in prefixes]) + len(self._by_key.get(key, ()))
+
+    def _count(self, watch: CacheWatch, more: int) -> None:
+        if not watch.indexed:
+            count = self._unindexed[watch.prefix] = self._unindexed.get(watch.prefix, 0) + more
+            if not count:
+                del self._unindexed[watch.prefix]
 
     def cut(self) -> None:
         """End every watch: the replica dies."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from actors.apiserver import ApiServerOptions
+from actors.apiserver.fairness import asked
 from sim.machinery.api import Reply, Request, UserInfo
 from sim.units import MS, SECOND
 from tests.actor.apiserver.cluster import NAMES_ORCH, SCHEME, Plane, lease, plane, request
@@ -172,13 +173,32 @@ async def test_watches_of_one_object_count_for_that_object_alone() -> None:
         opened = [p.send_watch({}), p.send_watch({}), p.send_watch({"fieldSelector": "metadata.name=a"})]
         await p.run(10 * MS)
         other = SCHEME.key("leases", "default", "b")
-        assert (cache.interested(key), cache.interested(other)) == (3, 2)
+        elsewhere = SCHEME.key("leases", "elsewhere", "a")
+        opened += [p.send(request("watch", "leases", space)) for space in ("", "elsewhere")]
+        await p.run(10 * MS)
+        assert (cache.interested(key), cache.interested(other), cache.interested(elsewhere)) == (4, 3, 2)
         for replies in opened:
             watch = replies[0].watch
             assert watch is not None
             watch.stop()
             watch.stop()
-        assert (cache.interested(key), cache.interested(other)) == (0, 0)
+        assert not any(cache.interested(each) for each in (key, other, elsewhere))
+
+
+async def test_a_deletion_of_a_collection_takes_one_seat_however_many_watch() -> None:
+    """width.go knows four verbs that write; a write of one object holds seats for its events, eight here at most."""
+    async with plane() as p:
+        watches = [p.send_watch({}) for _ in range(120)]
+        await p.run(10 * MS)
+        assert all(replies[0].watch for replies in watches)
+        p.server.overload(1 * S, None)
+        seats = p.server.seats
+        assert seats is not None
+        for verb, wanted in (("deletecollection", (1, 0)), ("delete", (1, 8))):
+            one = request(verb, "leases", "default", "" if verb == "deletecollection" else "a", user=ALICE)
+            flow = seats._current_plan().flow(asked(one))
+            work = seats._work(one, flow.level)
+            assert (work.seats, work.final_seats) == wanted
 
 
 async def test_a_schema_tells_whether_its_level_is_there() -> None:
