@@ -122,10 +122,10 @@ class Caches:
     def open_anew(self) -> list[int]:
         """They have listed the storage: each window begins there; returns who waited."""
         self.ready = True
+        self.end_watches()
         for cache in self._caches.values():
             if not cache.direct:
                 cache.restart()
-        self.end_watches()
         waiting, self.waiting = self.waiting, []
         return waiting
 
@@ -141,8 +141,8 @@ class Caches:
         """The storage is reached again: whoever's next revision history has lost meanwhile lists anew (reflector.go)."""
         for cache in self._caches.values():
             if not cache.direct and cache.revision() < self._store.floor:
-                cache.restart()
                 cache.end_watches()
+                cache.restart()
 
     def show_progress(self) -> None:
         """The storage says how far all watches are, also those that see nothing."""

@@ -363,6 +363,8 @@ class CacheWatch:
         if newest_us and newest_us > given_us and events[-1].revision > horizon.progress_rev:
             return None  # nearly always, where somebody is given events as they come: they are newer
         rev = self.cache.revision(now_us - due_us)
+        if self.queue and self.queue[0].rev <= rev:
+            return None  # not told yet: the cache has begun anew since
         if self.cache.saw_events and (not events or events[-1].revision <= rev):
             return WatchEvent("BOOKMARK", None, rev)
         return None

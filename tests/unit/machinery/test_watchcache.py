@@ -96,3 +96,34 @@ def test_a_watch_on_a_cache_far_behind_ends_with_nothing_more_than_what_it_showe
     clock.run_until(70 * SECOND)  # a bookmark is due for ten seconds
     watch.end()
     assert watch.ended and [event.type for event in watch.take()] in ([], ["BOOKMARK"])
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_no_bookmark_passes_what_a_watch_has_not_been_told_of_when_its_cache_begins_anew(
+    deaf: bool, whole: bool
+) -> None:
+    """Its reader would go on behind an event that it has never seen."""
+    clock = Clock()
+    store = MemoryStore(clock.now_us)
+    store.put(key := f"{PREFIX}a/0", {"metadata": {}}, 0)
+    horizon = Horizon(clock, LAG_US, 0)
+    cache = WatchCache(store, PREFIX, horizon)
+    watch = CacheWatch(cache, PREFIX, key="" if whole else key, bookmarks=True)
+    assert cache.open(watch, store.revision) is None
+    told: list[tuple[str, int]] = []
+
+    def take() -> None:
+        told.extend((event.type, event.revision) for event in watch.take())
+
+    watch.attach(take)
+    watch.hush()
+    watch.deafen(deaf)
+    clock.run_until(SECOND)
+    horizon.freeze(True)
+    store.put(key, {"metadata": {}}, 1)
+    clock.run_until(70 * SECOND)  # a bookmark is due for ten seconds
+    cache.restart()
+    watch.end()
+    take()
+    assert watch.ended and all(revision < 2 for _, revision in told)
