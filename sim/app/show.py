@@ -23,6 +23,10 @@ PLAIN_WIDTH = 120  # columns of an output that is no terminal
 
 
 class _Console(Console):
+    def __init__(self, width: int | None = None) -> None:
+        # names of expectations and files are printed as they are: "[zone a]" and ":warning:" are no markup in them
+        super().__init__(width=width, markup=False, emoji=False)
+
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # whose status this program tells by itself; rich would end it as if a run had failed
 

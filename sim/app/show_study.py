@@ -135,5 +135,6 @@ def _print_failures(console: Console, plan: Plan, study: Study, settings: Sequen
 
 def repeat_command(plan: Plan, seed: int, settings: Sequence[str]) -> str:
     """The command that runs one seed exactly as it was run here."""
+    file = f"./{plan.file}" if plan.file.startswith("-") else plan.file  # which else would be an option
     sets = [word for setting in settings for word in ("--set", setting)]
-    return shlex.join(["orrery", "run", plan.file, "--seed", str(seed), *sets])
+    return shlex.join(["orrery", "run", file, "--seed", str(seed), *sets])

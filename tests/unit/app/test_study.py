@@ -10,7 +10,7 @@ import pytest
 
 from sim.app.outcome import Job, Key, Measured, Outcome, key_of, packed, perform
 from sim.app.results import Results
-from sim.app.show_study import repeat_command
+from sim.app.show_study import print_study, repeat_command
 from sim.app.study import Study, failures, jobs_of, study_of
 from sim.app.study_report import junit_of_study, write_study
 from sim.errors import InputError
@@ -87,6 +87,27 @@ def test_a_run_that_ends_with_an_exception_fails_the_study(plan: Plan) -> None:
 def test_a_failing_seed_is_told_as_the_command_that_repeats_it(plan: Plan) -> None:
     assert repeat_command(replace(plan, file="a b.yaml"), 7, ["spec.duration=1m", "x=[1, 2]"]) == (
         "orrery run 'a b.yaml' --seed 7 --set spec.duration=1m --set 'x=[1, 2]'"
+    )
+    assert repeat_command(replace(plan, file="-a.yaml"), 7, []) == "orrery run ./-a.yaml --seed 7"
+
+
+@pytest.mark.parametrize("name", ["up [zone a]", "up [/b] :warning:"])
+def test_names_are_printed_as_they_are(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "[a] small.yaml"
+    file.write_text(SCENARIO.replace("name: up,", f'name: "{name}",').replace("[0s, 20s]", "[0s, 1s]"))
+    plan, sets = load(file), ["cluster.nodes[0].zones=[a,b]"]
+    runs = [outcome(seed, (8.0, 9.0)) for seed in (4, 5, 6)]
+    broken = [replace_names(one, name, ok=False) for one in runs]
+    print_study(plan, study_of(plan, broken, 3), 1.0, sets, file)
+    told = capsys.readouterr().out
+    assert told.count(name) == 2 + 3  # in both tables and of each seed
+    assert told.count(repeat_command(plan, 5, sets)) == 1 and f"report: {file}" in told
+
+
+def replace_names(run: Outcome, name: str, ok: bool) -> Outcome:
+    first, *others = run.expectations
+    return msgspec.structs.replace(
+        run, expectations=(msgspec.structs.replace(first, name=name, ok=ok), *others)
     )
 
 
