@@ -33,6 +33,8 @@ def test_a_quantile_is_the_nearest_rank_and_counts_what_never_happened_as_last()
 
 
 def test_students_t_has_its_tabled_quantiles() -> None:
+    few = [12.7062, 4.3027, 3.1824, 2.7764]
+    assert [student(0.975, freedom) for freedom in (1, 2, 3, 4)] == pytest.approx(few, rel=0.002)
     assert student(0.975, 9) == pytest.approx(2.262, abs=0.003)
     assert student(0.975, 99) == pytest.approx(1.984, abs=0.001)
     assert student(0.995, 20) == pytest.approx(2.845, abs=0.003)
