@@ -431,6 +431,8 @@ def _identity(obj: Mapping[str, Any]) -> tuple[str, ...]:
 def _plainly(message: str) -> str:
     """What the schema's decoder says, in words of a YAML file."""
     if "matching regex" in message:
+        if "x7f" in message:  # of Label, the other being Name
+            return "a name holds no control characters"
         return "a name consists of lower-case letters, digits, '-' and '.', and begins and ends with no mark"
     plain = _TYPE.sub(lambda found: " or ".join(_WORDS.get(t, t) for t in found[1].split(" | ")), message)
     return plain[0].lower() + plain[1:]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sim.scenario.common import Count, Flags, Matter, Name, Replicas, Strict
+from sim.scenario.common import Count, Flags, Label, Matter, Name, Replicas, Strict
 from sim.scenario.steps import Step
 
 # --- cluster ------------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ class Cluster(Strict):
 class Expectation(Strict):
     """One expectation; exactly one of when, never, always, eventually, count and order is given."""
 
-    name: Annotated[str, Meta(min_length=1)]
+    name: Annotated[Label, Meta(min_length=1)]
     when: str | Matter | UnsetType = UNSET
     within: Annotated[list[str], Meta(min_length=2, max_length=2)] | UnsetType = UNSET
     never: str | Matter | UnsetType = UNSET

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sim.scenario.common import Count, Matter, OneOrMore, Strict
+from sim.scenario.common import Count, Label, Matter, OneOrMore, Strict
 
 Pick = Annotated[int, Meta(ge=1, le=20_000)]
 Share = Annotated[float, Meta(ge=0, lt=1)]
@@ -309,7 +309,7 @@ class Drawn(Actions):
 class Step(Actions):
     """One step: when, and exactly one action or `random`.  at, delay, for and every are SPANs."""
 
-    name: str = ""
+    name: Label = ""
     at: str | UnsetType = UNSET
     when: str | Matter | UnsetType = UNSET
     after: str | UnsetType = UNSET

@@ -98,6 +98,8 @@ BAD = [
     ),
     (("count: 6", "count: six"), "s.yaml:8:21: expected a whole number, got text"),
     (("name: outage", "name: a/b"), "s.yaml:3:18: a name consists of lower-case letters, digits"),
+    (("name: dark", 'name: "da\\ark"'), "s.yaml:11:22: a name holds no control characters"),
+    (("name: detected", 'name: "x\\ny"'), "s.yaml:15:14: a name holds no control characters"),
     (("name: outage, ", ""), "s.yaml:3:11: object missing required field name"),
     (
         ("duration: 30m", "duration: 2000000h"),
