@@ -1,12 +1,15 @@
 """Outcomes kept in a file, a JSON line each, so that a second start does only what is left.
 
 Holds: a line is written whole before its outcome counts as done; a last line without its end (the writer was killed)
-is cut off; runs that ended with an exception are not kept as done.
+is cut off; runs that ended with an exception are not kept as done; one process at a time writes a file.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator
+from importlib import import_module, util
+from io import FileIO
 from pathlib import Path
 
 import msgspec
@@ -44,8 +47,6 @@ class Results:
         if whole < len(data):
             if not data[whole:].startswith(_BEGINS[: len(data) - whole]):
                 raise InputError("not a line of results", str(file), "give the file of an earlier start")
-            with file.open("r+b") as cut:
-                cut.truncate(whole)
 
     def told(self, jobs: Iterable[Job]) -> str:
         """What the file holds for these jobs, and what it holds besides; "" if it holds nothing."""
@@ -80,8 +81,31 @@ class Results:
         if self.file is None:
             yield from pool(left)
             return
-        with self.file.open("ab") as lines:
+        with FileIO(self.file, "ab+") as lines:
+            self._claim(lines)
             for found in pool(left):
-                lines.write(msgspec.json.encode(found) + b"\n")
-                lines.flush()
+                self._write(lines, msgspec.json.encode(found) + b"\n")
                 yield found
+
+    def _claim(self, lines: FileIO) -> None:
+        """Be the only one who writes it, where the system knows locks; then what a killed writer left is nobody's."""
+        if util.find_spec("fcntl") is not None:
+            fcntl = import_module("fcntl")
+            try:
+                fcntl.flock(lines, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                remedy = "wait for it, or give another file"
+                raise InputError("another run is writing it", str(self.file), remedy) from None
+            except OSError as error:
+                if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):  # of some network file systems
+                    raise
+        lines.seek(0)
+        lines.truncate(lines.readall().rfind(b"\n") + 1)
+
+    def _write(self, lines: FileIO, line: bytes) -> None:
+        """All of a line, or the error that names the file."""
+        try:
+            while line:
+                line = line[lines.write(line) :]
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.file)) from None

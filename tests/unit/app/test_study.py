@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from io import FileIO
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -175,8 +176,27 @@ def test_only_the_beginning_of_a_result_is_cut_off_a_files_end(tmp_path: Path, t
             Results(file)
         assert file.read_text() == text
     else:
-        Results(file)
-        assert file.read_text() == ""
+        assert Results(file).told(jobs(1)) == "" and file.read_text() == text
+        list(Results(file).perform(jobs(1), CountingPool()))
+        assert msgspec.json.decode(file.read_bytes(), type=Outcome).seed == 0
+
+
+def test_a_file_that_another_run_is_writing_is_left_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    under_way = Results(file).perform(jobs(9), CountingPool())
+    next(under_way)
+    second = CountingPool()
+    with pytest.raises(InputError, match=r"results\.jsonl: another run is writing it"):
+        list(Results(file).perform(jobs(9), second))
+    assert second.seeds == [] and len(list(under_way)) == 8
+    assert len(list(Results(file).perform(jobs(9), second))) == 9 and second.seeds == [2]
+
+
+def test_a_full_disk_is_told_with_the_files_name(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.jsonl")
+    with FileIO("/dev/full", "a") as full, pytest.raises(OSError, match="No space left") as caught:
+        results._write(full, b"{}\n")
+    assert caught.value.filename == str(results.file)
 
 
 def test_results_of_a_changed_scenario_are_told_of(tmp_path: Path) -> None:
