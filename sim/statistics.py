@@ -50,6 +50,11 @@ def finite(value: float) -> float | None:
     return None if value == inf else value
 
 
+def number(value: float) -> str:
+    """As people read it, to the hundredth."""
+    return "never" if value == inf else f"{value:.2f}"
+
+
 def summarize(
     groups: Sequence[Sequence[float]], missing: int = 0, shares: Iterable[float] = QUANTILES
 ) -> Summary | None:

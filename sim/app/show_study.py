@@ -18,6 +18,7 @@ from sim.app.show import terminal
 from sim.app.study import FAILURES_SHOWN, Finding, Quantity, Study, failures
 from sim.report.distribution import blocks
 from sim.scenario.plan import Plan
+from sim.statistics import number
 
 BLOCKS_MIN, BLOCKS_MAX, NUMBERS_WIDTH = 12, 40, 92
 NAME_WIDTH = 22  # of a quantity, before a line of it breaks
@@ -69,7 +70,7 @@ def print_study(
         table.add_row(*_verdict(finding))
     if table.rows:
         console.print(table)
-    quantities = [one for finding in study.findings for one in finding.quantities if one.values]
+    quantities = [one for finding in study.findings for one in finding.quantities if one.sought]
     if quantities:
         console.print()
         console.print(_distributions(quantities, console.width))
@@ -105,20 +106,20 @@ def _distributions(quantities: Sequence[Quantity], width: int) -> Table:
     narrow = width < NARROW
     table = Table(box=None, pad_edge=False)
     table.add_column("measured", min_width=NAME_WIDTH)
-    for column in ("min", "p50", "p90", "p99", "max", "mean"):
+    for column in ("min", "p50", "p90", "p99", "max", "mean ± 95 %"):
         table.add_column(column, justify="right", no_wrap=True)
     if not narrow:
         table.add_column("n", justify="right", no_wrap=True)
         table.add_column("min to max", no_wrap=True)
     for one in quantities:
         summary = one.summary
-        assert summary is not None
+        if summary is None:
+            table.add_row(one.name, *["never"] * 5, "", *(() if narrow else (f"0 ({one.missing} never)", "")))
+            continue
         half = summary.half_width
-        mean = f"{summary.mean:.2f}" + (f" ± {half:.2f}" if half is not None else "")
+        mean = number(summary.mean) + (f" ± {number(half)}" if half is not None else "")
         count = f"{summary.count}" + (f" ({summary.missing} never)" if summary.missing else "")
-        numbers = [
-            f"{value:.2f}" for value in (summary.low, *(v for _, v in summary.quantiles), summary.high)
-        ]
+        numbers = [number(value) for value in (summary.low, *(v for _, v in summary.quantiles), summary.high)]
         picture = () if narrow else (count, Text(blocks(one.values, room), "cyan"))
         table.add_row(one.name, *numbers, mean, *picture)
     return table

@@ -39,6 +39,11 @@ class Quantity:
         return [value for group in self.groups for value in group]
 
     @property
+    def sought(self) -> int:
+        """How often it was looked for: values, and times that it never happened."""
+        return sum(map(len, self.groups)) + self.missing
+
+    @property
     def summary(self) -> Summary | None:
         return summarize(self.groups, self.missing)
 
@@ -75,6 +80,7 @@ class Finding:
             {
                 "name": one.name,
                 "unit": one.unit,
+                "missing": one.missing,
                 "summary": None if one.summary is None else one.summary.to_json(),
                 "values": one.values,
             }

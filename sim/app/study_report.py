@@ -14,6 +14,12 @@ from sim.app.study import FAILURES_SHOWN, Finding, Quantity, Study, failures
 from sim.report.distribution import Pair, draw_histogram, draw_pairs
 from sim.report.page import page, table, wide
 from sim.scenario.plan import Plan
+from sim.statistics import number
+
+CAPTION = (
+    "pN is the least value that at least N % of all do not exceed; what never happened counts as later than everything. "
+    "min, max and mean are of what happened. 95 %: half the width of the mean's confidence interval, from how the runs differ."
+)
 
 
 def write_study(file: Path, plan: Plan, study: Study, settings: Sequence[str]) -> None:
@@ -27,11 +33,12 @@ def write_study(file: Path, plan: Plan, study: Study, settings: Sequence[str]) -
         facts["refused"] = study.refused
     rows = [_row(finding) for finding in study.findings]
     body = table(("", "expectation", "seeds", "measured", "wanted"), rows)
-    quantities = [one for finding in study.findings for one in finding.quantities if one.values]
+    quantities = [one for finding in study.findings for one in finding.quantities if one.sought]
     body += _numbers(quantities)
     for one in quantities:
         summary = one.summary
-        assert summary is not None
+        if summary is None:
+            continue
         histogram = draw_histogram(one.values, summary, one.wanted, one.unit)
         body += f"<h2>{escape(one.name)}</h2>{wide(histogram)}"
         if one.like is not None:
@@ -59,14 +66,16 @@ def _numbers(quantities: Sequence[Quantity]) -> str:
     rows = []
     for one in quantities:
         summary = one.summary
-        assert summary is not None
+        if summary is None:
+            rows.append([one.name, "0", str(one.missing), *["never"] * 5, "", ""])
+            continue
         numbers = (summary.low, *(value for _, value in summary.quantiles), summary.high, summary.mean)
         half = summary.half_width
-        confidence = "" if half is None else f"± {half:.3f}"
+        confidence = "" if half is None else f"± {number(half)}"
         counts = [str(summary.count), str(summary.missing)]
-        rows.append([one.name, *counts, *(f"{value:.2f}" for value in numbers), confidence])
+        rows.append([one.name, *counts, *map(number, numbers), confidence])
     columns = ("measured", "n", "never", "min", "p50", "p90", "p99", "max", "mean", "95 %")
-    return table(columns, rows, numbers=9)
+    return table(columns, rows, numbers=9) + (f'<p class="soft">{CAPTION}</p>' if rows else "")
 
 
 # --- JUnit ----------------------------------------------------------------------------------------------------

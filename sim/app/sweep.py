@@ -133,14 +133,14 @@ class Sweep:
 
     @property
     def quantities(self) -> dict[str, list[Quantity | None]]:
-        """By name: the quantity at every point, None where nothing was measured."""
+        """By name, of what was measured anywhere: the quantity at every point, None where no run has ended."""
         found: dict[str, list[Quantity | None]] = {}
         for index, study in enumerate(self.studies):
             for finding in study.findings:
                 for one in finding.quantities:
                     at = found.setdefault(one.name, [None] * len(self.points))
-                    at[index] = one if one.values else None
-        return {name: at for name, at in found.items() if any(at)}
+                    at[index] = one if one.sought else None
+        return {name: at for name, at in found.items() if any(one is not None and one.values for one in at)}
 
     @property
     def refused(self) -> list[str]:
@@ -167,6 +167,8 @@ class Sweep:
                     interval = numbers.pop("mean_ci95")
                     low, high = interval if isinstance(interval, list) else (None, None)
                     row |= {**numbers, "mean_low": low, "mean_high": high}
+                elif one is not None:
+                    row |= {"n": 0, "missing": one.missing}
                 rows.append(row)
         return rows + self._unmeasured_rows()
 

@@ -16,6 +16,7 @@ from sim.app.study import Quantity
 from sim.app.sweep import Sweep
 from sim.report.chart import CAPTION, Line, Place, draw_chart
 from sim.report.page import page, table, wide
+from sim.statistics import number
 
 SHOWN = ("n", "missing", "min", "p50", "p90", "p99", "max", "mean")
 SHOWN_AS = tuple("never" if column == "missing" else column for column in SHOWN)
@@ -49,8 +50,16 @@ def _unit(at: Sequence[Quantity | None]) -> str:
 
 
 def _numbers(row: dict[str, Any]) -> list[str]:
-    cells = [row.get(key) for key in SHOWN]
-    return ["" if cell is None else f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells]
+    """Where so much never happened that a quantile falls on it, the row has none."""
+    never = bool(row.get("missing"))
+    shown = []
+    for key in SHOWN:
+        cell = row.get(key)
+        if cell is None:
+            shown.append("never" if never and key != "mean" else "")
+        else:
+            shown.append(number(cell) if isinstance(cell, float) else str(cell))
+    return shown
 
 
 def _lines(sweep: Sweep, at: Sequence[Quantity | None]) -> list[Line]:
@@ -63,7 +72,7 @@ def _lines(sweep: Sweep, at: Sequence[Quantity | None]) -> list[Line]:
         others = zip(sweep.axes[1:], point.values[1:], strict=True)
         places = lines.setdefault(", ".join(f"{axis.label} {value}" for axis, value in others), [])
         if one is not None:
-            places.append(Place(where[point.values[0]], point.values[0], sorted(one.values)))
+            places.append(Place(where[point.values[0]], point.values[0], sorted(one.values), one.missing))
     return [
         Line(label, sorted(places, key=lambda place: place.x)) for label, places in lines.items() if places
     ]

@@ -8,23 +8,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
+from math import inf
 
-from sim.statistics import quantile, ticks
+from sim.statistics import number, quantile, ticks
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 330, 70, 20, 16, 46
 COLOURS = ("#4878a8", "#c07830", "#5a9e5a", "#9a5a9e", "#c4483f", "#8a8a3a", "#3d9a9a", "#7d6a5a")
 BAND = (0.1, 0.9)
 CAPTION = "Dots and lines are medians; bands and bars reach from the 10th percentile to the 90th."
+NEVER_Y = 8  # above all that happened
 LETTER = 6.5  # width of one, of a label
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A value of the setting: where it stands, how it is written, and what was measured there (sorted)."""
+    """A value of the setting: where it stands, how it is written, and what was measured there (sorted).  missing: how
+    often it never happened, which quantiles count as later than everything."""
 
     x: float
     label: str
     values: Sequence[float]
+    missing: int = 0
+
+    def quantile(self, share: float) -> float:
+        return quantile(self.values, share, self.missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,8 @@ def draw_chart(lines: Sequence[Line], x_label: str, unit: str) -> str:
     """One chart of all series."""
     every = [place for line in lines for place in line.places]
     left, right = min(place.x for place in every), max(place.x for place in every)
-    low, high = min(place.values[0] for place in every), max(place.values[-1] for place in every)
+    happened = [place.values for place in every if place.values]
+    low, high = min(values[0] for values in happened), max(values[-1] for values in happened)
     margin = (high - low or 1) * 0.06
     low, high = low - margin, high + margin
 
@@ -48,7 +56,11 @@ def draw_chart(lines: Sequence[Line], x_label: str, unit: str) -> str:
         return round(LEFT + 30 + (WIDTH - LEFT - RIGHT - 60) * share, 1)
 
     def at_y(value: float) -> float:
-        return round(TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low), 1)
+        return (
+            NEVER_Y
+            if value == inf
+            else round(TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low), 1)
+        )
 
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="over {escape(x_label)}" '
@@ -60,14 +72,16 @@ def draw_chart(lines: Sequence[Line], x_label: str, unit: str) -> str:
             f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - RIGHT}" y2="{y}" stroke="#98a2ae" opacity="0.3"/>'
             f'<text x="{LEFT - 8}" y="{y + 4}" class="small" text-anchor="end">{tick:g}{unit}</text>'
         )
+    if any(place.quantile(BAND[1]) == inf for place in every):
+        parts.append(f'<text x="{LEFT - 8}" y="{NEVER_Y + 4}" class="small" text-anchor="end">never</text>')
     parts += _labels([(at_x(x), label) for x, label in sorted({(place.x, place.label) for place in every})])
     parts.append(
         f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_label)}</text>'
     )
-    for number, line in enumerate(lines):
-        colour = COLOURS[number % len(COLOURS)]
+    for index, line in enumerate(lines):
+        colour = COLOURS[index % len(COLOURS)]
         # Where two lie on each other, the gaps of one show the other.
-        dashes = f' stroke-dasharray="{4 + 2 * number} 5"' if number else ""
+        dashes = f' stroke-dasharray="{4 + 2 * index} 5"' if index else ""
         parts.append(_line(line, (colour, dashes), [(at_x(p.x), p) for p in line.places], at_y, unit))
     parts.append("</svg>")
     return "".join(parts) + _key(lines)
@@ -95,20 +109,21 @@ def _line(
 ) -> str:
     """style: colour, and attributes of the line through the medians."""
     colour, dashes = style
-    ends = [[at_y(quantile(place.values, share)) for _, place in places] for share in BAND]
+    ends = [[at_y(place.quantile(share)) for _, place in places] for share in BAND]
     xs = [x for x, _ in places]
     band = " ".join(
         f"{x},{y}" for x, y in [*zip(xs, ends[0], strict=True), *reversed([*zip(xs, ends[1], strict=True)])]
     )
-    middle = " ".join(f"{x},{at_y(quantile(place.values, 0.5))}" for x, place in places)
+    middle = " ".join(f"{x},{at_y(place.quantile(0.5))}" for x, place in places)
     parts = [
         f'<polygon points="{band}" fill="{colour}" opacity="0.15"/>',
         f'<polyline points="{middle}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>',
     ]
     for x, place in places:
-        shown = [quantile(place.values, share) for share in (*BAND, 0.5)]
+        shown = [place.quantile(share) for share in (*BAND, 0.5)]
         low, high, half = (at_y(value) for value in shown)
-        told = f"{place.label} {line.label}: p50 {shown[2]:.2f}{unit}, p10 {shown[0]:.2f}{unit}, p90 {shown[1]:.2f}{unit}"
+        p10, p90, p50 = (number(value) + (unit if value < inf else "") for value in shown)
+        told = f"{place.label} {line.label}: p50 {p50}, p10 {p10}, p90 {p90}"
         parts.append(
             f'<line x1="{x}" y1="{low}" x2="{x}" y2="{high}" stroke="{colour}"/>'
             f'<circle cx="{x}" cy="{half}" r="4" fill="{colour}"><title>{escape(told)}</title></circle>'
@@ -120,7 +135,7 @@ def _key(lines: Sequence[Line]) -> str:
     if len(lines) < 2:
         return ""
     entries = "".join(
-        f'<span><i style="background:{COLOURS[number % len(COLOURS)]}"></i>{escape(line.label)}</span>'
-        for number, line in enumerate(lines)
+        f'<span><i style="background:{COLOURS[index % len(COLOURS)]}"></i>{escape(line.label)}</span>'
+        for index, line in enumerate(lines)
     )
     return f'<div class="key">{entries}</div>'

@@ -241,6 +241,35 @@ def test_the_page_shows_every_distribution_and_what_failed(plan: Plan, tmp_path:
         ElementTree.fromstring("<svg" + svg.split("</svg>")[0] + "</svg>")
 
 
+def test_what_never_happened_is_said_so_wherever_it_is_told(
+    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = study_of(plan, [outcome(4, (1.0,)), outcome(5, (2.0,))], 2)  # one node of two, each time
+    print_study(plan, study, 1.0, [], None)
+    (line,) = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("up  ")]
+    assert line[1:6] == ["1.00", "2.00", "never", "never", "2.00"] and "(2 never)" in " ".join(line)
+
+    never = msgspec.structs.replace(study.outcomes[0].expectations[0], values=(), missing=2)
+    none = msgspec.structs.replace(
+        study.outcomes[0], expectations=(never, *study.outcomes[0].expectations[1:])
+    )
+    study = study_of(plan, [none], 1)
+    assert study.to_json()["expectations"][0]["quantities"] == [
+        {"name": "up", "unit": "s", "missing": 2, "summary": None, "values": []}
+    ]
+    print_study(plan, study, 1.0, [], None)
+    assert "0 (2 never)" in capsys.readouterr().out
+    page = tmp_path / "page.html"
+    write_study(page, plan, study, [])
+    text = page.read_text()
+    assert '<td>up</td><td class="number">0</td><td class="number">2</td>' + never_cells(5) in text
+    assert "pN is the least value that" in text
+
+
+def never_cells(count: int) -> str:
+    return '<td class="number">never</td>' * count
+
+
 def test_samples_from_elsewhere_are_drawn_beside_what_was_measured(tmp_path: Path) -> None:
     (tmp_path / "real.csv").write_text("found\n1.2\n2.1\n3.3\n4\n")
     file = tmp_path / "small.yaml"

@@ -87,6 +87,38 @@ def test_page_and_csv_hold_every_point(swept: Sweep, tmp_path: Path) -> None:
     assert len(rows) == 4 and rows[1]["p50"] == "4.0" and rows[1]["cluster.naming"] == "kubernetes"
 
 
+def test_a_chart_and_its_table_agree_on_what_mostly_never_happened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(SCENARIO)
+    axes = [parse_axis("cluster.boot=10s,1s,2s")]
+    points = points_of(file, [], axes)
+    jobs = list(jobs_of_points(points, None, 3))
+    outcomes = [
+        Outcome(
+            job.key,
+            job.seed,
+            expectations=(Measured("up", "when", False, "…", "…", (1.0,) * happened, 1 - happened),),
+        )
+        for job, happened in zip(jobs, (1, 1, 1, 1, 0, 0, 0, 0, 0), strict=True)
+    ]
+    sweep = sweep_of(axes, points, outcomes, jobs, 3)
+    print_sweep(sweep, 1.0, None)
+    said = [line.split() for line in capsys.readouterr().out.splitlines()[2:5]]
+    assert [line[2:8] for line in said] == [
+        ["3", "0", "1.00", "1.00", "1.00", "1.00"],
+        ["1", "2", "1.00", "never", "never", "never"],
+        ["0", "3", "never", "never", "never", "never"],
+    ]
+    page = tmp_path / "page.html"
+    write_sweep(page, sweep)
+    told = page.read_text()
+    assert "<title>10s : p50 1.00s, p10 1.00s, p90 1.00s</title>" in told
+    assert "<title>1s : p50 never, p10 1.00s, p90 never</title>" in told
+    assert "<title>2s : p50 never, p10 never, p90 never</title>" in told and ">never</text>" in told
+
+
 def test_bad_settings_are_told_before_anything_runs(tmp_path: Path) -> None:
     file = tmp_path / "small.yaml"
     file.write_text(SCENARIO)
