@@ -14,6 +14,7 @@ from sim.statistics import Histogram, Summary, histogram, ticks
 BLOCKS = " ▁▂▃▄▅▆▇█"
 BINS, LEFT, RIGHT, TOP, BASE = 44, 46, 40, 40, 164
 LABEL_ROW, LETTER = 12, 6.0  # of the quantiles' labels: height of a row, width of a letter
+LETTER_WIDE = 7.5  # of names
 GREEN, BLUE, AMBER, RED = "#3d9a6a", "#4878a8", "#c07830", "#c4483f"
 
 
@@ -136,7 +137,8 @@ class Pair:
     note: str
 
 
-ROW, HEAD, LABEL = 124, 34, 14
+ROW, HEAD, LABEL, NAMES = 124, 34, 14, 250
+INK, SOFT = "#1c2430", "#6b7684"  # on its own paper; a page's style, which goes before attributes, has others
 
 
 def draw_pairs(
@@ -147,21 +149,31 @@ def draw_pairs(
     It stands alone: what is seen does not depend on a page around it.
     """
     height = HEAD + ROW * len(pairs)
+    other = LABEL + max(230, 37 + LETTER_WIDE * len(there))
     parts = [
         _open(width, "measured and simulated distributions", height),
         f'<rect width="{width}" height="{height}" fill="#fbfaf7"/>',
-        f'<g font-size="12" fill="#1c2430"><rect x="{LABEL}" y="12" width="11" height="11" fill="{AMBER}"/>'
-        f'<text x="{LABEL + 17}" y="22">{escape(there)}</text>'
-        f'<rect x="{LABEL + 230}" y="12" width="11" height="11" fill="{BLUE}"/>'
-        f'<text x="{LABEL + 247}" y="22">here</text></g>',
+        f'<rect x="{LABEL}" y="12" width="11" height="11" fill="{AMBER}"/>{_text(LABEL + 17, 22, there, 12)}'
+        f'<rect x="{other}" y="12" width="11" height="11" fill="{BLUE}"/>{_text(other + 17, 22, "here", 12)}',
     ]
     for number, pair in enumerate(pairs):
         parts.append(f'<g transform="translate(0 {HEAD + number * ROW})">{_pair(pair, unit, width)}</g>')
     return "".join([*parts, "</svg>"])
 
 
+def _text(x: float, y: float, text: str, size: float, colour: str = INK, anchor: str = "start") -> str:
+    style = f"font-size:{size}px;fill:{colour};text-anchor:{anchor}"
+    return f'<text x="{x:g}" y="{y:g}" style="{style}">{escape(text)}</text>'
+
+
+def _cut(text: str) -> str:
+    """As much of a name as stands left of its picture."""
+    room = int((NAMES - LABEL) / LETTER_WIDE)
+    return text if len(text) <= room else text[: room - 1].rstrip() + "…"
+
+
 def _pair(pair: Pair, unit: str, width: int) -> str:
-    left, middle, reach = 250, 52, 42
+    left, middle, reach = NAMES, 52, 42
     low, high = min(*pair.real, *pair.here), max(*pair.real, *pair.here)
     bins = [histogram(values, 36, low, high) for values in (pair.real, pair.here)]
     shares = [
@@ -171,8 +183,8 @@ def _pair(pair: Pair, unit: str, width: int) -> str:
     top = max(max(of_one) for of_one in shares)
     step = (width - left - 20) / len(bins[0].counts)
     parts = [
-        f'<text x="{LABEL}" y="44" font-size="13" fill="#1c2430">{escape(pair.name)}</text>'
-        f'<text x="{LABEL}" y="62" font-size="11" fill="#6b7684">{escape(pair.note)}</text>'
+        f"<g>{_text(LABEL, 44, _cut(pair.name), 13)}<title>{escape(pair.name)}</title></g>"
+        f"{_text(LABEL, 62, pair.note, 11, SOFT)}"
     ]
     for of_one, colour, sign in zip(shares, (AMBER, BLUE), (-1, 1), strict=True):
         for number, share in enumerate(of_one):
@@ -187,7 +199,5 @@ def _pair(pair: Pair, unit: str, width: int) -> str:
     start, end = bins[0].start, bins[0].end
     for at in ticks(start, end, 8):
         x = left + (width - left - 20) * (at - start) / (end - start)
-        parts.append(
-            f'<text x="{x:.1f}" y="{middle + reach + 16}" font-size="10.5" fill="#6b7684" text-anchor="middle">{at:g} {unit}</text>'
-        )
+        parts.append(_text(round(x, 1), middle + reach + 16, f"{at:g} {unit}", 10.5, SOFT, "middle"))
     return "".join(parts)

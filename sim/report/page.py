@@ -11,7 +11,7 @@ _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:1120px;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem;margin:0}h2{font-size:1.05rem;margin:1.6rem 0 .2rem}p.what{color:var(--soft);margin:.2rem 0 1.2rem}
 table{border-collapse:collapse;width:100%;margin:1rem 0}th,td{text-align:left;padding:.35rem .7rem;border-bottom:1px solid var(--line)}
-th.number,td.number{text-align:right;font-variant-numeric:tabular-nums}th{color:var(--soft);font-weight:500}
+th.number,td.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}th{color:var(--soft);font-weight:500}
 td.ok{color:#3d9a6a}td.no{color:#c4483f;font-weight:600}td.open{color:#c07830}
 dl{display:flex;flex-wrap:wrap;gap:.2rem 2rem;margin:0}dt{color:var(--soft)}dd{margin:0 1rem 0 .3rem;font-variant-numeric:tabular-nums}dl div{display:flex}dd{overflow-wrap:anywhere}p.soft{color:var(--soft);font-size:13px;margin:.1rem 0 .3rem}
 .wide{overflow-x:auto}svg{width:100%;min-width:44rem;height:auto;display:block}svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg .label{text-anchor:end}svg .small{font-size:10.5px;fill:var(--soft)}
@@ -19,6 +19,7 @@ svg .inside{fill:#fff;font-size:11px}svg .lane{fill:var(--lane)}svg .step{stroke
 .key span{display:inline-block;margin-right:1.2rem}.key i{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:2px}
 code{overflow-wrap:anywhere}
 summary{cursor:pointer;padding:.15rem 0}table.chain{margin:.2rem 0 1rem;font-size:13px}table.chain td{padding:.15rem .7rem;vertical-align:top}table.chain .actor{white-space:nowrap}
+@media print{body{max-width:none;margin:0}.wide{overflow:visible}svg{min-width:0;break-inside:avoid}h2{break-after:avoid}details::details-content{content-visibility:visible}}
 """
 
 

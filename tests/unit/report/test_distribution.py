@@ -68,4 +68,20 @@ def test_what_is_wide_scrolls_by_itself() -> None:
 def test_pairs_stand_in_rows_of_one_picture() -> None:
     pairs = [Pair(name, [1.0, 2.0, 3.0], [1.5, 2.5], "p 1 < 2") for name in ("a", "b")]
     root = ElementTree.fromstring(draw_pairs(pairs))
-    assert len(root.findall("{http://www.w3.org/2000/svg}g")) == 3
+    assert len(root.findall("{http://www.w3.org/2000/svg}g")) == 2
+
+
+def test_pairs_are_read_on_their_own_paper_whatever_the_page_and_however_long_the_names() -> None:
+    name, there = (
+        "an expectation with a rather long name " * 2,
+        "a file with a rather long name.csv and column",
+    )
+    root = ElementTree.fromstring(draw_pairs([Pair(name, [1.0, 2.0], [1.5], "2 values there")], there))
+    texts = list(root.iter("{http://www.w3.org/2000/svg}text"))
+    # a page says `svg text{fill:…}`, which goes before attributes and not before a style
+    assert all("fill:#" in one.get("style", "") for one in texts)
+    shown = {one.text: float(one.get("x", "")) for one in texts}
+    assert shown["here"] > shown[there] + 6 * len(there)
+    (cut,) = [text for text in shown if text is not None and text.endswith("…")]
+    assert name.startswith(cut[:-1]) and 7.3 * len(cut) < 240
+    assert name in [one.text for one in root.iter("{http://www.w3.org/2000/svg}title")]
