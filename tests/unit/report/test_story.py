@@ -215,3 +215,48 @@ def test_perfetto_gets_tracks_lasting_slices_arrows_between_tracks_and_counters(
     assert [e["args"] for e in made if e["name"] == "nodes"] == [{"ready": 1}, {"ready": 0}]
     tracks = {(e["pid"], e["tid"]) for e in made if e["ph"] == "X"}
     assert tracks <= named.keys()
+
+
+def test_slices_of_a_perfetto_track_lie_apart_or_within_each_other_and_each_arrow_has_one() -> None:
+    def step(name: str) -> tuple[str, dict[str, Any]]:
+        return "step", {**FAIL, "name": name}
+
+    def end(name: str) -> tuple[str, dict[str, Any]]:
+        return "step-end", {"name": name, "step": 0}
+
+    def process(what: str) -> tuple[str, dict[str, Any]]:
+        return "actor", {"what": what, "name": "node-1", "reason": ""}
+
+    overlapping = book(
+        (10, 0, step("one")),
+        (10, 1, process("crash")),
+        (20, 0, step("two")),
+        (20, 3, process("stall")),
+        (25, 0, step("moment")),
+        (30, 0, end("one")),
+        (30, 6, process("start")),
+        (30, 3, process("stall")),
+        (30, 0, step("three")),
+        (40, 3, end("two")),
+        (40, 10, process("resume")),
+        (50, 9, end("three")),
+    )
+    made = list(events(overlapping))
+    named = {(e["pid"], e["tid"]): e["args"]["name"] for e in made if e["name"] == "thread_name"}
+    slices = [(e["ts"], e["ts"] + e["dur"], named[e["pid"], e["tid"]]) for e in made if e["ph"] == "X"]
+    assert len(slices) == len(overlapping.records)
+    lasting = [one for one in slices if one[1] - one[0] > 1]
+    assert sorted(lasting) == [
+        (10_000, 30_000, "node-1"),
+        (10_000, 30_000, "scenario"),
+        (20_000, 40_000, "scenario 2"),
+        (30_000, 40_000, "node-1"),
+        (30_000, 50_000, "scenario"),
+    ]
+    for number, (start, stop, track) in enumerate(slices):
+        assert not [one for one in slices[:number] if one[2] == track and start < one[0] < stop < one[1]]
+        assert not [one for one in slices[:number] if one[2] == track and one[0] < start < one[1] < stop]
+        assert not [one for one in slices[:number] if one[2] == track and one[0] == start and one[1] < stop]
+    ends = [(e["ts"], named[e["pid"], e["tid"]]) for e in made if e["ph"] in "sf"]
+    assert (40_000, "scenario 2") in ends
+    assert all(any(s <= at < e and on == track for s, e, track in slices) for at, on in ends)
