@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the console script."""
     try:
         try:
-            arguments = _parser().parse_args(argv)
+            arguments = _parsed(argv)
             return int(arguments.call(arguments))
         finally:
             if sys.stdout is not None:  # it was closed before the start
@@ -34,6 +34,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         if status is None:
             raise
         return status
+
+
+def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments.  argparse takes one that may be left out for left out where options stand before it: `late` is its
+    name, and it is what is left over."""
+    parser = _parser()
+    arguments, rest = parser.parse_known_args(argv)
+    late = getattr(arguments, "late", None)
+    if late is not None and getattr(arguments, late) is None and len(rest) == 1 and rest[0][:1] != "-":
+        setattr(arguments, late, rest.pop())
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return arguments
 
 
 def _told(error: BaseException) -> int | None:

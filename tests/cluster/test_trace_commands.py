@@ -98,6 +98,16 @@ def test_why_takes_a_pattern_for_the_first_object_to_which_it_happened(
     assert (status, said.endswith("nothing in it matches pods/default/x-*\n")) == (2, True)
 
 
+def test_the_object_may_stand_behind_options(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, lines, _ = call(capsys, "why", traces / "one", "node/node-1", "--what", "ready=Unknown")
+    assert call(capsys, "why", traces / "one", "--what", "ready=Unknown", "node/node-1") == (0, lines, "")
+    for more in (["a", "b"], ["--bogus"]):
+        with pytest.raises(SystemExit) as caught:
+            main(["why", str(traces / "one"), "--full", *more])
+        assert caught.value.code == 2
+        assert capsys.readouterr().err.startswith(f"orrery: unrecognized arguments: {' '.join(more)}")
+
+
 @pytest.mark.slow
 def test_the_chain_that_the_readme_shows_is_the_one_that_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

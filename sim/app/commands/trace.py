@@ -50,7 +50,7 @@ def _add_why(commands: Commands) -> None:
     )
     why.add_argument("--full", action="store_true", help="leave nothing out of a long chain")
     why.add_argument("--json", action="store_true", help="print one JSON object")
-    why.set_defaults(call=_why)
+    why.set_defaults(call=_why, late="target")
 
 
 def _add_diff(commands: Commands) -> None:
