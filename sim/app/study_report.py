@@ -99,7 +99,9 @@ def junit_of_study(plan: Plan, study: Study, settings: Sequence[str]) -> str:
         if finding.ok and finding.judged is not None and finding.judged.ok is None:
             skipped[finding.name] = finding.judged.measured
     if study.errors:
-        lines = [f"seed {one.seed}: {one.error}" for one in study.errors[:FAILURES_SHOWN]]
+        lines = [f"{len(study.errors)} of {len(study.outcomes)} did not"]
+        for one in study.errors[:FAILURES_SHOWN]:
+            lines += [f"seed {one.seed}: {one.error}", f"    {repeat_command(plan, one.seed, settings)}"]
         cases.append(("every run ends", "\n".join(lines)))
     took_s = sum(one.wall_s for one in study.outcomes)
     return _junit(plan.name, cases, took_s, {"seeds": str(len(study.outcomes))}, skipped)

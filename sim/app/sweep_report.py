@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sim.app.show import REFUSED_MAX, terminal
-from sim.app.study import Quantity
+from sim.app.show_study import repeat_command
+from sim.app.study import FAILURES_SHOWN, Quantity
 from sim.app.sweep import Sweep
 from sim.report.chart import CAPTION, Line, Place, draw_chart
 from sim.report.page import page, table, wide
@@ -111,9 +112,17 @@ def print_sweep(sweep: Sweep, wall_s: float, report: Path | None) -> None:
         console.print("stopped early: with --resume FILE a further start goes on from here", style="yellow")
     for line in sweep.refused[:REFUSED_MAX]:
         console.print(Text.assemble(("refused ", "yellow"), line), soft_wrap=True)
-    errors = [one for study in sweep.studies for one in study.errors]
-    for one in errors[:10]:
-        console.print(f"seed {one.seed} failed: {one.error}", style="red", highlight=False)
+    errors = [
+        (point, one) for point, study in zip(sweep.points, sweep.studies, strict=True) for one in study.errors
+    ]
+    for point, one in errors[:FAILURES_SHOWN]:
+        where = ", ".join(point.values)
+        console.print(Text(f"seed {one.seed} at {where} failed: {one.error}", "red"), soft_wrap=True)
+        console.print(
+            f"  {repeat_command(point.plan, one.seed, point.settings)}", highlight=False, soft_wrap=True
+        )
+    if len(errors) > FAILURES_SHOWN:
+        console.print(f"and {len(errors) - FAILURES_SHOWN} runs more", style="red", highlight=False)
     if report is not None:
         console.print(f"report: {report}", highlight=False, soft_wrap=True)
 

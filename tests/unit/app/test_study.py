@@ -83,6 +83,8 @@ def test_a_run_that_ends_with_an_exception_fails_the_study(plan: Plan) -> None:
     assert not study.ok and study.findings[1].held == 1 and not study.findings[1].ok
     assert study.findings[0].judged is not None and study.findings[0].judged.ok is None  # two seeds of three
     assert failures(study)[0][1] == "DeadlockError: all wait"
+    told = junit_of_study(plan, study, ["spec.duration=1m"])
+    assert "1 of 2 did not\nseed 5: DeadlockError: all wait\n" in told and "--seed 5 --set spec" in told
 
 
 def test_a_failing_seed_is_told_as_the_command_that_repeats_it(plan: Plan) -> None:

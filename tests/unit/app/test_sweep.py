@@ -149,6 +149,14 @@ def test_what_measures_nothing_and_what_is_left_to_run_are_shown(
         )
         for job in jobs[:3]
     ]
+    kept = outcomes[2].expectations
+    outcomes[2] = Outcome(jobs[2].key, jobs[2].seed, error="OSError: a disk [full]")
+    lost = sweep_of(axes, points, outcomes, jobs, 2)
+    print_sweep(lost, 1.0, None)
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"seed {jobs[2].seed} at 1s failed: OSError: a disk [full]" in said
+    assert f"orrery run {file} --seed {jobs[2].seed} --set cluster.boot=1s" in said
+    outcomes[2] = Outcome(jobs[2].key, jobs[2].seed, expectations=kept)
     sweep = sweep_of(axes, points, outcomes, jobs, 2)
     calm = [row for row in sweep.rows() if row["quantity"] == "calm"]
     assert [(row["cluster.boot"], row["held"], row["seeds"]) for row in calm] == [("10s", 2, 2), ("1s", 0, 1)]
