@@ -50,11 +50,8 @@ class Results:
 
     def told(self, jobs: Iterable[Job]) -> str:
         """What the file holds for these jobs, and what it holds besides; "" if it holds nothing."""
-        found: int = 0
-        keys: dict[str, None] = {}
-        for job in jobs:
-            keys[job.key] = None
-            found += self.get(job) is not None
+        wanted = list(jobs)
+        found, keys = self.kept(wanted), dict.fromkeys(job.key for job in wanted)
         others = sum(key not in keys for key, _ in self._done)
         told = [f"{found} results are taken from it"] if found else []
         if others:
@@ -62,6 +59,10 @@ class Results:
                 f"{others} results are left alone, of another scenario, other settings or another version"
             )
         return f"{self.file}: {'; '.join(told)}" if told else ""
+
+    def kept(self, jobs: Iterable[Job]) -> int:
+        """How many of these jobs are done."""
+        return sum(self.get(job) is not None for job in jobs)
 
     def get(self, job: Job) -> Outcome | None:
         found = self._done.get((job.key, job.seed))

@@ -45,15 +45,21 @@ def progress(name: str, total: int, shown: bool) -> Iterator[Progress | None]:
         yield display
 
 
-def followed(outcomes: Iterable[Outcome], display: Progress | None) -> Iterator[Outcome]:
-    """The same outcomes, while the display follows them."""
+def followed(outcomes: Iterable[Outcome], display: Progress | None, kept: int = 0) -> Iterator[Outcome]:
+    """The same outcomes, while the display follows them.  kept: so many come first, of an earlier start, and say
+    nothing of how fast this one is."""
     started, done, held = perf_counter(), 0, 0
     for one in outcomes:
         done, held = done + 1, held + one.ok
         if display is not None:
-            rate = done / max(perf_counter() - started, 1e-9)
-            told = f"{rate:,.1f} seeds/s  holds in {100 * held / done:.4g}%"
-            display.update(display.task_ids[0], advance=1, told=told)
+            task = display.task_ids[0]
+            if done == kept:
+                started = perf_counter()
+                display.reset(task, completed=done, told="")
+            elif done > kept:
+                rate = (done - kept) / max(perf_counter() - started, 1e-9)
+                told = f"{rate:,.1f} seeds/s  holds in {100 * held / done:.4g}%"
+                display.update(task, advance=1, told=told)
         yield one
 
 

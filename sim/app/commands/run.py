@@ -139,7 +139,7 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     started, interrupted = perf_counter(), False
     with progress(plan.name, arguments.seeds, not (arguments.json or arguments.quiet)) as display:
         try:
-            for one in followed(results.perform(jobs, pool), display):
+            for one in followed(results.perform(jobs, pool), display, results.kept(jobs)):
                 outcomes.append(one)
         except KeyboardInterrupt:
             interrupted = True  # what is done is shown

@@ -79,7 +79,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     name, outcomes, interrupted, started = points[0].plan.name, [], False, perf_counter()
     with progress(f"{name}: sweep", len(jobs), not (arguments.json or arguments.quiet)) as display:
         try:
-            for one in followed(results.perform(jobs, pool), display):
+            for one in followed(results.perform(jobs, pool), display, results.kept(jobs)):
                 outcomes.append(one)
         except KeyboardInterrupt:
             interrupted = True  # what is done is shown

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from io import FileIO
+from io import FileIO, StringIO
 from pathlib import Path
 from xml.etree import ElementTree
 
 import msgspec
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 
 from sim.app.outcome import Job, Key, Measured, Outcome, key_of, packed, perform
 from sim.app.results import Results
-from sim.app.show_study import print_study, repeat_command
+from sim.app.show_study import followed, print_study, repeat_command
 from sim.app.study import Study, failures, jobs_of, study_of
 from sim.app.study_report import junit_of_study, write_study
 from sim.errors import InputError
@@ -181,6 +183,19 @@ def test_only_the_beginning_of_a_result_is_cut_off_a_files_end(tmp_path: Path, t
         assert Results(file).told(jobs(1)) == "" and file.read_text() == text
         list(Results(file).perform(jobs(1), CountingPool()))
         assert msgspec.json.decode(file.read_bytes(), type=Outcome).seed == 0
+
+
+def test_progress_goes_by_the_runs_of_this_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(100))
+    monkeypatch.setattr("sim.app.show_study.perf_counter", lambda: float(next(clock)))
+    console = Console(file=StringIO(), force_terminal=True)
+    with Progress(console=console, auto_refresh=False) as display:
+        display.add_task("x", total=12, told="")
+        told = []
+        for _ in followed([Outcome("k", seed) for seed in range(12)], display, kept=9):
+            (task,) = display.tasks
+            told.append((task.completed, task.fields["told"]))
+    assert told[8:11] == [(9, ""), (10, "1.0 seeds/s  holds in 100%"), (11, "1.0 seeds/s  holds in 100%")]
 
 
 def test_a_file_that_another_run_is_writing_is_left_to_it(tmp_path: Path) -> None:
