@@ -15,7 +15,7 @@ go through the API servers' request pipeline.
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache, partial
 from itertools import count as numbers
@@ -42,11 +42,11 @@ from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.logs import pod_log
 from sim.app.metrics import NodeMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
-from sim.client import Channel, Client
+from sim.client import DEFAULT_QPS, Channel, Client
 from sim.client.election import holder_of
 from sim.errors import InputError, suggestion
 from sim.ident import NAMES
-from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Context, Kernel, Operation, Supervisor, Trace
+from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Actor, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
 from sim.machinery.api import Reply, Request, UserInfo
 from sim.machinery.custom import Latest
@@ -67,7 +67,8 @@ RESTART_US = 2 * SECOND
 class Cluster:
     """A running cluster.  Use it as an async context manager; virtual time moves only while it is run.
 
-    Of a plan, or of so many plain nodes, with one naming, and objects whose pods run from the beginning on.
+    Of a plan, or of so many plain nodes, with one naming, and objects whose pods run from the beginning on.  boot: machines
+    start at random instants within this time, as a scenario's do; at once, their loops have the same phases under every seed.
     """
 
     def __init__(
@@ -77,13 +78,16 @@ class Cluster:
         nodes: int = 0,
         seed: int = 0,
         naming: str = "orch",
+        boot: str | int = 0,
         established: Sequence[Mapping[str, Any]] = (),
         trace: Trace | None = None,
         epoch_us: int = DEFAULT_EPOCH_US,
         replay: list[Operation] | None = None,
     ) -> None:
         if plan is None:
-            plan = ClusterPlan(naming=naming, nodes=plain_nodes(nodes), established=tuple(established))
+            plan = ClusterPlan(
+                naming=naming, nodes=plain_nodes(nodes), boot_us=_us(boot), established=tuple(established)
+            )
         self.plan = plan
         self.names = NAMES[plan.naming]
         self.options = check_options(plan)
@@ -223,6 +227,30 @@ class Cluster:
         node = self.nodes[plan.name] = Node(self.kernel, machine, actor)
         self._boot(plan.name, node.start_agent)
         return node
+
+    def add_program(
+        self,
+        name: str,
+        main: Callable[[Client], Awaitable[object]],
+        *,
+        qps: float = DEFAULT_QPS,
+        burst: int = 10,
+    ) -> Actor:
+        """Run a program of your own, a controller say, as a process of the cluster, in its time.
+
+        It is an administrator of its own name.  What it raises is raised by whoever runs the cluster.  The actor can be
+        crashed, started again (anew: what it remembered is gone), paused and resumed.
+        """
+        if name in self.supervisor.actors:
+            raise InputError(f"there is a process {name!r}", "", "give it another name")
+        user = UserInfo(name, (self.names.group_masters, self.names.group_authenticated))
+
+        async def run(ctx: Context) -> None:
+            await main(Client(ctx, self.scheme, self.connect(ctx), user, qps=qps, burst=burst, agent=name))
+
+        actor = self.supervisor.add(name, run, restart_us=RESTART_US, start=False)
+        self._boot(name, actor.start)
+        return actor
 
     def connect(self, ctx: Context) -> list[Channel]:
         """Ways from an actor to every API server, its own first (they share a host) or spread by name."""

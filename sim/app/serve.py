@@ -17,10 +17,13 @@ import secrets
 import signal
 import sys
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from time import time_ns
+from types import MappingProxyType
 from typing import Any
 
 import trio
@@ -104,35 +107,56 @@ async def _main(
     if arguments.journal is None:
         kernel.gate.journal = _Forgotten()
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with cluster, trio.open_nursery() as nursery:
+        async with cluster:
             Director(cluster, lambda name, kind, at_us: None).schedule(steps)
             cluster.apply(*objects)
-            kernel.set_rate(arguments.pace)
             kernel.set_goal(NEVER_US)
-            token = secrets.token_urlsafe(TOKEN_BYTES)
-            names = cluster.names
-            everyone = {**tokens, token: UserInfo(ADMIN, (names.group_masters,))}
-            authority = Authority(names.component("ca"))
-            hosts = tuple(dict.fromkeys((arguments.host, *LOCAL, names.apiserver_service)))
-            context = server_context(authority.server(hosts), authority.pem)
-            front = make_front(cluster, everyone, f"{reached_at(arguments.host)}:{arguments.port}")
-            try:
-                port = await nursery.start(
-                    serve_http, make_app(front), arguments.host, arguments.port, context
-                )
-            except OSError as error:
-                raise InputError(
-                    f"cannot listen: {error.strerror}", f"{arguments.host}:{arguments.port}"
-                ) from None
-            url = f"https://{reached_at(arguments.host)}:{port}"
-            if arguments.client_config is not None:
-                write_client_config(arguments.client_config, names, url, authority, token)
-            print(f"orrery: serving {url}", flush=True)
-            async for _ in signals:
-                break
-            nursery.cancel_scope.cancel()
+            where = arguments.host, arguments.port
+            async with served(cluster, arguments.client_config, arguments.pace, where, tokens) as url:
+                print(f"orrery: serving {url}", flush=True)
+                async for _ in signals:
+                    break
     if arguments.journal is not None:
         save_journal(arguments.journal, kernel.gate.journal)
+
+
+@asynccontextmanager
+async def served(
+    cluster: Cluster,
+    config: Path | None = None,
+    pace: float = inf,
+    where: tuple[str, int] = (LOCAL[1], 0),
+    tokens: Mapping[str, UserInfo] = MappingProxyType({}),
+) -> AsyncIterator[str]:
+    """Serve a cluster that lives, at the URL given, for programs of any kind.  Raises InputError.
+
+    config: a client configuration of the administrator is written here.  pace: virtual seconds a second, while the
+    cluster is run; requests are answered also while it is not.  where: host, and port (0: any).  tokens: further users
+    """
+    host, port = where
+    cluster.kernel.set_rate(pace)
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    names = cluster.names
+    everyone = {**tokens, token: UserInfo(ADMIN, (names.group_masters,))}
+    authority = Authority(names.component("ca"))
+    hosts = tuple(dict.fromkeys((host, *LOCAL, names.apiserver_service)))
+    context = server_context(authority.server(hosts), authority.pem)
+    front = make_front(cluster, everyone, f"{reached_at(host)}:{port}")
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                port = await nursery.start(serve_http, make_app(front), host, port, context)
+            except OSError as error:
+                raise InputError(f"cannot listen: {error.strerror}", f"{host}:{port}") from None
+            url = f"https://{reached_at(host)}:{port}"
+            if config is not None:
+                write_client_config(config, names, url, authority, token)
+            yield url
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) > 1:
+            raise
+        raise group.exceptions[0] from None  # a test's assertion is to be seen as itself
 
 
 def reached_at(host: str) -> str:
