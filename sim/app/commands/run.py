@@ -46,16 +46,19 @@ def add(commands: Commands) -> None:
     add_scenario(run)
     add_seed(run)
     add_many(run)
-    run.add_argument("--trace", type=Path, metavar="FILE", help="write every event of the run to this file")
     run.add_argument(
-        "--perfetto", type=Path, metavar="FILE", help="write the run here for https://ui.perfetto.dev"
+        "--trace", type=Path, metavar="FILE", help="write every event of a single run to this file"
+    )
+    run.add_argument(
+        "--perfetto", type=Path, metavar="FILE", help="write a single run here for https://ui.perfetto.dev"
     )
     run.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     run.add_argument(
         "--report",
         type=Path,
         metavar="FILE",
-        help="write the HTML report here (default: out/<scenario>.html; with --json only if given)",
+        help="write the HTML report here (default: out/<scenario>.html, of many seeds out/<scenario>-seeds.html; with "
+        "--json only if given)",
     )
     run.add_argument("--no-report", action="store_true", help="write no HTML report")
     run.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML, a test case an expectation")

@@ -10,6 +10,11 @@ import pytest
 
 from sim.app.options import check_options
 from sim.app.run import expectations_of
+from sim.options.api_server import ApiServerFlags
+from sim.options.base import options_of
+from sim.options.controller_manager import ControllerManagerOptions
+from sim.options.node_agent import NodeAgentOptions
+from sim.options.scheduler import SchedulerOptions
 from sim.scenario.compile import load
 from sim.scenario.schema import Scenario
 
@@ -44,6 +49,20 @@ def test_every_choice_is_mentioned(value: str) -> None:
     struct = next(s for s in structs(Scenario) if s.__name__ == name)
     (field,) = [f for f in msgspec.structs.fields(struct) if f.name == key]
     assert [choice for choice in field.type.__args__ if choice not in TEXT] == []
+
+
+def test_every_option_of_the_api_server_and_every_gate_is_named_and_no_other() -> None:
+    named, gates = re.search(
+        r"The API server takes (.*?)\. A feature gate (.*?)\n\n", TEXT, re.DOTALL
+    ).groups()  # type: ignore[union-attr]
+    words = [word.partition(":")[0] for word in re.findall(r"`([^`]+)`", named)]
+    assert sorted(words) == sorted(one.name for one in options_of(ApiServerFlags).values())
+    daemons = (ApiServerFlags, ControllerManagerOptions, NodeAgentOptions, SchedulerOptions)
+    effects = [
+        one.effect for daemon in daemons for one in options_of(daemon).values() if one.name == "feature-gates"
+    ]
+    built = {gate for effect in effects for gate in effect.partition(": ")[2].split(", ") if gate}
+    assert built and set(re.findall(r"\b[A-Z]\w+[a-z][A-Z]\w+", gates)) == built
 
 
 def test_the_examples_compile(tmp_path: Path) -> None:
