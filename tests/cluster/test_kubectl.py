@@ -136,7 +136,22 @@ def test_a_deployment_is_created_scaled_watched_and_deleted(kubectl: Kubectl) ->
     assert "Successfully assigned" in described
     assert "ScalingReplicaSet" in kubectl("describe", "deployment", "one")
     assert "Scaled up replica set" in kubectl("events", "--for", "deployment/one")
-    kubectl("delete", "deployment", "one")
+    kubectl("set", "image", "deployment/one", "nginx=nginx:2")
+    kubectl("rollout", "status", "deployment/one", "--timeout=20s")
+    kubectl("rollout", "restart", "deployment/one")
+    kubectl("rollout", "status", "deployment/one", "--timeout=20s")
+    images = kubectl(
+        "get", "pods", "-l", "app=one", "-o", "jsonpath={.items[*].spec.containers[0].image}"
+    ).split()
+    assert images.count("nginx:2") >= 4
+    assert (
+        kubectl.json("get", "deployment", "one")["metadata"]["generation"] == 4
+    )  # as made, scaled, set, restarted
+    kubectl("expose", "deployment/one", "--port=80")
+    assert "80/TCP" in kubectl("get", "service", "one")
+    watched = kubectl("get", "deployments", "one", "-w", "--request-timeout=1s")
+    assert watched.splitlines()[1].startswith("one ")
+    kubectl("delete", "deployment/one", "service/one")
     kubectl.until(lambda: "one-" not in kubectl("get", "pods"))
 
 
