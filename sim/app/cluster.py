@@ -54,6 +54,7 @@ from sim.machinery.objects import is_ready
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Change
 from sim.report.changes import Chronicle
+from sim.scenario.compile import NODES_MAX
 from sim.scenario.kinds import kind_remedy, resource_named
 from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.scenario.schema import Runtime
@@ -85,13 +86,13 @@ class Cluster:
         replay: list[Operation] | None = None,
     ) -> None:
         if plan is None:
-            plan = ClusterPlan(
-                naming=naming, nodes=plain_nodes(nodes), boot_us=_us(boot), established=tuple(established)
-            )
+            plan = _plain_plan(nodes, naming, boot, established)
         self.plan = plan
         self.names = NAMES[plan.naming]
         self.options = check_options(plan)
         self.scheme = Scheme(self.names, self.options.off)
+        for obj in established:
+            self._check_object(obj)
         self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay)
         self.kernel.after_slice = OF_THIS_PROCESS.look
         if plan.latency_us is not None:
@@ -305,6 +306,8 @@ class Cluster:
 
     def _check_object(self, obj: Mapping[str, Any]) -> None:
         """InputError for what no server would take for an object of a kind that there is, or may be soon."""
+        if not isinstance(obj, Mapping):
+            raise InputError(f"an object is a mapping, not {obj!r:.40}")
         for field in ("apiVersion", "kind"):
             if not isinstance(obj.get(field), str):
                 raise InputError(f"the object has no {field}")
@@ -348,6 +351,8 @@ class Cluster:
         """Objects of a resource as they are stored now."""
         options = {"labelSelector": selector} if selector else {}
         reply = self.request("list", resource, namespace, options=options)
+        if reply.code == 400:
+            raise InputError(reply.message)
         if not reply.ok:
             raise RuntimeError(reply.message)
         return [item.obj for item in reply.items or ()]
@@ -370,6 +375,7 @@ class Cluster:
             return store.subscribe("", see)
         prefixes = dict[str, None]()
         for plural, _, namespace in (text.partition("/") for text in resources):
+            resource_named(self.scheme, plural)  # there is one
             inside = f"{namespace}/" if namespace else ""
             prefixes.update(
                 (f"{r.prefix}{inside}", None) for r in self.scheme.resources if r.plural == plural
@@ -450,6 +456,19 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
+def _plain_plan(
+    nodes: int, naming: str, boot: str | int, established: Sequence[Mapping[str, Any]]
+) -> ClusterPlan:
+    """What the library is asked for without a plan.  Raises InputError."""
+    if not isinstance(nodes, int) or not 0 <= nodes <= NODES_MAX:
+        raise InputError(f"{nodes!r} is no number of nodes from 0 to {NODES_MAX}")
+    if naming not in NAMES:
+        raise InputError(f"there is no naming {naming!r}", "", f"one of: {', '.join(NAMES)}")
+    return ClusterPlan(
+        naming=naming, nodes=plain_nodes(nodes), boot_us=_us(boot), established=tuple(established)
+    )
+
+
 def plain_nodes(count: int, taken: Container[str] = ()) -> tuple[NodePlan, ...]:
     """That many equal nodes, node-0 and on, but for names that are taken."""
     names = (name for n in numbers() if (name := f"node-{n}") not in taken)
@@ -473,7 +492,16 @@ def _profile(image_pull: str, start: str, exit_after: str | None, exit_code: int
 
 
 def _us(duration: str | int) -> int:
-    return duration if isinstance(duration, int) else parse_duration_us(duration)
+    """Microseconds of "10m", or so many.  Raises InputError."""
+    try:
+        found = duration if isinstance(duration, int) else parse_duration_us(duration)
+    except (TypeError, ValueError):
+        found = -1
+    if found < 0:
+        raise InputError(
+            f"{duration!r} is no duration", "", "write it as 90s, 5m or 1h30m, or as microseconds"
+        )
+    return found
 
 
 __all__ = ["NEVER_US", "Cluster", "no_collection", "plain_nodes", "profile_of"]

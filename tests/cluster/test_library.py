@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sim.app.cli import main as main_of_cli
 from sim.app.cluster import Cluster
+from sim.client import Client
 from sim.errors import InputError
+from sim.kernel import Trace
+from sim.units import SECOND
 
 
 class OwnError(Exception):
@@ -32,6 +37,10 @@ async def test_an_error_of_whoever_uses_the_cluster_is_seen_as_itself(run: str) 
         (lambda c: c.heal_node("x"), "there is no node 'x'"),
         (lambda c: c.list("podz"), "there is no resource 'podz' .did you mean 'pods'"),
         (lambda c: c.get("podz", "a"), "there is no resource 'podz'"),
+        (lambda c: c.list("pods", selector="a=!"), "unable to parse requirement"),
+        (lambda c: c.observe(print, ["nodes", "podz"]), "there is no resource 'podz' .did you mean 'pods'"),
+        (lambda c: c.add_program("node-0", print), "there is a process 'node-0'"),
+        (lambda c: c.apply("pod.yaml"), "an object is a mapping, not 'pod.yaml'"),
         (lambda c: c.apply({"kind": "Pod"}), "the object has no apiVersion"),
         (lambda c: c.apply({"apiVersion": "v1", "kind": "Pod"}), "the Pod has no metadata.name"),
         (
@@ -47,6 +56,68 @@ async def test_what_is_wrong_is_told_where_it_is_said(use: Callable[[Cluster], A
             use(cluster)
         await cluster.run_for("10s")
         assert len(cluster.list("nodes")) == 2
+
+
+@pytest.mark.parametrize("duration", ["ten", "-1s", -1, 1.5])
+async def test_a_duration_that_is_none_is_told(duration: Any) -> None:
+    async with Cluster() as cluster:
+        for use in (cluster.run_for, cluster.run_until, lambda d: cluster.run_while(lambda: True, limit=d)):
+            with pytest.raises(InputError, match=f"{duration!r} is no duration .write it as 90s"):
+                await use(duration)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"nodes": -1}, "-1 is no number of nodes from 0 to 20000"),
+        ({"nodes": "3"}, "'3' is no number of nodes"),
+        ({"naming": "k8s"}, "there is no naming 'k8s' .one of: orch, kubernetes"),
+        ({"boot": "soon"}, "'soon' is no duration"),
+        ({"established": [{}]}, "the object has no apiVersion"),
+    ],
+)
+def test_what_no_cluster_is_made_of_is_told(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        Cluster(**given)
+
+
+async def test_a_program_of_ones_own_lives_dies_and_is_told_of(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def main(client: Client) -> None:
+        seen.append("started")
+        while True:
+            await client.patch("nodes", "", "node-0", {"metadata": {"annotations": {"n": str(len(seen))}}})
+            await client.ctx.sleep_us(SECOND)
+            seen.append("passed")
+
+    trace = Trace(tmp_path / "trace")
+    async with Cluster(nodes=1, trace=trace) as cluster:
+        program = cluster.add_program("own", main)
+        await cluster.run_for("3500ms")
+        assert seen == ["started", *["passed"] * 3]
+        program.crash()
+        await cluster.run_for("10s")
+        assert len(seen) == 4
+        program.start()
+        await cluster.run_for("500ms")
+        assert seen[4:] == ["started"]
+    trace.close()
+    assert (
+        main_of_cli(["show", str(tmp_path / "trace"), "--actor", "own", "--grep", "^patches nodes/node-0"])
+        == 0
+    )
+
+
+async def test_an_error_of_a_program_of_ones_own_ends_the_run() -> None:
+    async def main(client: Client) -> None:
+        await client.ctx.sleep_us(SECOND)
+        raise OwnError
+
+    with pytest.RaisesGroup(OwnError, flatten_subgroups=True):
+        async with Cluster() as cluster:
+            cluster.add_program("own", main)
+            await cluster.run_for("10s")
 
 
 async def test_what_the_api_refuses_is_kept() -> None:
