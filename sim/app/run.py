@@ -130,9 +130,10 @@ async def run_plan(
     trace_file: Path | None = None,
     watch: Callable[[Cluster], Any] | None = None,
     picture: bool = True,
+    prepare: Callable[[Cluster], object] | None = None,
 ) -> Result:
     """Run a plan as fast as possible.  `watch(cluster)` is an async function run beside it (progress); without a
-    picture the timeline stays empty."""
+    picture the timeline stays empty.  `prepare(cluster)` is called when the cluster is there and no time has passed."""
     seed = plan.seed if seed is None else seed
     expectations = expectations_of(plan)
     header = {"scenario": plan.name, "seed": seed, "version": __version__, "naming": plan.cluster.naming}
@@ -140,7 +141,8 @@ async def run_plan(
     names = NAMES[plan.cluster.naming]
     try:
         with no_collection():
-            return await _run(plan, seed, trace, Checker(World(names), expectations), watch, picture)
+            checker = Checker(World(names), expectations)
+            return await _run(plan, seed, trace, checker, watch, picture, prepare)
     finally:
         trace.close()
 
@@ -152,6 +154,7 @@ async def _run(
     checker: Checker,
     watch: Callable[[Cluster], Any] | None,
     picture: bool,
+    prepare: Callable[[Cluster], object] | None,
 ) -> Result:
     """The run itself, in a frame of its own: once it has returned nobody holds its cluster.
 
@@ -174,6 +177,8 @@ async def _run(
             checker.step(name, kind, at_us)
             timeline.step(name, kind, at_us)
 
+        if prepare is not None:
+            prepare(cluster)
         director = Director(cluster, on_step)
         director.schedule(plan.steps)
         boot_us = plan.cluster.boot_us

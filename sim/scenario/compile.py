@@ -55,8 +55,9 @@ _WORDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "
 _FIELD = re.compile(r'"([^"]+)"')
 
 
-def load(path: Path, settings: Sequence[str] = ()) -> Plan:
-    """Read, override, check and plan one scenario file."""
+def load(path: str | Path, settings: Sequence[str] = ()) -> Plan:
+    """Read, override, check and plan one scenario file.  Raises InputError."""
+    path = Path(path)
     documents = read_documents(path)
     if len(documents) != 1:
         count = f"holds {len(documents)} documents" if documents else "is empty"

@@ -10,9 +10,11 @@ import pytest
 
 from sim.app.cli import main as main_of_cli
 from sim.app.cluster import Cluster
+from sim.app.run import run_plan
 from sim.client import Client
 from sim.errors import InputError
 from sim.kernel import Trace
+from sim.scenario.compile import load
 from sim.units import SECOND
 
 
@@ -107,6 +109,29 @@ async def test_a_program_of_ones_own_lives_dies_and_is_told_of(tmp_path: Path) -
         main_of_cli(["show", str(tmp_path / "trace"), "--actor", "own", "--grep", "^patches nodes/node-0"])
         == 0
     )
+
+
+async def test_a_program_of_ones_own_is_part_of_a_scenario(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        """
+apiVersion: orrery.dev/v1
+kind: Scenario
+metadata: {name: own}
+spec:
+  duration: 20s
+  cluster: {nodes: [{count: 1}]}
+  expect: [{name: it was here, when: nodes named node-0 are cordoned, within: [0s, 19s]}]
+"""
+    )
+
+    async def cordon(client: Client) -> None:
+        while not (await client.patch("nodes", "", "node-0", {"spec": {"unschedulable": True}})).ok:
+            await client.ctx.sleep_us(SECOND)
+
+    plan = load(str(tmp_path / "s.yaml"))
+    assert not (await run_plan(plan)).ok
+    result = await run_plan(plan, prepare=lambda c: c.add_program("cordon", cordon))
+    assert result.ok, result.verdicts
 
 
 async def test_an_error_of_a_program_of_ones_own_ends_the_run() -> None:
