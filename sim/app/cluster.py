@@ -20,6 +20,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache, partial
 from itertools import count as numbers
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -36,6 +37,7 @@ from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfi
 from actors.scheduler.actor import scheduler_main
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
+from sim import __version__
 from sim.app.established import Established
 from sim.app.faults import NODE_FAULTS, Faults
 from sim.app.large_pages import OF_THIS_PROCESS
@@ -70,6 +72,7 @@ class Cluster:
 
     Of a plan, or of so many plain nodes, with one naming, and objects whose pods run from the beginning on.  boot: machines
     start at random instants within this time, as a scenario's do; at once, their loops have the same phases under every seed.
+    trace: of a file, it is whole when the cluster has ended.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class Cluster:
         naming: str = "orch",
         boot: str | int = 0,
         established: Sequence[Mapping[str, Any]] = (),
-        trace: Trace | None = None,
+        trace: Trace | Path | str | None = None,
         epoch_us: int = DEFAULT_EPOCH_US,
         replay: list[Operation] | None = None,
     ) -> None:
@@ -93,6 +96,10 @@ class Cluster:
         self.scheme = Scheme(self.names, self.options.off)
         for obj in established:
             self._check_object(obj)
+        self._own_trace: Trace | None = None
+        if isinstance(trace, Path | str):
+            header = {"seed": seed, "version": __version__, "naming": plan.naming}
+            trace = self._own_trace = Trace(Path(trace), header)
         self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay)
         self.kernel.after_slice = OF_THIS_PROCESS.look
         if plan.latency_us is not None:
@@ -129,6 +136,9 @@ class Cluster:
             if group.exceptions != (error,):
                 raise
             return False  # who used the cluster raised it: a test's assertion is to be seen as itself
+        finally:
+            if self._own_trace is not None:
+                self._own_trace.close()
 
     @asynccontextmanager
     async def _live(self) -> AsyncIterator[None]:

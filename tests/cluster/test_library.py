@@ -13,7 +13,6 @@ from sim.app.cluster import Cluster
 from sim.app.run import run_plan
 from sim.client import Client
 from sim.errors import InputError
-from sim.kernel import Trace
 from sim.scenario.compile import load
 from sim.units import SECOND
 
@@ -83,7 +82,9 @@ def test_what_no_cluster_is_made_of_is_told(given: dict[str, Any], told: str) ->
         Cluster(**given)
 
 
-async def test_a_program_of_ones_own_lives_dies_and_is_told_of(tmp_path: Path) -> None:
+async def test_a_program_of_ones_own_lives_dies_and_is_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     seen: list[str] = []
 
     async def main(client: Client) -> None:
@@ -93,8 +94,7 @@ async def test_a_program_of_ones_own_lives_dies_and_is_told_of(tmp_path: Path) -
             await client.ctx.sleep_us(SECOND)
             seen.append("passed")
 
-    trace = Trace(tmp_path / "trace")
-    async with Cluster(nodes=1, trace=trace) as cluster:
+    async with Cluster(nodes=1, naming="kubernetes", trace=str(tmp_path / "trace")) as cluster:
         program = cluster.add_program("own", main)
         await cluster.run_for("3500ms")
         assert seen == ["started", *["passed"] * 3]
@@ -104,11 +104,10 @@ async def test_a_program_of_ones_own_lives_dies_and_is_told_of(tmp_path: Path) -
         program.start()
         await cluster.run_for("500ms")
         assert seen[4:] == ["started"]
-    trace.close()
-    assert (
-        main_of_cli(["show", str(tmp_path / "trace"), "--actor", "own", "--grep", "^patches nodes/node-0"])
-        == 0
-    )
+    trace = str(tmp_path / "trace")
+    assert main_of_cli(["why", trace, "node/node-0"]) == 0
+    assert main_of_cli(["show", trace, "--actor", "own", "--grep", "^patches nodes/node-0"]) == 0
+    assert capsys.readouterr().out.count("patches nodes/node-0") >= 3
 
 
 async def test_a_program_of_ones_own_is_part_of_a_scenario(tmp_path: Path) -> None:
