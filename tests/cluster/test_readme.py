@@ -1,4 +1,4 @@
-"""The README's Python, run word for word as its reader runs it."""
+"""The README's Python and YAML, taken word for word as its reader takes them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ from typing import Any
 
 import pytest
 
+from sim.app.options import check_options
+from sim.app.run import expectations_of
+from sim.scenario.compile import compile_plan
+from sim.scenario.source import parse_documents
+
 ROOT = Path(__file__).resolve().parents[2]
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 # What a reader's own operator may look like, on an HTTP client alone.
 OPERATOR = """\
 #!{python}
@@ -37,6 +43,14 @@ while True:
 def named(name: str) -> str:
     (block,) = [block for block in BLOCKS if block.startswith(f"# {name}\n")]
     return block
+
+
+def test_the_scenario_is_one() -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    (document,) = parse_documents(text, "README.md")
+    plan = compile_plan(document, ROOT / "scenarios")
+    check_options(plan.cluster)
+    assert len(plan.cluster.nodes) == 90 and len(expectations_of(plan)) == 2
 
 
 def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
