@@ -19,7 +19,8 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is told of a sample.  `half_width` of the mean's confidence interval is None with less than two runs;
+    """What is told of a sample.  `half_width` of the mean's confidence interval is None with less than two runs,
+    `deviation` with less than two values;
     `missing`: how often there was nothing to measure (never happened), which quantiles count as beyond every value."""
 
     count: int
@@ -30,7 +31,7 @@ class Summary:
     high: float
     mean: float
     half_width: float | None
-    deviation: float
+    deviation: float | None
 
     def to_json(self) -> dict[str, float | int | list[float] | None]:
         shown: dict[str, float | int | list[float] | None] = {
@@ -63,7 +64,8 @@ def summarize(
     if not values:
         return None
     mean = sum(values) / len(values)
-    deviation = sqrt(sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1))
+    squares = sum((value - mean) ** 2 for value in values)
+    deviation = sqrt(squares / (len(values) - 1)) if len(values) > 1 else None
     quantiles = tuple((share, quantile(values, share, missing)) for share in shares)
     runs = sum(bool(group) for group in groups)
     half = half_width(groups)
@@ -130,11 +132,15 @@ def histogram(
     low = min(values) if low is None else low
     high = max(values) if high is None else high
     width = _round_up((high - low) / max(1, bins - 1) or 1.0)
-    first, last = floor(low / width), floor(high / width)
+    first, last = _bin(low, width), _bin(high, width)
     counts = [0] * (last - first + 1)
     for value in values:
-        counts[min(last, max(first, floor(value / width))) - first] += 1
+        counts[min(last, max(first, _bin(value, width))) - first] += 1
     return Histogram(first * width, width, tuple(counts))
+
+
+def _bin(value: float, width: float) -> int:
+    return floor(value / width + 1e-9)  # 0.3 / 0.1 is a little less than 3
 
 
 def _round_up(width: float) -> float:

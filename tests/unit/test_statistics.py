@@ -56,6 +56,8 @@ def test_the_interval_of_a_mean_covers_the_truth_as_often_as_it_says_though_valu
 def test_one_run_gives_no_confidence_and_none_gives_no_summary() -> None:
     assert half_width([[1.0, 2.0, 3.0]]) is None
     assert summarize([[], []]) is None
+    alone = summarize([[7.0]])
+    assert alone is not None and (alone.mean, alone.half_width, alone.deviation) == (7, None, None)
     summary = summarize([[4.0], [2.0, 3.0], []], missing=1)
     assert summary is not None
     assert (summary.count, summary.runs, summary.missing, summary.low, summary.high) == (3, 2, 1, 2, 4)
@@ -67,6 +69,8 @@ def test_a_histogram_has_round_bins_that_hold_every_value_once() -> None:
     values = [draw.uniform(29.6, 45.6) for _ in range(1000)]
     found = histogram(values, 20)
     assert found.width == 1 and found.start == 29 and sum(found.counts) == 1000
+    tenths = histogram([0.1 * n for n in range(11)], 12)
+    assert tenths.width == 0.1 and tenths.counts == (1,) * 11
     assert histogram([5.0, 5.0], 20).counts == (2,)
     assert sum(histogram(values, 20, low=35, high=40).counts) == 1000  # what lies outside counts at the edge
 
