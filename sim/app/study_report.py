@@ -111,7 +111,8 @@ def _failure(plan: Plan, study: Study, index: int, settings: Sequence[str]) -> s
     finding = study.findings[index]
     lines = [f"holds in {finding.held} of {finding.runs} seeds"]
     if finding.judged is not None and finding.judged.ok is False:
-        lines.append(f"measured {finding.judged.measured}, wanted {finding.judged.wanted}")
+        told = f"measured {finding.judged.measured}, wanted {finding.judged.wanted}"
+        lines.insert(0 if finding.held == finding.runs else 1, told)  # the first is what a build server shows
     failed = [one for one in study.outcomes if not one.error and not one.expectations[index].ok]
     for one in failed[:FAILURES_SHOWN] if finding.strict else ():
         found = one.expectations[index]
