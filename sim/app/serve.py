@@ -1,10 +1,11 @@
 """`orrery serve`: a simulated cluster behind the real API, on TLS, for kubectl and client libraries.
 
 Turns a scenario and command-line arguments into a running cluster and its HTTP front; stops cleanly on SIGINT and
-SIGTERM, and writes a client configuration when it is ready and a journal when it ends.
+SIGTERM, and writes a client configuration when it is ready and a journal when it ends.  For the library: `served`, of a
+cluster that its user runs.
 
-Holds: virtual time begins at the wall clock's present, so that ages read right; what clients do enters at the gate
-only.
+Holds: virtual time begins at the wall clock's present, so that ages read right (the library's where its user has it
+begin); what clients do enters at the gate only.
 
 Differs  the client configuration holds both a token and a client certificate of the administrator.
 """
