@@ -56,11 +56,9 @@ def draw_chart(lines: Sequence[Line], x_label: str, unit: str) -> str:
         return round(LEFT + 30 + (WIDTH - LEFT - RIGHT - 60) * share, 1)
 
     def at_y(value: float) -> float:
-        return (
-            NEVER_Y
-            if value == inf
-            else round(TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low), 1)
-        )
+        if value == inf:
+            return NEVER_Y
+        return round(TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low), 1)
 
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="over {escape(x_label)}" '
