@@ -139,7 +139,10 @@ def _victims_on(state: ClassState, pod: PodInfo, node: NodeInfo, budgets: list[B
             gone[victim.key] = victim
             victims.append(victim)
             violations += victim in violating
-    assert victims, "a node that did not do does as it is"
+    if (
+        not victims
+    ):  # it does as it is, after all: upstream says so, and goes on to the next (DryRunPreemption)
+        return Status("", (f'expected at least one victim pod on node "{node.name}"',))
     return Candidate(node.name, tuple(victims), violations)
 
 
