@@ -1,8 +1,8 @@
 """Turns what the scheduler tells about pods into events of the newer kind, repeats into a series.
 
-Holds: an event like one of the last 6 minutes (same pod at the same revision, same other pod, reason and action)
-makes no new object: its first repeat writes a series into it, further ones are only counted.  What finds no server
-is sent again.
+Holds: an event like one that is remembered (same pod at the same revision, same other pod, reason and action) makes
+no new object: its first repeat writes a series into it, further ones are only counted.  Each 6 minutes those are
+forgotten that are older than that, so each is known for 6 to 12.  What finds no server is sent again.
 
 Mirrors  client-go v1.25 tools/events/{event_broadcaster,event_recorder}.go.
 Differs  they are written as core/v1, the form in which both groups' events are stored; a series' count is written once, not again every 30 minutes and at its end.
@@ -75,6 +75,7 @@ class EventSeries:
         self._ctx = ctx
         self._client = client
         self._random = ctx.stream("events").random
+        self._began_us = ctx.wall_us()
         self._component = component
         self._instance = f"{component}-{ctx.name}"
         self._recent: dict[tuple[str, ...], tuple[int, str, int]] = {}  # last seen, name, count
@@ -93,8 +94,9 @@ class EventSeries:
         key: tuple[str, ...] = (kind, *what, meta["namespace"], meta["name"], meta.get("resourceVersion", ""))
         if related is not None:
             key += tuple(_reference(related).values())
-        last_us, name, count = self._recent.pop(key, (now_us - FINISH_US, "", 0))
-        if name and now_us - last_us < FINISH_US:
+        last_us, name, count = self._recent.pop(key, (0, "", 0))
+        looked_us = now_us - (now_us - self._began_us) % FINISH_US  # when it was last seen to what is old
+        if name and last_us >= looked_us - FINISH_US:
             self._recent[key] = (now_us, name, count + 1)
             if count == 1:
                 self._patch(
