@@ -3,14 +3,13 @@
 Turns events of informers into changes of `Cluster` and `SchedulingQueue`, and the answers of `Attempts` into
 requests: Bindings, deletes of victims, status patches, events.
 
-Holds: informers run before leadership is won, cycles only while it is held; one cycle at a time, binds
-overlap them; a pod is in the queue until it has a node in the informer's view or is gone; what a
-failed bind assumed is forgotten.
+Holds: informers run before leadership is won, cycles only while it is held; one cycle at a time, which deletes
+its victims one after the other, binds overlap them; a pod is in the queue until it has a node in the informer's
+view or is gone; what a failed bind assumed is forgotten.
 
 Mirrors  kubernetes v1.25 cmd/kube-scheduler/app/server.go, pkg/scheduler/{scheduler,schedule_one,
          eventhandlers}.go.
-Differs  a cycle takes a fixed time; the deletes of victims and the patches of statuses are sent without waiting for
-         their answers, so that a delete that fails takes no nomination back.
+Differs  a cycle takes a fixed time; the patches of statuses are sent without waiting for their answers.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from actors.scheduler.events import EventSeries
 from actors.scheduler.filters import admits
 from actors.scheduler.match import from_label_selector
 from actors.scheduler.pods import PodInfo, Template, binding, is_dying
-from actors.scheduler.preempt import Budget, Candidate
+from actors.scheduler.preempt import Budget
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
 from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate, unmoved
@@ -132,6 +131,8 @@ class Scheduler:
         self._opened: dict[str, int] = {}  # node -> the record by which there was last more room on it
         self._leading = False
         self._due = False
+        self._preempting = False
+        self._going = ""  # the last victim, while it is not known that it ends
         self._watch()
 
     def _watch(self) -> None:
@@ -199,7 +200,7 @@ class Scheduler:
 
     def _wake(self) -> None:
         """See to it that a cycle comes if a pod can be tried."""
-        if self._leading and not self._due and len(self.queue):
+        if self._leading and not self._due and not self._preempting and len(self.queue):
             self._due = True
             self.ctx.call_later_us(CYCLE_US, self._cycle)
 
@@ -277,7 +278,9 @@ class Scheduler:
         if fresh:
             self._leave_queue(key)
         event = "AssignedPodAdd" if fresh else "AssignedPodUpdate"
-        if self.queue.assigned_pod(info, event, cluster.namespaces, self.ctx.now_us()):
+        # What is answered is mostly seen a little later, and the try is over by then: here the watch may be the first.
+        late = key == self._going
+        if self.queue.assigned_pod(info, event, cluster.namespaces, self.ctx.now_us(), late=late):
             self._wake()
 
     def _set_waiting(self, old: Obj | None, new: Obj) -> None:
@@ -331,9 +334,10 @@ class Scheduler:
             self._bind(queued, answer.node, cycle)
             return
         kernel.cause = queued.cause = self.ctx.record(self._kind, (pod.key, "", answer.message))
-        if answer.candidate is not None:
-            self._make_room(pod, answer.candidate)
-        self._fail(queued, answer, cycle)
+        if answer.candidate is None:
+            self._fail(queued, answer, cycle)
+        else:
+            self._make_room(queued, answer, list(answer.candidate.victims), cycle)
 
     def _budgets(self) -> list[Budget]:
         budgets = []
@@ -374,29 +378,40 @@ class Scheduler:
         )
         self._client.call(request, bound)
 
-    def _make_room(self, pod: PodInfo, candidate: Candidate) -> None:
-        """Delete the victims, and let pods of lower priority no longer wait for that node."""
-        for victim in candidate.victims:
-            meta = victim.obj["metadata"]
-            self._client.call(
-                self._client.request("delete", "pods", meta["namespace"], meta["name"]),
-                self._preempted(victim, pod, candidate.node),
-            )
-        for other in list(self.cluster.nominated.get(candidate.node, {}).values()):
-            if other.template.priority < pod.template.priority:
-                self.cluster.nominate(other, "")
-                if other.nominated:
-                    self._patch_status(other.obj, {"nominatedNodeName": None})
-
-    def _preempted(self, victim: PodInfo, pod: PodInfo, node: str) -> Callable[[Reply], None]:
+    def _make_room(self, queued: QueuedPod, failed: Failed, victims: list[PodInfo], cycle: int) -> None:
+        """Delete the victims one after the other; then the try is over, or when one of them could not be."""
+        assert failed.candidate is not None
+        node, preemptor = failed.candidate.node, queued.pod.obj
+        self._preempting = bool(victims)
+        self._going = victims[0].key if len(victims) == 1 else ""
+        if not victims:
+            self._yield_to(queued.pod, node)
+            self._fail(queued, failed, cycle)
+            self._wake()
+            return
+        victim, *others = victims
         chosen = victim.obj  # as it was then
 
         def deleted(reply: Reply) -> None:
             if reply.ok:
                 text = f"Preempted by a pod on node {node}"
-                self._events.event(chosen, "Normal", ("Preempted", "Preempting"), text, pod.obj)
+                self._events.event(chosen, "Normal", ("Preempted", "Preempting"), text, preemptor)
+                self._make_room(queued, failed, others, cycle)
+            else:
+                self._preempting, self._going = False, ""
+                self._fail(queued, failed._replace(nominate=None), cycle)
+                self._wake()
 
-        return deleted
+        meta = chosen["metadata"]
+        self._client.call(self._client.request("delete", "pods", meta["namespace"], meta["name"]), deleted)
+
+    def _yield_to(self, pod: PodInfo, node: str) -> None:
+        """Let pods of lower priority no longer wait for that node."""
+        for other in list(self.cluster.nominated.get(node, {}).values()):
+            if other.template.priority < pod.template.priority:
+                self.cluster.nominate(other, "")
+                if other.nominated:
+                    self._patch_status(other.obj, {"nominatedNodeName": None})
 
     # --- failure ------------------------------------------------------------------------------------------------
 

@@ -186,14 +186,14 @@ class SchedulingQueue:
         chosen = [q for q in self.unschedulable.values() if may_help is None or may_help(q.pod)]
         self._move(chosen, event, now_us)
 
-    def assigned_pod(self, pod: PodInfo, event: str, namespaces: NamespaceLabels, now_us: int) -> bool:
+    def assigned_pod(
+        self, pod: PodInfo, event: str, namespaces: NamespaceLabels, now_us: int, *, late: bool = False
+    ) -> bool:
         """A pod got (or changed on) its node: pods that want to be near it may fit now.
 
-        Answers whether any is tried again.
+        late: it counts as having come after the try under way.  Answers whether any is tried again.
         """
-        if not self._sociable:
-            self._moved_at_cycle = self.cycle
-            return False
+        moved_at = self._moved_at_cycle if late else self.cycle
         chosen = [
             q
             for q in self._sociable.values()
@@ -202,7 +202,9 @@ class SchedulingQueue:
                 for term in q.pod.template.affinity
             )
         ]
-        self._move(chosen, event, now_us)
+        if chosen:
+            self._move(chosen, event, now_us)
+        self._moved_at_cycle = moved_at
         return bool(chosen)
 
     def _move(self, chosen: Iterable[QueuedPod], event: str, now_us: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from actors.scheduler.actor import CYCLE_US
 from sim.ident import NAMES
 from sim.units import SECOND
-from tests.actor.test_scheduler import a_rig, condition_of
+from tests.actor.test_scheduler import a_rig, condition_of, lose
 
 N = NAMES["orch"]
 SOON_US = 20_000  # an event's way to the scheduler and a cycle
@@ -264,3 +264,53 @@ async def test_room_is_kept_from_the_first_try_of_a_scheduler_that_starts_anew()
         assert tries.of["a-is-listed-first"][0] < tries.of["b-waits"][0]
         assert await rig.node_of("b-waits") == "n1"
         assert await rig.node_of("a-is-listed-first") is None
+
+
+async def test_victims_go_one_after_the_other_and_who_waits_for_several_is_tried_again_while_they_end():
+    """The first one's end is seen during the try itself, which therefore ends in the back-off."""
+    async with a_rig() as rig:
+        began = await began_us(rig)
+        tries = Tries(rig)
+        await rig.priority_class("high", 9)
+        await rig.node("n1", cpu="2")
+        for name in ("low-1", "low-2"):
+            await rig.pod(name, metadata={"finalizers": ["x.io/hold"]})
+            await rig.run_s(1)
+        await rig.pod("high", cpu="2", priorityClassName="high")
+        await rig.pod("meek", cpu="3")
+        await rig.run_s(10)
+        first = tries.of["high"][0]
+        assert tries.of["high"][1:] == [tries.flushed_us(began, first + SECOND)]
+        assert tries.of["meek"][0] > first + CYCLE_US  # it had to wait for the answers
+        assert condition_of(await rig.get("high"))["message"].endswith(
+            "preemption: not eligible due to a terminating pod on the nominated node."
+        )
+        at_us = rig.kernel.now_us
+        for name in ("low-1", "low-2"):
+            await rig.let_go(name)
+        await rig.run_s(10)
+        # At the first one's end it is one too few; the second's comes within the back-off of four seconds after that.
+        third = tries.of["high"][2]
+        assert 0 < third - at_us < SOON_US
+        assert tries.of["high"][3:] == [tries.flushed_us(began, third + 4 * SECOND)]
+        assert await rig.node_of("high") == "n1"
+
+
+async def test_a_victim_that_cannot_be_deleted_spares_the_others_and_there_is_no_nomination():
+    async with a_rig() as rig:
+        await rig.priority_class("high", 9)
+        await rig.node("n1", cpu="2")
+        for name in ("low-1", "low-2"):
+            await rig.pod(name)
+            await rig.run_s(1)
+        sent_us = lose(rig, "pods", "delete")
+        await rig.pod("high", cpu="2", priorityClassName="high")
+        await rig.run_s(10)
+        assert len(sent_us) == 1
+        high = await rig.get("high")
+        assert "nominatedNodeName" not in high["status"]
+        assert condition_of(high)["message"] == "0/1 nodes are available: 1 Insufficient cpu."
+        await rig.pod("other")
+        await come_and_go(rig, "any")
+        await rig.run_s(10)
+        assert len(sent_us) == 2
