@@ -90,13 +90,20 @@ class Storage:
         self._expiries: dict[str, Expiry] = {}
         self.beats: Beats | None = None
         self._early: list[_Pending] = []  # came while no process was there
+        self.inside: dict[_Pending, None] = {}  # came to a process, and have no answer yet
         self.store.pack(PODS)
 
     def main(self, ctx: Context) -> None:
         self._ctx = ctx
+        ctx.on_stop(self._lose)
         early, self._early = self._early, []
         for pending in early:
             pending.arrive(None)
+
+    def _lose(self) -> None:
+        """The process dies with what it had not done."""
+        for pending in self.inside:
+            self.kernel.call_later(0, pending.fail)
 
     def _note(self, key: str, rev: int, cause: int) -> int:
         """Record a write; what it leads to from here on is caused by that record."""
@@ -181,11 +188,6 @@ class Storage:
             return WRITE_LOW_US + int((WRITE_HIGH_US - WRITE_LOW_US) * self.draw())
         return READ_LOW_US + int((READ_HIGH_US - READ_LOW_US) * self.draw())
 
-    @property
-    def running(self) -> bool:
-        """Whether the process is there and does not stand still."""
-        return self._ctx is not None and self._ctx.state in (State.RUNNING, State.SLOW)
-
     def submit(
         self,
         op: Op,
@@ -238,6 +240,7 @@ class _Pending:
     def arrive(self, _: object) -> None:
         ctx = self._storage._ctx
         if ctx is not None and ctx.alive:
+            self._storage.inside[self] = None
             ctx.run(self._apply)
         elif self._wanted():
             self._storage.put_off(self)
@@ -251,10 +254,15 @@ class _Pending:
         self._answer(answer)
 
     def _give_up(self, _: object) -> None:
-        if self._storage.running:
-            self._answer(TIMED_OUT)
+        ctx = self._storage._ctx
+        if ctx is not None and ctx.alive:
+            ctx.run(self.fail)  # says so when it goes on, if it has not done by then what came meanwhile
+
+    def fail(self, _: object) -> None:
+        self._answer(TIMED_OUT)
 
     def _answer(self, answer: Answer) -> None:
+        self._storage.inside.pop(self, None)
         on_answer, self._on_answer = self._on_answer, None
         if on_answer is not None:
             on_answer(answer)

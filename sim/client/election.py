@@ -6,7 +6,8 @@ decision is `decide`, over plain values.
 Holds: a candidate never compares its clock with a time written by another, only with when it itself first saw
 the present record; the time of a try, by which it decides and which it writes, is that of its begin, however long its read
 takes; a conflicting write is a failed try; a leader that cannot renew stops leading
-`renew_deadline_us` after it began that round, so before anybody may take over.
+`renew_deadline_us` after it began that round, so before anybody may take over where that and a retry period are shorter than
+a lease (options may be otherwise, as upstream's).
 
 Mirrors  client-go v1.25 tools/leaderelection/leaderelection.go, resourcelock/leaselock.go.
 Quirk    who could not read its lease when it tried last has nothing to give up, though it is to release it.

@@ -351,6 +351,45 @@ async def test_a_read_of_a_silent_storage_is_asked_again_while_it_lasts_and_one_
             assert await made.code() == 500 and 7 <= made.took <= 7.1
 
 
+async def test_a_server_that_starts_meanwhile_lists_when_a_storage_that_stood_still_without_a_quorum_is_whole() -> (
+    None
+):
+    """What it had asked by then fails when the storage goes on, and is asked again."""
+    async with Cluster(bare(), seed=1) as cluster:
+        cluster.apply(pod("a"))
+        await cluster.run_for("10s")
+        cluster.faults.impose("lost", STORAGE, "quorum")
+        cluster.supervisor[SERVER].crash("killed")
+        cluster.supervisor[SERVER].start()
+        await cluster.run_for("3s")
+        cluster.faults.impose("still", STORAGE, "pause")
+        await cluster.run_for("40s")
+        cluster.faults.lift("lost")
+        cluster.faults.lift("still")
+        asked = Asked(cluster, "list", resourceVersion="1")
+        assert await asked.code() == 200 and asked.took <= 9
+
+
+async def test_a_storage_that_is_killed_fails_the_writes_that_had_come_to_it_and_does_those_that_come_later() -> None:
+    """A connection that breaks answers what was on its way; who comes then waits for the next process."""
+    async with Cluster(bare(), seed=1) as cluster:
+        cluster.apply(pod("a"))
+        await cluster.run_for("20s")
+        cluster.faults.impose("still", STORAGE, "pause")
+        early, read = Asked(cluster, "create"), Asked(cluster, "get")
+        await cluster.run_for("3s")
+        cluster.faults.impose("down", STORAGE, "down", "killed")
+        await cluster.run_for("2s")
+        late = Asked(cluster, "create")
+        assert await early.code() == 500 and 3 <= early.took <= 3.1
+        await cluster.run_for("10s")
+        assert late.reply is None and read.reply is None
+        cluster.faults.lift("still")
+        cluster.faults.lift("down")
+        assert await late.code() == 201 and 10 <= late.took <= 10.1
+        assert await read.code() == 200 and 15 <= read.took <= 15.1
+
+
 @pytest.mark.parametrize(
     ("turns_s", "ends_s"),
     [
