@@ -13,7 +13,8 @@ was committed survives every crash.
 Mirrors  etcd 3.5 (request time-out, fsync before acknowledgement; its client waits for a server that is not there);
          kubernetes v1.25 apiserver pkg/storage/etcd3/compact.go (a round every 300 s, one winner by compare-and-swap).
 Differs  latency is drawn for a whole request, not per operation, while healthy; the compaction key takes no
-         revision of its own; members and elections are one process here, a lost quorum is a fault.
+         revision of its own; members and elections are one process here, a lost quorum is a fault; who waits for a process that
+         stands still waits on (upstream's connection is found dead after 40 s, and fails the writes).
 """
 
 from __future__ import annotations

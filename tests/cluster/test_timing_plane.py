@@ -370,7 +370,9 @@ async def test_a_server_that_starts_meanwhile_lists_when_a_storage_that_stood_st
         assert await asked.code() == 200 and asked.took <= 9
 
 
-async def test_a_storage_that_is_killed_fails_the_writes_that_had_come_to_it_and_does_those_that_come_later() -> None:
+async def test_a_storage_that_is_killed_fails_the_writes_that_had_come_to_it_and_does_those_that_come_later() -> (
+    None
+):
     """A connection that breaks answers what was on its way; who comes then waits for the next process."""
     async with Cluster(bare(), seed=1) as cluster:
         cluster.apply(pod("a"))
