@@ -58,7 +58,8 @@ class Trouble:
             "disk": (lambda: set_extra(draw.randrange(9)), lambda: set_extra(0)),
             "reader stall": (r.supervisor[reader].pause, r.supervisor[reader].resume),
         }  # fmt: skip
-        kind = draw.choice([*kinds, "drop", "compact", "cut", "line"])
+        often = ["compact", "line", "quorum", "storage stall", "crash"] * 3
+        kind = draw.choice([*kinds, "drop", "cut", *often])
         if kind == "drop":
             server.drop_watches("", "")
         elif kind == "compact":
@@ -118,7 +119,7 @@ def wanted(r: Rig, selection: dict[str, str]) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("seed", [3, 11, 29, 357])  # 357: a server that started while the storage was silent
+@pytest.mark.parametrize("seed", [3, 29, 105])  # 105: a server that started while the storage was silent
 async def test_in_the_end_every_reader_shows_what_is_stored(seed: int) -> None:
     draw = Random(seed)
     async with rig(replicas=draw.choice([1, 2, 3]), seed=seed) as r:
@@ -151,9 +152,9 @@ async def test_in_the_end_every_reader_shows_what_is_stored(seed: int) -> None:
                 await r.run(3 * draw.random())
             if draw.random() < 0.6:
                 trouble.begin(turn)
-            if draw.random() < 0.5:
+            if draw.random() < 0.6:
                 trouble.end_one()
-            await r.run(draw.choice([0.0005, 0.5, 3, 20, 50]))
+            await r.run(draw.choice([0.0005, 0.5, 3, 20, 90]))
             if draw.random() < 0.3:
                 for _, informer in readers:
                     assert informer.objects is not None  # who is not told of changes takes them now
