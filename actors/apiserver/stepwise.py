@@ -70,8 +70,11 @@ class Stepwise:
             if self._wrote or not self._guessed:
                 return reply
             self._guesses = self._guessed = False  # what the cache showed may be old
-            self._call = self._handlers.call(self._request)
-            self._steps, answer = self._handlers.steps(self._call), None
+            try:
+                self._call = self._handlers.call(self._request)
+                self._steps, answer = self._handlers.steps(self._call), None
+            except Refusal as refusal:
+                return refusal.reply()
 
     def _look(self, op: Op) -> _Known | None:
         """The answer, if the storage need not be asked."""
