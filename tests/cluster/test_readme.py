@@ -79,7 +79,7 @@ def test_a_controller_of_ones_own_is_tested_as_shown(tmp_path: Path) -> None:
         env={**os.environ, "PATH": f"{operator.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0 and "6 passed" in done.stdout, done.stdout + done.stderr
