@@ -11,14 +11,13 @@ from xml.etree import ElementTree
 from sim.app.run import Result
 from sim.app.show_study import repeat_command
 from sim.app.study import FAILURES_SHOWN, Finding, Quantity, Study, failures
-from sim.report.distribution import Pair, draw_histogram, draw_pairs
+from sim.report.distribution import CAPTION_OF_NUMBERS, Pair, draw_histogram, draw_pairs
 from sim.report.page import page, table, wide
 from sim.scenario.plan import Plan
 from sim.statistics import number
 
 CAPTION = (
-    "pN is the least value that at least N % of all do not exceed; what never happened counts as later than everything. "
-    "min, max and mean are of what happened. 95 %: half the width of the mean's confidence interval, from how the runs differ."
+    f"{CAPTION_OF_NUMBERS} 95 %: half the width of the mean's confidence interval, from how the runs differ."
 )
 
 

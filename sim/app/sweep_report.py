@@ -16,6 +16,7 @@ from sim.app.show_study import repeat_command
 from sim.app.study import FAILURES_SHOWN, Quantity
 from sim.app.sweep import Sweep
 from sim.report.chart import CAPTION, Line, Place, draw_chart
+from sim.report.distribution import CAPTION_OF_NUMBERS
 from sim.report.page import page, table, wide
 from sim.statistics import number
 
@@ -43,6 +44,7 @@ def write_sweep(file: Path, sweep: Sweep) -> None:
         rows,
         numbers=len(SHOWN),
     )
+    body += f'<p class="soft">{CAPTION_OF_NUMBERS}</p>'
     file.write_text(page(f"{plan.name}: sweep", plan.description, facts, body), encoding="utf-8")
 
 

@@ -11,6 +11,10 @@ from html import escape
 
 from sim.statistics import Histogram, Summary, histogram, ticks
 
+CAPTION_OF_NUMBERS = (
+    "pN is the least value that at least N % of all do not exceed; what never happened counts as later than everything. "
+    "min, max and mean are of what happened."
+)
 BLOCKS = " ▁▂▃▄▅▆▇█"
 BINS, LEFT, RIGHT, TOP, BASE = 44, 46, 40, 40, 164
 LABEL_ROW, LETTER = 12, 6.0  # of the quantiles' labels: height of a row, width of a letter

@@ -53,6 +53,7 @@ def test_the_scenario_is_one() -> None:
     assert len(plan.cluster.nodes) == 90 and len(expectations_of(plan)) == 2
 
 
+@pytest.mark.slow
 def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (example,) = [block for block in BLOCKS if block.startswith("import trio\n")]
     space: dict[str, Any] = {}
