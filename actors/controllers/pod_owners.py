@@ -276,9 +276,15 @@ class PodEvents:
         self._owners = owners
         self._queue = queue
         self._expectations = expectations
+        self._early: dict[
+            str, int
+        ] = {}  # what befell the pods of owners last that were listed after them, by uid
 
     def attach(self, pods: Informer) -> None:
         route_by_controller(pods)
+        if not self._owners.synced:
+            self._owners.on(add=self._known)
+            self._owners.when_synced(self._early.clear)
         pods.on(add=self.added, update=self.updated, delete=self.deleted, about=self._kind)
 
     def owner(self, pod: Obj, ref: Obj) -> Obj | None:
@@ -287,6 +293,11 @@ class PodEvents:
             return None
         owner = self._owners.get(f"{pod['metadata']['namespace']}/{ref['name']}")
         return owner if owner is not None and owner["metadata"]["uid"] == ref["uid"] else None
+
+    def _known(self, owner: Obj) -> None:
+        cause = self._early.pop(owner["metadata"]["uid"], 0) if self._early else 0
+        if cause:
+            self._queue.blame(key_of(owner), cause)
 
     def added(self, pod: Obj) -> None:
         if is_deleting(pod):
@@ -303,6 +314,8 @@ class PodEvents:
             if self._expectations is not None:
                 self._expectations.created(key)
             self._queue.add(key)
+        elif ref["kind"] == self._kind and not self._owners.synced:
+            self._early[ref["uid"]] = max(self._queue.cause, self._early.get(ref["uid"], 0))
 
     def updated(self, old: Obj, new: Obj) -> None:
         if not pod_changed(old, new):

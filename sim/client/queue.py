@@ -55,6 +55,16 @@ class WorkQueue:
         if key not in self._processing:
             self._push(key)
 
+    @property
+    def cause(self) -> int:
+        """Of what happens now."""
+        return self._ctx.kernel.cause
+
+    def blame(self, key: Key, cause: int) -> None:
+        """This befell a key too, before the process knew the key."""
+        if self._untouched and self._causes.get(key, cause) < cause:
+            self._causes[key] = cause
+
     def _push(self, key: Key) -> None:
         self._queue.append(key)
         if self._waiters:
