@@ -15,24 +15,15 @@ from collections.abc import Sequence
 
 from actors.controllers import endpointslice_decide as decide
 from actors.controllers.endpoint_pods import Quiet, ServicePods, TriggerTimes, is_selecting, revision_of
-from actors.controllers.pod_owners import (
-    is_deleting,
-    is_ready,
-    is_terminating_refusal,
-    key_of,
-    owner_ref,
-)
+from actors.controllers.own_slices import BACKOFF_MAX_US, BACKOFF_US, MAX_RETRIES, OwnSlices
+from actors.controllers.pod_owners import is_deleting, is_ready, key_of, owner_ref
 from actors.controllers.shell import Env, aggregate, run_workers
 from actors.controllers.topology_hints import Counts, Shares, hints_enabled, is_overloaded, shares_of
 from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue, unmoved
 from sim.machinery.api import Obj
 from sim.units import SECOND
 
-RESOURCE = "endpointslices"
-MAX_RETRIES = 15  # endpointslice_controller.go: maxRetries
 SYNC_DELAY_US = 1 * SECOND  # endpointSliceChangeMinSyncDelay
-BACKOFF_US, BACKOFF_MAX_US = 1 * SECOND, 100 * SECOND  # defaultSyncBackOff, maxSyncBackOff
-SERVICE_INDEX = "service"
 Revisions = dict[str, str]  # of slices, by name
 
 
@@ -51,34 +42,23 @@ class EndpointSliceLoop:
         limiter = MaxOf(ItemExponential(BACKOFF_US, BACKOFF_MAX_US), SharedBucket(10, 100))
         self.queue: WorkQueue = WorkQueue(env.ctx, "endpointslice", limiter)
         self.services = env.informers["services"]
-        self.slices = env.informers[RESOURCE]
+        manager = self.names.managed_by_endpointslice_controller
+        self.slices = OwnSlices(env, self.client, manager, "Service", self._queue_later)
         self.nodes = env.informers["nodes"]
-        self.tracker = decide.SliceTracker()
         self.triggers = TriggerTimes()
         self.quiet = Quiet()
         self._moves = 0  # of nodes: they came, went, or have other labels
         self._shares: Shares | None = None  # of zones; None: to be worked out anew
         self._hinted: dict[str, dict[str, Counts]] = {}  # of Services, by family
         self.batch_us = env.options.endpointslice_updates_batch_period_us
-        self.api_version = env.scheme.resource(RESOURCE).api_version
         self.watcher = ServicePods(self.services, env.informers["pods"], self.queue, self.batch_us)
-        self.slices.add_index(SERVICE_INDEX, self._service_values, ("metadata", "labels"))
         self.nodes.on(self._moved, self._node_changed, self._moved, beat=unmoved)
         self.services.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
-        self.slices.on(add=self._slice_added, update=self._slice_updated, delete=self._slice_deleted)
 
     # --- handlers -----------------------------------------------------------------------------------------
 
     def _changed(self, service: Obj) -> None:
         self.queue.add(key_of(service))
-
-    def _service_values(self, piece: Obj) -> tuple[str, ...]:
-        """Key of the Service whose slice of ours this is."""
-        labels = piece["metadata"].get("labels") or {}
-        if labels.get(self.names.label_managed_by) != self.names.managed_by_endpointslice_controller:
-            return ()
-        name = labels.get(self.names.label_service_name)
-        return (f"{piece['metadata']['namespace']}/{name}",) if name else ()
 
     def _moved(self, _: Obj) -> None:
         self._moves += 1
@@ -105,33 +85,13 @@ class EndpointSliceLoop:
     def _queue_later(self, key: str) -> None:
         self.queue.add_after_us(key, max(SYNC_DELAY_US, self.batch_us))
 
-    def _slice_added(self, piece: Obj) -> None:
-        for key in self._service_values(piece):
-            if self.tracker.is_news(key, piece):
-                self._queue_later(key)
-
-    def _slice_updated(self, old: Obj, new: Obj) -> None:
-        before, after = self._service_values(old), self._service_values(new)
-        if before != after:
-            for key in (*before, *after):
-                self._queue_later(key)
-            return
-        for key in after:
-            if self.tracker.is_news(key, new):
-                self._queue_later(key)
-
-    def _slice_deleted(self, piece: Obj) -> None:
-        for key in self._service_values(piece):
-            if self.tracker.was_unexpected(key, piece):
-                self._queue_later(key)
-
     # --- sync ---------------------------------------------------------------------------------------------
 
     async def sync(self, key: str) -> str | None:
         service = self.services.get(key)
         if service is None:
             self.triggers.forget(key)
-            self.tracker.forget(key)
+            self.slices.forget(key)
             self.watcher.forget(key)
             self.quiet.forget(key)
             self._hinted.pop(key, None)
@@ -139,9 +99,8 @@ class EndpointSliceLoop:
         if not is_selecting(service):
             return None
         views = self.watcher.views(service, decide.view_of)
-        pieces = [piece for piece in self.slices.by_index(SERVICE_INDEX, key) if not is_deleting(piece)]
-        pieces.sort(key=key_of)
-        if self.tracker.is_stale(key, pieces):
+        pieces = [piece for piece in self.slices.of(key) if not is_deleting(piece)]
+        if self.slices.is_stale(key, pieces):
             return "EndpointSlice informer cache is out of date"
         trigger = self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us})
         placed = [view for view in views if view.endpoints]
@@ -190,8 +149,11 @@ class EndpointSliceLoop:
             errors += missing if refused is None else [*missing, refused]
         for piece in pieces:
             if piece["addressType"] not in families:
-                refused = await self._delete(service, piece, left)
-                errors += [] if refused is None else [f"error deleting {refused}"]
+                unwanted = await self.slices.delete(key_of(service), piece)
+                if unwanted:
+                    errors.append(f"error deleting {unwanted}")
+                else:
+                    left.pop(piece["metadata"]["name"], None)
         return aggregate(errors)
 
     def _note_hints(self, key: str, family: str, counts: Counts) -> None:
@@ -206,39 +168,15 @@ class EndpointSliceLoop:
         return None if known is None else known.peek("metadata", "labels") or {}
 
     async def _write(self, service: Obj, changes: decide.Changes, left: Revisions) -> str | None:
-        """Creates, updates, deletes, in this order; nothing is created for a Service being deleted."""
-        key, namespace = key_of(service), service["metadata"]["namespace"]
-        for piece in changes.create if not is_deleting(service) else ():
-            made = {**piece, "apiVersion": self.api_version}
-            reply = await self.client.create(RESOURCE, namespace, made)
-            if is_terminating_refusal(reply):
-                left[""] = ""  # which is what no slices are: it is tried again
-                return None
-            if not reply.ok:
-                return f"failed to create EndpointSlice for Service {key}: {reply.message}"
-            self._written(key, piece, reply.obj, left)
-        for piece in changes.update:
-            reply = await self.client.update(RESOURCE, {**piece, "apiVersion": self.api_version})
-            name = piece["metadata"]["name"]
-            if not reply.ok:
-                return f"failed to update {name} EndpointSlice for Service {key}: {reply.message}"
-            self._written(key, piece, reply.obj, left)
-        for piece in changes.delete:
-            refused = await self._delete(service, piece, left)
-            if refused is not None:
-                return f"failed to delete {refused}"
-        return None
-
-    def _written(self, key: str, sent: Obj, stored: Obj, left: Revisions) -> None:
-        self.tracker.written(key, stored)
-        same = stored.get("endpoints") == sent.get("endpoints")
-        left[stored["metadata"]["name"]] = revision_of(stored) if same else ""
-
-    async def _delete(self, service: Obj, piece: Obj, left: Revisions) -> str | None:
-        key, name = key_of(service), piece["metadata"]["name"]
-        reply = await self.client.delete(RESOURCE, service["metadata"]["namespace"], name)
-        if not reply.ok:
-            return f"{name} EndpointSlice for Service {key}: {reply.message}"
-        self.tracker.deleted(key, piece)
-        left.pop(name, None)
-        return None
+        """What went wrong; nothing is created for a Service being deleted."""
+        if is_deleting(service):
+            changes.create = []
+        done = await self.slices.write(key_of(service), changes)
+        for sent, stored in done.stored:
+            same = stored.get("endpoints") == sent.get("endpoints")
+            left[stored["metadata"]["name"]] = revision_of(stored) if same else ""
+        for name in done.deleted:
+            left.pop(name, None)
+        if done.dropped:
+            left[""] = ""  # which is what no slices are: it is tried again
+        return done.error
