@@ -67,9 +67,10 @@ class Channel:
         self.watches: dict[int, ChannelWatch] = {}
         self.servers = servers
         self.on_lost: list[Callable[[Channel], None]] = []  # its clients go to another server
-        self.unanswered: list[Call] = []  # of a server that stands still
-        self.halted: list[Call] = []  # by a cut link
-        self.served: dict[Callable[[Reply], None], Call] = {}  # by a server that takes its time
+        # Thousands of channels have none of these: the tuple of nothing is one for all.
+        self.unanswered: tuple[Call, ...] = ()  # of a server that stands still
+        self.halted: tuple[Call, ...] = ()  # by a cut link
+        self.served: tuple[Call, ...] = ()  # by a server that takes its time
         self._opened = 0
         self._frozen_since_us = -1
         self._cut_since_us = -1 if self.up else ctx.kernel.now_us
@@ -129,7 +130,7 @@ class Channel:
         now_us = self.ctx.kernel.now_us
         if not self.frozen:
             self._frozen_since_us = -1
-            self.unanswered.clear()
+            self.unanswered = ()
         elif self._frozen_since_us < 0:
             self._frozen_since_us = now_us
             self.ctx.kernel.call_later(DEAD_CONNECTION_US, self._give_up, now_us)
@@ -143,17 +144,17 @@ class Channel:
             self.ctx.kernel.call_later(DEAD_CONNECTION_US, self._give_up, now_us)
         elif self.up and self._cut_since_us >= 0:
             self._cut_since_us = -1
-            calls, self.halted = self.halted, []
+            calls, self.halted = self.halted, ()
             for call in calls:
                 call.go_on()
 
     def abandon(self, on_reply: Callable[[Reply], None]) -> None:
         """Its client does not wait for this answer any more: nothing is sent again for it, and the server is told."""
-        self.halted = [call for call in self.halted if call.on_reply is not on_reply]
-        call = self.served.get(on_reply)
-        if call is not None:
-            kernel = self.ctx.kernel
-            kernel.call_at(kernel.now_us + self.out.delay_us(), call.cancel)
+        self.halted = tuple([call for call in self.halted if call.on_reply is not on_reply])
+        for call in self.served:
+            if call.on_reply is on_reply:
+                kernel = self.ctx.kernel
+                kernel.call_at(kernel.now_us + self.out.delay_us(), call.cancel)
 
     def _give_up(self, since_us: int) -> None:
         if since_us in (self._cut_since_us, self._frozen_since_us):
@@ -165,7 +166,7 @@ class Channel:
             watch.break_off()
         for tell in self.on_lost:
             tell(self)
-        calls, self.unanswered = self.unanswered, []
+        calls, self.unanswered = self.unanswered, ()
         for call in calls:
             call.give_up()
 
@@ -173,9 +174,7 @@ class Channel:
         for link in (self.out, self.back):
             link.listeners.remove(self._on_link)
         self.on_lost.clear()
-        self.unanswered.clear()
-        self.halted.clear()
-        self.served.clear()
+        self.unanswered = self.halted = self.served = ()
         for watch in list(self.watches.values()):
             watch.stop()
 
@@ -223,9 +222,9 @@ class Call(msgspec.Struct, eq=False):
             self.respond(Reply(0, lost=REFUSED))
         else:
             if channel.frozen:
-                channel.unanswered.append(self)
+                channel.unanswered = (*channel.unanswered, self)
                 channel.ctx.kernel.call_at(self.sent_us + DEAD_CONNECTION_US, self._overdue)
-            channel.served[self.on_reply] = self
+            channel.served = (*channel.served, self)
             server.handle(self.request, self.respond)
 
     def cancel(self, _: Any) -> None:
@@ -233,12 +232,17 @@ class Call(msgspec.Struct, eq=False):
         channel = self.channel
         server: Any = channel.servers.get(channel.target)
         forget: Callable[[Callable[[Reply], None]], None] | None = getattr(server, "forget", None)
-        if forget is not None and channel.out.up and channel.served.get(self.on_reply) is self:
-            del channel.served[self.on_reply]
+        if forget is not None and channel.out.up and self in channel.served:
+            self._leave()
             forget(self.respond)
 
+    def _leave(self) -> None:
+        """The server has no more to do with it."""
+        channel = self.channel
+        channel.served = tuple([call for call in channel.served if call is not self])
+
     def respond(self, reply: Reply) -> None:
-        self.channel.served.pop(self.on_reply, None)
+        self._leave()
         if self.closed:  # it comes from a connection that was given up
             if reply.watch is not None:
                 reply.watch.stop()
@@ -283,7 +287,7 @@ class Call(msgspec.Struct, eq=False):
         channel = self.channel
         kernel = channel.ctx.kernel
         self.step = step, what
-        channel.halted.append(self)
+        channel.halted = (*channel.halted, self)
         kernel.call_at(max(kernel.now_us, self.sent_us + DEAD_CONNECTION_US), self._lose)
 
     def go_on(self) -> None:
@@ -301,7 +305,8 @@ class Call(msgspec.Struct, eq=False):
         """The connection is found dead."""
         if self.step is None or self not in self.channel.halted:
             return  # it went on, or nobody waits for it
-        self.channel.halted.remove(self)
+        channel = self.channel
+        channel.halted = tuple([call for call in channel.halted if call is not self])
         reply = self.step[1]
         if reply is not None and reply.watch is not None:
             reply.watch.stop()
