@@ -76,9 +76,8 @@ class Caches:
         self.by_node = ByNode(store)
         self.ready = True
         self.waiting: list[int] = []  # requests that came while not ready, and need them
-        self._unled: Obj | None = (
-            None  # what is said to watches of what is not cached, while the storage has no leader
-        )
+        # What is said to watches of what is not cached, while the storage has no leader.
+        self._unled: Obj | None = None
 
     def of(self, resource: Resource) -> WatchCache:
         cache = self._caches.get(resource.prefix)

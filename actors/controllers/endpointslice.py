@@ -15,11 +15,11 @@ from collections.abc import Sequence
 
 from actors.controllers import endpointslice_decide as decide
 from actors.controllers.endpoint_pods import Quiet, ServicePods, TriggerTimes, is_selecting, revision_of
-from actors.controllers.own_slices import BACKOFF_MAX_US, BACKOFF_US, MAX_RETRIES, OwnSlices
+from actors.controllers.own_slices import MAX_RETRIES, OwnSlices, slice_queue
 from actors.controllers.pod_owners import is_deleting, is_ready, key_of, owner_ref
 from actors.controllers.shell import Env, aggregate, run_workers
 from actors.controllers.topology_hints import Counts, Shares, hints_enabled, is_overloaded, shares_of
-from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue, unmoved
+from sim.client import unmoved
 from sim.machinery.api import Obj
 from sim.units import SECOND
 
@@ -39,8 +39,7 @@ class EndpointSliceLoop:
         self.names = env.names
         self.client = env.client("endpointslice-controller")
         self.recorder = env.recorder("endpoint-slice-controller", self.client)
-        limiter = MaxOf(ItemExponential(BACKOFF_US, BACKOFF_MAX_US), SharedBucket(10, 100))
-        self.queue: WorkQueue = WorkQueue(env.ctx, "endpointslice", limiter)
+        self.queue = slice_queue(env, "endpointslice")
         self.services = env.informers["services"]
         manager = self.names.managed_by_endpointslice_controller
         self.slices = OwnSlices(env, self.client, manager, "Service", self._queue_later)

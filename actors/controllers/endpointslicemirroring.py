@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from actors.controllers import endpointslicemirroring_decide as decide
 from actors.controllers.endpoint_pods import is_selecting
-from actors.controllers.own_slices import BACKOFF_MAX_US, BACKOFF_US, MAX_RETRIES, OwnSlices
+from actors.controllers.own_slices import MAX_RETRIES, OwnSlices, slice_queue
 from actors.controllers.pod_owners import key_of, owner_ref
 from actors.controllers.shell import Env, run_workers
-from sim.client import ItemExponential, MaxOf, SharedBucket, WorkQueue
 from sim.machinery.api import Obj
 
 
@@ -31,8 +30,7 @@ class EndpointSliceMirroringLoop:
         self.names = env.names
         self.client = env.client("endpointslicemirroring-controller")
         self.recorder = env.recorder("endpoint-slice-mirroring-controller", self.client)
-        limiter = MaxOf(ItemExponential(BACKOFF_US, BACKOFF_MAX_US), SharedBucket(10, 100))
-        self.queue: WorkQueue = WorkQueue(env.ctx, "endpoint_slice_mirroring", limiter)
+        self.queue = slice_queue(env, "endpoint_slice_mirroring")
         self.endpoints = env.informers["endpoints"]
         self.services = env.informers["services"]
         manager = self.names.managed_by_mirroring_controller

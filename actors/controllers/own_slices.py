@@ -15,13 +15,19 @@ from dataclasses import dataclass, field
 from actors.controllers.endpointslice_decide import Changes, SliceTracker
 from actors.controllers.pod_owners import is_terminating_refusal, key_of
 from actors.controllers.shell import Env
-from sim.client import Client
+from sim.client import Client, ItemExponential, MaxOf, SharedBucket, WorkQueue
 from sim.machinery.api import Obj
 from sim.units import SECOND
 
 RESOURCE = "endpointslices"
 MAX_RETRIES = 15  # endpointslice_controller.go and endpointslicemirroring_controller.go: maxRetries
 BACKOFF_US, BACKOFF_MAX_US = 1 * SECOND, 100 * SECOND  # defaultSyncBackOff, maxSyncBackOff of both
+
+
+def slice_queue(env: Env, name: str) -> WorkQueue:
+    """As both loops have it."""
+    limiter = MaxOf(ItemExponential(BACKOFF_US, BACKOFF_MAX_US), SharedBucket(10, 100))
+    return WorkQueue(env.ctx, name, limiter)
 
 
 @dataclass(slots=True)

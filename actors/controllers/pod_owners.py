@@ -276,9 +276,8 @@ class PodEvents:
         self._owners = owners
         self._queue = queue
         self._expectations = expectations
-        self._early: dict[
-            str, int
-        ] = {}  # what befell the pods of owners last that were listed after them, by uid
+        # What befell the pods of owners last that were listed after them, by uid.
+        self._early: dict[str, int] = {}
 
     def attach(self, pods: Informer) -> None:
         route_by_controller(pods)

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from sim.ident import Names
 
 OVERLOAD = 0.2  # topologycache.go: OverloadThreshold
-Shares = Mapping[
-    str, float
-]  # of the processors of all nodes, by zone; empty: not known for all, or there is one zone
+# Of the processors of all nodes, by zone; empty: not known for all, or there is one zone.
+Shares = Mapping[str, float]
 Counts = dict[str, int]  # of endpoints with hints, by zone
 
 
@@ -97,17 +96,19 @@ def _zones_of(endpoint: Obj) -> list[str]:
     return [zone["name"] for zone in (endpoint.get("hints") or {}).get("forZones") or ()]
 
 
-def without_hints(endpoints: Sequence[Obj]) -> list[Obj]:
+def _bare(endpoint: Obj) -> Obj:
+    return {k: v for k, v in endpoint.items() if k != "hints"}
+
+
+def without_hints(endpoints: list[Obj]) -> list[Obj]:
     """The same list where there are none."""
-    if not any("hints" in endpoint for endpoint in endpoints):
-        return endpoints if isinstance(endpoints, list) else [*endpoints]
-    return [{k: v for k, v in endpoint.items() if k != "hints"} for endpoint in endpoints]
+    return [*map(_bare, endpoints)] if any("hints" in endpoint for endpoint in endpoints) else endpoints
 
 
 def plain(piece: Obj) -> Obj:
     """The same slice where it has no hints."""
-    endpoints = piece.get("endpoints")
-    bare = without_hints(endpoints) if endpoints else endpoints
+    endpoints = piece.get("endpoints") or []
+    bare = without_hints(endpoints)
     return piece if bare is endpoints else {**piece, "endpoints": bare}
 
 
@@ -188,7 +189,7 @@ def _with_hints(piece: Obj, giving: Counts, receiving: Counts, counts: Counts) -
     """A slice whose ready endpoints have hints; what is given away is counted."""
     endpoints = []
     for endpoint in piece.get("endpoints") or ():
-        bare = {k: v for k, v in endpoint.items() if k != "hints"}
+        bare = _bare(endpoint)
         if (endpoint.get("conditions") or {}).get("ready"):
             zone = own = endpoint["zone"]
             if giving.get(own):

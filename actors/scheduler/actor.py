@@ -22,7 +22,7 @@ from actors.scheduler.cluster import Cluster
 from actors.scheduler.events import EventSeries
 from actors.scheduler.filters import admits
 from actors.scheduler.match import from_label_selector
-from actors.scheduler.pods import PodInfo, Template, binding, is_dying
+from actors.scheduler.pods import OWNERS, PodInfo, Template, binding, is_dying
 from actors.scheduler.preempt import Budget
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
@@ -41,11 +41,6 @@ from sim.units import format_time
 CYCLE_US = 1_000
 # Between the tries of a status patch that no server takes (client-go util/retry DefaultBackoff, without its jitter).
 PATCH_PAUSES_US = (10_000, 50_000, 250_000)
-OWNERS = {
-    ("apps", "v1", "replicasets"): "ReplicaSet",
-    ("apps", "v1", "statefulsets"): "StatefulSet",
-    ("", "v1", "replicationcontrollers"): "ReplicationController",
-}
 Connect = Callable[[Context], Sequence[Transport]]
 
 
@@ -139,7 +134,7 @@ class Scheduler:
         informers, cluster = self._informers, self.cluster
         self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
         informers["nodes"].on(self._node_added, self._node_updated, self._node_deleted, beat=unmoved)
-        for resource, kind in OWNERS.items():
+        for resource, (_, kind) in OWNERS.items():
             if self._client.scheme.find(*resource):
                 self._watch_owner(resource[2], kind)
 

@@ -17,14 +17,14 @@ from typing import Any
 from actors.scheduler.messages import note as cut
 from sim.client import Client, FoldedCalls
 from sim.client.client import PATCH_TYPES
+from sim.client.events import RETRY_US, TRIES_MAX
 from sim.client.folded import Served
 from sim.kernel import Context
 from sim.machinery.api import Obj, Reply, Request
 from sim.units import MINUTE, format_micro_time
 
 FINISH_US = 6 * MINUTE  # finishTime
-TRIES_MAX = 12  # maxTriesPerEvent
-RETRY_US, JITTER_US = 10_000_000, 2_500_000  # defaultSleepDuration, and a quarter of it at most
+JITTER_US = RETRY_US // 4  # at most, on top of it
 WAITING_MAX = 1_000  # maxQueuedEvents; what comes beyond is dropped and counted
 _NO_SOURCE: Obj = {}
 SERIES_MAX = 4_096  # events remembered; the oldest is forgotten first, its repeat then makes a new object

@@ -48,10 +48,13 @@ _PLAIN_PARTS = (
     "priority",
     "preemptionPolicy",
 )
-# The owners whose selectors spread their pods (plugins/helper/spread.go: DefaultSelector).
-SPREADING = frozenset(
-    {("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("v1", "ReplicationController")}
-)
+# The owners whose selectors spread their pods (plugins/helper/spread.go: DefaultSelector): their resources, and how pods
+# name them.
+OWNERS = {
+    ("apps", "v1", "replicasets"): ("apps/v1", "ReplicaSet"),
+    ("apps", "v1", "statefulsets"): ("apps/v1", "StatefulSet"),
+    ("", "v1", "replicationcontrollers"): ("v1", "ReplicationController"),
+}
 TEMPLATES_MAX = 20_000  # parsed classes kept; beyond it the cache starts anew, which costs time only
 
 Port = tuple[str, str, int]
@@ -300,7 +303,7 @@ def _controller(meta: Mapping[str, Any]) -> tuple[str, str]:
     """(kind, name) of the controlling owner if its selector spreads its pods, or two empty strings."""
     for owner in meta.get("ownerReferences") or ():
         if owner.get("controller"):
-            spreads = (owner["apiVersion"], owner["kind"]) in SPREADING
+            spreads = (owner["apiVersion"], owner["kind"]) in OWNERS.values()
             return (owner["kind"], owner["name"]) if spreads else ("", "")
     return "", ""
 

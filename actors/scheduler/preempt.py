@@ -139,9 +139,8 @@ def _victims_on(state: ClassState, pod: PodInfo, node: NodeInfo, budgets: list[B
             gone[victim.key] = victim
             victims.append(victim)
             violations += victim in violating
-    if (
-        not victims
-    ):  # it does as it is, after all: upstream says so, and goes on to the next (DryRunPreemption)
+    # Where it does as it is, after all, upstream says so, and goes on to the next (DryRunPreemption).
+    if not victims:
         return Status("", (f'expected at least one victim pod on node "{node.name}"',))
     return Candidate(node.name, tuple(victims), violations)
 
