@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from actors.apiserver.ports import LocalStore
@@ -36,7 +37,6 @@ PLURAL = "customresourcedefinitions"
 ESTABLISH_US = 5 * SECOND  # customresource_handler.go: queueIfNotEstablished, with more than one server
 POLL_US, POLLED_US = 5 * SECOND, 60 * SECOND  # crd_finalizer.go: deleteInstances
 RETRY_US, RETRY_MAX_US = 5_000, 1000 * SECOND  # workqueue's default: doubled with each failure
-GONE, CHANGED = 404, 409
 
 
 class DefinitionKeeper:
@@ -140,7 +140,7 @@ class DefinitionKeeper:
         def answered(reply: Reply) -> None:
             if reply.ok:
                 self._failures.pop(name, None)
-            elif reply.code not in (GONE, CHANGED):
+            elif reply.code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
                 self._retry(name)
             elif self._ctx.alive:
                 self._plan(name)  # somebody else wrote, which may have been looked at too early

@@ -10,6 +10,7 @@ Mirrors  component-helpers apimachinery/lease/controller.go (v1.25): renewal eve
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from actors.node.api import Api, HeartbeatCaller
@@ -26,7 +27,6 @@ BACKOFF_US = 100 * MS
 BACKOFF_MAX_US = 7 * SECOND
 RENEW_SHARE = 4  # nodeLeaseRenewIntervalFraction 0.25
 JITTER_PERCENT = 4  # leaseJitter 0.04
-NOT_FOUND = 404
 
 
 class Owner(Protocol):
@@ -98,7 +98,7 @@ class Leases:
         if reply.ok:
             self._lease = reply.obj
             self._renew()
-        elif reply.code == NOT_FOUND:
+        elif reply.code == HTTPStatus.NOT_FOUND:
             self._api.get_node(self._name, False, self._owned)
         else:
             self._again()
@@ -109,7 +109,7 @@ class Leases:
             self._api.create_lease(self._new_lease(reply.obj), self._created)
         else:
             self._lease = None
-            self._done(reply.code == NOT_FOUND)
+            self._done(reply.code == HTTPStatus.NOT_FOUND)
 
     def _created(self, reply: Reply) -> None:
         if reply.ok:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from actors.node.images import WAIT
@@ -31,7 +32,6 @@ Problem = tuple[str, str]  # volume ("" for a variable) and what is wrong
 MOUNT_WAIT_US = 123 * SECOND  # volume_manager.go: podAttachAndMountTimeout
 RETRY_US = 500 * MS  # exponential_backoff.go: initialDurationBeforeRetry, doubling
 RETRY_MAX_US = 122 * SECOND  # exponential_backoff.go: maxDurationBeforeRetry
-NOT_FOUND = 404
 KINDS = {"configmaps": "ConfigMap", "secrets": "Secret"}
 
 
@@ -84,7 +84,7 @@ def variables_of(container: Obj) -> list[Need]:
 def problem_of(need: Need, namespace: str, reply: Reply) -> str:
     """What is wrong with an object as the API shows it, "" for nothing."""
     kind = KINDS[need.resource]
-    if reply.code == NOT_FOUND:
+    if reply.code == HTTPStatus.NOT_FOUND:
         return f'{kind.lower()} "{need.name}" not found'
     if not reply.ok:
         return f"failed to sync {kind.lower()} cache: timed out waiting for the condition"

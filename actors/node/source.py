@@ -14,6 +14,7 @@ Differs  no timeoutSeconds is sent, so a watch lasts as long as the server likes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 
 from actors.node.api import Api
 from sim.client.channel_watch import ChannelWatch
@@ -29,7 +30,6 @@ BACKOFF_RESET_US = 2 * MINUTE
 BATCH = 1000  # events taken from a watch at once; fewer means that there are no more for now
 SHORT_WATCH_US = 1 * SECOND
 FRESH = (BACKOFF_US, 0)
-TOO_MANY = 429
 
 
 class Source:
@@ -93,7 +93,7 @@ class Source:
     def _opened(self, reply: Reply) -> None:
         if reply.watch is None:
             self._break()
-            if reply.lost == "ConnectionRefused" or reply.code == TOO_MANY:
+            if reply.lost == "ConnectionRefused" or reply.code == HTTPStatus.TOO_MANY_REQUESTS:
                 self._refusals = self._later(self._refusals, self._open)
             else:
                 self._again()

@@ -14,6 +14,7 @@ Differs  the batch timer runs only while something waits or is to be repaired; p
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
 from operator import itemgetter
 from typing import Any
 
@@ -28,7 +29,6 @@ Obj = dict[str, Any]
 
 BATCH_US = 10 * SECOND  # status_manager.go: syncPeriod
 WAITING_MAX = 1000  # status_manager.go: podStatusChannel; what comes beyond that is left to the batch
-NOT_FOUND = 404
 PLACED = ("hostIP", "podIP", "podIPs", "nominatedNodeName")
 TYPE = itemgetter("type")
 NOTHING: Obj = {}
@@ -365,7 +365,7 @@ class StatusManager:
     def _read(self, reply: Reply) -> None:
         entry = self._sent
         assert entry is not None
-        if reply.code == NOT_FOUND:  # deleted meanwhile: the source will say so
+        if reply.code == HTTPStatus.NOT_FOUND:  # deleted meanwhile: the source will say so
             self._next()
             return
         if not reply.ok:
@@ -399,7 +399,7 @@ class StatusManager:
         entry = self._sent
         assert entry is not None
         entry.sent = self._wanted[0]
-        if reply.code == NOT_FOUND:
+        if reply.code == HTTPStatus.NOT_FOUND:
             self._next()
         elif not reply.ok:
             self._failed(entry)
@@ -418,7 +418,7 @@ class StatusManager:
     def _deleted(self, reply: Reply) -> None:
         entry = self._sent
         assert entry is not None
-        if reply.ok or reply.code == NOT_FOUND or reply.reason == "Conflict":
+        if reply.ok or reply.code == HTTPStatus.NOT_FOUND or reply.reason == "Conflict":
             self.on_deleted(entry.uid)
             self._next()
         else:

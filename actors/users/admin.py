@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from actors.users.load import Load, LoadSpec
@@ -225,7 +226,10 @@ class Admin:
         reply = await send()
         for _ in range(TRIES):
             if reply.ok or not (
-                reply.lost or reply.code == 429 or reply.code >= 500 or reply.reason in passing
+                reply.lost
+                or reply.code == HTTPStatus.TOO_MANY_REQUESTS
+                or reply.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+                or reply.reason in passing
             ):
                 break
             await self._sleep(RETRY_US)

@@ -18,6 +18,7 @@ import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache, partial
+from http import HTTPStatus
 from itertools import count as numbers
 from itertools import islice
 from pathlib import Path
@@ -361,7 +362,7 @@ class Cluster:
         """Objects of a resource as they are stored now."""
         options = {"labelSelector": selector} if selector else {}
         reply = self.request("list", resource, namespace, options=options)
-        if reply.code == 400:
+        if reply.code == HTTPStatus.BAD_REQUEST:
             raise InputError(reply.message)
         if not reply.ok:
             raise RuntimeError(reply.message)

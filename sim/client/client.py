@@ -15,6 +15,7 @@ Differs  one client may know several servers and stays with one until it refuses
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -45,7 +46,7 @@ def retry_after_us(reply: Reply, verb: str) -> int | None:
     """How long upstream's client waits before it sends this request again; None: the reply is final."""
     if reply.lost:
         return RESET_RETRY_US if reply.lost == RESET and verb in ("get", "list", "watch") else None
-    if reply.code != 429 and reply.code < 500:
+    if reply.code != HTTPStatus.TOO_MANY_REQUESTS and reply.code < HTTPStatus.INTERNAL_SERVER_ERROR:
         return None
     wait = reply.headers.get("Retry-After", "")
     return int(wait) * 1_000_000 if wait.isdigit() else None

@@ -12,6 +12,7 @@ Differs  the wait before a second try is always the full 10 s (upstream: a rando
 from __future__ import annotations
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from sim.client.client import PATCH_TYPES, Client
@@ -24,7 +25,6 @@ from sim.units import format_time
 QUEUE_MAX = 1000  # event.go maxQueuedEvents
 TRIES_MAX = 12  # maxTriesPerEvent
 RETRY_US = 10_000_000  # defaultSleepDuration
-NOT_FOUND = 404
 US_PER_SECOND = 1_000_000
 NS_PER_SECOND = 1_000_000_000
 Shape = tuple[
@@ -179,8 +179,8 @@ class EventRecorder:
                 self._ctx.call_later_us(RETRY_US, self._send)
             else:
                 self._next()
-        elif self._patch is not None and reply.code == NOT_FOUND:  # it has expired: begin a new one
-            self._patch = None
+        elif self._patch is not None and reply.code == HTTPStatus.NOT_FOUND:
+            self._patch = None  # it has expired: begin a new one
             self._tries -= 1
             self._send(None)
         else:

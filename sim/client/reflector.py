@@ -13,6 +13,7 @@ Differs  callbacks instead of goroutines; nothing else is known.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from random import Random
 from typing import Any, Protocol
 
@@ -197,7 +198,7 @@ class Reflector:
             self._watch = reply.watch
             self._seen = 0
             self.tune()
-        elif reply.lost == REFUSED or reply.code == 429:
+        elif reply.lost == REFUSED or reply.code == HTTPStatus.TOO_MANY_REQUESTS:
             self._open_later()
         else:
             self._again(reply.reason)
@@ -257,7 +258,7 @@ class Reflector:
 
     def _broken(self, event: WatchEvent) -> None:
         """The watch ended in an error; after an expired one too the list is at least as new as what we have."""
-        if isinstance(event.status, dict) and event.status.get("code") == 429:
+        if isinstance(event.status, dict) and event.status.get("code") == HTTPStatus.TOO_MANY_REQUESTS:
             self._open_later()
         else:
             self._again(str((event.status or {}).get("reason", "")))
@@ -290,7 +291,7 @@ class Selection:
 
 def too_large(reply: Reply) -> bool:
     """The server does not know this revision yet."""
-    if reply.code != 504 or not isinstance(reply.body, dict):
+    if reply.code != HTTPStatus.GATEWAY_TIMEOUT or not isinstance(reply.body, dict):
         return False
     causes = (reply.body.get("details") or {}).get("causes") or []
     return any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes)

@@ -14,6 +14,7 @@ Differs  events of a deleted namespace's contents are the namespace controller's
 from __future__ import annotations
 
 from dataclasses import dataclass
+from http import HTTPStatus
 
 import msgspec
 
@@ -322,7 +323,7 @@ def delete_collection(call: Call, listed: Reply, options: DeleteOptions) -> Step
         try:
             yield from delete_object(one, options)
         except Refusal as refusal:
-            if refusal.code != 404:
+            if refusal.code != HTTPStatus.NOT_FOUND:
                 raise
     return msgspec.structs.replace(listed, warnings=tuple(call.warnings))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import lru_cache
+from http import HTTPStatus
 
 from sim.machinery.api import Obj, Reply
 from sim.machinery.selectors import from_selector
@@ -45,7 +46,6 @@ from sim.units import MS
 EVICTION_TRIES_MAX = 20
 EVICTION_PAUSE_US, EVICTION_JITTER_US = 500 * MS, 50 * MS
 DISRUPTED_MAX = 2000  # eviction.go: MaxDisruptedPodSize
-CONFLICT = 409
 STALE_RETRY_S = 10  # eviction.go: the controller has not seen the budget's newest generation
 
 
@@ -171,7 +171,11 @@ def evict(call: Call) -> Steps:
         try:
             yield from delete_object(call, _as_it_is(options, item))
         except Refusal as refusal:
-            if refusal.code != CONFLICT or options.revision is not None or tries >= EVICTION_TRIES_MAX:
+            if (
+                refusal.code != HTTPStatus.CONFLICT
+                or options.revision is not None
+                or tries >= EVICTION_TRIES_MAX
+            ):
                 raise
             yield _pause(call)
         else:
@@ -199,7 +203,7 @@ def _evict_within_budget(call: Call, item: Item, options: DeleteOptions) -> Step
     try:
         return (yield from delete_object(call, _as_it_is(options, item)))
     except Refusal as refusal:
-        if refusal.code != CONFLICT or options.revision is not None:
+        if refusal.code != HTTPStatus.CONFLICT or options.revision is not None:
             raise
         raise _still_processed(budget.obj["metadata"]["name"]) from None
 

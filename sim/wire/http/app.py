@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import trio
@@ -125,7 +126,7 @@ class Front:
         query = current.query_string.decode("latin1")
         document = self._documents.find(current.method, path, query, header)
         if document is not None:
-            found.asked = None if document.code == 404 else asked
+            found.asked = None if document.code == HTTPStatus.NOT_FOUND else asked
             return self._response(self._document(document, header, options))
         try:
             target = routing.route(self._gateway.scheme(self._scheme), current.method, path, options)
@@ -178,7 +179,7 @@ class Front:
         names = self._names
         if document.value is None:
             return Answer(document.code, document.media, document.raw)
-        if document.code != 200:
+        if document.code != HTTPStatus.OK:
             raise Refused(document.value)
         if document.media:  # OpenAPI's index: JSON whatever is asked for
             form = Form(names.media_json)
@@ -310,7 +311,7 @@ async def _read() -> bytes:
 
 async def _drained(response: Response) -> bool:
     """Read what a refusal left of the body, so that the connection can go on; False if it cannot."""
-    if response.status_code == 413:
+    if response.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         await _discard()
     if response.status_code in (413, 504):
         return False
