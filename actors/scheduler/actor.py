@@ -26,7 +26,7 @@ from actors.scheduler.pods import OWNERS, PodInfo, Template, binding, is_dying
 from actors.scheduler.preempt import Budget
 from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPod, SchedulingQueue
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
-from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate, unmoved
+from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate
 from sim.client.channel import REFUSED
 from sim.client.client import PATCH_TYPES
 from sim.ident import Names
@@ -121,6 +121,7 @@ class Scheduler:
         self._client, self._informers, self._events = clients
         self._pods = self._informers["pods"]
         self._budgets_informer = self._informers["poddisruptionbudgets"]
+        self._nodes = self._informers["nodes"]
         self._random = ctx.stream("scheduler").random
         self._kind: Kind = ctx.kernel.kind("schedule", "pod", "node", "message")
         self._opened: dict[str, int] = {}  # node -> the record by which there was last more room on it
@@ -133,7 +134,9 @@ class Scheduler:
     def _watch(self) -> None:
         informers, cluster = self._informers, self.cluster
         self._pods.on(add=self._pod_added, update=self._pod_updated, delete=self._pod_deleted)
-        informers["nodes"].on(self._node_added, self._node_updated, self._node_deleted, beat=unmoved)
+        self._nodes.on(
+            self._node_added, self._node_updated, self._node_deleted, beat=self._node_beaten, urged=True
+        )
         for resource, (_, kind) in OWNERS.items():
             if self._client.scheme.find(*resource):
                 self._watch_owner(resource[2], kind)
@@ -201,12 +204,20 @@ class Scheduler:
 
     # --- nodes ----------------------------------------------------------------------------------------------
 
-    def _node_added(self, node: Obj) -> None:
+    def _set_node(self, node: Obj) -> None:
         self.cluster.set_node(node)
+        self._nodes.urge("scheduler", not self.cluster.images.settled)
+
+    def _node_beaten(self, old: Obj, _: Obj) -> None:
+        self.cluster.hear_of(old["metadata"]["name"])
+        self._nodes.urge("scheduler", not self.cluster.images.settled)
+
+    def _node_added(self, node: Obj) -> None:
+        self._set_node(node)
         self._node_event(node, "NodeAdd")
 
     def _node_updated(self, old: Obj, new: Obj) -> None:
-        self.cluster.set_node(new)
+        self._set_node(new)
         event = node_event(old, new)
         if event:
             self._node_event(new, event)
@@ -214,6 +225,7 @@ class Scheduler:
     def _node_deleted(self, node: Obj) -> None:
         name = node["metadata"]["name"]
         self.cluster.delete_node(name)
+        self._nodes.urge("scheduler", not self.cluster.images.settled)
         self._opened.pop(name, None)
 
     def _node_event(self, node: Obj, event: str) -> None:

@@ -8,8 +8,7 @@ Holds: `order` interleaves the zones, first seen first; sums on a node equal tho
 heartbeat, or a pod's status, changes nothing here; `layout` rises when positions or labels change.
 
 Mirrors  kubernetes v1.25 pkg/scheduler/internal/cache/{cache,node_tree}.go, framework/types.go: NodeInfo.
-Differs  there is no snapshot: cycles do not overlap, so the live state is read.  How many nodes hold an image is
-         counted when a node changes, upstream also at each of its heartbeats.
+Differs  there is no snapshot: cycles do not overlap, so the live state is read.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from actors.scheduler.images import Counted, Images
 from actors.scheduler.match import Requirements, from_label_selector, from_labels, holds
 from actors.scheduler.pods import (
     Amounts,
@@ -50,7 +50,7 @@ class NodeInfo:
         self.unschedulable = False
         self.allocatable = Amounts()
         self.pods_max = 0
-        self.images: dict[str, tuple[int, int]] = {}  # name: size, nodes that had it when this was written
+        self.images: dict[str, Counted] = {}
         self.facts = object()  # replaced when anything above changes
         self.requested = Amounts()
         self.scoring = Amounts()
@@ -143,7 +143,7 @@ class Cluster:
         self._zones: dict[str, dict[str, None]] = {}
         self._zone_of: dict[str, str] = {}
         self._hosts: dict[str, dict[str, None]] = {}
-        self._images: dict[str, dict[str, None]] = {}
+        self.images = Images()
         self._listed = True
 
     # --- nodes ----------------------------------------------------------------------------------------------
@@ -157,6 +157,7 @@ class Cluster:
         old = node.obj
         if old is not None and self._same(old, obj):
             node.obj = obj
+            self.hear_of(name)
             return
         labels = obj["metadata"].get("labels") or {}
         if old is None or labels != node.labels:
@@ -189,21 +190,20 @@ class Cluster:
         allocatable = status.get("allocatable") or {}
         node.allocatable = amounts(allocatable)
         node.pods_max = quantity_value(allocatable.get("pods", "0"))
-        self._drop_images(node)
-        for image in status.get("images") or ():
-            for name in image.get("names") or ():
-                holders = self._images.setdefault(image_name(name), {})
-                holders[node.name] = None
-                # Quirk: the number of holders is that of this node's last change, much as upstream keeps it.
-                node.images[image_name(name)] = (image.get("sizeBytes") or 0, len(holders))
+        sizes = {
+            image_name(name): image.get("sizeBytes") or 0
+            for image in status.get("images") or ()
+            for name in image.get("names") or ()
+        }
+        node.images = self.images.hold(node.name, sizes, node.images)
 
-    def _drop_images(self, node: NodeInfo) -> None:
-        for name in node.images:
-            holders = self._images[name]
-            holders.pop(node.name, None)
-            if not holders:
-                del self._images[name]
-        node.images = {}
+    def hear_of(self, name: str) -> None:
+        """The node is heard of, and nothing else about it is new."""
+        node = self.nodes[name]
+        images = self.images.count_again(name, node.images)
+        if images is not node.images:
+            node.images, node.facts = images, object()
+            self.touch(name)
 
     def delete_node(self, name: str) -> None:
         node = self.nodes.get(name)
@@ -212,7 +212,8 @@ class Cluster:
         for pod in node.pods.values():
             self._bear(pod, node, -1)
         self._place(node, {}, there=False)
-        self._drop_images(node)
+        self.images.drop(name, node.images)
+        node.images = {}
         node.obj = None
         if not node.pods:
             del self.nodes[name]

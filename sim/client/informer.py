@@ -270,6 +270,7 @@ class Informer:
         about: str = EVERYBODY,
         beat: Callable[[Obj, Obj], None] | None = None,
         late: bool = False,
+        urged: bool = False,
     ) -> None:
         """Call these from now on; what is there already is added first.
 
@@ -277,13 +278,14 @@ class Informer:
         beat: in the place of `update` where only times are new at which the object was heard of (`store.Beaten`);
         `unmoved` does nothing then
         late: `beat` makes no difference before somebody reads, unless `urge` says so
+        urged: it makes none at all, unless `urge` says so
         """
         objects = self.list()
         if update is not None:
             self._on_update.add(update, about)
             if beat is not unmoved:
                 self._on_beat.add(beat or update, about)
-                self._prompt, self._patient = self._prompt or not late, self._patient or late
+                self._prompt, self._patient = self._prompt or not (late or urged), self._patient or late
         if delete is not None:
             self._on_delete.add(delete, about)
         self._tune()

@@ -6,13 +6,15 @@ Nodes here are objects alone, without agents: what is asked is the scheduler's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from sim.app.cluster import Cluster
+from sim.app.cluster import Cluster, plain_nodes
 from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.scenario.schema import Runtime
 from sim.units import SECOND
 from tests.cluster.fixed import container
 from tests.cluster.test_timing_api import Attempts
@@ -53,8 +55,8 @@ def pod(name: str, cpu: str = "1") -> Obj:
     }
 
 
-def on_node_0(unbound: Obj) -> Obj:
-    return {**unbound, "spec": {**unbound["spec"], "nodeName": "node-0"}}
+def bound(unbound: Obj, node: str = "node-0") -> Obj:
+    return {**unbound, "spec": {**unbound["spec"], "nodeName": node}}
 
 
 def create(cluster: Cluster, resource: str, objects: Iterable[Obj], namespace: str = "") -> None:
@@ -148,7 +150,7 @@ async def test_60_the_back_off_of_a_pod_is_doubled_from_its_first_to_its_longest
     async with Cluster(alone(**flags), seed=1) as cluster:
         attempts = Attempts(cluster)
         create(cluster, "nodes", [node(cluster, 0)])
-        create(cluster, "pods", (on_node_0(each) for each in small), "default")
+        create(cluster, "pods", (bound(each) for each in small), "default")
         await cluster.run_for("1s")
         create(cluster, "pods", [pod("big", "65")], "default")
         await cluster.run_for("500ms")
@@ -159,7 +161,7 @@ async def test_60_the_back_off_of_a_pod_is_doubled_from_its_first_to_its_longest
                 assert cluster.request("delete", "pods", "default", name, options=options).ok
                 await cluster.run_for("500ms")
             small = [*small[20:], *small[:20]]
-            create(cluster, "pods", (on_node_0(each) for each in small[-20:]), "default")
+            create(cluster, "pods", (bound(each) for each in small[-20:]), "default")
         gaps = [later - earlier for earlier, later in pairwise(attempts.failed)]
         for gap, least in zip(gaps, wanted, strict=False):
             assert least <= gap <= least + 1.6
@@ -207,3 +209,31 @@ async def test_60_a_node_with_room_lets_all_waiting_pods_be_placed_within_a_seco
         assert len(attempts.placed) == 5
         assert max(attempts.placed) - at <= 1.6
         assert len(attempts.failed) == 5
+
+
+@pytest.mark.parametrize(("at", "wanted"), [("125s", ["node-1", "node-1"]), ("8m", ["node-0", "node-1"])])
+async def test_how_many_nodes_hold_an_image_is_counted_for_a_node_when_it_is_heard_of(
+    at: str, wanted: list[str]
+) -> None:
+    """An image of 95 MiB is worth 7 points where both nodes are known to hold it, 2 where one is.
+
+    node-0 pulled it first, and is taken for its only holder until its heartbeat, five minutes later at the latest; a pod
+    on a node costs it a point or two for its processor and memory.
+    """
+    runtime = Runtime(image_pull="1s")
+    plan = ClusterPlan(nodes=tuple(replace(each, runtime=runtime) for each in plain_nodes(2)))
+
+    async with Cluster(plan, seed=1) as cluster:
+        await cluster.run_until("30s")
+        for name in ("node-0", "node-1"):
+            create(cluster, "pods", [bound(pod(f"on-{name}", cpu="200m"), name)], "default")
+            await cluster.run_for("45s")  # it is listed after 40 s
+        await cluster.run_until(at)
+        found = []
+        for name in ("a", "b"):
+            create(cluster, "pods", [pod(name, cpu="200m")], "default")
+            await cluster.run_for("1s")
+            placed = cluster.get("pods", name)
+            assert placed is not None
+            found.append(placed["spec"]["nodeName"])
+        assert sorted(found) == wanted

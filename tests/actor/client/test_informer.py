@@ -166,6 +166,34 @@ async def test_who_handles_beats_late_is_told_before_anybody_reads_or_at_once_if
         assert len(log) == 2  # it is calm again
 
 
+async def test_who_handles_beats_only_when_urged_is_told_of_none_otherwise_though_things_move() -> None:
+    log: list[str] = []
+    async with rig() as r:
+        await make(r, "a")
+        informers: list[Informer] = []
+
+        def main(ctx: Context) -> None:
+            informer = Informers(ctx, r.client(ctx))["leases"]
+            informers.append(informer)
+            informer.on(
+                update=lambda old, new: log.append("update"),
+                beat=lambda old, new: log.append(new["metadata"]["resourceVersion"]),
+                urged=True,
+            )
+            informer.start()
+
+        r.actor("reader", main)
+        await r.run(5)
+        informer = informers[0]
+        for urgent in (False, True, False):
+            informer.urge("test", urgent)
+            r.kernel.standing.moved()
+            log.clear()
+            beaten = beat(r, "a")
+            await r.run(1)
+            assert log[-1:] == [beaten] * urgent  # after what was kept back before
+
+
 async def test_of_the_beats_of_one_object_that_nobody_reads_the_last_that_came_is_kept() -> None:
     async with rig() as r:
         await make(r, "a")

@@ -152,6 +152,34 @@ def test_an_image_counts_by_its_size_and_by_the_share_of_nodes_that_hold_it(size
     assert found["a"] - found["b"] == wanted
 
 
+def test_how_many_hold_an_image_is_counted_anew_for_a_node_when_it_is_heard_of():
+    world = World()
+    cluster, images = world.cluster, world.cluster.images
+
+    def counts():
+        return [sorted(count for _, count in cluster.nodes[name].images.values()) for name in "abc"]
+
+    for name in "abc":
+        world.node(name)
+    assert images.settled and counts() == [[], [], []]
+    for name, held in (("a", ("x:1",)), ("b", ("x:1", "y:1"))):
+        node = cluster.nodes[name].obj
+        listed = [{"names": [image], "sizeBytes": 1 << 30} for image in held]
+        cluster.set_node({**node, "status": {**node["status"], "images": listed}})
+    assert not images.settled and counts() == [[1], [1, 2], []]
+    cluster.hear_of("c")
+    cluster.hear_of("b")
+    assert not images.settled
+    facts, logged = cluster.nodes["a"].facts, cluster.log_end
+    cluster.hear_of("a")
+    assert images.settled and counts() == [[2], [1, 2], []]
+    assert cluster.nodes["a"].facts is not facts and cluster.log_end == logged + 1  # classes look at it again
+    cluster.delete_node("b")
+    assert not images.settled and cluster.nodes["a"].images["x:1"][1] == 2
+    cluster.hear_of("a")
+    assert images.settled and cluster.nodes["a"].images["x:1"][1] == 1
+
+
 def test_what_asks_for_no_memory_counts_as_two_hundred_mebibytes():
     world = World()
     world.node("a", cpu="4")
