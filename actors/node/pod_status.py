@@ -178,9 +178,9 @@ def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, held: Itera
     reason = view.reasons.get(name)
     if newest is None:
         old = _by_name(held).get(name)
-        if init and old is not None and "terminated" in old["state"]:
+        if old is not None and "terminated" in old["state"]:
             if reason is None:
-                return old  # Quirk: how it ended in the sandbox before stands until it runs again
+                return old  # Quirk: how it ended stands until it runs again, though the runtime knows no more of it
             status = {**old}
         else:
             default = "PodInitializing" if pod["spec"].get("initContainers") else "ContainerCreating"
@@ -222,7 +222,8 @@ def container_status(pod: Obj, spec: Obj, view: View, *, init: bool, held: Itera
 def _history(pod: Obj, old: Obj) -> Obj:
     """What is left of the instances that a container without any had; {} if it had none."""
     restarts, last = old.get("restartCount", 0), old.get("lastState")
-    if "running" in (old.get("state") or NOTHING):
+    # Quirk: of one that had ended before it ran last nothing is told, nor is it counted.
+    if "running" in (old.get("state") or NOTHING) and "terminated" not in (last or NOTHING):
         last = LOST_STATE
         restarts += 0 if pod["metadata"].get("deletionTimestamp") else 1
     return {"lastState": last or NOTHING, "restartCount": restarts} if last or restarts else NOTHING

@@ -146,6 +146,24 @@ def test_a_container_that_the_runtime_forgot_is_told_as_unknown() -> None:
     assert shown["containerStatuses"][0]["restartCount"] == 1
 
 
+def test_a_container_that_had_ended_once_before_the_runtime_forgot_it_is_not_counted_again() -> None:
+    crashed = runtime(c=FAILED)
+    old = status(pod(), crashed)
+    old["containerStatuses"][0]["lastState"] = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    old["containerStatuses"][0]["state"] = {"running": {}}
+    old["containerStatuses"][0]["restartCount"] = 1
+    shown = generate(pod(), old, View(20, 0, "1.1.1.1", None))["containerStatuses"][0]
+    assert shown["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    assert (shown["lastState"]["terminated"]["exitCode"], shown["restartCount"]) == (1, 1)
+
+
+def test_how_a_container_ended_stands_though_the_runtime_forgot_it() -> None:
+    old = status(pod("Never", ("a", "b")), runtime(a=ENDED, b=FAILED))
+    later = generate(pod("Never", ("a", "b")), {**old, "phase": "Running"}, View(20, 0, "1.1.1.1", None))
+    assert [s["state"]["terminated"]["exitCode"] for s in later["containerStatuses"]] == [0, 1]
+    assert later["phase"] == "Failed"
+
+
 def test_equal_conditions_of_two_pods_are_one_object() -> None:
     first, second = status(pod(), runtime(c=RUNS)), status(pod(), runtime(c=RUNS))
     assert all(a is b for a, b in zip(first["conditions"], second["conditions"], strict=True))
