@@ -179,11 +179,15 @@ def shortages(requests: Requests, used: Used, node: Obj) -> list[tuple[str, int,
     limit = amount("pods", allocatable.get("pods", 0))
     if used.pods + 1 > limit:
         found.append(("pods", 1, used.pods, limit))
-    for resource, asked in requests.amounts:
-        if not asked or (resource not in FIRST and resource not in allocatable):
-            continue  # an extended resource that the node lacks is ignored
+    # An extended resource that the node lacks is ignored.
+    wanted = {name: value for name, value in requests.amounts if "/" not in name or name in allocatable}
+    others = [name for name in wanted if name not in FIRST]
+    if not others and not any(wanted.values()):
+        return found
+    # Quirk: whoever asks for anything is refused also for want of what it asks nothing of, where others hold too much.
+    for resource in (*FIRST, *others):
+        asked, held = wanted.get(resource, 0), used.amounts.get(resource, 0)
         capacity = amount(resource, allocatable.get(resource, 0))
-        held = used.amounts.get(resource, 0)
         if asked + held > capacity:
             found.append((resource, asked, held, capacity))
     return found

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from actors.node.actions import compute_actions, effective_grace_us, hook_time_us
-from actors.node.admit import Used, matches_node, refuse, requests_of
+from actors.node.admit import Used, matches_node, refuse, requests_of, shortages
 from actors.node.backoff import Backoff
 from actors.node.machine import Machine
 from actors.node.mirrors import mirror_of, static_pod
@@ -142,6 +142,20 @@ def test_a_pod_is_refused_for_the_first_thing_that_is_short() -> None:
         "OutOfpods",
         "Node didn't have enough resource: pods, requested: 1, used: 0, capacity: 0",
     )
+
+
+def test_where_others_hold_too_much_all_are_refused_that_ask_for_anything_at_all() -> None:
+    used, idle, small = Used(), pod(), pod()
+    used.add(requests_of(asking("3")))
+    small["spec"]["containers"][0]["resources"] = {"requests": {"memory": "1Mi"}}
+    assert shortages(requests_of(idle), used, node()) == []
+    assert shortages(requests_of(small), used, node()) == [("cpu", 0, 3000, 2000)]
+
+
+def test_huge_pages_that_a_node_lacks_are_short_and_extended_resources_are_not() -> None:
+    wanting = pod()
+    wanting["spec"]["containers"][0]["resources"] = {"requests": {"e.com/gpu": "1", "hugepages-2Mi": "2Mi"}}
+    assert shortages(requests_of(wanting), Used(), node()) == [("hugepages-2Mi", 2 << 20, 0, 0)]
 
 
 @pytest.mark.parametrize(
