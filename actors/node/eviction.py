@@ -13,7 +13,7 @@ Differs  the memory cgroup's notifications (--kernel-memcg-notification) are not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from actors.node.admit import is_critical, requests_of
@@ -33,8 +33,9 @@ from actors.node.eviction_decide import (
     over_local_limit,
     rank,
     thresholds_of,
+    whole_limit,
 )
-from actors.node.machine import Container
+from actors.node.machine import Container, PodRuntime
 from actors.node.pod_status import priority_of
 from actors.node.pressure import (
     SIGNALS,
@@ -80,9 +81,12 @@ def _writes(container: Container) -> bool:
     return bool(behaviour.log_bytes or behaviour.volume_bytes or behaviour.layer_bytes)
 
 
-def _storage_limit(container: Obj) -> int:
-    limits = (container.get("resources") or {}).get("limits") or {}
-    return quantity_value(str(limits.get("ephemeral-storage", "0")))
+def _storage_limits(containers: Iterable[Obj]) -> dict[str, str]:
+    """What these containers may use of local storage, of those that say it."""
+    limits = {c["name"]: (c.get("resources") or {}).get("limits") or {} for c in containers}
+    return {
+        name: str(held["ephemeral-storage"]) for name, held in limits.items() if "ephemeral-storage" in held
+    }
 
 
 def _is_active(worker: Worker) -> bool:
@@ -303,27 +307,33 @@ class Evictor:
         resource = RANKS[signal][1]
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         asked = dict(requests_of(pod).amounts).get(resource, 0)
-        if runtime is None:  # nothing is known of what it uses
+        running = runtime.running(self._agent.now_us) if runtime is not None else []
+        if runtime is None or not running:  # nothing is known of what it uses
             return Candidate(name, priority_of(pod), 0, asked, known=False)
-        rows, total = [], 0
+        uses = {container.name: self._use(container, signal) for container in running}
+        total = sum(counted for _, counted in uses.values()) + self._left_in_volumes(runtime, signal)
+        rows = []
         for spec in pod["spec"]["containers"]:
-            container = runtime.newest(spec["name"])
-            if container is None:
-                continue
-            shown, counted = self._use(container, signal)
-            total += counted
-            if resource in ("memory", "ephemeral-storage"):
+            if spec["name"] in uses and resource in ("memory", "ephemeral-storage"):
                 wanted = ((spec.get("resources") or {}).get("requests") or {}).get(resource, "0")
-                rows.append((spec["name"], shown, quantity_value(str(wanted))))
+                rows.append((spec["name"], uses[spec["name"]][0], str(wanted)))
         return Candidate(name, priority_of(pod), total, asked, tuple(rows))
 
+    def _left_in_volumes(self, runtime: PodRuntime, signal: str) -> int:
+        """What containers that have ended left in the pod's volumes, if that counts for the signal."""
+        own_disk = bool(self._agent.spec.profile.image_disk_bytes)
+        if signal != "nodefs.available" and (own_disk or signal != "imagefs.available"):
+            return 0
+        newest = {container.name: container for container in runtime.containers}
+        now_us = self._agent.now_us
+        return sum(c.behaviour.volume_bytes for c in newest.values() if not c.running(now_us))
+
     def _use(self, container: Container, signal: str) -> tuple[int, int]:
-        """(what messages show, what the ranking counts) of a container's use."""
+        """(what messages show, what the ranking counts) of a running container's use."""
         behaviour, now_us = container.behaviour, self._agent.now_us
         kind = kind_of(signal)
         if kind != "disk":
-            processes = behaviour.processes if container.running(now_us) else 0
-            used = memory_of(container, now_us) if kind == "memory" else processes
+            used = memory_of(container, now_us) if kind == "memory" else behaviour.processes
             return used, used
         if signal.endswith("inodesFree"):
             return behaviour.inodes, behaviour.inodes
@@ -340,35 +350,39 @@ class Evictor:
         agent, found = self._agent, []
         for worker in agent.workers.values():
             runtime = worker.runtime
-            if _is_active(worker) and runtime is not None and any(map(_writes, runtime.containers)):
-                text = over_local_limit(self._local_use(worker, worker.pod["spec"]["containers"]))
-                if text and not is_critical(worker.pod, agent.is_static(worker)):
-                    found.append((worker, text))
+            if not _is_active(worker) or runtime is None or not any(map(_writes, runtime.containers)):
+                continue
+            text = over_local_limit(self._local_use(worker.pod["spec"], runtime))
+            if text and not is_critical(worker.pod, agent.is_static(worker)):
+                found.append((worker, text))
         return found
 
-    def _local_use(self, worker: Worker, specs: Sequence[Obj]) -> LocalUse:
-        runtime = worker.runtime
-        assert runtime is not None
+    def _local_use(self, spec: Obj, runtime: PodRuntime) -> LocalUse:
+        """Nothing, while nothing of it runs: then there are no statistics of it."""
+        running = {container.name: container for container in runtime.running(self._agent.now_us)}
+        if not running:
+            return LocalUse()
         limits_of = {
-            v["name"]: quantity_value(str(v["emptyDir"].get("sizeLimit", "0")))
-            for v in worker.pod["spec"].get("volumes") or ()
+            v["name"]: str(v["emptyDir"].get("sizeLimit", "0"))
+            for v in spec.get("volumes") or ()
             if v.get("emptyDir") is not None
         }
-        volumes: dict[str, int] = {}
-        containers, total = [], 0
-        for spec in specs:
-            limit = _storage_limit(spec)
-            total += limit
-            newest = runtime.newest(spec["name"])
-            if newest is None:
-                continue
-            behaviour = newest.behaviour
-            containers.append((spec["name"], behaviour.log_bytes + behaviour.layer_bytes, limit))
-            mounted = [m["name"] for m in spec.get("volumeMounts") or () if m["name"] in limits_of]
-            if behaviour.volume_bytes and mounted:
-                volumes[mounted[0]] = volumes.get(mounted[0], 0) + behaviour.volume_bytes
-        rows = tuple((name, used, limits_of[name]) for name, used in volumes.items())
-        # The pod as a whole may use what any of its init containers may, and its overhead beside that.
-        total = max([total, *map(_storage_limit, worker.pod["spec"].get("initContainers") or ())])
-        overhead = (worker.pod["spec"].get("overhead") or {}).get("ephemeral-storage", "0")
-        return LocalUse(rows, tuple(containers), total and total + quantity_value(str(overhead)))
+        volumes = dict.fromkeys(limits_of, 0)
+        for container in spec["containers"]:
+            newest = runtime.newest(container["name"])
+            mounted = [m["name"] for m in container.get("volumeMounts") or () if m["name"] in limits_of]
+            if newest is not None and mounted:
+                volumes[mounted[0]] += newest.behaviour.volume_bytes
+        limits, behaviours = _storage_limits(spec["containers"]), {n: c.behaviour for n, c in running.items()}
+        own_disk = bool(self._agent.spec.profile.image_disk_bytes)  # then what is in layers does not count
+        rows = [
+            (name, behaviours[name].log_bytes + (0 if own_disk else behaviours[name].layer_bytes), limit)
+            for name, limit in limits.items()
+            if name in behaviours
+        ]
+        total = sum(volumes.values()) + sum(b.log_bytes + b.layer_bytes for b in behaviours.values())
+        init = _storage_limits(spec.get("initContainers") or ())
+        overhead = str((spec.get("overhead") or {}).get("ephemeral-storage", "0"))
+        whole = whole_limit([*limits.values()], [*init.values()], overhead)
+        rooms = tuple((name, used, limits_of[name]) for name, used in volumes.items())
+        return LocalUse(rooms, tuple(rows), total, whole)

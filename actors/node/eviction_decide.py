@@ -19,7 +19,15 @@ from typing import Literal
 
 from actors.node.node_status import threshold_value
 from sim.options.node_agent import NodeAgentOptions
-from sim.units import BINARY_SI, format_quantity
+from sim.units import (
+    BINARY_SI,
+    NANO,
+    format_quantity,
+    format_quantity_nano,
+    quantity_nano,
+    quantity_style,
+    quantity_text,
+)
 
 ALLOCATABLE = "allocatableMemory.available"
 MEMORY_SIGNALS = (ALLOCATABLE, "memory.available")
@@ -133,14 +141,14 @@ def first(thresholds: Sequence[Threshold]) -> Threshold | None:
 class Candidate:
     """A pod that may be evicted; `used` and `asked` of the resource that is short, `containers` likewise by name.
 
-    known: False before anything of it runs, so that its use is not known
+    known: False while nothing of it runs, so that its use is not known; a container's `asked` is as it was written
     """
 
     name: str
     priority: int
     used: int
     asked: int
-    containers: tuple[tuple[str, int, int], ...] = ()
+    containers: tuple[tuple[str, int, str], ...] = ()
     known: bool = True
 
 
@@ -159,13 +167,13 @@ def rank(signal: str, candidates: Iterable[Candidate]) -> list[Candidate]:
 def eviction_message(resource: str, candidate: Candidate) -> tuple[str, dict[str, str]]:
     """The text of an eviction, and the annotations of its event."""
     text = f"The node was low on resource: {resource}. "
-    over = [(name, used, asked) for name, used, asked in candidate.containers if used > asked]
+    over = [row for row in candidate.containers if row[1] * NANO > quantity_nano(row[2])]
     for name, used, asked in over:
-        shown = format_quantity(used, BINARY_SI), format_quantity(asked, BINARY_SI)
-        text += f"Container {name} was using {shown[0]}, which exceeds its request of {shown[1]}. "
+        shown = format_quantity(used, BINARY_SI)
+        text += f"Container {name} was using {shown}, which exceeds its request of {quantity_text(asked)}. "
     annotations = {
         "offending_containers": ",".join(name for name, _, _ in over),
-        "offending_containers_usage": ",".join(format_quantity(used, BINARY_SI) for _, used, _ in over),
+        "offending_containers_usage": ",".join(format_quantity(row[1], BINARY_SI) for row in over),
         "starved_resource": resource,
     }
     return text, annotations
@@ -176,32 +184,53 @@ def eviction_message(resource: str, candidate: Candidate) -> tuple[str, dict[str
 
 @dataclass(frozen=True, slots=True)
 class LocalUse:
-    """A pod's use of local storage against its limits, each (name, used, limit); limit 0: none."""
+    """A pod's use of local storage against its limits, each (name, used, limit) with the limit as it was written.
 
-    volumes: tuple[tuple[str, int, int], ...] = ()
-    containers: tuple[tuple[str, int, int], ...] = ()
-    total_limit: int = 0
+    volumes: in the order of the pod's spec; total_limit: of the whole pod, "" if there is none
+    """
 
-    @property
-    def total(self) -> int:
-        return sum(used for _, used, _ in self.volumes) + sum(used for _, used, _ in self.containers)
+    volumes: tuple[tuple[str, int, str], ...] = ()
+    containers: tuple[tuple[str, int, str], ...] = ()
+    total: int = 0
+    total_limit: str = ""
 
 
 def over_local_limit(use: LocalUse) -> str:
     """Why the pod must go, "" if it need not: emptyDir volumes, then the whole pod, then single containers."""
     for name, used, limit in use.volumes:
-        if limit and used > limit:
-            return (
-                f'Usage of EmptyDir volume "{name}" exceeds the limit "{format_quantity(limit, BINARY_SI)}". '
-            )
-    if use.total_limit and use.total > use.total_limit:
-        shown = format_quantity(use.total_limit, BINARY_SI)
+        if quantity_nano(limit) and _exceeds(used, limit):
+            return f'Usage of EmptyDir volume "{name}" exceeds the limit "{quantity_text(limit)}". '
+    if use.total_limit and _exceeds(use.total, use.total_limit):
+        shown = quantity_text(use.total_limit)
         return f"Pod ephemeral local storage usage exceeds the total limit of containers {shown}. "
     for name, used, limit in use.containers:
-        if limit and used > limit:
-            shown = format_quantity(limit, BINARY_SI)
-            return f'Container {name} exceeded its local ephemeral storage limit "{shown}". '
+        if quantity_nano(limit) and _exceeds(used, limit):
+            return f'Container {name} exceeded its local ephemeral storage limit "{quantity_text(limit)}". '
     return ""
+
+
+def _exceeds(used: int, limit: str) -> bool:
+    return used * NANO > quantity_nano(limit)
+
+
+def whole_limit(own: Sequence[str], init: Sequence[str], overhead: str) -> str:
+    """What a pod may use as a whole: what its containers may (`own`) or more, if one of `init` may; "" if nobody says.
+
+    A sum is written as its first part is; what is one container's alone, as it was written.
+    """
+    if not (own or init):
+        return ""
+    whole = own[0] if own else init[0]
+    for text in own[1:]:
+        whole = _sum(whole, text)
+    for text in init:
+        whole = text if quantity_nano(text) > quantity_nano(whole) else whole
+    return _sum(whole, overhead) if quantity_nano(overhead) and quantity_nano(whole) else whole
+
+
+def _sum(text: str, other: str) -> str:
+    style = quantity_style(text if quantity_nano(text) else other)
+    return format_quantity_nano(quantity_nano(text) + quantity_nano(other), style)
 
 
 Kind = Literal["memory", "disk", "pid"]

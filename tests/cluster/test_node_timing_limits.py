@@ -313,7 +313,9 @@ async def test_a_pod_over_its_local_storage_limit_is_evicted_without_any_pressur
 async def test_a_pod_may_write_as_much_as_its_containers_together_or_an_init_container_alone() -> None:
     limit = {"resources": {"limits": {"ephemeral-storage": "3Gi"}}}
     first = {"name": "first", "image": "registry.example/c:1"}
-    async with FixedPhases({"": 1}, profile=behaving(log_bytes=2 * GI, exit_after_us=SECOND)) as cluster:
+    writing = Rule(ContainerBehaviour(log_bytes=2 * GI))
+    ending = Rule(ContainerBehaviour(log_bytes=2 * GI, exit_after_us=SECOND), container="first")
+    async with FixedPhases({"": 1}, profile=RuntimeProfile(rules=(ending, writing))) as cluster:
         times = PodTimes(cluster)
         for name, most in (("little", "3Gi"), ("much", "9Gi")):
             init = {**first, "resources": {"limits": {"ephemeral-storage": most}}}

@@ -16,6 +16,7 @@ from actors.node.eviction_decide import (
     over_local_limit,
     rank,
     thresholds_of,
+    whole_limit,
 )
 from sim.errors import InputError
 from sim.options.node_agent import parse_node_agent
@@ -158,7 +159,7 @@ def test_for_process_numbers_priority_and_count_decide() -> None:
 
 
 def test_the_message_names_the_containers_over_their_requests_and_the_annotations_list_them() -> None:
-    pod = Candidate("p", 0, 400 * MI, 0, (("a", 300 * MI, 0), ("b", 100 * MI, 200 * MI)))
+    pod = Candidate("p", 0, 400 * MI, 0, (("a", 300 * MI, "0"), ("b", 100 * MI, "200Mi")))
     text, annotations = eviction_message("memory", pod)
     assert text == (
         "The node was low on resource: memory. Container a was using 300Mi, which exceeds its request of 0. "
@@ -170,15 +171,41 @@ def test_the_message_names_the_containers_over_their_requests_and_the_annotation
     }
 
 
+def test_requests_and_limits_are_told_as_they_were_written() -> None:
+    pod = Candidate("p", 0, 900 * MI, 0, (("a", 900 * MI, "300M"), ("b", 900 * MI, "0.5Gi")))
+    text, _ = eviction_message("memory", pod)
+    assert "Container a was using 900Mi, which exceeds its request of 300M. " in text
+    assert "Container b was using 900Mi, which exceeds its request of 512Mi. " in text
+    assert '"1G"' in over_local_limit(LocalUse(volumes=(("tmp", 2 << 30, "1G"),)))
+    assert '"1024Mi"' in over_local_limit(LocalUse(containers=(("c", 2 << 30, "1024Mi"),)))
+
+
+@pytest.mark.parametrize(
+    ("own", "init", "overhead", "limit"),
+    [
+        ([], [], "0", ""),
+        (["1024Mi"], [], "0", "1024Mi"),
+        (["1G", "1Gi"], [], "0", "2073741824"),
+        (["1Gi", "1Gi"], ["3072Mi"], "0", "3072Mi"),
+        (["1Gi", "1Gi"], ["1Gi"], "512Mi", "2560Mi"),
+        ([], ["1Gi"], "0", "1Gi"),
+        (["0"], [], "1Gi", "0"),
+    ],
+)
+def test_a_pod_may_use_what_its_containers_may_together(
+    own: list[str], init: list[str], overhead: str, limit: str
+) -> None:
+    assert whole_limit(own, init, overhead) == limit
+
+
 def test_a_pod_over_a_limit_of_local_storage_is_told_which() -> None:
-    assert over_local_limit(LocalUse(volumes=(("tmp", 10, 0),), containers=(("c", 5, 10),))) == ""
-    assert over_local_limit(LocalUse(volumes=(("tmp", 2 * MI, MI),))) == (
+    assert over_local_limit(LocalUse((("tmp", 10, "0"),), (("c", 5, "10"),), 15)) == ""
+    assert over_local_limit(LocalUse(volumes=(("tmp", 2 * MI, "1Mi"),))) == (
         'Usage of EmptyDir volume "tmp" exceeds the limit "1Mi". '
     )
-    assert over_local_limit(LocalUse(containers=(("c", 2 * MI, MI),), total_limit=4 * MI)) == (
+    assert over_local_limit(LocalUse((), (("c", 2 * MI, "1Mi"),), 2 * MI, "4Mi")) == (
         'Container c exceeded its local ephemeral storage limit "1Mi". '
     )
-    both = LocalUse(volumes=(("tmp", 3 * MI, 0),), containers=(("c", 2 * MI, 4 * MI),), total_limit=4 * MI)
-    assert over_local_limit(both) == (
+    assert over_local_limit(LocalUse((("tmp", 3 * MI, "0"),), (("c", 2 * MI, "4Mi"),), 5 * MI, "4Mi")) == (
         "Pod ephemeral local storage usage exceeds the total limit of containers 4Mi. "
     )

@@ -1,0 +1,77 @@
+"""What follows from the rules of one node where several of them meet: derived from a model of each, then run whole."""
+
+from __future__ import annotations
+
+from actors.node.profile import ContainerBehaviour, Rule, RuntimeProfile
+from sim.units import SECOND
+from tests.cluster.fixed import FixedPhases
+from tests.cluster.test_node_timing_agent import GI, MI, SMALL, PodTimes, pod
+
+# --- eviction ---------------------------------------------------------------------------------------------------
+
+
+def pressed(cluster: FixedPhases, size: int, resource: str = "memory") -> None:
+    """So much more of it is used from outside than there is, whoever goes."""
+    machine = cluster.nodes["node-0"].machine
+    cluster.nodes["node-0"].set_pressure(resource, 0)
+    over = machine.outside[resource]
+    machine.outside[resource] = type(over)(over.end + size, over.end + size, 0, 0)
+
+
+async def test_a_pod_that_waits_for_its_next_start_has_no_statistics_and_goes_before_those_that_run() -> None:
+    """Of containers that have ended nothing is measured: the crash loop goes first, with nothing said of its use."""
+    rules = (
+        Rule(ContainerBehaviour(memory_bytes=50 * MI, exit_after_us=SECOND, exit_code=1), pod_prefix="crash"),
+        Rule(ContainerBehaviour(memory_bytes=GI), pod_prefix="large"),
+    )
+    async with FixedPhases({"": 1}, profile=RuntimeProfile(rules=rules), capacity=SMALL) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("large"), pod("crash", requests={"memory": "1Gi"}))
+        await cluster.run_until("117s")  # in its back-off
+        pressed(cluster, 2 * GI)
+        await cluster.run_until("140s")
+        assert list(times.evicted) == ["crash", "large"]
+        assert cluster.pod("crash")["status"]["message"] == "The node was low on resource: memory. "
+
+
+async def test_what_an_init_container_uses_counts_for_its_pod_and_is_not_named() -> None:
+    rules = (
+        Rule(ContainerBehaviour(memory_bytes=2 * GI), container="first"),
+        Rule(ContainerBehaviour(memory_bytes=GI), pod_prefix="web"),
+    )
+    first = {"name": "first", "image": "registry.example/c:1"}
+    async with FixedPhases({"": 1}, profile=RuntimeProfile(rules=rules), capacity=SMALL) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("web"), pod("job", initContainers=[first]))
+        await cluster.run_until("35s")
+        pressed(cluster, 4 * GI)
+        await cluster.run_until("55s")
+        assert list(times.evicted) == ["job", "web"]
+        assert cluster.pod("job")["status"]["message"] == "The node was low on resource: memory. "
+
+
+async def test_what_is_written_into_layers_is_no_matter_of_a_container_where_images_have_their_own_disk() -> (
+    None
+):
+    """The pod as a whole answers for it still."""
+    rules = (Rule(ContainerBehaviour(layer_bytes=3 * GI, log_bytes=GI)),)
+    limit = {"resources": {"limits": {"ephemeral-storage": "2Gi"}}}
+    beside = {
+        "name": "d",
+        "image": "registry.example/c:1",
+        "resources": {"limits": {"ephemeral-storage": "9G"}},
+    }
+    messages = []
+    for own_disk in (0, 100 * GI):
+        profile = RuntimeProfile(rules=rules, image_disk_bytes=own_disk)
+        async with FixedPhases({"": 1}, profile=profile) as cluster:
+            wide = pod("wide", container=limit)
+            wide["spec"]["containers"].append(beside)
+            cluster.apply(wide, pod("narrow", container=limit))
+            await cluster.run_until("40s")
+            messages.append([cluster.pod(name)["status"].get("message", "") for name in ("wide", "narrow")])
+    whole = "Pod ephemeral local storage usage exceeds the total limit of containers 2Gi. "
+    assert messages == [
+        ['Container c exceeded its local ephemeral storage limit "2Gi". ', whole],
+        ["", whole],
+    ]
