@@ -15,7 +15,7 @@ Differs  the graph is the informers with an index by owner, no copy of it; an ow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from actors.controllers.garbagecollector_decide import (
@@ -200,6 +200,9 @@ class GarbageCollector:
             owner_ident = (ref["apiVersion"], ref["kind"])
             resource = self._resources.get(owner_ident)
             if resource is None:
+                # a custom one may be met yet: as after a start, or when its definition comes later
+                key = f"{namespace}/{ref['name']}" if namespace else ref["name"]
+                self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
                 continue
             key = _owner_key(resource, ref["name"], namespace)
             found = self._informers[owner_ident].get(key)
@@ -273,8 +276,15 @@ class GarbageCollector:
     async def _sync(self, item: Item) -> str | None:
         ident = (item.api_version, item.kind)
         if ident not in self._resources:
-            return None  # its kind is gone, and it with it
+            # its kind is gone, and it with it; or has never been, and those that name it wait for it
+            waited_for = item.virtual and self._dependents(item.kind, item.uid)
+            return _no_mapping(*ident) if waited_for else None
         resource, informer = self._resources[ident], self._informers[ident]
+        if item.virtual:
+            namespace, name = split_key(item.key)
+            if resource.namespaced and not namespace:
+                return None  # it cannot own what names it
+            item = replace(item, key=_owner_key(resource, name, namespace))
         cached = informer.get(item.key)
         if cached is not None and cached["metadata"]["uid"] != item.uid:
             cached = None
@@ -343,7 +353,7 @@ class GarbageCollector:
         ident = (ref["apiVersion"], ref["kind"])
         resource = self._resources.get(ident)
         if resource is None:
-            return None, f"unable to get REST mapping for {ref['apiVersion']}/{ref['kind']}."
+            return None, _no_mapping(*ident)
         namespace = dependent["metadata"].get("namespace", "") if resource.namespaced else ""
         coordinates = _coordinates(ident, ref["name"], ref["uid"], namespace)
         if coordinates in self._absent:
@@ -418,6 +428,10 @@ class GarbageCollector:
 
 def _item(ident: tuple[str, str], obj: Obj) -> Item:
     return Item(*ident, key_of(obj), obj["metadata"]["uid"])
+
+
+def _no_mapping(api_version: str, kind: str) -> str:
+    return f"unable to get REST mapping for {api_version}/{kind}."
 
 
 def _owner_uids(obj: Obj) -> tuple[str, ...]:

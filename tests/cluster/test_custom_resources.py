@@ -82,6 +82,42 @@ async def test_an_orphan_of_a_custom_owner_is_let_go() -> None:
         assert left["metadata"]["name"] == "left" and "ownerReferences" not in left["metadata"]
 
 
+async def test_an_owner_of_a_custom_kind_that_went_while_no_collector_ran_takes_its_dependents_along() -> (
+    None
+):
+    async with Cluster(naming="kubernetes") as cluster:
+        await begun(cluster)
+        top = made(cluster, WIDGETS, widget("top"))
+        for name, owner in (("goes", top), ("stays", made(cluster, WIDGETS, widget("other")))):
+            meta = widget(name, owner)["metadata"]
+            made(cluster, "configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+        await cluster.run_for("40s")
+        manager = cluster.supervisor["controller-manager-0"]
+        manager.crash("killed")
+        assert cluster.request("delete", WIDGETS, "n", "top").ok
+        await cluster.run_for("1s")
+        manager.start()
+        await cluster.run_for("40s")  # a lease of 15 s has to run out first
+        assert {"goes", "stays"} & {*names(cluster, "configmaps")} == {"stays"}
+
+
+async def test_an_owner_of_a_kind_that_nobody_knows_is_asked_for_until_there_is_one() -> None:
+    async with Cluster(naming="kubernetes") as cluster:
+        await cluster.run_for("2s")
+        assert cluster.request("create", "namespaces", body={"metadata": {"name": "n"}}).code == 201
+        await cluster.run_for("30s")
+        owner = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "never", "uid": "u-1"}}
+        meta = widget("map", owner)["metadata"]
+        made(cluster, "configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+        await cluster.run_for("5s")
+        assert cluster.request("create", "customresourcedefinitions", body=definition()).code == 201
+        await cluster.run_for("5s")
+        assert "map" in names(cluster, "configmaps")
+        # the kind is met within 30 s; 5 ms doubling: tried 20.5, 41 and 82 s after the first time
+        await cluster.run_for("75s")
+        assert "map" not in names(cluster, "configmaps")
+
+
 async def test_a_namespace_takes_custom_objects_along_and_kinds_that_go_are_left() -> None:
     async with Cluster(naming="kubernetes") as cluster:
         await begun(cluster)
