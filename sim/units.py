@@ -80,7 +80,8 @@ _UNIT_NS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_NUMBER = re.compile(r"([0-9]*)(?:\.([0-9]*))?")
+_UNIT = re.compile(r"[^0-9.]*")
 
 
 @lru_cache(maxsize=1024)
@@ -89,22 +90,41 @@ def parse_duration_us(text: str) -> int:
     body = text[1:] if text[:1] in ("+", "-") else text
     if body == "0":
         return 0
+    invalid = ValueError(f"time: invalid duration {_quoted(text)}")
     total_ns, at = 0, 0
     while at < len(body):
-        part = _PART.match(body, at)
-        if part is None:
-            break
-        whole, _, fraction = part[1].partition(".")
+        number = _NUMBER.match(body, at)
+        assert number is not None
+        whole, fraction = number[1], number[2] or ""
+        unit = _UNIT.match(body, number.end())
+        assert unit is not None
+        at = unit.end()
+        if len(whole.lstrip("0")) > _DIGITS_MAX or not (whole or fraction):
+            raise invalid
+        if not unit[0]:
+            raise ValueError(f"time: missing unit in duration {_quoted(text)}")
+        if unit[0] not in _UNIT_NS:
+            raise ValueError(f"time: unknown unit {_quoted(unit[0])} in duration {_quoted(text)}")
         whole, fraction = whole.lstrip("0") or "0", fraction[:_DIGITS_MAX] or "0"
-        if len(whole) > _DIGITS_MAX:
-            break
-        unit_ns = _UNIT_NS[part[2]]
+        unit_ns = _UNIT_NS[unit[0]]
         total_ns += int(whole) * unit_ns + int(fraction) * unit_ns // 10 ** len(fraction)
-        at = part.end()
-    if not body or at < len(body) or total_ns >= 1 << 63:
-        raise ValueError(f'time: invalid duration "{text}"')
+    if not body or total_ns >= 1 << 63:
+        raise invalid
     total_us = total_ns // 1_000
     return -total_us if text[0] == "-" else total_us
+
+
+def _quoted(text: str) -> str:
+    """As Go's time package quotes: what is not ASCII byte by byte."""
+    return '"' + "".join([_quoted_letter(letter) for letter in text]) + '"'
+
+
+def _quoted_letter(letter: str) -> str:
+    if letter in '"\\':
+        return f"\\{letter}"
+    if " " <= letter <= "~":
+        return letter
+    return "".join(f"\\x{byte:02x}" for byte in letter.encode("utf-8", "replace"))
 
 
 def format_duration(us: int) -> str:
@@ -226,7 +246,8 @@ _LONG = 60  # digits before or after the point: more change only how it is round
 _MAX_DIGITS = 18  # maxInt64Factors: up to here upstream keeps the text as written
 
 # quantity.go: ErrSuffix, of what looks like a quantity and ends in no known unit.
-_SUFFIXED = re.compile(r"[+-]?\d*(\.\d*)?[eEinumkKMGTP]*[-+]?\d*", re.ASCII)
+# The digits before the unit are never given back: texts come from outside, and are as long as they like.
+_SUFFIXED = re.compile(r"[+-]?\d*+(?:\.\d*+)?[eEinumkKMGTP]*+[-+]?\d*", re.ASCII)
 QUANTITY_SUFFIX = "unable to parse quantity's suffix"
 QUANTITY_SYNTAX = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"

@@ -167,8 +167,8 @@ def _every_s(text: str) -> int:
     given = text.removeprefix("@every ")
     try:
         duration_us = parse_duration_us(given)
-    except ValueError:
-        raise ScheduleError(f'failed to parse duration {text}: time: invalid duration "{given}"') from None
+    except ValueError as error:
+        raise ScheduleError(f"failed to parse duration {text}: {error}") from None
     return max(1, duration_us // SECOND)
 
 

@@ -50,10 +50,42 @@ def test_a_go_duration_parses_to_microseconds(text, us):
     assert parse_duration_us(text) == us
 
 
-@pytest.mark.parametrize("text", ["", "1d", "5", "s", "1h ", "1h-2m", "+", "2562048h", f"{'9' * 5000}s"])
-def test_what_is_no_go_duration_is_refused(text):
-    with pytest.raises(ValueError, match="invalid duration"):
+_INVALID = 'time: invalid duration "{}"'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        *((text, _INVALID) for text in ("", "s", "+", "-.s", "2562048h", f"{'9' * 5000}s")),
+        ("5", 'time: missing unit in duration "{}"'),
+        ("1h2.", 'time: missing unit in duration "{}"'),
+        ("1d", 'time: unknown unit "d" in duration "{}"'),
+        ("1mx", 'time: unknown unit "mx" in duration "{}"'),
+        ("1h ", 'time: unknown unit "h " in duration "{}"'),
+        ("1h-2m", 'time: unknown unit "h-" in duration "{}"'),
+    ],
+)
+def test_what_is_no_go_duration_is_refused_in_gos_words(text, message):
+    with pytest.raises(ValueError, match="time: ") as caught:
         parse_duration_us(text)
+    assert str(caught.value) == message.format(text)
+
+
+def test_a_refused_duration_is_quoted_as_go_quotes_it():
+    with pytest.raises(ValueError, match="invalid") as caught:
+        parse_duration_us('"\\ é\n')
+    assert str(caught.value) == r'time: invalid duration "\"\\ \xc3\xa9\x0a"'
+
+
+LONG = "0" * 1_000_000  # whoever looks at these again from each digit on never ends
+
+
+@pytest.mark.parametrize("text", [LONG, f"1{LONG}!", f"1.{LONG}!"], ids=["digits", "whole", "fraction"])
+def test_what_is_no_quantity_or_duration_is_refused_at_once_whatever_its_length(text):
+    with pytest.raises(ValueError, match="duration"):
+        parse_duration_us(text + ".")
+    with pytest.raises(ValueError, match="quantities must match"):
+        quantity_nano(f"{text}!")
 
 
 def test_durations_print_as_go_prints_them():

@@ -9,7 +9,6 @@ Differs  `timeout=` is checked, but the time-out itself is the same 60 real seco
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -24,6 +23,7 @@ from sim.machinery import status
 from sim.machinery.api import Obj, Request, UserInfo
 from sim.machinery.custom import CustomResource
 from sim.machinery.scheme import Resource, Scheme
+from sim.units import parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.access import Access, Authenticator, Certificate
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
@@ -36,9 +36,6 @@ from sim.wire.http.rendering import Answer, EventWriter, View
 from sim.wire.http.routing import Attributes, NoRoute, Target
 
 PEER = "orrery.peer"  # extension of the ASGI scope: the `Certificate` of the connection
-_DURATION = re.compile(
-    r"[-+]?(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h)(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))*|0"
-)
 _BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # whom upstream answers pretty without being asked
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 # Of a body that is refused for its size: read and thrown away.
@@ -164,14 +161,11 @@ class Front:
     @staticmethod
     def _check_timeout(options: dict[str, str]) -> None:
         text = options.get("timeout", "")
-        if not text or _DURATION.fullmatch(text):
-            return
-        why = (
-            f'missing unit in duration "{text}"'
-            if re.fullmatch(r"[-+]?[\d.]+", text)
-            else f'invalid duration "{text}"'
-        )
-        raise Refused(status.bad_request(f"invalid timeout specified in the request URL - time: {why}"))
+        try:
+            parse_duration_us(text or "0")
+        except ValueError as error:
+            why = f"invalid timeout specified in the request URL - {error}"
+            raise Refused(status.bad_request(why)) from None
 
     # --- documents ----------------------------------------------------------------------------------------
 
