@@ -4,7 +4,7 @@ Turns the YAML that clients send into what the same document is as JSON, by a lo
 of JSON's types, and answers into YAML as upstream prints it.
 
 Holds: nothing but dict, list, str, int, float, bool and None comes out; a document whose aliases unfold to more
-than `NODES_MAX` nodes, or which is nested deeper than `DEPTH_MAX`, is refused.
+than `NODES_MAX` nodes or `LETTERS_MAX` letters, or which is nested deeper than `DEPTH_MAX`, is refused.
 
 Mirrors  sigs.k8s.io/yaml v1.2 over go-yaml v2 (YAML 1.1: y, n, on and off are booleans; times stay text).
 """
@@ -12,6 +12,7 @@ Mirrors  sigs.k8s.io/yaml v1.2 over go-yaml v2 (YAML 1.1: y, n, on and off are b
 from __future__ import annotations
 
 import re
+from math import isfinite
 from typing import Any
 
 import yaml
@@ -20,6 +21,7 @@ from sim.nesting import nests_too_deep
 
 # Far above what 3 MiB hold without aliases that multiply.
 NODES_MAX = 2_000_000
+LETTERS_MAX = 4_000_000
 DEPTH_MAX = 100
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -31,9 +33,31 @@ class YamlError(Exception):
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """Without the tables of its base: only what is put in below."""
+    """Without the tables of its base: only what is put in below.  Merged keys are counted as they are copied."""
+
+    merged = 0
+
+    def flatten_mapping(self, node: Any) -> None:
+        merged: list[Any] = []
+        own: list[Any] = []
+        pairs, node.value = node.value, []  # a map may merge itself
+        for key, value in pairs:
+            if key.tag != _MERGE_TAG:
+                own.append((key, value))
+                continue
+            maps = value.value if isinstance(value, yaml.SequenceNode) else [value]
+            if not all(isinstance(each, yaml.MappingNode) for each in maps):
+                raise ValueError("map merge requires map or sequence of maps as the value")
+            for each in reversed(maps):
+                self.flatten_mapping(each)
+                self.merged += 1 + len(each.value)
+                if self.merged > NODES_MAX:
+                    raise ValueError("document contains excessive aliasing")
+                merged += each.value
+        node.value = merged + own
 
 
+_MERGE_TAG = "tag:yaml.org,2002:merge"
 _JSON_TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("null", "int", "float", "str", "seq", "map"))
 _Loader.yaml_implicit_resolvers = {}
 _Loader.yaml_constructors = {tag: _Base.yaml_constructors[tag] for tag in (*_JSON_TAGS, None)}
@@ -52,7 +76,28 @@ def _untagged(loader: Any, _: str, node: Any) -> Any:
     return loader.construct_mapping(node, deep=True)
 
 
+def _integer(loader: Any, node: Any) -> int | float | str:
+    """Of 64 bits; a longer one is a float, as Go reads it."""
+    try:
+        value = int(loader.construct_yaml_int(node))
+    except ValueError:  # Python's bound of digits
+        return _float(loader, node)
+    return value if -(1 << 63) <= value < 1 << 64 else _float(loader, node)
+
+
+def _float(loader: Any, node: Any) -> float | str:
+    """Text where it is too large for one, or no decimal number."""
+    text = str(loader.construct_scalar(node))
+    try:
+        value = float(text.replace("_", ""))
+    except ValueError:
+        return text
+    return value if isfinite(value) else text
+
+
 _Loader.add_constructor("tag:yaml.org,2002:bool", _boolean)
+_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
+_Loader.add_constructor("tag:yaml.org,2002:float", _float)
 _Loader.yaml_multi_constructors = {"!": _untagged}
 for _tag, _pattern, _first in (
     ("bool", r"^(?:y|Y|n|N|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$", "yYnNtTfFoO"),
@@ -73,7 +118,7 @@ def load_yaml(text: bytes) -> Any:
     try:
         loader = _Loader(text)
         loaded = loader.get_data() if loader.check_data() else None
-        return _checked(loaded, [NODES_MAX], 0)
+        return _checked(loaded, [NODES_MAX, LETTERS_MAX], 0)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise YamlError(str(error).split("\n")[0]) from None
     finally:
@@ -119,7 +164,11 @@ def _twice(root: Any) -> list[tuple[int, str]]:
 
 def _checked(value: Any, left: list[int], depth: int) -> Any:
     left[0] -= 1
-    if left[0] < 0:
+    if isinstance(value, str):
+        left[1] -= len(value)
+    elif isinstance(value, dict):
+        left[1] -= sum([len(key) for key in value if isinstance(key, str)])
+    if min(left) < 0:
         raise ValueError("document contains excessive aliasing")
     if depth > DEPTH_MAX:
         raise ValueError(f"exceeded max depth of {DEPTH_MAX}")

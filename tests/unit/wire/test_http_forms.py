@@ -111,6 +111,43 @@ def test_aliases_that_multiply_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        b"a: &a " + b"x" * 100_000 + b"\nb: [" + b"*a, " * 5_000 + b"]",
+        b"a: &a {" + b"x" * 1_000 + b": 1}\nb: [" + b"*a, " * 5_000 + b"]",
+    ],
+    ids=["texts", "keys"],
+)
+def test_aliases_that_multiply_letters_are_refused(text: bytes) -> None:
+    with pytest.raises(YamlError, match="aliasing"):
+        load_yaml(text)
+
+
+def test_merged_maps_that_multiply_are_refused() -> None:
+    lines = [b"a0: &a0 {k: v}"]
+    lines += [b"a%d: &a%d {<<: [%b]}" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 12)]
+    with pytest.raises(YamlError, match="aliasing"):
+        load_yaml(b"\n".join(lines))
+
+
+def test_maps_are_merged_the_first_named_first_and_a_maps_own_keys_before_all() -> None:
+    text = b"a: &a {k: 1, l: 2}\nb: {<<: *a, l: 3}\nc: {l: 4, <<: [*a, {k: 7, m: 1}]}\nd: &d {<<: *d, k: 1}"
+    merged = {"b": {"k": 1, "l": 3}, "c": {"k": 1, "m": 1, "l": 4}, "d": {"k": 1}}
+    assert load_yaml(text) == {"a": {"k": 1, "l": 2}, **merged}
+
+
+def test_numbers_without_end_are_floats_or_text_as_go_reads_them() -> None:
+    text = (
+        b"a: 18446744073709551615\nb: 18446744073709551616\nc: 1e999\nd: 0x"
+        + b"f" * 20_000
+        + b"\ne: "
+        + b"9" * 5_000
+    )
+    numbers = {"a": (1 << 64) - 1, "b": 2.0**64, "c": "1e999", "d": "0x" + "f" * 20_000, "e": "9" * 5_000}
+    assert load_yaml(text) == numbers
+
+
+@pytest.mark.parametrize(
     "text", [b"a: " + b"[" * 1_000_000, b"{a: " * 500_000, b"- " * 500_000, b"a: " + b"[" * 300 + b"]" * 300]
 )
 def test_yaml_that_would_overflow_the_parsers_stack_is_refused(text: bytes) -> None:
