@@ -13,6 +13,8 @@ from typing import Any
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _SPACE = " \t\r\n"
 END = "unexpected end of JSON input"
+# Schemas nest about 20 deep; upstream stops at 10000, which Python's own stack does not reach.
+DEPTH_MAX = 200
 
 
 class Twice(dict[str, Any]):

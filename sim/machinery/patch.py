@@ -1,7 +1,8 @@
 """JSON patch and merge patch: (document, patch) to the patched document, by path copy.
 
 Holds: neither argument is changed and whatever a patch does not touch is shared with the old document by
-identity.  A refusal is a `PatchError` with everything its Status needs; nothing is half applied.
+identity.  A refusal is a `PatchError` with everything its Status needs; nothing is half applied.  What a JSON patch makes
+is no deeper than what a body may be, and longer than the document and the patch by `COPIED_MAX` at most.
 
 Mirrors  gopkg.in/evanphx/json-patch.v4 (as vendored by kubernetes v1.25: Patch.Apply, MergePatch),
          apiserver pkg/endpoints/handlers/patch.go: jsonPatcher.
@@ -14,12 +15,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from sim.machinery.api import Json, Obj
 from sim.machinery.fieldvalidation import go_kind
-from sim.machinery.json_text import Twice
+from sim.machinery.json_text import DEPTH_MAX, Twice
 
 # apiserver pkg/endpoints/handlers/patch.go: maxJSONPatchOperations.
 OPERATIONS_MAX = 10_000
+# pkg/server/config.go: JSONPatchMaxCopyBytes, of all that the `copy` operations of one patch copy.
+COPIED_MAX = 3 * 1024 * 1024
 GENERIC_REFUSAL = "the server rejected our request due to an error in our request"
 
 
@@ -125,9 +130,43 @@ def json_patch_problems(patch: Json) -> list[str]:
 def json_patch(document: Json, patch: Json) -> Json:
     """The document after all operations; `PatchError` at the first that fails."""
     check_operations(patch)
+    copied = 0
     for operation in patch or ():
-        document = _apply(document, operation or {})
+        operation = operation or {}
+        if operation.get("op") == "copy":
+            copied += _length(_source(document, operation))
+            if copied > COPIED_MAX:
+                raise _unprocessable()
+        document = _apply(document, operation)
+    if _is_deep(document):
+        raise _unprocessable()
     return document
+
+
+def _source(document: Json, operation: Obj) -> Json:
+    """What a `move` or `copy` is about."""
+    source = operation.get("from")
+    if not isinstance(source, str):
+        raise _unprocessable()
+    return _member(*_find(document, source))
+
+
+def _length(value: Json) -> int:
+    """Of its JSON text."""
+    if _is_deep(value):
+        raise _unprocessable()
+    return len(msgspec.json.encode(value))
+
+
+def _is_deep(value: Json) -> bool:
+    """Whether it is deeper than a body may be: operations nest what they are given."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEPTH_MAX + 1):
+        below = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [each for values in below for each in values if isinstance(each, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def _apply(document: Json, operation: Obj) -> Json:
@@ -146,12 +185,11 @@ def _apply(document: Json, operation: Obj) -> Json:
     if op == "test":
         _test(document, path, operation)
         return document
-    source = operation.get("from")
-    if op not in ("move", "copy") or not isinstance(source, str):
+    if op not in ("move", "copy"):
         raise _unprocessable()
-    moved = _member(*_find(document, source))
+    moved = _source(document, operation)
     if op == "move":
-        document = _change(document, source, _remove, None)
+        document = _change(document, operation["from"], _remove, None)
     return _change(document, path, _add, moved)
 
 
@@ -176,7 +214,7 @@ def equal(a: Json, b: Json) -> bool:
 def _split(path: str) -> list[str]:
     parts = path.split("/")
     # "data/q" names the root's member "q": the text before the first "/" is dropped.
-    if len(parts) < 2:
+    if len(parts) < 2 or len(parts) > DEPTH_MAX:  # nothing lies so deep
         raise _unprocessable()
     return [p.replace("~1", "/").replace("~0", "~") for p in parts[1:]]
 

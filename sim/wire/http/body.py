@@ -17,14 +17,13 @@ import msgspec
 from sim.ident import Names
 from sim.machinery import status
 from sim.machinery.api import Obj
+from sim.machinery.json_text import DEPTH_MAX
 from sim.wire.http.negotiation import produced
 from sim.wire.http.protobuf import ProtobufError, decode
 from sim.wire.http.routing import Target
 from sim.wire.http.yaml_json import YamlError, duplicate_keys, load_yaml
 
 BODY_MAX = 3 * 1024 * 1024  # server.Config.MaxRequestBodyBytes
-# Schemas nest about 20 deep; upstream stops at 10000, which Python's own stack does not reach.
-DEPTH_MAX = 200
 SHOWN = 30  # bytes of a broken body that a message shows: summarizeData
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sim.machinery.patch import (
+    COPIED_MAX,
     OPERATIONS_MAX,
     PatchError,
     check_merge_patch,
@@ -96,6 +97,40 @@ def test_what_is_no_json_patch_is_a_bad_request_and_unknown_fields_are_told():
     with pytest.raises(PatchError) as caught:
         check_operations([{}] * (OPERATIONS_MAX + 1))
     assert caught.value.code == 413
+
+
+def test_copies_that_multiply_are_refused_before_they_fill_the_memory() -> None:
+    start = op("add", "/x", value={"a": ["text"] * 10})
+    doubling = [op("copy", f"/x/{n}", **{"from": "/x"}) for n in range(60)]
+    with pytest.raises(PatchError) as caught:
+        json_patch(DOC, [start, *doubling])
+    assert (caught.value.code, caught.value.details) == (422, {})
+    assert "9" in json_patch(DOC, [start, *doubling[:10]])["x"]
+    half = op("add", "/x", value="x" * (COPIED_MAX // 2 - 2))
+    twice = [op("copy", "/y", **{"from": "/x"})] * 2
+    assert json_patch(DOC, [half, *twice])["y"]
+    with pytest.raises(PatchError):
+        json_patch(DOC, [half, *twice, op("copy", "/z", **{"from": "/list/0"})])
+
+
+def nested(depth: int) -> dict[str, Any]:
+    return {"a": nested(depth - 1)} if depth else {}
+
+
+def test_operations_nest_no_deeper_than_a_body_may_be() -> None:
+    ring = [op("add", "/a", value={}), op("add", "/b", value={})]
+    for _ in range(3_000):
+        ring += [
+            op("move", "/b/x", **{"from": "/a"}),
+            op("move", "/a", **{"from": "/b"}),
+            op("add", "/b", value={}),
+        ]
+    deep = [op("add", "/a" * n, value=nested(150)) for n in range(1, 1_000, 150)]
+    for patch in (ring, deep):
+        with pytest.raises(PatchError) as caught:
+            json_patch(DOC, patch)
+        assert caught.value.code == 422
+    assert json_patch(DOC, [op("add", "/c", value=nested(198))])["c"]
 
 
 def test_merge_patch_merges_maps_and_shares_what_it_leaves():
