@@ -81,10 +81,9 @@ def create(call: Call) -> Steps:
     return (yield from create_object(call, decode(call, call.resource)))
 
 
-def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
-    """record: who owns which fields, where it isn't all the writer's."""
-    registry, resource, request = call.registry, call.resource, call.request
-    names = registry.names
+def _given_metadata(call: Call, obj: Obj) -> Obj:
+    """The metadata of an object to be created, without what only the server may say."""
+    resource, request = call.resource, call.request
     metadata = dict(obj.get("metadata") or {})
     for field in _EMPTIED:
         if field in metadata and not metadata[field]:
@@ -107,6 +106,13 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(field, None)
     _drop_repeated_owners(call, metadata)
+    return metadata
+
+
+def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
+    """record: who owns which fields, where it isn't all the writer's."""
+    registry, resource, request = call.registry, call.resource, call.request
+    names, metadata = registry.names, _given_metadata(call, obj)
     obj = registry.rules.defaults(resource, {**obj, "metadata": metadata}, call.subresource)
     if resource.rule == "namespaces":
         obj = namespace_label(obj, names)
