@@ -76,6 +76,14 @@ class Owner(Protocol):
         """Whether startup has succeeded, for the probes that wait for it."""
         ...
 
+    def restarts(self) -> bool:
+        """Whether a container that has ended may be started again."""
+        ...
+
+    def tells_end(self, container: str) -> bool:
+        """Whether the pod's status says of the container that it does not run."""
+        ...
+
 
 class Probe:
     """One probe of one container.  `spec` holds periodSeconds, thresholds and so on."""
@@ -181,7 +189,13 @@ class Probe:
             self._owner.probed(self, result)
 
     def _probe(self, container: Container, now_us: int) -> None:
-        if self.hold or not container.running(now_us):
+        if self.hold:
+            return
+        if not container.running(now_us):
+            if self._owner.restarts() and self._owner.tells_end(self.container):
+                self._set(
+                    "Failure"
+                )  # Quirk: by which the pod is synced, and its next try to start waits anew
             return
         if self._age_us(container) // SECOND < int(self.spec.get("initialDelaySeconds") or 0):
             return
@@ -211,10 +225,16 @@ class Probe:
 
     def _plan(self, container: Container | None, now_us: int) -> None:
         """Sleep while nothing can change; else until the first tick that can."""
-        if container is None or not container.running(now_us) or self.hold:
+        if container is None or self.hold:
             self._cancel()  # a sync of the pod looks again
             return
         clock, local_us = self._ctx.clock, self._ctx.now_us()
+        if not container.running(now_us):
+            if self.result != "Failure" and self._owner.restarts():
+                self._tick_at(self._next_tick_us(local_us))
+            else:
+                self._cancel()
+            return
         delay_us = int(self.spec.get("initialDelaySeconds") or 0) * SECOND
         age_us = self._age_us(container)
         if age_us < delay_us:

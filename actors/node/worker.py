@@ -41,6 +41,7 @@ from actors.node.pod_status import (
     ended,
     generate,
     past_deadline,
+    restart_policy,
     unseen_us,
 )
 from actors.node.prober import Probe, output_of, probe_specs
@@ -523,7 +524,8 @@ class Worker:
 
     def _is_unready(self) -> bool:
         """Whether a sync would probe something sooner than its own ticks do."""
-        return any(probe.kind == "Readiness" and probe.result != "Success" for probe in self.probes)
+        unready = [p.container for p in self.probes if p.kind == "Readiness" and p.result != "Success"]
+        return any(not self.tells_end(name) for name in unready)
 
     def _stop_probes(self, *kinds: str) -> None:
         for probe in self.probes:
@@ -535,6 +537,13 @@ class Worker:
         if probe.kind == "Startup":
             return probe.result != "Success"
         return not started or started[0].result == "Success"
+
+    def restarts(self) -> bool:
+        return self.state == SYNC and restart_policy(self.pod) != "Never"
+
+    def tells_end(self, container: str) -> bool:
+        shown = self.status.get("containerStatuses") or ()
+        return any(s["name"] == container and "running" not in s["state"] for s in shown)
 
     def blamed(self, container: Container) -> int:
         profile = self.agent.spec.profile
@@ -568,7 +577,7 @@ class Worker:
             return
         if probe.kind != "Liveness" and self.status.get("containerStatuses"):
             self.refresh()
-        if probe.kind != "Readiness" or self._is_unready():
+        if result == "Failure" or probe.kind != "Readiness" or self._is_unready():
             self.wake()
 
     def look(self) -> None:

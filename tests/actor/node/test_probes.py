@@ -91,3 +91,28 @@ async def test_an_initial_delay_counts_from_the_second_in_which_the_container_st
         assert not api.ready("web")
         await kernel.run_until(ready_s * SECOND + 100_000)
         assert api.ready("web")
+
+
+@pytest.mark.parametrize("kind", ["livenessProbe", "readinessProbe", "startupProbe"])
+async def test_a_tick_that_finds_its_container_ended_syncs_the_pod_and_puts_its_next_start_off(
+    kind: str,
+) -> None:
+    """The end is told by a relist within a second.  A tick after that, before the back-off is over, makes a sync of its
+    own that fails, so that the next try comes 10 to 15 s after it and not after the first."""
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 11}
+    async with one_node(behaving(exit_after_us=1500_000, exit_code=1)) as (kernel, api, _):
+        await kernel.run_until(60 * SECOND)
+        api.bind("web", {"containers": [{"name": "c", "image": "i", kind: probe}]})
+        await kernel.run_until(120 * SECOND)
+        _, second, third, *_ = [at / SECOND for at, _ in api.events("Started")]
+        tick = next(at for at in range(60, 120, 11) if at > second + 1.5 + 1.1)
+        assert second + 1.5 + 5 < tick and tick + 10 <= third <= tick + 17.2
+
+
+async def test_without_probes_a_start_waits_for_its_own_retry_alone() -> None:
+    async with one_node(behaving(exit_after_us=1500_000, exit_code=1)) as (kernel, api, _):
+        await kernel.run_until(60 * SECOND)
+        api.bind("web", {"containers": [{"name": "c", "image": "i"}]})
+        await kernel.run_until(120 * SECOND)
+        _, second, third, *_ = [at / SECOND for at, _ in api.events("Started")]
+        assert 10 <= third - second - 1.5 <= 17.2
