@@ -36,7 +36,8 @@ class View:
     """What the agent knows about a pod besides its object, at one instant.
 
     reasons: container -> why its last start failed; unready, unstarted: containers whose probes say no
-    override: phase, reason, message that the killer of the pod asked for
+    override: phase, reason, message that the killer of the pod asked for; no phase: Failed, unless it has succeeded
+    late: it is past its activeDeadlineSeconds
     wall_us: what to add to kernel time to get this machine's wall clock
     """
 
@@ -48,6 +49,7 @@ class View:
     unready: Mapping[str, None] = field(default_factory=lambda: NOTHING)
     unstarted: Mapping[str, None] = field(default_factory=lambda: NOTHING)
     override: tuple[str, str, str] | None = None
+    late: bool = False
 
 
 def restart_policy(pod: Obj) -> str:
@@ -452,6 +454,9 @@ def generate(pod: Obj, old: Obj, view: View) -> Obj:
     phase, reason, message = _phase(pod, old, view, init, app)
     now = format_time(view.now_us + view.wall_us)
     conditions = conditions_of(_verdicts(pod, phase, init, app), old.get("conditions") or (), now)
+    if view.override is not None:  # Quirk: conditions do not know of it yet
+        wanted, reason, message = view.override
+        phase = wanted or ("Succeeded" if phase == "Succeeded" else "Failed")
     status: Obj = {
         "phase": phase,
         "conditions": conditions,
@@ -481,12 +486,18 @@ def generate(pod: Obj, old: Obj, view: View) -> Obj:
 
 
 def _phase(pod: Obj, old: Obj, view: View, init: Sequence[Obj], app: Sequence[Obj]) -> tuple[str, str, str]:
-    before = old.get("phase")
-    if before in TERMINAL:  # never left again
-        return before, old.get("reason", ""), old.get("message", "")
-    if view.override is not None:
-        return view.override
+    """By its containers, but for the deadline; what ended a pod is known as long as its phase stays.
+
+    Quirk: one that was to fail has succeeded after all, and says nothing of it, if its containers end well when they are
+    stopped and do not start again.
+    """
+    shown, before = (pod.get("status") or NOTHING).get("phase"), old.get("phase")
+    known = old.get("reason", ""), old.get("message", "")
+    if shown in TERMINAL:  # never left again
+        return shown, *known
+    if view.late:
+        return "Failed", DEADLINE_REASON, DEADLINE_MESSAGE
     phase = phase_of(pod, init, app)
-    if phase == before:
-        return phase, old.get("reason", ""), old.get("message", "")
-    return phase, "", ""
+    if phase not in TERMINAL and before in TERMINAL:
+        phase = str(before)
+    return phase, *(known if phase == before else ("", ""))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from actors.node.worker import Worker
 
 EVENT = "Shutdown"
-OVERRIDE = ("Failed", "Terminated", "Pod was terminated in response to imminent node shutdown.")
+OVERRIDE = ("", "Terminated", "Pod was terminated in response to imminent node shutdown.")
 REFUSAL = ("NodeShutdown", "Pod was rejected as the node is shutting down.")
 NOT_READY = "node is shutting down"
 

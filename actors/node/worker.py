@@ -257,7 +257,7 @@ class Worker:
         agent = self.agent
         return View(
             agent.now_us, agent.wall_us, agent.host_ip, self.runtime, self.reasons, unready, unstarted,
-            self.override,
+            self.override if self.state == TERMINATING else None, self._is_late(),
         )  # fmt: skip
 
     def refresh(self, *, finished: bool = False) -> Obj:
@@ -283,9 +283,7 @@ class Worker:
     def _sync(self) -> Work:
         """syncPod: status first, then the runtime.  Returns what went wrong ("" for nothing)."""
         agent, pod = self.agent, self.pod
-        if pod["spec"].get("activeDeadlineSeconds") is not None and self._past_deadline(pod):
-            self.override = ("Failed", DEADLINE_REASON, DEADLINE_MESSAGE)
-            agent.event(pod, "Normal", DEADLINE_REASON, DEADLINE_MESSAGE)
+        self._tell_late()
         if self.refresh()["phase"] in TERMINAL:
             self.state, self._over = TERMINATING, True
             return ""
@@ -306,9 +304,15 @@ class Worker:
             probe.look()
         return error
 
-    def _past_deadline(self, pod: Obj) -> bool:
-        start, agent = self.status.get("startTime"), self.agent
+    def _is_late(self) -> bool:
+        pod, agent = self.pod, self.agent
+        start = self.status.get("startTime") if "activeDeadlineSeconds" in pod["spec"] else None
         return bool(start) and past_deadline(pod, parse_time(start), agent.now_us + agent.wall_us)
+
+    def _tell_late(self) -> None:
+        """Quirk: each time that its status is worked out."""
+        if self._is_late():
+            self.agent.event(self.pod, "Normal", DEADLINE_REASON, DEADLINE_MESSAGE)
 
     def _sync_runtime(self) -> Work:
         agent, pod = self.agent, self.pod
@@ -476,6 +480,7 @@ class Worker:
     def _terminate(self) -> Work:
         """syncTerminatingPod."""
         agent = self.agent
+        self._tell_late()
         self.refresh()
         self._stop_probes("Liveness", "Startup")
         if self.runtime is not None:
@@ -495,6 +500,7 @@ class Worker:
     def _finish(self) -> Work:
         """syncTerminatedPod: the final status, volumes and cgroups gone."""
         agent = self.agent
+        self._tell_late()
         self.refresh()
         yield agent.dice.below(UNMOUNT_POLL_US)
         self.state = FINISHED

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from actors.node.profile import ContainerBehaviour, Rule, RuntimeProfile
 from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases
-from tests.cluster.test_node_timing_agent import GI, MI, SMALL, PodTimes, pod
+from tests.cluster.test_node_timing_agent import GI, MI, SMALL, PodTimes, at_s, behaving, pod
 
 # --- eviction ---------------------------------------------------------------------------------------------------
 
@@ -75,3 +77,56 @@ async def test_what_is_written_into_layers_is_no_matter_of_a_container_where_ima
         ['Container c exceeded its local ephemeral storage limit "2Gi". ', whole],
         ["", whole],
     ]
+
+
+async def test_a_pod_that_is_being_evicted_stays_ready_until_it_has_ended() -> None:
+    """What it is to become is not told while containers run, and its conditions are of before that."""
+    async with FixedPhases(
+        {"": 1}, profile=behaving(memory_bytes=GI, stop_us=None), capacity=SMALL
+    ) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("web", terminationGracePeriodSeconds=20))
+        await cluster.run_until("35s")
+        pressed(cluster, GI)
+        await cluster.run_until("90s")
+        (killing,) = [e for e in cluster.list("events") if e["reason"] == "Killing"]
+        began = at_s(cluster, killing["firstTimestamp"])
+        assert 20 <= times.unready["web"] - began <= 22 and times.unready["web"] == times.evicted["web"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "phase", "reason"),
+    [
+        ("Always", 0, "Failed", "Evicted"),
+        ("OnFailure", 0, "Succeeded", None),
+        ("Never", 0, "Succeeded", None),
+        ("Never", 1, "Failed", "Evicted"),
+        ("OnFailure", 1, "Failed", "Evicted"),
+    ],
+)
+async def test_an_evicted_pod_whose_programs_end_well_and_for_good_has_succeeded(
+    policy: str, code: int, phase: str, reason: str | None
+) -> None:
+    profile = behaving(memory_bytes=GI, stop_us=SECOND, stop_exit_code=code)
+    async with FixedPhases({"": 1}, profile=profile, capacity=SMALL) as cluster:
+        cluster.apply(pod("web", restartPolicy=policy))
+        await cluster.run_until("35s")
+        pressed(cluster, GI)
+        await cluster.run_until("60s")
+        status = cluster.pod("web")["status"]
+        assert (status["phase"], status.get("reason")) == (phase, reason)
+        assert ("message" in status) is (reason is not None)
+
+
+async def test_a_pod_past_its_deadline_has_failed_however_its_programs_end() -> None:
+    """It is told as often as its status is worked out: as it is found, as it is ended and when it has ended."""
+    async with FixedPhases({"": 1}, profile=behaving(stop_us=SECOND)) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(pod("job", restartPolicy="Never", activeDeadlineSeconds=30))
+        await cluster.run_until("90s")
+        status = cluster.pod("job")["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+        started = at_s(cluster, status["startTime"])
+        assert 31 <= times.failed["job"] - started <= 34
+        (event,) = [e for e in cluster.list("events") if e["reason"] == "DeadlineExceeded"]
+        assert event["count"] == 3
