@@ -36,6 +36,7 @@ from actors.node.blame import caused
 from actors.node.eviction import Evictor
 from actors.node.image_gc import ImageGC
 from actors.node.images import Images
+from actors.node.kills import Kills
 from actors.node.leases import Leases
 from actors.node.logs import container_log
 from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine, PodRuntime
@@ -116,7 +117,7 @@ class NodeAgent:
 
     __slots__ = (
         "_began_us", "_nodes", "_pods", "_pods_started", "_recorder", "_tick_phase_us", "_told",
-        "api", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "leases", "loop", "machine", "mirrors",
+        "api", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "kills", "leases", "loop", "machine", "mirrors",
         "names", "node_loop", "options", "preemption", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
         "workers",
     )  # fmt: skip
@@ -159,6 +160,7 @@ class NodeAgent:
         self.runtime = RuntimeHealth(self)
         self.shutdown = Shutdown(self)
         self.preemption = Preemption(self)
+        self.kills = Kills(self)
         self.node_loop = NodeLoop(self, heartbeat)
         clients_of_lease = (self.heartbeats, heartbeat)
         self.leases = Leases(ctx, clients_of_lease, name, options, self, self.spec.lease_jitter)
@@ -484,9 +486,7 @@ class NodeAgent:
     def worker_stopped(self, worker: Worker) -> None:
         """Nothing of the pod runs any more."""
         self._release(worker)
-        self.preemption.stopped(worker)
-        self.evictor.stopped(worker)
-        self.shutdown.stopped(worker)
+        self.kills.stopped(worker)
 
     def _release(self, worker: Worker) -> None:
         """What the pod held of the node is there for others."""

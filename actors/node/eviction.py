@@ -60,19 +60,10 @@ Obj = dict[str, Any]
 POLL_US = 10 * SECOND  # kubelet.go: evictionMonitoringPeriod
 CLEANUP_POLL_US = 1 * SECOND  # eviction_manager.go: podCleanupPollFreq
 CLEANUP_WAIT_US = 30 * SECOND  # eviction_manager.go: podCleanupTimeout
-KILL_WAIT_US = 10 * SECOND  # pod_workers.go: killPodNow waits at least so long
 RESOURCES = {signal: resource for resource, signal in SIGNALS.items()} | {ALLOCATABLE: "memory"}
 GONE = (TERMINATED, FINISHED)
-SLOW_KILL = "Container runtime did not kill the pod within specified grace period."
-
-
 NO_PAST = Past()
 Eviction = tuple["Worker", int, str, Mapping[str, str]]  # grace period in seconds, message, annotations
-
-
-def kill_wait_us(grace_s: int) -> int:
-    """How long whoever killed a pod waits for its end."""
-    return max(KILL_WAIT_US, (grace_s + grace_s // 2) * SECOND)
 
 
 def _writes(container: Container) -> bool:
@@ -98,7 +89,7 @@ class Evictor:
     """One agent's eviction manager.  `past`: what the last check left, with the conditions in force."""
 
     __slots__ = (
-        "_agent", "_cleaning", "_current", "_due_us", "_killing", "_queue", "_thresholds", "_tick_us", "past",
+        "_agent", "_cleaning", "_due_us", "_killing", "_queue", "_thresholds", "_tick_us", "past",
     )  # fmt: skip
 
     def __init__(self, agent: NodeAgent) -> None:
@@ -108,7 +99,6 @@ class Evictor:
         self._due_us = -1
         self._killing: list[Worker] = []  # to be evicted, or evicted and not yet cleaned up after
         self._queue: list[Eviction] = []  # those of them whose turn has not come
-        self._current: Worker | None = None  # the one whose end is waited for
         self._cleaning = False
         self.past = NO_PAST
 
@@ -245,36 +235,18 @@ class Evictor:
         self._agent.image_gc.clear()
         return not met(self.thresholds, self._observations(), reclaimed=True)
 
-    def _evict_next(self) -> None:
+    def _evict_next(self, _: bool = True) -> None:
         """One after the other; when the last one has ended, wait for the rest of all of them."""
-        while self._queue:
-            worker, grace_s, message, annotations = self._queue.pop(0)
-            self._kill(worker, grace_s, message, annotations)
-            if worker.state not in GONE:
-                self._current = worker
-                return
-        self._current = None
-        self._await_cleanup()
-
-    def _kill(self, worker: Worker, grace_s: int, message: str, annotations: Mapping[str, str]) -> None:
-        agent = self._agent
-        meta = worker.pod["metadata"]
+        if not self._queue:
+            self._await_cleanup()
+            return
+        worker, grace_s, message, annotations = self._queue.pop(0)
+        agent, meta = self._agent, worker.pod["metadata"]
         agent.ctx.decided("evict", f"pods/{meta['namespace']}/{meta['name']}", {"message": message})
         agent.event(worker.pod, "Warning", "Evicted", message, annotations=annotations)
-        worker.kill(grace_s=grace_s, override=("Failed", "Evicted", message))
-        agent.ctx.call_later_us(kill_wait_us(grace_s), self._kill_is_late, worker)
+        agent.kills.end(worker, ("Failed", "Evicted", message), self._evict_next, grace_s=grace_s)
 
     # --- after an eviction --------------------------------------------------------------------------------
-
-    def stopped(self, worker: Worker) -> None:
-        """Nothing of a pod runs any more."""
-        if worker is self._current:
-            self._evict_next()
-
-    def _kill_is_late(self, worker: Worker) -> None:
-        if worker is self._current:
-            self._agent.event(worker.pod, "Warning", "ExceededGracePeriod", SLOW_KILL)
-            self._evict_next()
 
     def _await_cleanup(self) -> None:
         if not self._cleaning:

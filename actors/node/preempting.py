@@ -8,14 +8,15 @@ waits for room has no worker, and nothing of it starts.
 
 Mirrors  pkg/kubelet/preemption/preemption.go: HandleAdmissionFailure, getPodsToPreempt; pkg/kubelet/types/pod_update.go:
          Preemptable (v1.25).
-Differs  the agent does its other work meanwhile, and waits for a victim's end however long its kill takes; whether there
-         is room is asked again then.
+Differs  the agent does its other work meanwhile; whether there is room is asked again then, unless a victim took too long
+         to end: nobody waits for that any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.node.admit import Requests, is_critical, requests_of, shortages
@@ -95,13 +96,17 @@ def preemptable(pod: Obj, static: bool, other: Obj, other_static: bool) -> bool:
 
 
 class Preemption:
-    """One agent's.  _waiting: critical pods by uid, and who has to go for each: the first is being ended."""
+    """One agent's.  _waiting: critical pods by uid, and who has to go for each: the first is being ended.
 
-    __slots__ = ("_agent", "_waiting")
+    _granted: those that go by the room that there will be
+    """
+
+    __slots__ = ("_agent", "_granted", "_waiting")
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._waiting: dict[str, tuple[Item, list[Worker]]] = {}
+        self._granted: dict[str, None] = {}
 
     def holds(self, uid: str, item: Item | None = None) -> bool:
         """Whether the pod waits for room; `item`: its latest state."""
@@ -113,6 +118,7 @@ class Preemption:
     def drop(self, uid: str) -> None:
         """The pod is gone: nobody has to go for it any more."""
         self._waiting.pop(uid, None)
+        self._granted.pop(uid, None)
 
     def keep(self, here: Mapping[str, None]) -> None:
         """Only the pods of these uids, and static ones, are there still."""
@@ -122,8 +128,10 @@ class Preemption:
     def make_room(self, worker: Worker, requests: Requests, node: Obj) -> str | None:
         """For a critical pod: None if it has room, "" if it waits for it now, else why it cannot have any."""
         agent, uid, static = self._agent, worker.uid, self._agent.is_static(worker)
+        granted = uid in self._granted
+        self._granted.pop(uid, None)
         short = shortages(requests, agent.used, node)
-        if not short:
+        if granted or not short:
             return None
         missing = {resource: asked + held - capacity for resource, asked, held, capacity in short}
         candidates = {
@@ -148,20 +156,24 @@ class Preemption:
             left.pop(0)
         if left:
             agent.event(left[0].pod, "Warning", REASON, MESSAGE)
-            left[0].kill(override=("Failed", REASON, MESSAGE))
+            agent.kills.end(left[0], ("Failed", REASON, MESSAGE), partial(self._ended, uid, left[0]))
         else:
             agent.ctx.call_later_us(0, self._admit, uid)
+
+    def _ended(self, uid: str, victim: Worker, in_time: bool) -> None:
+        left = self._waiting[uid][1] if uid in self._waiting else []
+        if not left or left[0] is not victim:
+            return  # the pod is gone, or waits anew
+        if not in_time:
+            self._granted[uid] = None
+        left.pop(0)
+        self._end_next(uid)
 
     def _admit(self, uid: str) -> None:
         waits = self._waiting.pop(uid, None)
         if waits is not None:
             item, _ = waits
             self._agent.pod_added(item, item.obj)
-
-    def stopped(self, worker: Worker) -> None:
-        """Nothing of a pod runs any more."""
-        for uid in [uid for uid, (_, victims) in self._waiting.items() if victims and victims[0] is worker]:
-            self._end_next(uid)
 
 
 def _victim(worker: Worker) -> Victim:

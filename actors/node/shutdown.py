@@ -13,6 +13,7 @@ Differs  the operating system's own limit for holding a shutdown up is always lo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.node.pod_status import priority_of
@@ -44,13 +45,14 @@ def grace_s(spec_s: int | None, group_us: int) -> int:
 class Shutdown:
     """One agent's shutdown manager.  `going`: the node is shutting down."""
 
-    __slots__ = ("_agent", "_cancelled", "_done", "_left", "_number", "going")
+    __slots__ = ("_agent", "_cancelled", "_done", "_groups", "_left", "_number", "going")
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self.going = False
         self._cancelled = False
         self._done: Callable[[], None] | None = None
+        self._groups: list[list[Worker]] = []
         self._left: list[Worker] = []  # of the present group
         self._number = -1  # of the present group; none: nothing is being ended
 
@@ -67,7 +69,17 @@ class Shutdown:
             agent.node_event(EVENT, "Shutdown manager detected shutdown event")
             agent.node_loop.fast()
             self._number = -1
+            self._groups = self._by_priority()
             self._next_group(-1)
+
+    def _by_priority(self) -> list[list[Worker]]:
+        """The pods of each group.  Quirk: who ends by itself before its group's turn is waited for as if it ran."""
+        groups = self._agent.options.shutdown_groups
+        found: list[list[Worker]] = [[] for _ in groups]
+        for worker in self._agent.workers.values():
+            if worker.state in (SYNC, TERMINATING) and not worker.removed:
+                found[group_of(groups, priority_of(worker.pod))].append(worker)
+        return found
 
     def cancel(self) -> None:
         """The machine stays up.  Quirk: what is being ended is ended first."""
@@ -88,19 +100,15 @@ class Shutdown:
         if after != self._number:
             return
         agent = self._agent
-        groups = agent.options.shutdown_groups
-        for number in range(after + 1, len(groups)):
-            group_us = groups[number][1]
-            self._left = [
-                worker
-                for worker in agent.workers.values()
-                if worker.state in (SYNC, TERMINATING) and group_of(groups, priority_of(worker.pod)) == number
-            ]
+        for number in range(after + 1, len(self._groups)):
+            self._left = self._groups[number]
             if self._left:
                 self._number = number
+                group_us = agent.options.shutdown_groups[number][1]
                 for worker in list(self._left):
                     own = worker.pod["spec"].get("terminationGracePeriodSeconds")
-                    worker.kill(grace_s=grace_s(own, group_us), override=OVERRIDE)
+                    then = partial(self._ended, worker)
+                    agent.kills.end(worker, OVERRIDE, then, grace_s=grace_s(own, group_us))
                 agent.ctx.call_later_us(group_us, self._next_group, number)
                 return
         self._number, self._left = -1, []
@@ -109,8 +117,8 @@ class Shutdown:
         elif self._done is not None:
             self._done()
 
-    def stopped(self, worker: Worker) -> None:
-        """Nothing of a pod runs any more."""
+    def _ended(self, worker: Worker, _: bool) -> None:
+        """The pod runs no more, or nobody waits for it any longer."""
         if worker in self._left:
             self._left.remove(worker)
             if not self._left:

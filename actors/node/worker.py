@@ -72,7 +72,7 @@ class Worker:
     """
 
     __slots__ = (
-        "_again", "_due_us", "_held", "_made_us", "_over", "_settled_us", "_timer", "_work", "agent", "grace_s", "item", "override",
+        "_again", "_due_us", "_ending", "_held", "_made_us", "_over", "_settled_us", "_timer", "_work", "agent", "grace_s", "item", "override",
         "probes", "reasons", "removed", "requests", "runtime", "state", "uid",
     )  # fmt: skip
 
@@ -88,6 +88,7 @@ class Worker:
         self.override: tuple[str, str, str] | None = None
         self.grace_s: int | None = None
         self.removed = False  # the source no longer has the pod
+        self._ending = False  # it is being terminated
         self._over = False  # it ends because it has come to its end, not because somebody asked for that
         self.requests: Any = None  # what it holds of the node, once admitted
         self._work: Work | None = None
@@ -125,6 +126,9 @@ class Worker:
             self.grace_s = grace_s
             self.override = override
             self._begin_termination()
+        elif self.state == TERMINATING and not self._ending and override is not None:
+            self.override = override  # of several who ask before it begins to end the last is heard
+            self.grace_s = min(grace_s or self.grace_s or 0, self.grace_s or grace_s or 0) or None
 
     def _begin_termination(self) -> None:
         self.state = TERMINATING  # Quirk: a sync under way is not cut short, not even one that pulls an image
@@ -479,7 +483,7 @@ class Worker:
 
     def _terminate(self) -> Work:
         """syncTerminatingPod."""
-        agent = self.agent
+        agent, self._ending = self.agent, True
         self._tell_late()
         self.refresh()
         self._stop_probes("Liveness", "Startup")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from actors.node.profile import ContainerBehaviour, Rule, RuntimeProfile
 from sim.units import SECOND
 from tests.cluster.fixed import FixedPhases
+from tests.cluster.seen import Obj
 from tests.cluster.test_node_timing_agent import GI, MI, SMALL, PodTimes, at_s, behaving, pod
 
 # --- eviction ---------------------------------------------------------------------------------------------------
@@ -130,3 +133,86 @@ async def test_a_pod_past_its_deadline_has_failed_however_its_programs_end() -> 
         assert 31 <= times.failed["job"] - started <= 34
         (event,) = [e for e in cluster.list("events") if e["reason"] == "DeadlineExceeded"]
         assert event["count"] == 3
+
+
+# --- who waits for the end of a pod -----------------------------------------------------------------------------
+
+
+def slow_to_end(name: str, grace_s: int, **spec: Any) -> Obj:
+    """Its hook takes its whole grace period, and the kill as much again."""
+    hook = {"lifecycle": {"preStop": {"exec": {"command": ["sleep", str(grace_s)]}}}}
+    return pod(name, container=hook, terminationGracePeriodSeconds=grace_s, **spec)
+
+
+def told(cluster: FixedPhases, reason: str) -> list[tuple[str, float]]:
+    """(of whom, when first) of events."""
+    found = [e for e in cluster.list("events") if e["reason"] == reason]
+    return [(e["involvedObject"]["name"], at_s(cluster, e["firstTimestamp"])) for e in found]
+
+
+async def test_a_shutdown_waits_for_a_pod_half_as_long_again_as_its_grace_and_goes_on() -> None:
+    """20 s to end with 10 s of grace: after 15 s the next group's turn comes, though its own has 50."""
+    flags = {"shutdown-grace-period": "60s", "shutdown-grace-period-critical-pods": "10s"}
+    async with FixedPhases({"": 1}, profile=behaving(stop_us=None), flags=flags) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(slow_to_end("slow", 10), pod("last", priorityClassName="system-node-critical"))
+        await cluster.run_until("60s")
+        cluster.nodes["node-0"].shutdown()
+        await cluster.run_until("84s")
+        assert told(cluster, "ExceededGracePeriod") == [("slow", 75)]
+        assert dict(told(cluster, "Killing")) == {"slow": 60, "last": 75}
+        assert 80 <= times.failed["slow"] <= 82
+        await cluster.run_until("86.9s")
+        assert cluster.nodes["node-0"].machine.powered
+        await cluster.run_until("87.1s")
+        assert not cluster.nodes["node-0"].machine.powered
+
+
+async def test_a_pod_that_comes_to_its_end_before_its_groups_turn_is_waited_for_as_if_it_ran() -> None:
+    flags = {"shutdown-grace-period": "60s", "shutdown-grace-period-critical-pods": "30s"}
+    rules = (
+        Rule(ContainerBehaviour(exit_after_us=30 * SECOND), pod_prefix="job"),
+        Rule(ContainerBehaviour(stop_us=None)),
+    )
+    async with FixedPhases({"": 1}, profile=RuntimeProfile(rules=rules), flags=flags) as cluster:
+        cluster.apply(pod("web", terminationGracePeriodSeconds=20))
+        await cluster.run_until("50s")
+        cluster.apply(pod("job", restartPolicy="Never", priorityClassName="system-node-critical"))
+        await cluster.run_until("70s")
+        cluster.nodes["node-0"].shutdown()  # the job ends 10 s later, its group's turn comes after 20 s
+        await cluster.run_until("89s")
+        assert cluster.pod("job")["status"]["phase"] == "Succeeded"
+        await cluster.run_until(
+            "121.9s"
+        )  # 30 s (its own grace and half of it are more than its group has) and 2 s of the machine
+        assert cluster.nodes["node-0"].machine.powered
+        await cluster.run_until("122.1s")
+        assert not cluster.nodes["node-0"].machine.powered
+
+
+async def test_a_critical_pod_does_not_wait_for_longer_than_its_victims_grace_and_half_of_it() -> None:
+    async with FixedPhases({"": 1}, capacity={"cpu": "2"}, profile=behaving(stop_us=None)) as cluster:
+        times = PodTimes(cluster)
+        cluster.apply(slow_to_end("large", 20, requests={"cpu": "2"}))
+        await cluster.run_until("60s")
+        cluster.apply(pod("first", requests={"cpu": "1"}, priorityClassName="system-node-critical"))
+        await cluster.run_until("120s")
+        assert told(cluster, "ExceededGracePeriod") == [("large", 90)]
+        ((_, started),) = [found for found in told(cluster, "Started") if found[0] == "first"]
+        assert 90 <= started <= 92 and 100 <= times.failed["large"] <= 102
+        assert cluster.pod("large")["status"]["reason"] == "Preempting"
+
+
+async def test_of_those_who_ask_for_a_pods_end_before_it_begins_the_last_is_heard() -> None:
+    """A deleted pod whose image is still being pulled is chosen for eviction: its end is told as one."""
+    profile = RuntimeProfile(warm=False, pull_us=60 * SECOND)
+    async with FixedPhases({"": 1}, profile=profile, capacity=SMALL) as cluster:
+        times = PodTimes(cluster)
+        await cluster.run_until("31s")
+        cluster.apply(pod("web"))
+        await cluster.run_until("35s")
+        assert cluster.request("delete", "pods", "default", "web").ok
+        await cluster.run_until("36s")
+        pressed(cluster, GI)
+        await cluster.run_until("120s")
+        assert 91 <= times.evicted["web"] <= 94 and times.evicted["web"] <= times.gone["web"] <= 95
