@@ -496,7 +496,7 @@ class NodeAgent:
 
     def worker_finished(self, worker: Worker) -> None:
         if worker.status.get("reason") == "Evicted":
-            self.machine.remove(worker.uid)  # its dead containers go at once
+            self.image_gc.remove(worker.uid)  # its dead containers go at once
         if worker.removed:
             self._forget(worker)
 
@@ -504,7 +504,7 @@ class NodeAgent:
         uid = worker.uid
         self.workers.pop(uid, None)
         self.statuses.forget(uid)
-        self.machine.remove(uid)
+        self.image_gc.remove(uid)
         self.restarts.forget(uid)
         self.images.forget(uid)
         self.references.forget(uid)
@@ -527,7 +527,7 @@ class NodeAgent:
                 machine.stop(container, ORPHAN_GRACE_US, now_us)
             machine.stop_sandbox(runtime)
             if worker is None:
-                machine.remove(uid)
+                self.image_gc.remove(uid)
 
     def _housekeep_later(self) -> None:
         self.ctx.call_later_us(HOUSEKEEPING_US, self._kill_orphans)

@@ -5,11 +5,11 @@ threshold, and all at once when the eviction manager asks (`clear`).  Tells the 
 shows those of a list that is made every half minute.
 
 Holds: an image that a container (also a dead one) was made from stays, and so does one known for less than two minutes;
-a disk that does not fill schedules nothing.
+the one that no pass has found in use for longest goes first; a disk that does not fill schedules nothing.
 
 Mirrors  pkg/kubelet/images/image_gc_manager.go: GarbageCollect, freeSpace, detectImages; kuberuntime_gc.go:
          GarbageCollect with evictTerminatedPods (v1.25).
-Differs  of the unused images the one known for longest goes first: upstream knows when each was last used.
+Differs  images that were last used, and found, at the same time go by name.
 """
 
 from __future__ import annotations
@@ -35,19 +35,30 @@ def gc_floor(whole: int, high_percent: int) -> int:
 
 
 def removable(
-    images: Mapping[str, int], used: Iterable[str], known_us: Mapping[str, int], youngest_us: int
+    images: Mapping[str, int],
+    used: Iterable[str],
+    known_us: Mapping[str, int],
+    last_us: Mapping[str, int],
+    youngest_us: int,
 ) -> list[str]:
-    """Images to remove, first to last; `known_us`: since when, absent for those that were there from the start."""
+    """Images to remove, first to last.
+
+    known_us: since when, absent for those that were there from the start; last_us: the last pass that found it in use
+    """
     held = dict.fromkeys(used)
     free = [name for name in images if name not in held]
     old = [name for name in free if name not in known_us or known_us[name] <= youngest_us]
-    return sorted(old, key=lambda name: (known_us.get(name, -1), name))
+    return sorted(old, key=lambda name: (last_us.get(name, -1), known_us.get(name, -1), name))
 
 
 class ImageGC:
-    """One agent's image and container garbage collection.  `_pulled_us`: images that this incarnation pulled."""
+    """One agent's image and container garbage collection.
 
-    __slots__ = ("_agent", "_began_us", "_due_us", "_failed_us", "_pulled_us", "_stale")
+    _pulled_us: images that this incarnation pulled; _last_us: the last pass that found the image in use, of those that a
+    pod used which is gone
+    """
+
+    __slots__ = ("_agent", "_began_us", "_due_us", "_failed_us", "_last_us", "_pulled_us", "_stale")
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
@@ -56,6 +67,17 @@ class ImageGC:
         self._failed_us = -PERIOD_US  # the last pass that freed too little
         self._stale = False  # the list is to be made again
         self._pulled_us: dict[str, int] = {}
+        self._last_us: dict[str, int] = {}
+
+    def remove(self, uid: str) -> None:
+        """Nothing of the pod is left on the machine: passes find its images no more."""
+        machine, now_us = self._agent.machine, self._agent.now_us
+        pod = machine.pods.get(uid)
+        pass_us = now_us - (now_us - self._began_us) % PERIOD_US
+        for container in pod.containers if pod is not None and machine.images else ():
+            if container.image in machine.images and (container.attempt or container.started_us <= pass_us):
+                self._last_us[container.image] = max(pass_us, self._last_us.get(container.image, -1))
+        machine.remove(uid)
 
     def pulled(self, image: str) -> None:
         """A new image takes room."""
@@ -120,22 +142,24 @@ class ImageGC:
         machine = self._agent.machine
         for worker in list(self._agent.workers.values()):
             if worker.state == FINISHED:
-                machine.remove(worker.uid)
+                self.remove(worker.uid)
         self._free(sum(machine.images.values()))
 
     def _free(self, wanted: int) -> int:
         """Remove images until so many bytes are free; returns how many are."""
         agent, machine, now_us = self._agent, self._agent.machine, self._agent.now_us
         used = [container.image for pod in machine.pods.values() for container in pod.containers]
+        self._last_us.update((image, now_us) for image in used if image in machine.images)
         # Known from the pass after the pull on, and this is one.
         known_us = {name: min(self._pass_after(at_us), now_us) for name, at_us in self._pulled_us.items()}
-        freed = 0
-        for image in removable(machine.images, used, known_us, now_us - agent.options.minimum_image_ttl_us):
+        freed, youngest_us = 0, now_us - agent.options.minimum_image_ttl_us
+        for image in removable(machine.images, used, known_us, self._last_us, youngest_us):
             if freed >= wanted:
                 break
             freed += machine.images[image]
             machine.images = {name: size for name, size in machine.images.items() if name != image}
             self._pulled_us.pop(image, None)
+            self._last_us.pop(image, None)
         if freed:
             self._changed()
         return freed

@@ -216,3 +216,38 @@ async def test_of_those_who_ask_for_a_pods_end_before_it_begins_the_last_is_hear
         pressed(cluster, GI)
         await cluster.run_until("120s")
         assert 91 <= times.evicted["web"] <= 94 and times.evicted["web"] <= times.gone["web"] <= 95
+
+
+# --- images -----------------------------------------------------------------------------------------------------
+
+
+async def test_the_image_that_no_pass_has_found_in_use_for_longest_goes_first() -> None:
+    """Passes at 0, 300, 600, 900: `early` was in use at the first of these, `late` at the second as well, `short` at none."""
+    sizes = {f"registry.example/{name}:1": 20 * GI for name in ("late", "early", "short", "z-unused")}
+    profile = RuntimeProfile(warm=False, images=sizes)
+    flags = {"image-gc-high-threshold": 81, "image-gc-low-threshold": 80}
+    async with FixedPhases({"": 1}, profile=profile, flags=flags) as cluster:
+        machine = cluster.nodes["node-0"].machine
+
+        async def runs(name: str, from_s: int) -> None:
+            await cluster.run_until(f"{from_s}s")
+            cluster.apply(pod(name, container={"image": f"registry.example/{name}:1"}))
+
+        async def goes(name: str, at_s: int) -> None:
+            await cluster.run_until(f"{at_s}s")
+            assert cluster.request("delete", "pods", "default", name).ok
+
+        await runs("early", 20)
+        await runs("late", 30)
+        await goes("early", 400)
+        await goes("late", 700)
+        await runs("short", 710)
+        await goes("short", 720)
+        await cluster.run_until("760s")
+        order = []
+        for until_s in (901, 1201, 1501, 1801):
+            cluster.nodes["node-0"].set_pressure("imagefs", 18 * GI)
+            before = dict(machine.images)
+            await cluster.run_until(f"{until_s}s")
+            order += [name.split("/")[1][:-2] for name in before if name not in machine.images]
+        assert order == ["short", "z-unused", "early", "late"]

@@ -115,5 +115,6 @@ def test_images_are_removed_from_85_percent_on() -> None:
 def test_unused_images_go_oldest_first_and_young_ones_stay() -> None:
     images = {"used": 1, "old-b": 1, "old-a": 1, "pulled": 1, "young": 1}
     known = {"pulled": 50, "young": 500}
-    assert removable(images, ["used"], known, 100) == ["old-a", "old-b", "pulled"]
-    assert removable(images, ["used"], known, -100) == ["old-a", "old-b"]
+    assert removable(images, ["used"], known, {}, 100) == ["old-a", "old-b", "pulled"]
+    assert removable(images, ["used"], known, {"old-a": 50}, 100) == ["old-b", "pulled", "old-a"]
+    assert removable(images, ["used"], known, {}, -100) == ["old-a", "old-b"]
