@@ -78,53 +78,103 @@ class Schedule:
         """The first second after `after_s` at which this is due; None if there is none in five years."""
         if self.every_s:
             return after_s + self.every_s
-        minutes, hours, _, months, _ = self.fields
-        if after_s > _LAST_S:
+        minutes, hours, _, months, _ = (field.values for field in self.fields)
+        if after_s > _LAST_S or not (minutes and hours and months):
             return None
-        at = self._local(max(after_s, _FIRST_S) + 1)
-        last_year = at.year + YEARS_MAX
-        while True:
-            if at.year > last_year:
-                return None
-            if at.month not in months.values:
-                year, month = divmod(at.year * 12 + at.month, 12)
-                at = self._at(year, month + 1, 1)
-            elif not self._day_matches(at):
-                at = self._next_day(at)
-            elif at.hour not in hours.values:
-                at = self._local(_unix(at) - at.minute * 60 - at.second + 3600)
-            elif at.minute not in minutes.values or at.second:
-                at = self._local(_unix(at) - at.second + 60)
-            else:
-                return _unix(at)
+        search = _Search(self, max(after_s, _FIRST_S) + 1)
+        last_year = search.at.year + YEARS_MAX
+        while search.at.year <= last_year:
+            if search.finds_month() and search.finds_day() and search.finds_time():
+                return search.unix_s
+        return None
 
-    def _local(self, unix_s: int) -> datetime:
-        return (_EPOCH + timedelta(seconds=unix_s)).astimezone(self.zone)
 
-    def _at(self, year: int, month: int, day: int) -> datetime:
-        """Midnight; the instant again, since it may fall into a gap of the zone."""
-        return self._local(_unix(datetime(year, month, day, tzinfo=self.zone)))
+class _Search:
+    """The moment looked at while a `Schedule` looks for the next one that is due.
 
-    def _next_day(self, at: datetime) -> datetime:
-        day = at.date() + timedelta(days=1)
-        found = self._at(day.year, day.month, day.day)
-        if found.hour:  # no midnight on this day: the nearest whole hour
-            unix_s = _unix(found)
-            unix_s += (24 - found.hour) * 3600 if found.hour > 12 else -found.hour * 3600
-            found = self._local(unix_s)
-            if found.date() < day:
-                found = self._local(unix_s + 3600)
-        return found
+    Each `finds_` moves it on to what its field asks for; False: a larger field has turned, so all is looked at again.
+    Quirk: a day without a midnight begins unseen, so a run of the day before may come on it, and east of Greenwich its own
+    do not come if the days before it have none.
+    """
 
-    def _day_matches(self, at: datetime) -> bool:
-        days, weekdays = self.fields[2], self.fields[4]
-        of_month, of_week = at.day in days.values, at.isoweekday() % 7 in weekdays.values
+    __slots__ = ("_moved", "_schedule", "at", "unix_s")
+
+    def __init__(self, schedule: Schedule, unix_s: int) -> None:
+        self._schedule = schedule
+        self._moved = False  # since the start: what is smaller than the field that moves counts no more
+        self._stand_at(unix_s)
+
+    def _stand_at(self, unix_s: int) -> None:
+        self.unix_s = unix_s
+        self.at = (_EPOCH + timedelta(seconds=unix_s)).astimezone(self._schedule.zone)
+
+    def _stand_on(self, month: int, days: int, hour: int = 0, minute: int = 0, second: int = 0) -> None:
+        """A time of this year's clock; months and days beyond its end are those of the next.
+
+        Quirk: its offset is guessed as if the time were UTC and put right once, as Go does: a time that the clock leaves out
+        lies before the gap west of Greenwich, and behind it east of it.
+        """
+        more, month = divmod(month - 1, 12)
+        day = datetime(self.at.year + more, month + 1, 1, tzinfo=UTC) + timedelta(days=days - 1)
+        wall_s = (day - _EPOCH) // timedelta(seconds=1) + hour * 3600 + minute * 60 + second
+        self._stand_at(wall_s - self._offset_s(wall_s - self._offset_s(wall_s)))
+
+    def _offset_s(self, unix_s: int) -> int:
+        offset = (_EPOCH + timedelta(seconds=unix_s)).astimezone(self._schedule.zone).utcoffset()
+        assert offset is not None  # every zone has one
+        return offset // timedelta(seconds=1)
+
+    def finds_month(self) -> bool:
+        while self.at.month not in self._schedule.fields[3].values:
+            if not self._moved:
+                self._moved = True
+                self._stand_on(self.at.month, 1)
+            at = self.at
+            self._stand_on(at.month + 1, at.day, at.hour, at.minute, at.second)
+            if self.at.month == 1:
+                return False
+        return True
+
+    def finds_day(self) -> bool:
+        while not self._day_matches():
+            if not self._moved:
+                self._moved = True
+                self._stand_on(self.at.month, self.at.day)
+            at = self.at
+            self._stand_on(at.month, at.day + 1, at.hour, at.minute, at.second)
+            hour = self.at.hour
+            if hour:  # there is no midnight
+                self._stand_at(self.unix_s + (24 - hour if hour > 12 else -hour) * 3600)
+            if self.at.day == 1:
+                return False
+        return True
+
+    def _day_matches(self) -> bool:
+        days, weekdays = self._schedule.fields[2], self._schedule.fields[4]
+        of_month, of_week = self.at.day in days.values, self.at.isoweekday() % 7 in weekdays.values
         return of_month and of_week if days.any or weekdays.any else of_month or of_week
 
-
-def _unix(at: datetime) -> int:
-    delta = at.astimezone(UTC) - _EPOCH
-    return delta.days * 86400 + delta.seconds
+    def finds_time(self) -> bool:
+        """Hour, minute and second."""
+        minutes, hours = self._schedule.fields[0].values, self._schedule.fields[1].values
+        while self.at.hour not in hours:
+            if not self._moved:
+                self._moved = True
+                self._stand_on(self.at.month, self.at.day, self.at.hour)
+            self._stand_at(self.unix_s + 3600)
+            if not self.at.hour:
+                return False
+        while self.at.minute not in minutes:
+            at_s = self.unix_s if self._moved else self.unix_s // 60 * 60
+            self._moved = True
+            self._stand_at(at_s + 60)
+            if not self.at.minute:
+                return False
+        if self.at.second:
+            self._moved = True
+            self._stand_at(self.unix_s + 60 - self.at.second)
+            return False
+        return True
 
 
 def zone_of(name: str) -> tzinfo:
@@ -190,9 +240,9 @@ def _range(text: str, bounds: _Bounds) -> tuple[Sequence[int], bool]:
     if is_any:
         start, end = bounds.low, bounds.high
     else:
+        start = _number(low, bounds.names)
         if len(more) > 1:
             raise ScheduleError(f"too many hyphens: {text}")
-        start = _number(low, bounds.names)
         end = _number(more[0], bounds.names) if more else start
     step = 1
     if steps:
@@ -220,4 +270,6 @@ def _number(text: str, names: Mapping[str, int]) -> int:
     number = parse_whole(text)
     if number is None:
         raise ScheduleError(f"failed to parse int from {text}: {not_whole(text, 'Atoi')}")
+    if number < 0:
+        raise ScheduleError(f"negative number ({number}) not allowed: {text}")
     return number

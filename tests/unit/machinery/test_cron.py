@@ -48,6 +48,19 @@ def test_a_zone_moves_the_hour_and_daylight_saving_leaves_one_out():
     assert due("CRON_TZ=Europe/Berlin 30 2 * * *", "2022-03-26T12:00:00Z") == ["2022-03-28T00:30:00Z"]
 
 
+def test_a_day_without_a_midnight_begins_unseen():
+    # in Beirut clocks went from 0:00 to 1:00 on Sunday, 27 March 2022
+    assert due("TZ=Asia/Beirut 0 12 * * 0", "2022-03-21T00:00:00Z") == ["2022-04-03T09:00:00Z"]
+    assert due("TZ=Asia/Beirut 0 5 * * 6", "2022-03-26T04:00:00Z") == ["2022-03-27T02:00:00Z"]
+    # west of Greenwich the search stands an hour before the gap then, not behind it: Santiago, 11 September 2022
+    assert due("TZ=America/Santiago 0 12 * * 0", "2022-09-07T00:00:00Z") == ["2022-09-11T15:00:00Z"]
+
+
+@pytest.mark.parametrize("text", [", * * * *", "* , * * *", "* * * , *", "* * , * ,"])
+def test_a_field_without_a_value_is_never_due_and_is_not_searched_for_minute_by_minute(text: str):
+    assert due(text, "2022-11-01T10:00:00Z") == ["never"]
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
@@ -58,6 +71,8 @@ def test_a_zone_moves_the_hour_and_daylight_saving_leaves_one_out():
         ("*/0 * * * *", "step of range should be a positive number: */0"),
         ("1-2-3 * * * *", "too many hyphens: 1-2-3"),
         ("1/2/3 * * * *", "too many slashes: 1/2/3"),
+        ("x-2-3 * * * *", 'failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax'),
+        ("*/-1 * * * *", "negative number (-1) not allowed: -1"),
         ("-1 * * * *", 'failed to parse int from : strconv.Atoi: parsing "": invalid syntax'),
         ("@every x", 'failed to parse duration @every x: time: invalid duration "x"'),
         ("@fortnightly", "unrecognized descriptor: @fortnightly"),
