@@ -266,7 +266,9 @@ class _Rollout:
         return wanted if replicas_of(new) > wanted else decide.new_size(self.d, olds, replicas_of(new))
 
     async def _shrink_old(self, rss: list[Obj], new: Obj, olds: list[Obj]) -> bool:
-        if not decide.total(olds):
+        # those with nothing to give up: pods that one of them still counts are on their way out, and replace nobody
+        olds = decide.active(olds)
+        if not olds:
             return False
         budget = decide.old_budget(self.d, rss, new)
         if budget <= 0:

@@ -81,6 +81,23 @@ async def test_a_rollout_stops_at_surge_and_unavailable_until_new_pods_are_ready
         )
 
 
+async def test_pods_that_a_set_scaled_to_nothing_still_counts_make_no_others_go() -> None:
+    """Its own loop is behind: what it tells of was given up before."""
+    async with world(["deployment"]) as w:
+        for version, size, available in (("1", 3, 3), ("2", 0, 2), ("3", 2, 1)):
+            made = workload("ReplicaSet", "web", replicas=size, template=template("web", v=version))
+            made["metadata"] = {"name": f"web-{version}", "labels": {"app": "web"}}
+            await w.create("replicasets", made)
+            counts = dict.fromkeys(("replicas", "readyReplicas", "availableReplicas"), available)
+            await w.patch("replicasets", f"web-{version}", {"status": counts}, "status")
+        made = workload("Deployment", "web", replicas=4, template=template("web", v="3"))
+        await w.create("deployments", made)
+        await w.settle()
+        # 3 and 1 are available and 3 must be: one may go, not three
+        sizes = {v: rs["spec"]["replicas"] for v, rs in (await by_version(w)).items()}
+        assert sizes == {"1": 2, "2": 0, "3": 3}
+
+
 async def test_going_back_renumbers_the_old_replica_set() -> None:
     async with world(LOOPS) as w:
         await w.create(
