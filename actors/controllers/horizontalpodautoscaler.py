@@ -245,6 +245,8 @@ class AutoscalerLoop:
             else:
                 failed.append(answer)
         best = max(found, key=lambda answer: answer.replicas, default=None)
+        if best is not None and not best.replicas:
+            best = found[-1]  # Quirk: of those that ask for nothing the last one is told of
         if best is None or (failed and best.replicas < look.current):
             self._tell(look, failed[0].condition)
             count = f"{len(failed)} invalid out of {len(shown)}"

@@ -49,14 +49,15 @@ def surplus(terminated: Sequence[Obj], threshold: int) -> list[Obj]:
 def quarantine(
     waiting: Mapping[str, int], used: Collection[str], nodes: Collection[str], now_us: int
 ) -> tuple[dict[str, int], list[str]]:
-    """Nodes that pods name and nobody knows: those that still wait (name to due time), those whose wait is over."""
-    still = dict(waiting)
+    """Nodes that pods name and nobody knows: those that wait (name to due time), those whose wait is over.
+
+    The latter wait anew at once, for pods that cannot be deleted in this pass.
+    """
+    over = [name for name, due_us in waiting.items() if due_us <= now_us]
+    still = {name: due_us for name, due_us in waiting.items() if due_us > now_us}
     for name in used:
         if name and name not in nodes:
             still.setdefault(name, now_us + QUARANTINE_US)
-    over = [name for name, due_us in still.items() if due_us <= now_us]
-    for name in over:
-        del still[name]
     return still, [name for name in over if name not in nodes]
 
 

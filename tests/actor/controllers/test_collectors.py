@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sim.ident import NAMES
 from sim.machinery.api import Obj
 from sim.units import SECOND
@@ -213,6 +215,20 @@ async def test_pods_of_a_node_that_is_gone_go_after_its_quarantine() -> None:
         await found.settle(10 * SECOND)
         assert await found.names("pods") == ["stays"]
         assert len({*deletes}) == 2  # one after the other
+
+
+async def test_a_pod_of_a_node_that_is_gone_which_could_not_be_deleted_is_tried_again_forty_seconds_later() -> (
+    None
+):
+    async with world(["podgc"]) as found:
+        await found.create("pods", pod("goes", nodeName="nowhere"))
+        found.quota.refuse_once("delete", "pods", 500, "InternalError", "no")
+        deletes = found.quota.watch("delete", "pods")
+        await found.settle(95 * SECOND)  # passes at 1, 21 and so on: seen at 21, refused at 61
+        assert len(deletes) == 1 and await found.names("pods") == ["goes"]
+        await found.settle(8 * SECOND)
+        assert (deletes[1] - deletes[0]) / SECOND == pytest.approx(40, abs=0.1)
+        assert await found.names("pods") == []
 
 
 async def test_finished_pods_beyond_the_threshold_go_oldest_first() -> None:

@@ -191,6 +191,24 @@ async def test_a_size_out_of_bounds_is_mended_without_metrics() -> None:
         ) in (await w.events("web"))
 
 
+async def test_of_metrics_that_ask_for_nothing_the_last_is_told_of() -> None:
+    async with world(LOOPS, metrics=Load()) as w:
+        metrics = [
+            {"type": "Resource", "resource": {"name": "cpu", "target": target_of}}
+            for target_of in (
+                {"type": "AverageValue", "averageValue": "10m"},
+                {"type": "Utilization", "averageUtilization": 50},  # stored last in any case
+            )
+        ]
+        await begun(w, 3, autoscaler(metrics=metrics))
+        await settle(w, 20)
+        found = (await w.get("horizontalpodautoscalers", "web"))["status"]["conditions"]
+        assert [c["message"] for c in found if c["type"] == "ScalingActive"] == [
+            "the HPA was able to successfully calculate a replica count from "
+            "cpu resource utilization (percentage of request)"
+        ]
+
+
 async def test_without_a_source_of_metrics_the_autoscaler_says_so_and_nothing_changes() -> None:
     async with world(LOOPS) as w:
         sizes = await begun(w, 2, autoscaler())
