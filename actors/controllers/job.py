@@ -88,6 +88,7 @@ class JobLoop:
         self.pods = env.informers["pods"]
         self._finalizer = env.names.finalizer_job_tracking
         self._annotation = env.names.annotation_job_completion_index
+        self._tells_ready = enabled(env.options.feature_gates, "JobReadyPods")
         self._removing: dict[str, dict[str, None]] = {}  # by Job: uids whose finalizer is on its way out
         self._failed = env.ctx.kernel.kind("sync-error", "queue", "key", "error")
         index_by_namespace(self.jobs)
@@ -130,7 +131,8 @@ class JobLoop:
     def _enqueue(self, job: Obj, at_once: bool = True) -> None:
         """A pod changed: gather for a moment; one that has just failed waits for the Job's back-off."""
         key = key_of(job)
-        self.queue.add_after_us(key, (0 if at_once else self._backoff_us(key)) or BATCH_US)
+        batch_us = BATCH_US if self._tells_ready else 0
+        self.queue.add_after_us(key, (0 if at_once else self._backoff_us(key)) or batch_us)
 
     def _backoff_us(self, key: str) -> int:
         """As long as the Job's failures so far ask for."""
@@ -228,7 +230,7 @@ class JobLoop:
             good = len(indexes[1])
         wall_us = self.env.ctx.wall_us()
         status = {**decide.status_of(job), "ready": sum(is_ready(pod) for pod in active)}
-        if not enabled(self.env.options.feature_gates, "JobReadyPods"):
+        if not self._tells_ready:
             del status["ready"]
         if not status.get("startTime") and not decide.is_suspended(job):
             status["startTime"] = format_time(wall_us)

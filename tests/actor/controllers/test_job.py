@@ -89,6 +89,20 @@ async def test_replacements_of_failing_pods_wait_ten_seconds_and_twice_as_long_e
         assert conditions(stored) == [("Failed", "True", "BackoffLimitExceeded")]
 
 
+@pytest.mark.parametrize(("tells_ready", "wait_s"), [(True, 1), (False, 0)])
+async def test_changes_of_pods_are_gathered_for_a_second_where_ready_pods_are_told(
+    tells_ready: bool, wait_s: int
+) -> None:
+    async with world(LOOPS, feature_gates={"JobReadyPods": tells_ready}) as w:
+        await w.create("jobs", job(completions=2))
+        await w.settle(5 * SECOND)
+        made = w.watch_commits("pods")
+        ended_us = w.kernel.now_us
+        await end_all(w, "Succeeded")
+        await w.settle(3 * SECOND)
+        assert [(at_us - ended_us) / SECOND for at_us, _ in made] == pytest.approx([wait_s], abs=0.1)
+
+
 async def test_a_success_makes_up_for_earlier_failures() -> None:
     async with world(LOOPS) as w:
         made = w.watch_commits("pods")
