@@ -2,7 +2,8 @@
 
 Turns such an Endpoints object and the slices that mirror it into creates, updates and deletes of slices.
 
-Holds: nothing is decided on a cache older than this process's own writes; slices of what is not, or no more, to be mirrored go.
+Holds: nothing is decided on a cache older than this process's own writes; slices of what is not, or no more, to be mirrored go;
+none is made for Endpoints that are being deleted.
 
 Mirrors  kubernetes v1.25 pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 from actors.controllers import endpointslicemirroring_decide as decide
 from actors.controllers.endpoint_pods import is_selecting
 from actors.controllers.own_slices import MAX_RETRIES, OwnSlices, slice_queue
-from actors.controllers.pod_owners import key_of, owner_ref
+from actors.controllers.pod_owners import is_deleting, key_of, owner_ref
 from actors.controllers.shell import Env, run_workers
 from sim.machinery.api import Obj
 
@@ -78,6 +79,8 @@ class EndpointSliceMirroringLoop:
                 f"{skipped} addresses were skipped"
             )
             self.recorder.event(endpoints, "Warning", "TooManyAddressesToMirror", text)
+        if is_deleting(endpoints):
+            changes.create = []  # the collector would delete them again
         return (await self.slices.write(key, changes)).error
 
     async def _delete_all(self, key: str, pieces: list[Obj]) -> str | None:

@@ -67,6 +67,18 @@ async def test_hand_written_endpoints_have_a_slice_for_each_family_with_their_la
             assert piece["ports"] == [{"name": "x", "port": 1, "protocol": "TCP"}]
 
 
+async def test_endpoints_that_wait_to_be_deleted_get_no_new_slices() -> None:
+    async with world(LOOPS) as w:
+        await w.create("services", SERVICE)
+        await w.create("endpoints", by_hand("10.9.7.1", finalizers=["x.io/hold"]))
+        await w.settle()
+        await w.delete("endpoints", "m")
+        (piece,) = await w.stored("endpointslices")
+        await w.delete("endpointslices", piece["metadata"]["name"])
+        await w.settle()
+        assert await shown(w) == []
+
+
 async def test_a_change_is_written_into_the_slice_that_is_there_and_nothing_is_written_without_one() -> None:
     async with world(LOOPS) as w:
         await w.create("services", SERVICE)
