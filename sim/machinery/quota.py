@@ -41,8 +41,8 @@ _ALIASES = (
 )  # fmt: skip
 # resources whose updates are charged too; what a pod asks for cannot change (evaluator/core/pods.go: Handles)
 CHARGED_AGAIN = ("services", "persistentvolumeclaims")
-# resources whose updates may free something: a pod ends
-FREED = ("pods", *CHARGED_AGAIN)
+# resources whose updates may free something: a pod ends, a Service takes no ports of nodes any more
+FREED = ("pods", "services")
 _IGNORED = ("events", "bindings")  # DefaultIgnoredResources, and what is not stored
 _EXPLICIT = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 _PLAIN = ("cpu", "memory", "ephemeral-storage")
@@ -217,6 +217,12 @@ def _named(amounts: Amounts, side: str) -> Amounts:
             if name.startswith("hugepages-") or "/" in name:
                 out[f"requests.{name}"] = amount
     return out
+
+
+def service_type(service: Obj) -> str:
+    """The type of a Service as far as quotas tell types apart."""
+    kind = str((service.get("spec") or {}).get("type", ""))
+    return kind if kind in ("NodePort", "LoadBalancer") else ""
 
 
 def _service_usage(service: Obj) -> Amounts:

@@ -132,6 +132,25 @@ async def test_a_scope_confines_a_quota_to_some_pods() -> None:
         assert reply.code == 403
 
 
+async def test_ports_that_a_service_gives_back_are_free_at_once_only_if_its_type_changes() -> None:
+    async with world(LOOPS) as w:
+        await w.create("resourcequotas", quota(**{"services.nodeports": "9"}))
+        ports = [{"name": str(port), "port": port} for port in (80, 81, 82)]
+        await w.create("services", {"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": ports}})
+        await w.settle(SECOND)
+        assert (await status(w))["used"] == {"services.nodeports": "3"}
+        await w.patch("services", "s", {"spec": {"ports": ports[:1]}})
+        await w.settle(200 * SECOND)
+        assert (await status(w))["used"] == {"services.nodeports": "3"}
+        await w.settle(100 * SECOND)
+        assert (await status(w))["used"] == {"services.nodeports": "1"}
+        await w.patch(
+            "services", "s", {"spec": {"type": "ClusterIP", "ports": [{**ports[0], "nodePort": None}]}}
+        )
+        await w.settle(SECOND)
+        assert (await status(w))["used"] == {"services.nodeports": "0"}
+
+
 async def test_all_quotas_are_recounted_every_five_minutes() -> None:
     async with world(LOOPS) as w:
         await w.create("resourcequotas", quota(pods="10"))
