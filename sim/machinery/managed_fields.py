@@ -220,7 +220,9 @@ def _compare_field(node: SchemaNode, key: str, before: Any, after: Any, changed:
         given = after if before is _MISSING else before
         if _goes_without_saying(node, key, given):
             return
-        if key not in _BY_VALUE or not node.typed or (node.name, key) in _BY_POINTER:
+        # A label or an entry of data may be called as such a field is.
+        by_value = key in _BY_VALUE and key in node.properties and (node.name, key) not in _BY_POINTER
+        if not by_value or not node.typed:
             (changed if before is _MISSING else removed)[f"f:{key}"] = _all(below, given)
             return
         empty: Any = None if below.type == "array" else {}
@@ -397,7 +399,8 @@ def _differing(node: SchemaNode, old: Obj, new: Obj) -> list[str]:
 
 def _goes_without_saying(node: SchemaNode, key: str, value: Any) -> bool:
     """Zeros that Go writes anyway: there or not, they are the same."""
-    return node.typed and (value is None or (not value and (key in node.required or key in _ZERO_WRITTEN)))
+    zero = key in node.required or (key in _ZERO_WRITTEN and key in node.properties)
+    return node.typed and (value is None or (not value and zero))
 
 
 def _all(node: SchemaNode, value: Any) -> Tree:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sim.ident import NAMES
 from sim.machinery.api import Obj
 from sim.machinery.managed import (
@@ -14,7 +16,7 @@ from sim.machinery.managed import (
     render,
     reset_fields,
 )
-from sim.machinery.managed_fields import field_set
+from sim.machinery.managed_fields import changed_fields, field_set
 from sim.machinery.managed_set import difference, intersection, of_paths, outside, union
 from sim.machinery.scheme import Scheme
 
@@ -94,6 +96,15 @@ def test_a_changed_value_moves_to_its_writer_and_a_removed_one_to_nobody():
     assert owned(after) == {"m1": {"f:data": {}}, "m2": {"f:data": {"f:a": {}, "f:c": {}}}}
     gone = on_update(CONFIG_MAP, after, second, config_map(), by("m3", 10))
     assert gone == ()
+
+
+@pytest.mark.parametrize("key", ["spec", "metadata", "template", "strategy", "eventTime"])
+@pytest.mark.parametrize("value", ["v", ""])
+def test_entries_of_a_map_that_are_called_as_a_struct_are_entries(key: str, value: str) -> None:
+    without = {"data": {"k": "v"}}
+    having = {"data": {"k": "v", key: value}}
+    assert changed_fields(CONFIG_MAP, without, having) == ({"f:data": {f"f:{key}": {}}}, {})
+    assert changed_fields(CONFIG_MAP, having, without) == ({}, {"f:data": {f"f:{key}": {}}})
 
 
 def test_the_time_moves_with_a_value_and_not_with_a_removal():
