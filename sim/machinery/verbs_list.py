@@ -15,14 +15,17 @@ Differs  a selector filters one range of the store instead of growing chunks; `r
 from __future__ import annotations
 
 import json
+import posixpath
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as BadBase64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sim.ident import CONTINUE_TOKEN_VERSION
 from sim.machinery import status
 from sim.machinery.api import Obj, Reply
+from sim.machinery.fieldvalidation import go_kind
 from sim.machinery.json_text import parse
 from sim.machinery.store import Compacted, FutureRevision, Item, Page, Range, Unavailable
 from sim.machinery.verbs_call import Call, Refusal, Steps, bad_request, internal, unavailable
@@ -126,28 +129,53 @@ def encode_token(rev: int, start: str) -> str:
 
 def decode_token(token: str) -> tuple[int, str]:
     """Revision and relative key of a continue token."""
-    try:
-        raw = urlsafe_b64decode(token + "=" * (-len(token) % 4))
-    except (ValueError, BadBase64):
-        raise bad_request(
-            f"continue key is not valid: illegal base64 data at input byte {len(token) // 4 * 4}"
-        ) from None
+    fits = _TOKEN.match(token)
+    letters = fits.end() if fits is not None else 0
+    if letters < len(token) or len(token) % 4 == 1:
+        raise _bad_token(f"illegal base64 data at input byte {min(letters, len(token) // 4 * 4)}")
+    raw = urlsafe_b64decode(token + "=" * (-len(token) % 4))
     try:
         data = parse(raw.decode("latin-1"))  # byte by byte, as Go looks at it
     except ValueError as error:
-        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from None
-    if not isinstance(data, dict) or data.get("v") != CONTINUE_TOKEN_VERSION:
-        raise bad_request("continue key is not valid: server does not recognize this encoded version")
-    if not data.get("rv"):
-        raise bad_request(
-            f"continue key is not valid: incorrect encoded start resourceVersion (version {CONTINUE_TOKEN_VERSION})"
-        )
-    start = data.get("start", "")
-    if not start or ".." in start.split("/"):
-        raise bad_request(
-            f"continue key is not valid: encoded start key empty (version {CONTINUE_TOKEN_VERSION})"
-        )
-    return int(data["rv"]), start
+        raise _bad_token(str(error)) from None
+    if not isinstance(data, dict | None):
+        kind = go_kind(data)
+        raise _bad_token(f"json: cannot unmarshal {kind} into Go value of type storage.continueToken")
+    version, start = (_token_field(data or {}, name, str, "string") for name in ("v", "start"))
+    rev = _token_field(data or {}, "rv", int, "int64")
+    if version != CONTINUE_TOKEN_VERSION:
+        raise _bad_token(f"server does not recognize this encoded version {version}")
+    if not rev:
+        raise _bad_token(f"incorrect encoded start resourceVersion (version {CONTINUE_TOKEN_VERSION})")
+    if not start:
+        raise _bad_token(f"encoded start key empty (version {CONTINUE_TOKEN_VERSION})")
+    key = start if start.startswith("/") else f"/{start}"
+    if posixpath.normpath(key) != key or key.startswith("//"):
+        raise _bad_token(start)
+    return rev, key[1:]
+
+
+_TOKEN = re.compile("[A-Za-z0-9_-]*")
+_INT64 = 1 << 63
+
+
+def _token_field(data: Obj, name: str, type_: type[Any], go_type: str) -> Any:
+    """A field of a token, of its type."""
+    value = data.get(name)
+    if value is None:
+        return type_()
+    if type(value) is type_ and (type_ is str or -_INT64 <= value < _INT64):
+        return value
+    shown = f"number {json.dumps(value)}" if isinstance(value, int | float) else go_kind(value)
+    if isinstance(value, bool) or type_ is str:
+        shown = go_kind(value)
+    raise _bad_token(
+        f"json: cannot unmarshal {shown} into Go struct field continueToken.{name} of type {go_type}"
+    )
+
+
+def _bad_token(why: str) -> Refusal:
+    return bad_request(f"invalid continue token: continue key is not valid: {why}")
 
 
 def list_stored(call: Call, plan: ListPlan, matches: Matches | None) -> Steps:
