@@ -22,9 +22,9 @@ from sim.machinery import fieldvalidation
 from sim.machinery.api import Json, Obj
 from sim.machinery.apply_typed import go_syntax
 from sim.machinery.custom import CustomResource
-from sim.machinery.fieldvalidation import IGNORE, STRICT
+from sim.machinery.fieldvalidation import IGNORE, STRICT, duplicate_fields
 from sim.machinery.identity import IdentityMemo
-from sim.machinery.json_text import duplicates, parse
+from sim.machinery.json_text import go_quote, parse
 from sim.machinery.strategic import go_print
 from sim.machinery.structural import ANYTHING, Structural
 from sim.machinery.structural_check import schema_errors
@@ -118,7 +118,7 @@ def shaped(resource: CustomResource, value: Obj) -> tuple[Obj, list[str]]:
 
     Quirk: the schema is that of the version the object names; of one that there is not, no field is known.
     """
-    problems = [f'duplicate field "{path}"' for path in duplicates(value)]
+    problems = duplicate_fields(value)
     obj, unknown = typed_metadata(value)
     group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
     if group == resource.group and obj.get("kind") == resource.kind:
@@ -128,7 +128,7 @@ def shaped(resource: CustomResource, value: Obj) -> tuple[Obj, list[str]]:
         obj, parts = with_typed_parts(structure, obj)
         unknown = [*unknown, *fields, *parts]
         obj = defaulted(structure, obj)
-    return obj, problems + [f'unknown field "{path}"' for path in unknown]
+    return obj, problems + [f"unknown field {go_quote(path)}" for path in unknown]
 
 
 def conform(call: Call, resource: CustomResource, obj: Json) -> tuple[Obj, list[str], str]:

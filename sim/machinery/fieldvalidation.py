@@ -22,7 +22,7 @@ from typing import Any
 
 from sim.ident import NAMES
 from sim.machinery.api import Json, Obj
-from sim.machinery.json_text import Twice, parse
+from sim.machinery.json_text import Twice, duplicates, go_quote, parse
 from sim.machinery.schema import JSON_SCHEMA, SchemaNode, definition_name, schema_of
 from sim.machinery.scheme import Resource
 from sim.units import format_micro_time, format_time, parse_time, quantity_nano, quantity_text
@@ -32,6 +32,7 @@ _OTHER_GROUPS = ("apps", "extensions", *(names.group("events") for names in NAME
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 SUMMARY_CHARS = 30  # create.go: summarizeData(body, 30)
 RECORD = "metadata.managedFields"
+PROBLEMS_MAX = 100  # sigs.k8s.io/json: saveStrictError; further ones are not told
 # pkg/runtime/scheme.go's own name, as its errors show it.
 _SCHEME = '"pkg/runtime/scheme.go:100"'
 
@@ -142,6 +143,12 @@ def conform_part(node: SchemaNode, value: Json, at: str) -> tuple[Any, list[str]
         return DecodeError(str(error)), []
 
 
+def duplicate_fields(value: Json) -> list[str]:
+    """What is told of the keys that a decoded text held twice."""
+    found = [f"duplicate field {go_quote(path)}" for path in duplicates(value)]
+    return list(dict.fromkeys(found))[:PROBLEMS_MAX]
+
+
 # --- the walk ---------------------------------------------------------------------------------------------
 
 
@@ -191,16 +198,20 @@ class _Walk:
     def __init__(self) -> None:
         self.problems: list[str] = []
 
+    def _tell(self, problem: str) -> None:
+        if len(self.problems) < PROBLEMS_MAX and problem not in self.problems:
+            self.problems.append(problem)
+
     def fields(self, node: SchemaNode, value: Obj, owner: str, go: str, at: str) -> Obj:
         out: Obj = {}
-        twice = value.keys_twice if isinstance(value, Twice) else ()
+        twice = dict.fromkeys(value.keys_twice) if isinstance(value, Twice) else ()
         for key, given in value.items():
             path = f"{at}.{key}" if at else key
             below = node.properties.get(key)
             if key in twice:
-                self.problems.append(f'duplicate field "{path}"')
+                self._tell(f"duplicate field {go_quote(path)}")
             if below is None:
-                self.problems.append(f'unknown field "{path}"')
+                self._tell(f"unknown field {go_quote(path)}")
                 continue
             if given is None:
                 continue
@@ -243,7 +254,7 @@ class _Walk:
         if below is None:
             return _plain(value)
         for key in value.keys_twice if isinstance(value, Twice) else ():
-            self.problems.append(f'duplicate field "{at}.{key}"')
+            self._tell(f"duplicate field {go_quote(f'{at}.{key}')}")
         out = {}
         for key, given in value.items():
             out[key] = _zero(below) if given is None else self.value(below, given, field, go, f"{at}.{key}")

@@ -17,6 +17,37 @@ END = "unexpected end of JSON input"
 DEPTH_MAX = 200
 
 
+_UNQUOTED = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    '"': r"\"",
+    "\\": r"\\",
+}
+
+
+def go_quote(text: str) -> str:
+    """Text in quotes as Go's %q has it."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join([_go_letter(letter) for letter in text]) + '"'
+
+
+def _go_letter(letter: str) -> str:
+    if letter in _UNQUOTED:
+        return _UNQUOTED[letter]
+    if letter.isprintable():
+        return letter
+    code = ord(letter)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
 class Twice(dict[str, Any]):
     """A JSON object with keys given more than once; the last value counts."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from sim.machinery.json_text import go_quote
 from sim.machinery.scheme import Resource
 
 Body = dict[str, Any]
@@ -76,18 +77,18 @@ def _qualified(resource: Resource, subresource: str = "") -> str:
 
 
 def not_found(resource: Resource, name: str, subresource: str = "") -> Body:
-    message = f'{_qualified(resource, subresource)} "{name}" not found'
+    message = f"{_qualified(resource, subresource)} {go_quote(name)} not found"
     return status(404, "NotFound", message, _details(resource, name, subresource))
 
 
 def already_exists(resource: Resource, name: str, deleting: bool = False) -> Body:
     prefix = "object is being deleted: " if deleting else ""
-    message = f'{prefix}{resource.group_resource} "{name}" already exists'
+    message = f"{prefix}{resource.group_resource} {go_quote(name)} already exists"
     return status(409, "AlreadyExists", message, _details(resource, name))
 
 
 def conflict(resource: Resource, name: str, message: str = MODIFIED, subresource: str = "") -> Body:
-    text = f'Operation cannot be fulfilled on {_qualified(resource, subresource)} "{name}": {message}'
+    text = f"Operation cannot be fulfilled on {_qualified(resource, subresource)} {go_quote(name)}: {message}"
     return status(409, "Conflict", text, _details(resource, name, subresource))
 
 
@@ -104,7 +105,7 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Body:
     qualified = f"{kind}.{group}" if group else kind
     texts = list(dict.fromkeys(_cause_text(cause) for cause in causes))
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    message = f'{qualified} "{name}" is invalid'
+    message = f"{qualified} {go_quote(name)} is invalid"
     if texts:
         message += f": {summary}"
     details: Body = {"name": name} if name else {}
@@ -139,7 +140,9 @@ def forbidden(
 ) -> Body:
     """403; without a name the message names the resource only, and without a resource nothing."""
     qualified = _qualified(resource, subresource)
-    named = f'{qualified} "{name}" is forbidden: {why}' if name else f"{qualified} is forbidden: {why}"
+    named = (
+        f"{qualified} {go_quote(name)} is forbidden: {why}" if name else f"{qualified} is forbidden: {why}"
+    )
     details = _details(resource, name, subresource)
     if causes:
         details["causes"] = list(causes)

@@ -22,7 +22,8 @@ from functools import lru_cache, partial
 
 from sim.machinery import managed as ownership
 from sim.machinery.api import Json, Obj, Reply
-from sim.machinery.json_text import duplicates, parse
+from sim.machinery.fieldvalidation import duplicate_fields
+from sim.machinery.json_text import parse
 from sim.machinery.names_gen import generated_name, new_uid
 from sim.machinery.patch import PatchError, check_merge_patch, json_patch, json_patch_problems, merge_patch
 from sim.machinery.pod_warnings import pod_warnings
@@ -392,7 +393,7 @@ def patch(call: Call) -> Steps:
         raise unsupported_patch(call)
     body = patch_body(call, kind)
     strategic = kind == names.media_strategic_patch
-    twice = [] if kind == names.media_json_patch else [f'duplicate field "{at}"' for at in duplicates(body)]
+    twice = [] if kind == names.media_json_patch else duplicate_fields(body)
 
     def change(item: Item) -> Obj:
         problems = twice

@@ -21,7 +21,7 @@ import msgspec
 from sim.ident import Names
 from sim.machinery import fieldvalidation
 from sim.machinery.api import Json, Obj, Reply, Request
-from sim.machinery.json_text import parse
+from sim.machinery.json_text import go_quote, parse
 from sim.machinery.managed import Writer
 from sim.machinery.scheme import Resource, Scheme
 from sim.machinery.status import invalid
@@ -165,7 +165,7 @@ class Call:
         return {**out, **more}
 
     def _named(self, name: str) -> str:
-        return f'{self.resource.group_resource} "{name}"'
+        return f"{self.resource.group_resource} {go_quote(name)}"
 
     def not_found(self, name: str = "") -> Refusal:
         name = name or self.request.name
@@ -191,7 +191,7 @@ class Call:
         resource, name = self.resource, self.request.name
         group = {"group": resource.group} if resource.group else {}
         shown = f"{resource.kind}.{resource.group}" if group else resource.kind
-        message = f'Operation cannot be fulfilled on {shown} "{name}": {text}'
+        message = f"Operation cannot be fulfilled on {shown} {go_quote(name)}: {text}"
         return Refusal(409, "Conflict", message, {"name": name, **group, "kind": resource.kind})
 
     def modified(self) -> Refusal:
@@ -212,7 +212,7 @@ class Call:
             self.resource.kind,
             causes=[{"reason": reason, "message": text, "field": where} for reason, where, text in causes],
         )
-        return Refusal(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details)
+        return Refusal(422, "Invalid", f"{kind} {go_quote(name)} is invalid: {text}", details)
 
 
 def bad_request(text: str) -> Refusal:

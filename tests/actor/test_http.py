@@ -234,6 +234,16 @@ async def test_unknown_fields_are_warned_about() -> None:
         assert answer.headers["Warning"] == '299 - "unknown field \\"nope\\""'
 
 
+async def test_what_a_warning_cannot_hold_breaks_no_answer() -> None:
+    async with served() as (_, client):
+        for field in ("\0", "a\r\nX-Forged: 1", "日本", '"', "x" * 100_000):
+            answer = await client.post(f"{MAPS}?dryRun=All", json={**config_map("a"), field: 1})
+            assert (answer.status_code, answer.headers.get("X-Forged")) == (201, None)
+            assert len(answer.headers["Warning"]) < 300
+        answer = await client.get(f"{MAPS}/a%00")
+        assert answer.json()["message"] == r'configmaps "a\x00" not found'
+
+
 async def test_a_table_has_upstreams_columns_and_metadata_of_each_row() -> None:
     async with served() as (_, client):
         await client.post(MAPS, json=config_map("a"))

@@ -5,11 +5,12 @@ Mirrors  apimachinery v1.25 pkg/util/validation/field/errors.go.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+
+from sim.machinery.json_text import go_quote
 
 REQUIRED, INVALID, UNSUPPORTED = "Required value", "Invalid value", "Unsupported value"
 DUPLICATE, FORBIDDEN, NOT_FOUND = "Duplicate value", "Forbidden", "Not found"
@@ -83,7 +84,7 @@ def shown(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return go_quote(text)
 
 
 def go_map(value: Any) -> Shown:

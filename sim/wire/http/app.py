@@ -259,9 +259,8 @@ class Front:
             response.headers.pop("Content-Type", None)
         for name, value in answer.headers.items():
             response.headers[name] = value
-        for warning in dict.fromkeys(answer.warnings):
-            quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
-            response.headers.add("Warning", f'299 - "{quoted}"')
+        for warning in rendering.warning_headers(answer.warnings):
+            response.headers.add("Warning", warning)
         self._common(response)
         return response
 
@@ -273,8 +272,8 @@ class Front:
 
 
 def _warn_first(response: Response, warning: str) -> None:
-    quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
-    response.headers.setlist("Warning", [f'299 - "{quoted}"', *response.headers.getlist("Warning")])
+    first = rendering.warning_headers([warning])
+    response.headers.setlist("Warning", [*first, *response.headers.getlist("Warning")])
 
 
 def _deprecated(resource: Resource) -> str:

@@ -5,13 +5,15 @@ in its `Item`, shared by every get, list and watch event.
 
 Holds: what is shown of an item is its object plus `managedFields`; nothing here changes either.
 
-Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{response,get,watch}.go, responsewriters, apimachinery
+Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/{response,get,watch}.go, responsewriters,
+         pkg/endpoints/filters/warning.go, apimachinery pkg/util/net/http.go (NewWarningHeader),
          pkg/runtime/serializer/json (List items carry no kind and apiVersion).
 Differs  fields come in the stored order, not in the order of upstream's structs.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +35,9 @@ INCLUDE = ("", "Metadata", "Object", "None")
 # Keys of Item.raw: JSON without kind and apiVersion, the protobuf message (which has none).
 _BARE, _MESSAGE = "bare", "message"
 _encode = msgspec.json.Encoder().encode
+# pkg/endpoints/filters/warning.go: letters of all warnings, above which each is cut to so many.
+WARNED_MAX, WARNING_MAX = 4096, 256
+_CONTROL, _ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f]"), re.compile(r'["\\]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +262,26 @@ def failure(names: Names, form: Form, body: Obj) -> Answer:
     after = (body.get("details") or {}).get("retryAfterSeconds", 0)
     headers = {"Retry-After": str(after)} if after else {}
     return Answer(body["code"], form.media, encode(names, form, body), headers)
+
+
+# --- warnings ---------------------------------------------------------------------------------------------
+
+
+def warning_headers(texts: Iterable[str]) -> list[str]:
+    """Values of the Warning headers that tell these, each once; long ones are cut where all are too long together.
+
+    Quirk: what a header cannot hold is not told; the bound is looked at before a warning, not after it.
+    """
+    told = [text for text in dict.fromkeys(texts) if text and not _CONTROL.search(text)]
+    if sum(map(len, told)) > WARNED_MAX:
+        left, told, whole_ones = WARNED_MAX, [], told
+        for text in whole_ones:
+            if left <= 0:
+                break
+            told.append(text[:WARNING_MAX])
+            left -= len(told[-1])
+    quoted = [_ESCAPED.sub(r"\\\g<0>", text) for text in told]
+    return [f'299 - "{text}"' for text in quoted]
 
 
 # --- watches ----------------------------------------------------------------------------------------------

@@ -28,6 +28,21 @@ def test_unknown_and_duplicate_fields_are_dropped_and_told_in_the_order_of_the_t
     ]
 
 
+def test_of_unknown_fields_a_hundred_are_told_each_once_and_quoted_as_go_does() -> None:
+    many = decode(POD, {"spec": {"containers": [{}, {}]}} | {f"k{n}": 1 for n in range(300)})
+    assert [many.problems[0], many.problems[99], len(many.problems)] == [
+        'unknown field "k0"',
+        'unknown field "k99"',
+        100,
+    ]
+    odd = decode(POD, {'a"\\': 1, "\0\n\x7f": 1, "é\u2028": 1}).problems
+    assert odd == [
+        r'unknown field "a\"\\"',
+        r'unknown field "\x00\n\x7f"',
+        r'unknown field "é\u2028"',
+    ]
+
+
 def test_strict_refuses_what_others_warn_of():
     body = b'{"spec":{"containers":[{"name":"c","nope":1}]}}'
     assert decode(POD, body).problems == ['unknown field "spec.containers[0].nope"']

@@ -15,6 +15,7 @@ from sim.wire.http.access import Access, Authenticator, Certificate, read_tokens
 from sim.wire.http.body import BadBody, json_text
 from sim.wire.http.negotiation import Form, NotAcceptable, check_route, choose, error_form
 from sim.wire.http.options import BadOption, check_options
+from sim.wire.http.rendering import warning_headers
 from sim.wire.http.routing import Target, attributes
 from sim.wire.http.yaml_json import YamlError, dump_yaml, load_yaml
 
@@ -228,6 +229,19 @@ def test_an_option_that_means_nothing_is_422(verb: str, query: str, field: str) 
 
 
 # --- who --------------------------------------------------------------------------------------------------
+
+
+def test_warnings_are_cut_where_all_are_too_long_and_no_control_gets_into_a_header() -> None:
+    assert warning_headers(["b", "a", "b", "", "x\ny", 'q"\\é']) == [
+        '299 - "b"',
+        '299 - "a"',
+        r'299 - "q\"\\é"',
+    ]
+    fitting = ["x" * 4000, "y" * 96]
+    assert [len(value) for value in warning_headers(fitting)] == [4008, 104]
+    assert [len(value) for value in warning_headers([*fitting, "z"])] == [264, 104, 9]
+    many = warning_headers(f"{n:04}{'x' * 300}" for n in range(100))
+    assert [len(value) for value in many] == [264] * 16
 
 
 def test_credentials_are_told_from_none_and_from_bad_ones() -> None:
