@@ -87,7 +87,8 @@ class NodeLifecycle:
         self._renewals = Renewals(self._leases)
         self._list: list[Health] = []
         self._restless: dict[str, None] = {}  # nodes to look at in the next pass
-        self._unsettled: dict[str, None] = {}  # nodes that lacked something when they were last considered
+        # Nodes whose taints or labels were not right when they were last considered, and what was wrong with the taints.
+        self._unsettled: dict[str, tuple[list[str], list[str]]] = {}
         self._members_changed = True
         self._zones = Zones(env, self._nodes, self._writer, self._health)
         self._retry: dict[str, None] = {}  # nodes whose pods could not all be marked
@@ -147,8 +148,9 @@ class NodeLifecycle:
         added, removed = self._condition_taints.diff(node)
         name = node["metadata"]["name"]
         if added or removed or label_fixes(node["metadata"].get("labels") or {}, self._names):
-            self._unsettled[name] = None
-            self._node_queue.add(name)
+            anew = self._unsettled.get(name) != (added, removed)
+            self._unsettled[name] = added, removed
+            self._node_queue.add(name, anew=anew)
         else:
             self._unsettled.pop(name, None)
         self._nodes.urge("nodelifecycle", bool(self._unsettled))

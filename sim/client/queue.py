@@ -43,12 +43,15 @@ class WorkQueue:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def add(self, key: Key) -> None:
-        """Queue a key, unless it waits already; if it is worked on, queue it afterwards."""
+    def add(self, key: Key, *, anew: bool = False) -> None:
+        """Queue a key, unless it waits already; if it is worked on, queue it afterwards.
+
+        anew: for another reason than that for which it may wait, which is none any more
+        """
         cause, known = self._ctx.kernel.cause, self._causes.get(key)
         if known is not None:
             # What a process finds as it starts came in no order: it deals with a key because of what befell it last.
-            if self._untouched and known < cause:
+            if anew or (self._untouched and known < cause):
                 self._causes[key] = cause
             return
         self._causes[key] = cause

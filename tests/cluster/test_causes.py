@@ -456,3 +456,22 @@ async def test_what_befalls_processes_is_told_in_words_once_as_it_begins_and_onc
     assert words[1::2] == ["goes on"] * 8
     last = [r for r in book.records if r.kind == "step"][-1]
     assert "; cpu 250m (" in book.line(last, None).text
+
+
+async def test_a_taint_comes_of_what_still_holds_not_of_what_was_over_before_it_was_heard_of(
+    tmp_path: Path,
+) -> None:
+    """The controllers hear of a cordon, of its end and of pressure at once, when the cache goes on."""
+    node = {"name": "node-1"}
+    short = {"nodes": node, "resource": "memory", "available": "50Mi"}
+    book = await told(
+        tmp_path,
+        {"at": "100s", "name": "frozen", "for": "30s", "diverge": {"apiServer": "apiserver"}},
+        {"at": "102s", "name": "cordon", "for": "2s", "cordon": {"nodes": node}},
+        {"at": "106s", "name": "short", "for": "3m", "pressure": short},
+    )
+    tainted = [
+        r for r in book.records if r.kind == "change" and r.values["what"] == "taints" and r.values["after"]
+    ]
+    found = [r for r in tainted if r.values["after"] == ("node.orch.io/memory-pressure:NoSchedule",)]
+    assert [(r.at_us // 1_000_000, root(book, r)) for r in found] == [(130, "short")]
