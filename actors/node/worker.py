@@ -72,7 +72,7 @@ class Worker:
     """
 
     __slots__ = (
-        "_again", "_due_us", "_ending", "_held", "_made_us", "_over", "_settled_us", "_timer", "_work", "agent", "grace_s", "item", "override",
+        "_again", "_due_us", "_ending", "_held", "_made_us", "_over", "_settled_us", "_stalled", "_timer", "_work", "agent", "grace_s", "item", "override",
         "probes", "reasons", "removed", "requests", "runtime", "state", "uid",
     )  # fmt: skip
 
@@ -92,6 +92,7 @@ class Worker:
         self._over = False  # it ends because it has come to its end, not because somebody asked for that
         self.requests: Any = None  # what it holds of the node, once admitted
         self._work: Work | None = None
+        self._stalled: Work | None = None  # waits for the runtime to answer
         self._again = False
         self._timer: Timer | None = None
         self._due_us = 0
@@ -183,7 +184,8 @@ class Worker:
         if self._work is not work:
             return  # cancelled meanwhile
         if self.agent.machine.runtime_delay_us is None:
-            self.agent.loop.resume_later(self)  # the runtime does not answer
+            self._stalled = work  # the runtime does not answer
+            self.agent.loop.resume_later(self)
             return
         try:
             while True:
@@ -202,9 +204,10 @@ class Worker:
 
     def resume(self) -> None:
         """The runtime can be worked with again."""
-        if self._work is not None:
-            self._step(self._work)
-        else:
+        stalled, self._stalled = self._stalled, None
+        if stalled is not None:
+            self._step(stalled)
+        else:  # also while it does something that has its time
             self.wake()
 
     @property

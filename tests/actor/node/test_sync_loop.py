@@ -85,3 +85,25 @@ async def test_what_depends_on_the_runtime_starts_when_that_is_ready_for_the_fir
         node.shutdown()
         await kernel.run_until(64 * SECOND)
         assert len(api.events("Shutdown")) == 1
+
+
+async def test_what_a_pod_does_when_the_loop_goes_on_takes_its_time_though_its_probe_waited_too() -> None:
+    """Deleted, and found unready, while the runtime is not ready: the kill that follows lasts for the whole grace period,
+    and the pod goes after that."""
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 1, "failureThreshold": 1}
+    asks = {"containers": [{"name": "c", "image": "i", "readinessProbe": probe}]}
+    async with one_node(behaving(unhealthy_after_us=20 * SECOND, stop_us=None)) as (kernel, api, node):
+        api.bind("web", asks)
+        await kernel.run_until(30 * SECOND)
+        (container,) = node.machine.pods[api.pod("web")["metadata"]["uid"]].containers
+        node.fail_runtime("no")
+        await kernel.run_until(50 * SECOND)
+        api.delete("web", 12)
+        await kernel.run_until(61 * SECOND)
+        node.heal_runtime()
+        await kernel.run_until(100 * SECOND)
+        (killed_us, _), *_ = api.events("Killing")
+        assert container.exit_us == killed_us + 12 * SECOND
+        assert not api.has("web")
+        removed = api.writes("delete", "pods")
+        assert len(removed) == 1 and container.exit_us <= removed[0] <= container.exit_us + 2 * SECOND
