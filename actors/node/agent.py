@@ -116,7 +116,7 @@ class NodeAgent:
     """One incarnation of a node's agent."""
 
     __slots__ = (
-        "_began_us", "_nodes", "_pods", "_pods_started", "_recorder", "_tick_phase_us", "_told",
+        "_began_us", "_housekept", "_nodes", "_pods", "_pods_started", "_recorder", "_tick_phase_us", "_told",
         "api", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "kills", "leases", "loop", "machine", "mirrors",
         "names", "node_loop", "options", "preemption", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
         "workers",
@@ -154,6 +154,7 @@ class NodeAgent:
         self.statuses = StatusManager(ctx, self.api, self._gone)
         self.mirrors = Mirrors(self)
         self.sources_ready = False
+        self._housekept = False
         self._pods_started = False
         self._told = NOBODY  # what the last event of a pod was about
         self.loop = SyncLoop(self)
@@ -411,20 +412,22 @@ class NodeAgent:
         entry, static = self.statuses.track(uid, item), uid in self.mirrors.uids
         if static:
             entry.target = ""  # until its mirror exists
+        requests = requests_of(pod)
+        refusal = self._refusal(
+            worker, requests, static
+        )  # Quirk: also of those that have ended, or are to go
+        if self.preemption.holds(uid):
+            del self.workers[uid]
+            self.statuses.forget(uid)
+            return
+        if refusal is not None:
+            self._reject(worker, *refusal)
+            return
         ended = status.get("phase") in TERMINAL
         if ended and worker.runtime is None:
             self._end_at_once(worker, status)
             return
         if not ended:
-            requests = requests_of(pod)
-            refusal = None if meta.get("deletionTimestamp") else self._refusal(worker, requests, static)
-            if self.preemption.holds(uid):
-                del self.workers[uid]
-                self.statuses.forget(uid)
-                return
-            if refusal is not None:
-                self._reject(worker, *refusal)
-                return
             worker.requests = requests
             self.used.add(requests)
         worker.update(item)
@@ -457,17 +460,20 @@ class NodeAgent:
             "message": "Pod " + message,
             "startTime": worker.status.get("startTime") or self.node_loop.now(),
         }
-        self._end_at_once(worker, status)
+        self._end_at_once(worker, status, unsure=not self._housekept)
         if worker.runtime is not None:  # it ran under an agent before
             self._housekeep_later()
 
-    def _end_at_once(self, worker: Worker, status: Obj) -> None:
-        """A pod of which nothing runs here: only its status, and its deletion, are left to do."""
+    def _end_at_once(self, worker: Worker, status: Obj, *, unsure: bool = False) -> None:
+        """A pod of which nothing runs here: only its status, and its deletion, are left to do.
+
+        unsure: not before the first housekeeping.  Quirk: what has no worker may run for all that is known until then
+        """
         worker.state = FINISHED
         worker.status = status
         entry = self.statuses.track(worker.uid, worker.item)
-        entry.running = False
-        entry.reclaimed = True
+        entry.running = unsure
+        entry.reclaimed = not unsure
         self.statuses.set(worker.uid, {"conditions": [], **status})
 
     def _removed(self, worker: Worker) -> None:
@@ -512,13 +518,20 @@ class NodeAgent:
     def _gone(self, uid: str) -> None:
         """Our DELETE was answered; the source will show it."""
 
-    def _kill_orphans(self, _: object) -> None:
-        """Housekeeping: containers of pods that no source knows, as after a deletion while we were away, and of pods
-        that ran and are refused now."""
-        machine, now_us = self.machine, self.now_us
+    def _housekeep(self, _: object) -> None:
+        """What is known of pods from the first time on: which may have containers, and which containers nobody knows."""
         if self.loop.stalled():
             self._housekeep_later()
             return
+        self._housekept = True
+        for worker in [worker for worker in self.workers.values() if worker.state == FINISHED]:
+            self.statuses.stopped(worker.uid)
+        self._kill_orphans()
+
+    def _kill_orphans(self) -> None:
+        """Those of pods that no source knows, as after a deletion while we were away, and of pods that ran and are
+        refused now."""
+        machine, now_us = self.machine, self.now_us
         for uid, runtime in list(machine.pods.items()):
             worker = self.workers.get(uid)
             if (worker is not None and worker.state != FINISHED) or self.preemption.holds(uid):
@@ -530,7 +543,8 @@ class NodeAgent:
                 self.image_gc.remove(uid)
 
     def _housekeep_later(self) -> None:
-        self.ctx.call_later_us(HOUSEKEEPING_US, self._kill_orphans)
+        wait_us = HOUSEKEEPING_US - (self.now_us - self._began_us) % HOUSEKEEPING_US
+        self.ctx.call_later_us(wait_us, self._housekeep)
 
     # --- for the workers ----------------------------------------------------------------------------------
 

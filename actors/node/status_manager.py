@@ -276,6 +276,13 @@ class StatusManager:
         if entry.untroubled and isinstance(entry.held, Item) and self._entries.get(entry.uid) is entry:
             self._entries[entry.uid] = entry.held
 
+    def stopped(self, uid: str) -> None:
+        """It is known now that nothing of the pod is here: what waited for that is left to the batch."""
+        entry = self._entries.get(uid)
+        if isinstance(entry, Entry) and entry.running:
+            entry.running, entry.reclaimed = False, True
+            self._fail(entry)
+
     def push(self, uid: str) -> None:
         """Write the pod's status, though it may be the same, as soon as the queue allows."""
         entry = self.entry(uid)

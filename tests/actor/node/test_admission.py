@@ -3,7 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from actors.node.profile import NodeSpec
+import pytest
+
+from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import one_node
@@ -12,6 +14,7 @@ from tests.actor.node.test_pod_ends import sysctl
 
 Obj = dict[str, Any]
 
+JOBS = RuntimeProfile(rules=(Rule(ContainerBehaviour(exit_after_us=SECOND), pod_prefix="job"),))
 PORT = {"ports": [{"containerPort": 80, "hostPort": 80}]}
 
 
@@ -91,7 +94,7 @@ async def test_a_second_deletion_with_a_shorter_grace_does_not_shorten_a_kill_th
 
 
 async def test_pods_that_ran_before_are_admitted_in_the_order_of_their_creation() -> None:
-    """An agent that starts with less to give refuses the youngest."""
+    """An agent that starts with less to give refuses the youngest, and says so when it knows that nothing of it runs."""
     async with one_node(NodeSpec("n1", capacity={"cpu": "8", "memory": "8Gi"})) as (kernel, api, node):
         for at_s, name in ((21, "z"), (23, "b"), (25, "a")):
             await kernel.run_until(at_s * SECOND)
@@ -101,5 +104,35 @@ async def test_pods_that_ran_before_are_admitted_in_the_order_of_their_creation(
         node.machine.spec = replace(node.machine.spec, capacity={"cpu": "5", "memory": "8Gi"})
         node.start_agent()
         await kernel.run_until(31_500_000)
+        assert "containerStatuses" not in api.pod("a")["status"]
+        assert api.pod("a")["status"]["phase"] == "Running"
+        await kernel.run_until(40_100_000)  # the batch after the first housekeeping
         phases = {name: api.pod(name)["status"]["phase"] for name in "zba"}
         assert phases == {"z": "Running", "b": "Running", "a": "Failed"}
+
+
+@pytest.mark.parametrize("how", ["ended", "going"])
+async def test_an_agent_that_starts_admits_anew_what_has_ended_or_is_to_go(how: str) -> None:
+    """The node's label is not what it was: a pod that had succeeded fails, and one that was being deleted is not ended but
+    refused."""
+    spec = NodeSpec("n1", labels={"disk": "ssd"}, profile=JOBS)
+    async with one_node(spec) as (kernel, api, node):
+        selecting = {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"disk": "ssd"}}
+        api.bind("job", {**selecting, "restartPolicy": "Never"})
+        api.bind("web", selecting)
+        await kernel.run_until(30 * SECOND)
+        assert api.pod("job")["status"]["phase"] == "Succeeded"
+        node.crash_agent()
+        held = api.objects["nodes", "", "n1"]
+        labels = {key: value for key, value in held["metadata"]["labels"].items() if key != "disk"}
+        api.put("nodes", {**held, "metadata": {**held["metadata"], "labels": labels}})
+        if how == "going":
+            api.delete("web", 30)
+        node.start_agent()
+        await kernel.run_until(31_800_000)
+        refused = [message for _, message in api.events("NodeAffinity")]
+        assert refused == ["Predicate NodeAffinity failed"] * 2
+        await kernel.run_until(45 * SECOND)
+        status = api.pod("job")["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "NodeAffinity")
+        assert api.has("web") is (how == "ended")
