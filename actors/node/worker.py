@@ -500,7 +500,6 @@ class Worker:
         entry = agent.statuses.entry(self.uid)
         if entry is not None:
             entry.running = False
-        self.refresh()
         agent.worker_stopped(self)
         return ""
 

@@ -239,3 +239,34 @@ async def test_pods_over_their_local_limits_go_one_after_the_other_each_after_te
         assert told == [("a", 30), ("b", 32), ("c", 42)]
         assert [at / SECOND for at, _ in api.events("ExceededGracePeriod")] == [42, 52]
         assert all(api.pod(name)["status"]["reason"] == "Evicted" for name in "abc")
+
+
+async def test_the_end_of_a_kill_is_told_by_the_relist_that_comes_after_it() -> None:
+    async with one_node(behaving(stop_us=1_300_000)) as (kernel, api, node):
+        api.bind("web")
+        await kernel.run_until(30 * SECOND)
+        (container,) = next(iter(node.machine.pods.values())).containers
+        api.delete("web", 30)
+        await kernel.run_until(31 * SECOND)
+        assert container.exit_us is not None
+        shown_us = -(-container.exit_us // SECOND) * SECOND
+        await kernel.run_until(shown_us - 1_000)
+        assert states(api, "web") == {"c": ("running", "")}
+        await kernel.run_until(shown_us + 5_000)
+        assert states(api, "web") == {"c": ("terminated", "Completed")}
+
+
+async def test_a_pod_that_has_come_to_its_end_says_so_two_relists_after_the_one_that_shows_it() -> None:
+    """One for the sync that finds it, one for what ends the pod, one for its last status, which tells when all is cleaned."""
+    async with one_node(behaving(exit_after_us=3_300_000)) as (kernel, api, node):
+        api.bind("job", {"restartPolicy": "Never"})
+        await kernel.run_until(22 * SECOND)
+        (container,) = next(iter(node.machine.pods.values())).containers
+        assert container.exit_us is not None
+        shown_us = -(-container.exit_us // SECOND) * SECOND
+        await kernel.run_until(shown_us + 100_000)
+        assert states(api, "job") == {"c": ("terminated", "Completed")}
+        await kernel.run_until(shown_us + 2_000_000)
+        assert api.pod("job")["status"]["phase"] == "Running"
+        await kernel.run_until(shown_us + 2_400_000)
+        assert api.pod("job")["status"]["phase"] == "Succeeded"

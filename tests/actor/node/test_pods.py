@@ -157,7 +157,7 @@ async def test_the_hook_of_a_pod_past_its_deadline_counts_against_its_grace() ->
         (killed_us,) = [at for at, _ in api.events("Killing")]
         await kernel.run_until(killed_us + 19_900_000)
         assert api.pod("late")["status"]["phase"] == "Running"
-        await kernel.run_until(killed_us + 20_500_000)
+        await kernel.run_until(killed_us + 21_100_000)
         assert api.pod("late")["status"]["reason"] == "DeadlineExceeded"
         api.delete("later", 20)
         await kernel.run_until(kernel.now_us + 29_500_000)
