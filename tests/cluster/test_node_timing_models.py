@@ -251,3 +251,18 @@ async def test_the_image_that_no_pass_has_found_in_use_for_longest_goes_first() 
             await cluster.run_until(f"{until_s}s")
             order += [name.split("/")[1][:-2] for name in before if name not in machine.images]
         assert order == ["short", "z-unused", "early", "late"]
+
+
+@pytest.mark.parametrize(("full_s", "failures"), [(250, 1), (310, 0)])
+async def test_the_pass_at_the_start_of_an_agent_counts_as_one_that_failed(
+    full_s: int, failures: int
+) -> None:
+    """Before there are statistics it finds no disk.  So the pass after it is told as a second failure if it fails."""
+    profile = RuntimeProfile(warm=False, images={})
+    flags = {"image-gc-high-threshold": 70, "image-gc-low-threshold": 60}
+    async with FixedPhases({"": 1}, profile=profile, flags=flags) as cluster:
+        await cluster.run_until(f"{full_s}s")
+        cluster.nodes["node-0"].set_pressure("nodefs", 20 * GI)
+        await cluster.run_until("610s" if full_s > 300 else "310s")
+        assert len(told(cluster, "FreeDiskSpaceFailed")) == 1
+        assert len(told(cluster, "ImageGCFailed")) == failures
