@@ -285,20 +285,11 @@ class CronJobLoop:
                 text = f"Error creating job: {reply.message}"
                 self.recorder.event(cron_job, "Warning", "FailedCreate", text)
             return reply.message
-        if not reply.ok:
-            self.recorder.event(cron_job, "Normal", "SuccessfulCreate", "Created job ")
-            it.set(lastScheduleTime=format_time(at_s * SECOND))
-            return None
-        meta = reply.obj["metadata"]
-        self.recorder.event(cron_job, "Normal", "SuccessfulCreate", f"Created job {meta['name']}")
-        ref = {
-            "apiVersion": job["apiVersion"],
-            "kind": "Job",
-            "namespace": meta["namespace"],
-            "name": meta["name"],
-            "uid": meta["uid"],
-            "resourceVersion": meta["resourceVersion"],
-        }
+        # Quirk: for want of an answer an empty Job is noted as running, which stops every later look (NAMELESS)
+        meta = reply.obj["metadata"] if reply.ok else {}
+        self.recorder.event(cron_job, "Normal", "SuccessfulCreate", f"Created job {meta.get('name', '')}")
+        told = {field: meta[field] for field in ("namespace", "name", "uid", "resourceVersion") if field in meta}
+        ref = {"apiVersion": job["apiVersion"], "kind": "Job", **told}
         it.set(active=[*it.active, ref], lastScheduleTime=format_time(at_s * SECOND))
         return None
 

@@ -242,6 +242,23 @@ async def test_a_job_that_could_not_be_made_is_told_unless_there_is_one_and_made
         assert await w.events("tick") == [made[0], refused, made[1]]
 
 
+async def test_a_run_due_in_a_namespace_that_is_being_deleted_is_noted_without_a_name_and_is_the_last() -> None:
+    async with world(LOOPS) as w:
+        await until_minute(w, 5)
+        await w.create("namespaces", {"metadata": {"name": "n"}}, "")
+        await w.create("cronjobs", cron_job(), "n")
+        asked = w.quota.watch("create", "jobs")
+        assert (await w.plane.ask("delete", "namespaces", "", "n")).ok
+        await until_minute(w, 5, 1)
+        due_s = int(wall_s(w)) // 300 * 300
+        await until_minute(w, 5, 1)
+        assert len(asked) == 1
+        assert await w.stored("jobs", "n") == []
+        status = (await w.plane.ask("get", "cronjobs", "n", "tick")).obj["status"]
+        assert status["active"] == [{"apiVersion": "batch/v1", "kind": "Job"}]
+        assert parse_time(status["lastScheduleTime"]) == due_s * SECOND
+
+
 async def test_a_job_that_cannot_be_looked_at_is_not_replaced_yet() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 5)
