@@ -20,6 +20,7 @@ from sim.ident import NAMES
 from sim.kernel import NEVER_US, Operation
 from sim.machinery.api import UserInfo
 from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.units import SECOND
 from sim.wire.http.app import make_app
 from sim.wire.http.body import BODY_MAX
 from sim.wire.http.protobuf import decode
@@ -114,6 +115,49 @@ async def test_a_client_that_goes_ends_its_watch_in_the_simulation() -> None:
         with trio.move_on_after(1):  # real seconds for the server to notice
             await trio.testing.wait_all_tasks_blocked(0.05)
         assert cluster.kernel.gate.journal[-1].name == "watch-stop"
+
+
+async def gone(
+    client: httpx.AsyncClient, method: str, path: str, body: bytes = b"", after_s: float = 0
+) -> None:
+    """A client that goes so long after its request."""
+    assert client.base_url.port is not None
+    stream = await trio.open_tcp_stream("127.0.0.1", client.base_url.port)
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: x",
+        "Authorization: Bearer root",
+        f"Content-Length: {len(body)}",
+    ]
+    await stream.send_all("\r\n".join([*lines, "", ""]).encode() + body)
+    await trio.sleep(after_s)
+    await stream.aclose()
+
+
+async def test_clients_that_go_at_any_moment_leave_no_watch_behind() -> None:
+    async with served(pace=1) as (cluster, client):
+        for count in range(30):
+            await gone(client, "GET", f"{MAPS}?watch=1", after_s=count % 6 * 0.001)
+        server = next(iter(cluster.api_servers.values()))
+        assert server.caches is not None
+        mine = server.caches.of(cluster.scheme.resource("configmaps"))
+        with trio.fail_after(10):
+            while any(watch.client == TOKENS["root"].name for watch in mine.watches()):
+                await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+async def test_what_a_client_that_went_asked_for_is_not_done_later() -> None:
+    async with served() as (cluster, client):
+        next(iter(cluster.api_servers.values())).overload(10 * SECOND, None)
+        await gone(client, "POST", MAPS, json.dumps(config_map("a")).encode(), after_s=0.05)
+        with trio.fail_after(10):
+            while cluster.kernel.gate.journal[-1].name != "request-gone":
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        next(iter(cluster.api_servers.values())).overload(0, None)
+        cluster.kernel.set_rate(float("inf"))
+        await cluster.run_for("20s")
+        cluster.kernel.set_rate(0)
+        assert (await client.get(f"{MAPS}/a")).status_code == 404
 
 
 async def test_a_journal_replays_to_the_same_trace() -> None:

@@ -35,7 +35,9 @@ from sim.wire.http.options import BadOption, check_options
 from sim.wire.http.rendering import Answer, EventWriter, View
 from sim.wire.http.routing import Attributes, NoRoute, Target
 
-PEER = "orrery.peer"  # extension of the ASGI scope: the `Certificate` of the connection
+# Extensions of the ASGI scope: the `Certificate` of the connection; what is to be closed when the request is over, also
+# if the client went before its answer was begun.
+PEER, OPENED = "orrery.peer", "orrery.opened"
 _BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # whom upstream answers pretty without being asked
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 # Of a body that is refused for its size: read and thrown away.
@@ -233,6 +235,8 @@ class Front:
         )
         reply, watch = await self._gateway.call(asked)
         if watch is not None:
+            extensions: dict[str, Any] = current.scope["extensions"]
+            extensions[OPENED].append(watch.stop)
             return self._stream(EventWriter(view), watch)
         if warnings and reply.ok:
             reply.warnings += warnings
@@ -240,11 +244,8 @@ class Front:
 
     def _stream(self, writer: EventWriter, watch: OutsideWatch) -> Response:
         async def lines() -> AsyncIterator[bytes]:
-            try:
-                while events := await watch.take():
-                    yield writer.write(events, self._gateway.wall_us())
-            finally:
-                watch.stop()
+            while events := await watch.take():
+                yield writer.write(events, self._gateway.wall_us())
 
         response = Response(lines(), 200, content_type=writer.media)
         response.timeout = None

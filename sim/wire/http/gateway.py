@@ -4,8 +4,9 @@ Turns a `Request` into an operation at the kernel's gate, applied between two un
 `Reply` into a value a task outside waits for.  Events of an outside watch are taken inside the simulation, at the
 instants they become visible, into a bounded backlog that the client's connection empties in real time.
 
-Holds: whatever a client does that the simulation can see (a request, the end of a watch) is an operation of the
-journal, so a replay does the same work; an answer waits for virtual time only where the request itself does.
+Holds: whatever a client does that the simulation can see (a request, its end before the answer, the end of a watch) is
+an operation of the journal, so a replay does the same work; an answer waits for virtual time only where the request
+itself does.  What nobody waits for any more is not begun, and a watch that nobody takes is ended.
 
 Mirrors  nothing upstream; a client that does not read is cut off as by upstream's watch cache.
 """
@@ -52,6 +53,10 @@ class OutsideEndpoint(Protocol):
 
     def handle(self, request: Request, respond: Callable[[Reply], None], at_once: bool = False) -> None:
         """at_once: put the reply off by no latency."""
+        ...
+
+    def forget(self, respond: Callable[[Reply], None]) -> None:
+        """Nobody waits for this reply any more."""
         ...
 
 
@@ -130,7 +135,10 @@ class Gateway:
         self._servers = servers
         self._watches: dict[int, OutsideWatch] = {}
         self._opened = 0
+        self._asked = 0
+        self._waiting: dict[int, tuple[OutsideEndpoint, Callable[[Reply], None]]] = {}
         kernel.gate.handle("request", self._request)
+        kernel.gate.handle("request-gone", self._request_gone)
         kernel.gate.handle("watch-stop", self._watch_stop)
 
     def wall_us(self) -> int:
@@ -146,7 +154,7 @@ class Gateway:
         """Send a request and wait for its reply.  A reply without an answer comes back as a Status."""
         answered = trio.Event()
         box: list[tuple[Reply, OutsideWatch | None]] = []
-        gone = False
+        taken = gone = False
 
         def done(result: tuple[Reply, OutsideWatch | None]) -> None:
             if gone and result[1] is not None:
@@ -154,12 +162,18 @@ class Gateway:
             box.append(result)
             answered.set()
 
-        self.kernel.gate.post("request", pack(request), done)
+        self._asked = ident = self._asked + 1
+        self.kernel.gate.post("request", [*pack(request), ident], done)
         try:
             with trio.move_on_after(REQUEST_TIMEOUT_S):
                 await answered.wait()
+            taken = bool(box)
         finally:
             gone = True
+            if not box:
+                self.kernel.gate.post("request-gone", ident, lambda _: None)
+            elif not taken and box[0][1] is not None:
+                box[0][1].stop()
         if box:
             return box[0]
         late = status.timeout("request did not complete within the allotted timeout")
@@ -175,8 +189,10 @@ class Gateway:
         if server is None:
             done((_unavailable(), None))
             return
+        *parts, asked = payload
 
         def respond(reply: Reply) -> None:
+            self._waiting.pop(asked, None)
             if not reply.code:
                 done((_unavailable(), None))
             elif reply.watch is None:
@@ -187,7 +203,15 @@ class Gateway:
                 watch.attach()
                 done((reply, watch))
 
-        server.handle(unpack(payload), respond, at_once=True)
+        self._waiting[asked] = server, respond
+        server.handle(unpack(parts), respond, at_once=True)
+
+    def _request_gone(self, asked: int, done: Callable[[Any], None]) -> None:
+        waiting = self._waiting.pop(asked, None)
+        if waiting is not None:
+            server, respond = waiting
+            server.forget(respond)
+        done(None)
 
     def _watch_stop(self, ident: int, done: Callable[[Any], None]) -> None:
         watch = self._watches.pop(ident, None)

@@ -23,7 +23,7 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
 
 from sim.wire.http.access import Certificate, subject
-from sim.wire.http.app import PEER
+from sim.wire.http.app import OPENED, PEER
 
 HANDSHAKE_S = 10
 GRACE_S = 2
@@ -58,8 +58,13 @@ class _Connection:
             else:
                 await send(message)
 
-        scope["extensions"] = {**(scope.get("extensions") or {}), PEER: self._peer}
-        await self._app(scope, receive, last_shielded)
+        opened: list[Callable[[], None]] = []
+        scope["extensions"] = {**(scope.get("extensions") or {}), PEER: self._peer, OPENED: opened}
+        try:
+            await self._app(scope, receive, last_shielded)
+        finally:
+            for close in opened:
+                close()
 
 
 async def _serve_stream(app: _App, config: Config, context: WorkerContext, stream: Any) -> None:
