@@ -68,13 +68,11 @@ def bind(call: Call) -> Steps:
         if not metadata.get("name"):
             raise bad_request("Name parameter required.")
         call.request.name = metadata["name"]
+    _check_namespace(call, metadata)
+    call.subresource = call.request.subresource = "binding"
+    call.registry.rules.admit(call, body, None)
     if metadata.get("name") != call.request.name:
         raise bad_request("name in URL does not match name in Binding object")
-    if metadata.get("namespace", call.request.namespace) != call.request.namespace:
-        raise bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-    call.subresource = "binding"
     target = any_of(body.get("target"))
     kind, node = target.get("kind", ""), target.get("name", "")
     if kind not in ("", "Node"):
@@ -87,6 +85,13 @@ def bind(call: Call) -> Steps:
 
     yield from update_object(call, assign, as_before)
     return _success(call)
+
+
+def _check_namespace(call: Call, metadata: Obj) -> None:
+    if metadata.get("namespace") not in (None, "", call.request.namespace):
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
 
 
 def _assigned(call: Call, item: Item, binding: Obj, node: str) -> Obj:
@@ -148,10 +153,17 @@ def first_scheduled(now_text: str) -> list[Obj]:
 def evict(call: Call) -> Steps:
     """POST pods/NAME/eviction: a deletion that asks the pod's budget first."""
     body = decode(call, body_kind(call))
+    _check_namespace(call, any_of(body.get("metadata")))
+    call.registry.rules.admit(call, body, None)
     if any_of(body.get("metadata")).get("name") != call.request.name:
         raise bad_request("name in URL does not match name in Eviction object")
     asked = any_of(body.get("deleteOptions"))
-    call.dry_run = call.dry_run or bool(asked.get("dryRun"))
+    dry_run = asked.get("dryRun") or []
+    if call.dry_run and dry_run and dry_run != ["All"]:
+        raise internal(
+            f"Non-matching dry-run options in request and content: [All] and [{' '.join(dry_run)}]"
+        )
+    call.dry_run = call.dry_run or bool(dry_run)
     given = any_of(asked.get("preconditions"))
     check_policy(call, asked.get("propagationPolicy") or "")
     options = DeleteOptions(

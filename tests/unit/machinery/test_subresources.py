@@ -47,6 +47,40 @@ def test_an_eviction_of_the_former_version_is_understood() -> None:
 EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
 
 
+BINDING = {"metadata": {"name": "p"}, "target": {"name": "n"}}
+
+
+def test_nothing_is_bound_or_evicted_in_a_namespace_that_is_missing_or_going() -> None:
+    api = Api()
+    for body, sub in ((BINDING, "pods/p/binding"), (BINDING, "bindings"), (EVICTION, "pods/p/eviction")):
+        reply = api.ask("POST", f"/api/v1/namespaces/none/{sub}", body)
+        assert (reply.code, reply.message) == (404, 'namespaces "none" not found')
+    api.ask("POST", f"{BASE}/pods", POD)
+    api.ask("DELETE", BASE)
+    for body, sub in ((BINDING, "pods/p/binding"), (EVICTION, "pods/p/eviction")):
+        reply = api.ask("POST", f"{BASE}/{sub}", body)
+        text = "unable to create new content in namespace golden-ns because it is being terminated"
+        assert (reply.code, reply.message) == (403, f'pods "p" is forbidden: {text}')
+    assert "nodeName" not in api.ask("GET", f"{BASE}/pods/p").obj["spec"]
+
+
+def test_an_eviction_is_dry_as_its_body_or_its_query_says_and_both_say_the_same() -> None:
+    api = Api()
+    api.ask("POST", f"{BASE}/pods", POD)
+    for dry_run, query, code in (
+        (["x"], "?dryRun=All", 500),
+        (["All"], "", 201),
+        (["All"], "?dryRun=All", 201),
+    ):
+        body = {**EVICTION, "deleteOptions": {"dryRun": dry_run}}
+        reply = api.ask("POST", f"{BASE}/pods/p/eviction{query}", body)
+        assert reply.code == code
+        if code == 500:
+            text = "Non-matching dry-run options in request and content: [All] and [x]"
+            assert (reply.message, reply.reason) == (text, "")
+    assert api.ask("GET", f"{BASE}/pods/p").ok
+
+
 def evicting(*selectors: Any, **status: Any) -> Any:
     """The answer to the eviction of a ready pod with a budget of each of these selectors, all in this status."""
     api = Api()
