@@ -531,7 +531,7 @@ def _network_policy(obj: Obj) -> Obj:
         types = ["Ingress", "Egress"] if value.get("egress") else ["Ingress"]
         return value if value.get("policyTypes") else {**value, "policyTypes": types}
 
-    return _in(_present(obj, {"spec": {}}), "spec", spec)
+    return _in(_present(obj, {"spec": {}, "status": {}}), "spec", spec)
 
 
 def _pod_template(obj: Obj) -> Obj:

@@ -331,10 +331,10 @@ _TABLE: dict[str, Strategy] = {
     "ingressclasses": Strategy(generation="spec"),
     "networkpolicies": Strategy(
         generation="spec",
-        # Their status is behind a feature that is off.
-        prepare_create=lambda obj, _: with_field(obj, "status", None),
-        prepare_update=lambda new, _old, _names: with_field(new, "status", None),
-        prepare_status=lambda new, _old, _names: with_field(new, "status", None),
+        # Their status is behind a feature that is off, and shown empty.
+        prepare_create=lambda obj, _: with_field(obj, "status", EMPTY),
+        prepare_update=lambda new, _old, _names: with_field(new, "status", EMPTY),
+        prepare_status=lambda new, _old, _names: with_field(new, "status", EMPTY),
     ),
     "endpointslices": Strategy(
         generation="all",

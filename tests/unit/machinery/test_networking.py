@@ -79,6 +79,21 @@ def test_what_a_policy_excepts_lies_within_its_block():
     assert excepting("::1/128") == [f"{at}[0]"]
 
 
+def test_the_status_of_a_policy_is_shown_empty_whoever_writes_one():
+    api = Api()
+    policies = "/apis/networking.k8s.io/v1/namespaces/golden-ns/networkpolicies"
+    told = {"conditions": [{"type": "Accepted", "status": "True", "reason": "R", "message": "m"}]}
+    body = {"metadata": {"name": "n"}, "spec": {"podSelector": {}}}
+    assert api.ask("POST", policies, {**body, "status": told}).obj["status"] == {}
+    first = api.ask("GET", f"{policies}/n").obj
+    assert api.ask("PUT", f"{policies}/n", body).obj == first
+    merge = "application/merge-patch+json"
+    assert api.ask("PATCH", f"{policies}/n", {"status": None}, merge).obj == first
+    assert (
+        api.ask("PATCH", f"{policies}/n/status", {"status": {"conditions": None}}, merge).obj["status"] == {}
+    )
+
+
 def test_a_pod_takes_over_what_its_runtime_class_says():
     api = Api()
     body = {
