@@ -13,16 +13,17 @@ Differs  there are no roles yet: who shows a credential of this server may do ev
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from sim.errors import InputError
 from sim.ident import Names
 from sim.machinery import status
 from sim.machinery.api import Obj, UserInfo
-from sim.machinery.authorizer import may
+from sim.machinery.authorizer import IMPERSONATE, may
 from sim.wire.http.routing import Attributes
 
 TOKEN_COLUMNS_MIN = 3
@@ -102,17 +103,75 @@ class Access:
             return status.forbidden_path(f'User "{user.name}" cannot {asked.verb} path "{asked.path}"')
         return _forbidden(asked, f'User "{user.name}" cannot {asked.verb} resource {_what(asked)}')
 
-    def impersonated(self, user: UserInfo, name: str, groups: tuple[str, ...]) -> UserInfo | Obj:
+    def impersonated(self, user: UserInfo, wanted: Impersonation) -> UserInfo | Obj:
         """The user to act as, or the Status of a refusal."""
-        names = self._names
+        names, name, groups = self._names, wanted.name, wanted.groups
+        account = _account(names, name)
         if names.group_masters not in user.groups:
-            text = (
-                f'users "{name}" is forbidden: User "{user.name}" cannot impersonate resource "users" '
-                'in API group "" at the cluster scope'
+            what = (
+                replace(_ACCOUNT, namespace=account[0], name=account[1])
+                if account
+                else replace(_USER, name=name)
             )
-            return status.status(403, "Forbidden", text, {"name": name, "kind": "users"})
+            return _forbidden(what, f'User "{user.name}" cannot {what.verb} resource {_what(what)}')
+        if account and not groups:
+            groups = names.service_account_groups(account[0])
         member = names.group_unauthenticated if name == names.user_anonymous else names.group_authenticated
-        return UserInfo(name, (*groups, *(() if member in groups else (member,))))
+        known = (names.group_authenticated, names.group_unauthenticated)
+        if not any(group in known for group in groups):
+            groups = (*groups, member)
+        extra: dict[str, tuple[str, ...]] = {}
+        for key, value in wanted.extra:
+            extra[key] = (*extra.get(key, ()), value)
+        return UserInfo(name, groups, wanted.uid, extra)
+
+
+class Impersonation(NamedTuple):
+    """Whom the headers of a request ask to act as."""
+
+    name: str = ""
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, headers: Iterable[tuple[str, str]]) -> Impersonation:
+        name, uid, groups, extra = "", "", [], []
+        for header, value in headers:
+            key = header.lower()
+            if key == "impersonate-user":
+                name = name or value
+            elif key == "impersonate-uid":
+                uid = uid or value
+            elif key == "impersonate-group":
+                groups.append(value)
+            elif key.startswith(_EXTRA):
+                extra.append((unquote(key.removeprefix(_EXTRA)), value))
+        return cls(name, tuple(groups), uid, tuple(extra))
+
+    def nobody(self, names: Names) -> str:
+        """What is asked for without a user, as upstream prints it; "" if there is a user, or nothing."""
+        if self.name:
+            return ""
+        version = names.api_version("authentication", "v1")
+        told = [f"{{Group  {group}    }}" for group in self.groups]
+        told += [f"{{UserExtra  {value}  {version}  {key}}}" for key, value in self.extra]
+        told += [f"{{UID  {self.uid}  {version}  }}"] if self.uid else []
+        return " ".join(told)
+
+
+_EXTRA = "impersonate-extra-"
+_USER = Attributes(IMPERSONATE, "", True, resource="users")
+_ACCOUNT = Attributes(IMPERSONATE, "", True, resource="serviceaccounts")
+
+
+def _account(names: Names, name: str) -> tuple[str, str] | None:
+    """Namespace and name of a service account."""
+    start = names.service_account_user("", "").removesuffix(":")
+    namespace, _, account = name.removeprefix(start).partition(":")
+    if not namespace or not account or ":" in account or not name.startswith(start):
+        return None
+    return namespace, account
 
 
 def _what(asked: Attributes) -> str:

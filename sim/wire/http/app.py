@@ -25,7 +25,7 @@ from sim.machinery.custom import CustomResource
 from sim.machinery.scheme import Resource, Scheme
 from sim.units import parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
-from sim.wire.http.access import Access, Authenticator, Certificate
+from sim.wire.http.access import Access, Authenticator, Certificate, Impersonation
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
 from sim.wire.http.documents import NO_PAGE, Document, Documents
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch
@@ -148,14 +148,16 @@ class Front:
         user = self._authenticator.identify(headers.get("Authorization", ""), certificate)
         if user is None:
             raise Refused(status.unauthorized())
-        name, groups = headers.get("Impersonate-User", ""), tuple(headers.getlist("Impersonate-Group"))
-        if not name:
-            if groups:
-                listed = " ".join(f"{{Group  {group}    }}" for group in groups)
-                text = f'Internal Server Error: "{asked.path}": requested [{listed}] without impersonating a user\n'
-                return Answer(500, rendering.TEXT, text.encode())
+        wanted = Impersonation.of(headers)
+        nobody = wanted.nobody(self._names)
+        if nobody:
+            text = (
+                f'Internal Server Error: "{asked.path}": requested [{nobody}] without impersonating a user\n'
+            )
+            return Answer(500, rendering.TEXT, text.encode())
+        if not wanted.name:
             return user
-        found = self._access.impersonated(user, name, groups)
+        found = self._access.impersonated(user, wanted)
         if isinstance(found, UserInfo):
             return found
         raise Refused(found)

@@ -11,7 +11,7 @@ from sim.errors import InputError
 from sim.ident import NAMES
 from sim.machinery.api import UserInfo
 from sim.machinery.scheme import Scheme
-from sim.wire.http.access import Access, Authenticator, Certificate, read_tokens, subject
+from sim.wire.http.access import Access, Authenticator, Certificate, Impersonation, read_tokens, subject
 from sim.wire.http.body import BadBody, json_text
 from sim.wire.http.negotiation import Form, NotAcceptable, check_route, choose, error_form
 from sim.wire.http.options import BadOption, check_options
@@ -279,12 +279,63 @@ def test_anonymous_reads_what_is_public_and_nothing_else() -> None:
 
 
 def test_nobody_but_the_masters_impersonates() -> None:
-    access = Access(N)
-    refused = access.impersonated(UserInfo("alice", (N.group_authenticated,)), "bob", (N.group_masters,))
+    access, alice = Access(N), UserInfo("alice", (N.group_authenticated,))
+    refused = access.impersonated(alice, Impersonation("bob", (N.group_masters,)))
     assert isinstance(refused, dict)
-    assert refused["code"] == 403
-    assert access.impersonated(UserInfo("root", (N.group_masters,)), "bob", ("g",)) == UserInfo(
-        "bob", ("g", N.group_authenticated)
+    assert (refused["code"], refused["message"]) == (
+        403,
+        'users "bob" is forbidden: User "alice" cannot impersonate resource "users" in API group "" at the cluster scope',
+    )
+    assert refused["details"] == {"name": "bob", "kind": "users"}
+    refused = access.impersonated(alice, Impersonation("system:serviceaccount:ns:x"))
+    assert isinstance(refused, dict)
+    assert refused["message"] == (
+        'serviceaccounts "x" is forbidden: User "alice" cannot impersonate resource "serviceaccounts" '
+        'in API group "" in the namespace "ns"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "acted"),
+    [
+        (Impersonation("bob", ("g",)), UserInfo("bob", ("g", N.group_authenticated))),
+        (Impersonation("bob", (N.group_unauthenticated,)), UserInfo("bob", (N.group_unauthenticated,))),
+        (Impersonation(N.user_anonymous), UserInfo(N.user_anonymous, (N.group_unauthenticated,))),
+        (
+            Impersonation("system:serviceaccount:ns:x"),
+            UserInfo(
+                "system:serviceaccount:ns:x",
+                ("system:serviceaccounts", "system:serviceaccounts:ns", N.group_authenticated),
+            ),
+        ),
+        (
+            Impersonation("system:serviceaccount:ns:x", ("g",)),
+            UserInfo("system:serviceaccount:ns:x", ("g", N.group_authenticated)),
+        ),
+        (Impersonation("system:serviceaccount:ns:x:y"), None),
+        (Impersonation("system:serviceaccount::x"), None),
+    ],
+)
+def test_who_is_acted_as_has_the_groups_of_its_kind(wanted: Impersonation, acted: UserInfo | None) -> None:
+    found = Access(N).impersonated(UserInfo("root", (N.group_masters,)), wanted)
+    assert found == (acted or UserInfo(wanted.name, (N.group_authenticated,)))
+
+
+def test_headers_ask_for_user_groups_uid_and_extra() -> None:
+    headers = [("Impersonate-User", "bob"), ("impersonate-group", "a"), ("Impersonate-Group", "b")]
+    headers += [
+        ("Impersonate-Uid", "u"),
+        ("Impersonate-Extra-Some%2fKey", "1"),
+        ("Impersonate-Extra-Some%2FKey", "2"),
+    ]
+    wanted = Impersonation.of(headers)
+    assert wanted == Impersonation("bob", ("a", "b"), "u", (("some/key", "1"), ("some/key", "2")))
+    acted = Access(N).impersonated(UserInfo("root", (N.group_masters,)), wanted)
+    assert acted == UserInfo("bob", ("a", "b", N.group_authenticated), "u", {"some/key": ("1", "2")})
+    assert wanted.nobody(N) == Impersonation().nobody(N) == ""
+    assert Impersonation.of(headers[1:]).nobody(N) == (
+        "{Group  a    } {Group  b    } {UserExtra  1  authentication.k8s.io/v1  some/key} "
+        "{UserExtra  2  authentication.k8s.io/v1  some/key} {UID  u  authentication.k8s.io/v1  }"
     )
 
 
