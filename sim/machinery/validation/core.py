@@ -27,7 +27,7 @@ from sim.machinery.validation.errors import (
     unsupported,
 )
 from sim.machinery.validation.meta import core_finalizer, object_meta, object_meta_update, shown_time
-from sim.units import quantity_nano, quantity_text
+from sim.units import quantity_nano, quantity_text, quantity_value
 
 SECRET_BYTES_MAX = 1024 * 1024  # core.MaxSecretSize
 _WHEN_IMMUTABLE = "field is immutable when `immutable` is set"
@@ -446,7 +446,7 @@ def update_claim(new: Obj, old: Obj) -> Errors:
     if quantity_nano(size) < quantity_nano(floor):
         detail = "field can not be less than previous value"
         errors.append(forbidden("spec.resources.requests.storage", detail))
-    return errors
+    return errors + immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
 
 
 def status_claim(new: Obj, old: Obj) -> Errors:
@@ -455,4 +455,8 @@ def status_claim(new: Obj, old: Obj) -> Errors:
         errors.append(required("ResourceVersion"))
     if not (new.get("spec") or {}).get("accessModes"):
         errors.append(required("Spec.accessModes"))
+    for name, amount in ((new.get("status") or {}).get("capacity") or {}).items():
+        value = quantity_value(amount)
+        if value < 0:
+            errors.append(invalid(f"status.capacity[{name}]", value, "must be a valid resource quantity"))
     return errors

@@ -158,3 +158,15 @@ def test_an_immutable_config_map_stays_as_it_is():
         "immutable: Forbidden: field is immutable when `immutable` is set",
         "data: Forbidden: field is immutable when `immutable` is set",
     ]
+
+
+def test_a_claim_keeps_its_volume_mode_and_has_no_less_than_nothing() -> None:
+    claim = made("persistentvolumeclaims")
+    block = {**claim, "spec": {**claim["spec"], "volumeMode": "Block"}}
+    assert updated("persistentvolumeclaims", block, claim)[1:] == [
+        'volumeMode: Invalid value: "Block": field is immutable'
+    ]
+    negative = {**claim, "status": {"capacity": {"storage": "-1Ki", "x": "1"}}}
+    assert updated("persistentvolumeclaims", negative, claim, "status") == [
+        "status.capacity[storage]: Invalid value: -1024: must be a valid resource quantity"
+    ]
