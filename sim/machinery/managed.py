@@ -27,6 +27,7 @@ from sim.machinery.managed_fields import (
     has_addresses,
     is_neutral,
     own_address,
+    reconciled,
     spelled,
     with_own,
 )
@@ -88,8 +89,10 @@ def on_update(
     """
     if not managed or old is new:
         return managed
-    if not node.typed and (type_errors(node, new) or type_errors(node, old)):
-        return managed
+    if not node.typed:
+        if type_errors(node, new) or type_errors(node, old):
+            return managed
+        managed = tuple([_with_fields(entry, reconciled(node, entry.fields)) for entry in managed])
     was, now = own_address(old), own_address(new)
     own = was or now
     if not own:

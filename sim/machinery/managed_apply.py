@@ -23,7 +23,14 @@ from sim.machinery import managed as ownership
 from sim.machinery.api import Obj
 from sim.machinery.apply_typed import element_text, merge, type_errors, with_named, without
 from sim.machinery.managed import APPLY, UPDATE, Writer
-from sim.machinery.managed_fields import changed_fields, field_set, own_address, spelled, whole_set
+from sim.machinery.managed_fields import (
+    changed_fields,
+    field_set,
+    own_address,
+    reconciled,
+    spelled,
+    whole_set,
+)
 from sim.machinery.managed_set import (
     NOTHING,
     SELF,
@@ -90,6 +97,8 @@ def _spelled(
     if not managed and live:
         writer = msgspec.structs.replace(wanted.writer, manager=BEFORE_FIRST_APPLY)
         return ownership.on_create(node, live, writer, wanted.reset)
+    if not node.typed:
+        return tuple([_with(entry, reconciled(node, entry.fields)) for entry in managed])
     address = own_address(live)
     if not address:
         return managed

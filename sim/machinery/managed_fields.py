@@ -125,6 +125,21 @@ def _changed(node: SchemaNode, old: Obj, new: Obj) -> tuple[Tree, Tree]:
     return intern(changed), intern(removed)
 
 
+def reconciled(node: SchemaNode, fields: Tree) -> Tree:
+    """A set of a custom resource by today's schema: who owned a part of what has become atomic owns the whole."""
+    if (
+        not fields or node.typed or node.values is node
+    ):  # a leaf; of Go's types, or of any: these do not change
+        return fields
+    if node.list_type == "atomic" or node.map_type == "atomic":
+        return LEAF
+    out: Tree = {}
+    for name, below in fields.items():
+        inner = node.properties.get(name[2:]) or node.values if name.startswith("f:") else node.items
+        out[name] = below if inner is None else reconciled(inner, below)
+    return intern(out)
+
+
 # Shapes of new objects whose kind is plain: values, and structs of values (events, leases).
 _SHAPES_MAX = 4096
 _plain_made: dict[Any, tuple[Tree, Tree]] = {}
@@ -244,11 +259,17 @@ _compared: IdentityMemo[tuple[Tree | None, Tree | None]] = IdentityMemo()
 def _compare(node: SchemaNode, old: Any, new: Any) -> tuple[Tree | None, Tree | None]:
     """(added or modified, removed) of two present values; None where there is nothing."""
     shape = _shape(node)
+    if (
+        not node.typed
+        and shape != _SCALAR
+        and old is not None
+        and new is not None
+        and type(old) is not type(new)
+    ):
+        return _all(node, new), _all(node, old)  # of no known type: it is another one now
     if shape == _SCALAR or not (old or new) or type(old or new) is not (list if shape == _LIST else dict):
         # Two empty containers are leaves: null and {} are told apart.
         return (LEAF, None) if old != new else (None, None)
-    if not node.typed and old is not None and new is not None and type(old) is not type(new):
-        return LEAF, None  # of no known type: it is another one now
     if shape == _FLAT:
         old, new = old or {}, new or {}
         made = _differing(node, old, new)

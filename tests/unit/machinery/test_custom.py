@@ -12,7 +12,7 @@ from sim.machinery.apply_typed import type_errors
 from sim.machinery.custom import CustomResource, Latest, Served, resources_of
 from sim.machinery.definition_form import unevaluated
 from sim.machinery.jsonpath import find
-from sim.machinery.managed import Writer, on_create
+from sim.machinery.managed import Writer, on_create, on_update
 from sim.machinery.managed_apply import Applied, Configuration, apply
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Change, Item
@@ -225,6 +225,70 @@ def test_values_of_unknown_form_are_applied_whatever_was_there() -> None:
             assert isinstance(outcome, Applied)
             both = isinstance(before, dict) and isinstance(after, dict)
             assert outcome.obj["o"] == ({**before, **after} if both else after)
+
+
+def marked(list_type: str, map_type: str) -> CustomResource:
+    """Its spec has a list and an object that are owned so."""
+    keys = {"x-kubernetes-list-map-keys": ["k"]} if list_type == "map" else {}
+    item = {
+        "type": "object",
+        "properties": {"k": {"type": "string"}, "v": {"type": "integer"}},
+        "required": ["k"],
+    }
+    text = {"type": "string"}
+    spec = {
+        "list": {"type": "array", "items": item, "x-kubernetes-list-type": list_type, **keys},
+        "obj": {"type": "object", "properties": {"x": text, "y": text}, "x-kubernetes-map-type": map_type},
+    }
+    return one(schema={"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}})
+
+
+def test_what_becomes_atomic_is_owned_as_a_whole_by_all_who_owned_a_part() -> None:
+    parts, whole = marked("map", "granular").schema, marked("atomic", "atomic").schema
+
+    def wanted(manager: str, spec: Any, force: bool = False) -> Configuration:
+        return Configuration({"spec": spec}, Writer(manager, "example.com/v1", 1), force)
+
+    first = apply(parts, {}, (), wanted("m1", {"list": [{"k": "a", "v": 1}], "obj": {"x": "1"}}))
+    assert isinstance(first, Applied)
+    both = apply(parts, first.obj, first.managed, wanted("m2", {"list": [{"k": "b"}], "obj": {"y": "1"}}))
+    assert isinstance(both, Applied)
+    later = apply(whole, both.obj, both.managed, wanted("m3", {}))
+    assert isinstance(later, Applied)
+    assert {entry.manager: entry.fields for entry in later.managed} == {
+        manager: {"f:spec": {"f:list": {}, "f:obj": {}}} for manager in ("m1", "m2")
+    } | {"m3": {"f:spec": {}}}
+    refused = apply(whole, both.obj, both.managed, wanted("m3", {"obj": {"y": "2"}}))
+    assert isinstance(refused, list)
+    assert [(conflict.entry.manager, conflict.fields) for conflict in refused] == [
+        (manager, {"f:spec": {"f:obj": {}}}) for manager in ("m1", "m2")
+    ]
+    # What an update leaves alone is owned as a whole after it too; back again, nobody owns parts.
+    changed = {**both.obj, "spec": {**both.obj["spec"], "obj": {"x": "2"}}}
+    record = on_update(whole, both.managed, both.obj, changed, Writer("u", "example.com/v1", 2))
+    assert {entry.manager: entry.fields for entry in record} == {
+        "m1": {"f:spec": {"f:list": {}}},
+        "m2": {"f:spec": {"f:list": {}}},
+        "u": {"f:spec": {"f:obj": {}}},
+    }
+    back = apply(parts, later.obj, later.managed, wanted("m4", {"obj": {"x": "3"}}))
+    assert isinstance(back, Applied)
+
+
+def test_an_update_of_a_value_to_another_type_takes_all_that_lay_below_it() -> None:
+    node = one(schema={"type": "object", "x-kubernetes-preserve-unknown-fields": True}).schema
+    old, new = {"spec": {"a": {"b": 1}, "c": 1}}, {"spec": {"a": "text", "c": 1}}
+    record = on_create(node, old, Writer("m1", "example.com/v1", 1))
+    after = on_update(node, record, old, new, Writer("u", "example.com/v1", 2))
+    assert {entry.manager: entry.fields for entry in after} == {
+        "m1": {"f:spec": {".": {}, "f:c": {}}},
+        "u": {"f:spec": {"f:a": {}}},
+    }
+    again = on_update(node, after, new, old, Writer("v", "example.com/v1", 3))
+    assert {entry.manager: entry.fields for entry in again} == {
+        "m1": {"f:spec": {".": {}, "f:c": {}}},
+        "v": {"f:spec": {"f:a": {".": {}, "f:b": {}}}},
+    }
 
 
 def test_a_key_that_is_no_value_is_refused_and_breaks_nothing() -> None:
