@@ -31,7 +31,7 @@ from sim.wire.http.documents import NO_PAGE, Document, Documents
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch
 from sim.wire.http.metrics import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable
-from sim.wire.http.options import BadOption, check_options
+from sim.wire.http.options import BadOption, check_options, manager_of
 from sim.wire.http.rendering import Answer, EventWriter, View
 from sim.wire.http.routing import Attributes, NoRoute, Target
 
@@ -233,7 +233,7 @@ class Front:
             body=body,
             content_type=content or names.media_json,
             user=user,
-            manager=agent.partition("/")[0] or "unknown",
+            manager=manager_of(agent),
         )
         reply, watch = await self._gateway.call(asked)
         if watch is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sim.ident import Names
 from sim.machinery import status
 from sim.machinery.api import Obj
+from sim.machinery.json_text import go_quote
 from sim.units import not_whole, parse_whole
 from sim.wire.http.routing import Target, parse_query, query_pairs
 
@@ -63,6 +64,12 @@ def check_options(names: Names, target: Target, content: str, query: str, body: 
         raise BadOption(status.invalid(names.group("meta"), kind, "", causes))
 
 
+def manager_of(agent: str) -> str:
+    """The field manager that a User-Agent stands for: what is printable before its first slash, as much as fits."""
+    name = "".join(letter for letter in agent.partition("/")[0] if letter.isprintable())
+    return name.encode("utf-8", "replace")[:MANAGER_MAX].decode("utf-8", "ignore") or "unknown"
+
+
 def _unsupported(field: str, shown: str, supported: str) -> _Cause:
     return _Cause(
         "FieldValueNotSupported", field, f"Unsupported value: {shown}: supported values: {supported}"
@@ -88,8 +95,7 @@ def _write(
         yield _Cause("FieldValueTooLong", "fieldManager", f"Too long: must have at most {MANAGER_MAX} bytes")
     for place, char in enumerate(manager):
         if not char.isprintable():
-            shown = manager.encode("unicode_escape").decode()
-            text = f'Invalid value: "{shown}": invalid character U+{ord(char):04X} (at position {place})'
+            text = f"Invalid value: {go_quote(manager)}: invalid character U+{ord(char):04X} (at position {place})"
             yield _Cause("FieldValueInvalid", "fieldManager", text)
     yield from _dry_run(dry_runs)
     level = options.get("fieldValidation", "")

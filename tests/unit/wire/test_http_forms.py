@@ -14,7 +14,7 @@ from sim.machinery.scheme import Scheme
 from sim.wire.http.access import Access, Authenticator, Certificate, Impersonation, read_tokens, subject
 from sim.wire.http.body import BadBody, json_text
 from sim.wire.http.negotiation import Form, NotAcceptable, check_route, choose, error_form
-from sim.wire.http.options import BadOption, check_options
+from sim.wire.http.options import BadOption, check_options, manager_of
 from sim.wire.http.rendering import warning_headers
 from sim.wire.http.routing import Target, attributes
 from sim.wire.http.yaml_json import YamlError, dump_yaml, load_yaml
@@ -242,6 +242,31 @@ def test_warnings_are_cut_where_all_are_too_long_and_no_control_gets_into_a_head
     assert [len(value) for value in warning_headers([*fitting, "z"])] == [264, 104, 9]
     many = warning_headers(f"{n:04}{'x' * 300}" for n in range(100))
     assert [len(value) for value in many] == [264] * 16
+
+
+@pytest.mark.parametrize(
+    ("agent", "manager"),
+    [
+        ("kubectl/v1.25 (linux)", "kubectl"),
+        ("tab\there/1", "tabhere"),
+        ("", "unknown"),
+        ("/1", "unknown"),
+        ("\t/1", "unknown"),
+        ("a" * 200, "a" * 128),
+        ("é" * 100, "é" * 64),
+        ("a" + "é" * 100, "a" + "é" * 63),
+    ],
+)
+def test_a_user_agent_stands_for_a_field_manager(agent: str, manager: str) -> None:
+    assert manager_of(agent) == manager
+
+
+def test_a_manager_that_cannot_be_printed_is_told_as_go_quotes_it() -> None:
+    target = Target(SCHEME.resource("configmaps"), "create", "default")
+    with pytest.raises(BadOption) as refused:
+        check_options(N, target, "", "fieldManager=a%07%C3%A9", None)
+    message = 'Invalid value: "a\\aé": invalid character U+0007 (at position 1)'
+    assert [cause["message"] for cause in refused.value.body["details"]["causes"]] == [message]
 
 
 def test_credentials_are_told_from_none_and_from_bad_ones() -> None:
