@@ -242,7 +242,9 @@ async def test_a_job_that_could_not_be_made_is_told_unless_there_is_one_and_made
         assert await w.events("tick") == [made[0], refused, made[1]]
 
 
-async def test_a_run_due_in_a_namespace_that_is_being_deleted_is_noted_without_a_name_and_is_the_last() -> None:
+async def test_a_run_due_in_a_namespace_that_is_being_deleted_is_noted_without_a_name_and_is_the_last() -> (
+    None
+):
     async with world(LOOPS) as w:
         await until_minute(w, 5)
         await w.create("namespaces", {"metadata": {"name": "n"}}, "")
