@@ -93,8 +93,9 @@ def _write(
         yield _Cause("FieldValueForbidden", "force", "Forbidden: may not be specified for non-apply patch")
     if len(manager.encode()) > MANAGER_MAX:
         yield _Cause("FieldValueTooLong", "fieldManager", f"Too long: must have at most {MANAGER_MAX} bytes")
-    for place, char in enumerate(manager):
+    for count, char in enumerate(manager):
         if not char.isprintable():
+            place = len(manager[:count].encode("utf-8", "replace"))
             text = f"Invalid value: {go_quote(manager)}: invalid character U+{ord(char):04X} (at position {place})"
             yield _Cause("FieldValueInvalid", "fieldManager", text)
     yield from _dry_run(dry_runs)

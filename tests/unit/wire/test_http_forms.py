@@ -262,10 +262,10 @@ def test_a_user_agent_stands_for_a_field_manager(agent: str, manager: str) -> No
 
 
 def test_a_manager_that_cannot_be_printed_is_told_as_go_quotes_it() -> None:
-    target = Target(SCHEME.resource("configmaps"), "create", "default")
+    target = Target(Scheme(N).resource("configmaps"), "create", "default")
     with pytest.raises(BadOption) as refused:
-        check_options(N, target, "", "fieldManager=a%07%C3%A9", None)
-    message = 'Invalid value: "a\\aé": invalid character U+0007 (at position 1)'
+        check_options(N, target, "", "fieldManager=%C3%A9%07", None)
+    message = 'Invalid value: "é\\a": invalid character U+0007 (at position 2)'
     assert [cause["message"] for cause in refused.value.body["details"]["causes"]] == [message]
 
 
