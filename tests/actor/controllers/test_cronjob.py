@@ -67,6 +67,27 @@ async def test_a_run_that_is_due_while_another_runs_goes_by_the_policy(
         assert event in [reason for reason, _ in await w.events("tick")]
 
 
+@pytest.mark.parametrize(
+    ("offset_s", "starts"),
+    [(150, [300.1, 450.1, 750.1]), (-150, [450.1, 750.1]), (400, [300.1, 500.1, 800.1])],
+)
+async def test_a_manager_whose_clock_was_set_looks_when_it_meant_to_and_goes_by_the_new_time(
+    offset_s: int, starts: list[float]
+) -> None:
+    """Ahead: the latest run that is due starts at the look that was arranged.  Back: that look finds none."""
+    async with world(LOOPS) as w:
+        await until_minute(w, 5, 1)
+        made = w.watch_commits("jobs")
+        begun_s = int(wall_s(w)) // 300 * 300
+        await w.create("cronjobs", cron_job())
+        await w.settle(30 * SECOND)
+        w.plane.supervisor["controller-manager-0"].clock.set(w.kernel.now_us, offset_us=offset_s * SECOND)
+        await w.settle(900 * SECOND)
+        assert [round(wall_s(w, at) - begun_s, 1) for at, _ in made] == starts
+        names = [f"tick-{(begun_s + int(at) + offset_s) // 300 * 5}" for at in starts]
+        assert [job["metadata"]["name"] for _, job in made] == names
+
+
 async def test_a_forbidden_run_starts_as_soon_as_the_other_is_over() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 5)
@@ -242,9 +263,7 @@ async def test_a_job_that_could_not_be_made_is_told_unless_there_is_one_and_made
         assert await w.events("tick") == [made[0], refused, made[1]]
 
 
-async def test_a_run_due_in_a_namespace_that_is_being_deleted_is_noted_without_a_name_and_is_the_last() -> (
-    None
-):
+async def test_a_run_due_in_a_namespace_that_is_being_deleted_is_noted_nameless_and_the_last() -> None:
     async with world(LOOPS) as w:
         await until_minute(w, 5)
         await w.create("namespaces", {"metadata": {"name": "n"}}, "")
