@@ -288,10 +288,8 @@ class CronJobLoop:
         # Quirk: for want of an answer an empty Job is noted as running, which stops every later look (NAMELESS)
         meta = reply.obj["metadata"] if reply.ok else {}
         self.recorder.event(cron_job, "Normal", "SuccessfulCreate", f"Created job {meta.get('name', '')}")
-        told = {
-            field: meta[field] for field in ("namespace", "name", "uid", "resourceVersion") if field in meta
-        }
-        ref = {"apiVersion": job["apiVersion"], "kind": "Job", **told}
+        known = {name: meta[name] for name in ("namespace", "name", "uid", "resourceVersion") if name in meta}
+        ref = {"apiVersion": job["apiVersion"], "kind": "Job", **known}
         it.set(active=[*it.active, ref], lastScheduleTime=format_time(at_s * SECOND))
         return None
 
