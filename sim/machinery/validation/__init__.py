@@ -138,9 +138,10 @@ _WHOLE = ("labels", "annotations", "ownerReferences", "finalizers", "name", "nam
 def validate_create(resource: Resource, obj: Obj) -> Errors:
     """What is wrong with a new object: the kind's own rules, and the generic ones once those hold."""
     rule = _CREATE.get((resource.short_group, resource.plural))
-    if rule is None:
-        return object_meta(obj["metadata"], resource.namespaced, text.segment, core=False)
-    return rule(obj)
+    errors = rule(obj) if rule is not None else []
+    if errors or (rule is not None and resource.rule != "events"):  # all others look at metadata themselves
+        return errors
+    return object_meta(obj["metadata"], resource.namespaced, text.segment, core=False)
 
 
 def validate_update(resource: Resource, new: Obj, old: Obj, subresource: str = "") -> Errors:

@@ -71,8 +71,7 @@ def test_a_valid_object_of_every_kind_passes_and_so_does_its_relabelling(resourc
 def test_a_bad_name_is_refused_for_every_kind(resource: str) -> None:
     obj = made(resource)
     bad = {**obj, "metadata": {**obj["metadata"], "name": "a/b"}}
-    # The names of old events are not looked at by the kind's own rule; the generic one follows.
-    assert bool(created(resource, bad)) == (resource != "events")
+    assert created(resource, bad)
 
 
 def test_pods_of_one_template_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,3 +169,29 @@ def test_a_claim_keeps_its_volume_mode_and_has_no_less_than_nothing() -> None:
     assert updated("persistentvolumeclaims", negative, claim, "status") == [
         "status.capacity[storage]: Invalid value: -1024: must be a valid resource quantity"
     ]
+
+
+@pytest.mark.parametrize(
+    "resource", ["events", "configmaps", "leases", "poddisruptionbudgets", "runtimeclasses"]
+)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": ""},
+        {"name": "a/b"},
+        {"name": "a%b"},
+        {"name": ".."},
+        {"labels": {"a b": "c"}},
+        {"annotations": {"a b": "c"}},
+        {"finalizers": ["a b"]},
+        {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "", "uid": "u"}]},
+    ],
+)
+def test_no_kind_is_made_with_metadata_that_the_generic_rules_refuse(
+    resource: str, wrong: dict[str, Any]
+) -> None:
+    obj = made(resource, **({"involvedObject": {"namespace": "d"}} if resource == "events" else {}))
+    if resource == "runtimeclasses":
+        obj = {**obj, "handler": "h"}
+    assert created(resource, obj) == []
+    assert created(resource, {**obj, "metadata": {**obj["metadata"], **wrong}}) != []
