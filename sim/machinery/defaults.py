@@ -300,8 +300,8 @@ def _pod_status(status: Obj) -> Obj:
     address = status.get("podIP")
     listed = status.get("podIPs")
     if address and (not listed or listed[0].get("ip") != address):  # the singular wins
-        status = {**status, "podIPs": [{"ip": address}]}
-    return status
+        return {**status, "podIPs": [{"ip": address}]}
+    return {**status, "podIP": listed[0].get("ip", "")} if listed and not address else status
 
 
 def _conditioned(obj: Obj, members: Mapping[str, Any] = _CHANGED) -> Obj:
@@ -485,7 +485,13 @@ def _node(obj: Obj) -> Obj:
             {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": dict.fromkeys(_NODE_INFO, "")},
         )
 
-    return _in(_present(obj, {"spec": {}, "status": {}}), "status", status)
+    def spec(value: Obj) -> Obj:
+        one, listed = value.get("podCIDR"), value.get("podCIDRs")
+        if one and (not listed or listed[0] != one):
+            return {**value, "podCIDRs": [one]}
+        return {**value, "podCIDR": listed[0]} if listed and not one else value
+
+    return _in(_in(_present(obj, {"spec": {}, "status": {}}), "spec", spec), "status", status)
 
 
 def _budget(obj: Obj) -> Obj:

@@ -145,6 +145,28 @@ def _pod_status(new: Obj, old: Obj, _: Names) -> Obj:
     return new
 
 
+# --- claims -----------------------------------------------------------------------------------------------
+
+
+def _claim_sources(obj: Obj, old: Obj, names: Names) -> Obj:
+    """dataSource and dataSourceRef say the same.  Quirk: a dataSource of any kind but two is dropped without a word."""
+    spec = obj.get("spec") or EMPTY
+    source, ref = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is None and ref is None:
+        return obj
+    kept = ref is not None or (old.get("spec") or EMPTY).get("dataSource") is not None
+    if source is not None and not kept and not _is_claim_or_snapshot(source, names):
+        return {**obj, "spec": {k: v for k, v in spec.items() if k != "dataSource"}}
+    if source is None or ref is None:
+        return {**obj, "spec": {**spec, "dataSource": source or ref, "dataSourceRef": ref or source}}
+    return obj
+
+
+def _is_claim_or_snapshot(source: Obj, names: Names) -> bool:
+    known = (("PersistentVolumeClaim", ""), ("VolumeSnapshot", names.group("snapshot.storage")))
+    return (source.get("kind"), source.get("apiGroup") or "") in known
+
+
 # --- other kinds ------------------------------------------------------------------------------------------
 
 
@@ -307,7 +329,11 @@ _TABLE: dict[str, Strategy] = {
     "namespaces": Strategy(status=True, prepare_create=_namespace_create, prepare_update=_namespace_update),
     "nodes": Strategy(status=True),
     "services": Strategy(status=True, create_by_put=True),
-    "persistentvolumeclaims": Strategy(status=True),
+    "persistentvolumeclaims": Strategy(
+        status=True,
+        prepare_create=lambda obj, names: _claim_sources(obj, EMPTY, names),
+        prepare_update=_claim_sources,
+    ),
     "replicasets": _WORKLOAD,
     "statefulsets": _WORKLOAD,
     "daemonsets": Strategy(

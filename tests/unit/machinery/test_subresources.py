@@ -157,3 +157,42 @@ def test_a_write_of_ephemeral_containers_changes_nothing_else() -> None:
     reply = api.ask("PATCH", f"{BASE}/pods/p/ephemeralcontainers", patch, MERGE)
     assert [c["name"] for c in reply.obj["spec"]["ephemeralContainers"]] == ["e"]
     assert "labels" not in reply.obj["metadata"]
+
+
+def test_fields_that_say_the_same_are_told_of_each_other_and_the_singular_wins() -> None:
+    api = Api()
+    for name, given, shown in (
+        ("a", {"podCIDR": "10.0.0.0/24"}, ("10.0.0.0/24", ["10.0.0.0/24"])),
+        ("b", {"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}, ("10.0.0.0/24", ["10.0.0.0/24", "fd00::/64"])),
+        ("c", {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.1.0.0/24"]}, ("10.0.0.0/24", ["10.0.0.0/24"])),
+    ):
+        spec = api.ask("POST", "/api/v1/nodes", {"metadata": {"name": name}, "spec": given}).obj["spec"]
+        assert (spec["podCIDR"], spec["podCIDRs"]) == shown
+    api.ask("POST", f"{BASE}/pods", POD)
+    for given, address in (
+        ({"podIPs": [{"ip": "10.0.0.1"}]}, "10.0.0.1"),
+        ({"podIP": "10.0.0.2"}, "10.0.0.2"),
+        ({"podIP": None}, "10.0.0.2"),
+    ):
+        status = api.ask("PATCH", f"{BASE}/pods/p/status", {"status": given}, MERGE).obj["status"]
+        assert (status["podIP"], status["podIPs"]) == (address, [{"ip": address}])
+
+
+def test_the_source_of_a_claim_is_told_twice_and_one_of_an_unknown_kind_is_dropped() -> None:
+    api = Api()
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim, other = (
+        {"kind": "PersistentVolumeClaim", "name": "n"},
+        {"apiGroup": "a.b", "kind": "K", "name": "n"},
+    )
+    for name, given, shown in (
+        ("a", {"dataSource": claim}, claim),
+        ("b", {"dataSource": other}, None),
+        ("c", {"dataSourceRef": other}, other),
+    ):
+        body = {"metadata": {"name": name}, "spec": {**spec, **given}}
+        made = api.ask("POST", f"{BASE}/persistentvolumeclaims", body).obj
+        assert (made["spec"].get("dataSource"), made["spec"].get("dataSourceRef")) == (shown, shown)
+        assert api.ask("PUT", f"{BASE}/persistentvolumeclaims/{name}", body).obj == made
+    body = {"metadata": {"name": "d"}, "spec": {**spec, "dataSource": claim, "dataSourceRef": other}}
+    assert "must match dataSourceRef" in api.ask("POST", f"{BASE}/persistentvolumeclaims", body).message
