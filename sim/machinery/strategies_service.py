@@ -28,10 +28,14 @@ NEEDS_NODE_PORT = ("NodePort", "LoadBalancer")
 
 
 class ServiceRefusal(Exception):
-    """causes: (reason, field, message); failure: a range has no address or port left, or the store does not say."""
+    """causes: (reason, field, message); failure: a range has no address or port left, or the store does not say.
 
-    def __init__(self, causes: list[tuple[str, str, str]], failure: str = "") -> None:
+    bare: upstream gives the failure no reason
+    """
+
+    def __init__(self, causes: list[tuple[str, str, str]], failure: str = "", bare: bool = False) -> None:
         super().__init__(failure or causes[0][2])
+        self.bare = bare
         self.causes = causes
         self.failure = failure
 
@@ -74,6 +78,8 @@ def prepare_service(
     if asks_ip:
         wanted = _take_ip(wanted, taken.ips, ranges)
         spec["clusterIP"], spec["clusterIPs"] = wanted, [wanted]
+    if old is not None and spec.get("type") in ("NodePort", "LoadBalancer"):
+        _check_twice(spec)
     if asks_ports:
         _take_ports(spec, before, taken.ports, ranges)
         _take_check_port(spec, before, taken.ports, ranges)
@@ -313,6 +319,16 @@ def _take_ports(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) 
             taken[number] = None
         out.append(port)
     spec["ports"] = out
+
+
+def _check_twice(spec: Obj) -> None:
+    """Quirk: one number twice for one protocol is no client's mistake, if it is asked for by an update."""
+    seen: dict[tuple[str, int], None] = {}
+    for port in spec.get("ports") or ():
+        key = port.get("protocol", "TCP"), port.get("nodePort", 0)
+        if key in seen and key[1]:
+            raise ServiceRefusal([], failure=f"duplicate nodePort: {{{key[0]} {key[1]}}}", bare=True)
+        seen[key] = None
 
 
 def _check_port(number: int, taken: dict[int, None], where: str, ranges: Ranges) -> None:

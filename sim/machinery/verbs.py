@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator
 from functools import lru_cache, partial
 
 from sim.machinery import managed as ownership
+from sim.machinery import status
 from sim.machinery.api import Json, Obj, Reply
 from sim.machinery.fieldvalidation import duplicate_fields
 from sim.machinery.json_text import parse
@@ -211,8 +212,10 @@ def _allocate(call: Call, obj: Obj, old: Obj | None) -> Generator[Op, Answer, Ob
         ranges = Ranges(registry.service_cidr, registry.bits, call.dry_run, registry.node_ports)
         return (yield from prepare_service(call.resource, obj, old, ranges))
     except ServiceRefusal as refusal:
-        if refusal.failure:
+        if refusal.bare:
             raise internal(refusal.failure) from None
+        if refusal.failure:
+            raise Refusal.of(status.internal_error(refusal.failure)) from None
         raise call.invalid(obj["metadata"].get("name", ""), refusal.causes) from None
 
 

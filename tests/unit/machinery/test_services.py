@@ -74,3 +74,33 @@ def test_a_dry_run_refuses_a_port_that_is_taken_and_none_that_is_out_of_range():
     assert api.ask("POST", f"{path}?dryRun=All", service("b", 30_100)).code == 422
     assert api.ask("POST", f"{path}?dryRun=All", service("b", 100)).code == 201
     assert api.ask("POST", path, service("b", 100)).code == 422
+
+
+def test_a_health_check_port_that_is_not_to_be_had_is_an_internal_error():
+    api = Api()
+    port = made(api, type="NodePort").obj["spec"]["ports"][0]["nodePort"]
+    for number, why in (
+        (port, "provided port is already allocated"),
+        (99, "provided port is not in the valid"),
+    ):
+        spec = {
+            "type": "LoadBalancer",
+            "externalTrafficPolicy": "Local",
+            "healthCheckNodePort": number,
+            "ports": [{"port": 1}],
+        }
+        reply = api.ask("POST", PATH, {"metadata": {"name": "h"}, "spec": spec})
+        text = f"failed to allocate requested HealthCheck NodePort {number}: {why}"
+        assert (reply.code, reply.reason) == (500, "InternalError")
+        assert reply.message.startswith(f"Internal error occurred: {text}")
+        assert reply.body["details"]["causes"][0]["message"].startswith(text)
+
+
+def test_one_node_port_twice_in_an_update_is_a_bare_500_and_for_two_protocols_fine():
+    api = Api()
+    port = made(api, type="NodePort").obj["spec"]["ports"][0]["nodePort"]
+    twice = [{"name": name, "port": n, "nodePort": port} for n, name in enumerate("xy", 1)]
+    reply = changed(api, ports=twice)
+    assert (reply.code, reply.reason, reply.message) == (500, "", f"duplicate nodePort: {{TCP {port}}}")
+    both = [{"name": p.lower(), "port": 1, "protocol": p, "nodePort": port} for p in ("TCP", "UDP")]
+    assert changed(api, ports=both).code == 200

@@ -80,7 +80,8 @@ def test_whichever_operation_gets_no_answer_the_request_is_told_so(what: str) ->
 
 
 def test_a_service_is_told_what_could_not_be_allocated() -> None:
+    start = "Internal error occurred: failed to allocate a"
     reply, _ = asked("a service of an address", 0)
-    assert reply.message == "failed to allocate a serviceIP: etcdserver: request timed out"
+    assert reply.message == f"{start} serviceIP: etcdserver: request timed out"
     reply, _ = asked("a change of type", 1)
-    assert reply.message == "failed to allocate a nodePort: etcdserver: request timed out"
+    assert reply.message == f"{start} nodePort: etcdserver: request timed out"
