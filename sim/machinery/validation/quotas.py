@@ -169,9 +169,9 @@ def update_limit_range(new: Obj, old: Obj) -> Errors:
 
 
 def _limit(limit: Obj, field: str, seen: dict[str, None]) -> Errors:
-    errors: Errors = []
     kind = limit.get("type", "")
-    if kind not in ("Pod", "Container", "PersistentVolumeClaim") and "/" not in kind:
+    errors: Errors = [invalid(f"{field}.type", kind, problem) for problem in text.qualified_name(kind)]
+    if not errors and kind not in ("Pod", "Container", "PersistentVolumeClaim") and "/" not in kind:
         errors.append(invalid(f"{field}.type", kind, "must be a standard limit type or fully qualified"))
     if kind in seen:
         errors.append(duplicate(f"{field}.type", kind))

@@ -195,3 +195,20 @@ def test_no_kind_is_made_with_metadata_that_the_generic_rules_refuse(
         obj = {**obj, "handler": "h"}
     assert created(resource, obj) == []
     assert created(resource, {**obj, "metadata": {**obj["metadata"], **wrong}}) != []
+
+
+@pytest.mark.parametrize(
+    ("kind", "problems"),
+    [
+        ("Pod", []),
+        ("example.com/Widget", []),
+        ("Widget", ["must be a standard limit type or fully qualified"]),
+        ("", ["name part must be non-empty", "name part must consist of"]),
+        ("Bad_/x", ["prefix part a lowercase RFC 1123 subdomain must consist of"]),
+    ],
+)
+def test_the_type_of_a_limit_is_a_name_first_and_a_known_one_then(kind: str, problems: list[str]) -> None:
+    found = created("limitranges", made("limitranges", spec={"limits": [{"type": kind}]}))
+    assert len(found) == len(problems)
+    for error, problem in zip(found, problems, strict=True):
+        assert error.startswith(f'spec.limits[0].type: Invalid value: "{kind}": {problem}')
