@@ -501,7 +501,8 @@ class NodeAgent:
             worker.requests = None
 
     def worker_finished(self, worker: Worker) -> None:
-        if worker.status.get("reason") == "Evicted":
+        asked = worker.override[1] if worker.override is not None else ""
+        if "Evicted" in (asked, worker.status.get("reason")):
             self.image_gc.remove(worker.uid)  # its dead containers go at once
         if worker.removed:
             self._forget(worker)

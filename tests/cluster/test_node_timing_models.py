@@ -119,6 +119,7 @@ async def test_an_evicted_pod_whose_programs_end_well_and_for_good_has_succeeded
         status = cluster.pod("web")["status"]
         assert (status["phase"], status.get("reason")) == (phase, reason)
         assert ("message" in status) is (reason is not None)
+        assert not cluster.nodes["node-0"].machine.pods  # what it left behind goes, whatever it says
 
 
 async def test_a_pod_past_its_deadline_has_failed_however_its_programs_end() -> None:
