@@ -152,7 +152,7 @@ def decode_token(token: str) -> tuple[int, str]:
     key = start if start.startswith("/") else f"/{start}"
     if posixpath.normpath(key) != key or key.startswith("//"):
         raise _bad_token(start)
-    return rev, key[1:]
+    return rev, start
 
 
 _TOKEN = re.compile("[A-Za-z0-9_-]*")

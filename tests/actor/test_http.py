@@ -79,6 +79,25 @@ async def test_writes_and_reads_are_answered_while_time_stands_still() -> None:
         assert cluster.kernel.now_us == 0
 
 
+@pytest.mark.parametrize("path", [MAPS, "/api/v1/configmaps", "/api/v1/namespaces"])
+async def test_pages_of_any_scope_make_up_the_whole_list(path: str) -> None:
+    async with served() as (_, client):
+        for name in ("a", "b", "c"):
+            await client.post("/api/v1/namespaces", json={"metadata": {"name": name}})
+            await client.post(MAPS, json=config_map(name))
+        whole = (await client.get(path)).json()["items"]
+        assert len(whole) > 2
+        for limit in (1, 2):
+            found, more = [], ""
+            while True:
+                page = (await client.get(path, params={"limit": limit, "continue": more})).json()
+                found += page["items"]
+                more = page["metadata"].get("continue", "")
+                if not more:
+                    break
+            assert found == whole
+
+
 async def test_one_revision_is_encoded_once_for_all_its_readers() -> None:
     async with served() as (cluster, client):
         await client.post(MAPS, json=config_map("a"))

@@ -80,6 +80,7 @@ def test_a_token_that_is_no_base64_is_told_where() -> None:
 def test_a_token_comes_back_as_it_was_and_rubbish_is_refused() -> None:
     assert decode_token(TOKEN) == (7, "default/a\0")
     assert decode_token(encode_token(-1, "b")) == (-1, "b")
+    assert decode_token(encode_token(7, "/a\0")) == (7, "/a\0")  # of what has no namespace
     for bad in ("zzz", "!!", encode_token(0, "x"), encode_token(3, "")):
         with pytest.raises(Refusal) as refused:
             decode_token(bad)
