@@ -64,9 +64,8 @@ class ImageGC:
         self._agent = agent
         self._began_us = agent.now_us
         self._due_us = -1
-        self._failed_us = (
-            agent.now_us
-        )  # the last pass that failed: the first one does, before there are statistics
+        # When a pass failed last: the first one does, before there are statistics.
+        self._failed_us = agent.now_us
         self._stale = False  # the list is to be made again
         self._pulled_us: dict[str, int] = {}
         self._last_us: dict[str, int] = {}
