@@ -413,9 +413,8 @@ class NodeAgent:
         if static:
             entry.target = ""  # until its mirror exists
         requests = requests_of(pod)
-        refusal = self._refusal(
-            worker, requests, static
-        )  # Quirk: also of those that have ended, or are to go
+        # Quirk: also of those that have ended, or are to go.
+        refusal = self._refusal(worker, requests, static)
         if self.preemption.holds(uid):
             del self.workers[uid]
             self.statuses.forget(uid)

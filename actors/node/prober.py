@@ -193,9 +193,8 @@ class Probe:
             return
         if not container.running(now_us):
             if self._owner.restarts() and self._owner.tells_end(self.container):
-                self._set(
-                    "Failure"
-                )  # Quirk: by which the pod is synced, and its next try to start waits anew
+                # Quirk: by which the pod is synced, and its next try to start waits anew.
+                self._set("Failure")
             return
         if self._age_us(container) // SECOND < int(self.spec.get("initialDelaySeconds") or 0):
             return

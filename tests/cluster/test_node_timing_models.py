@@ -183,9 +183,8 @@ async def test_a_pod_that_comes_to_its_end_before_its_groups_turn_is_waited_for_
         cluster.nodes["node-0"].shutdown()  # the job ends 10 s later, its group's turn comes after 20 s
         await cluster.run_until("89s")
         assert cluster.pod("job")["status"]["phase"] == "Succeeded"
-        await cluster.run_until(
-            "121.9s"
-        )  # 30 s (its own grace and half of it are more than its group has) and 2 s of the machine
+        # 30 s (its own grace and half of it are more than its group has) and 2 s of the machine
+        await cluster.run_until("121.9s")
         assert cluster.nodes["node-0"].machine.powered
         await cluster.run_until("122.1s")
         assert not cluster.nodes["node-0"].machine.powered

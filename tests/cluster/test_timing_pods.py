@@ -249,9 +249,7 @@ async def test_38_who_is_bound_to_a_node_before_it_registers_is_judged_by_what_i
         cluster.add_node(replace(cluster.plan.nodes[0], name="late"))
         await cluster.run_for("9s")
         assert cluster.pod("early")["status"]["phase"] == "Running"
-        assert (
-            cluster.pod("big")["status"]["phase"] == "Pending"
-        )  # refused before the agent's first housekeeping
+        assert cluster.pod("big")["status"]["phase"] == "Pending"  # before the agent's first housekeeping
         await cluster.run_for("2s")
         status = cluster.pod("big")["status"]
         assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
