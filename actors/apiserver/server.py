@@ -8,7 +8,7 @@ goes on operation by operation, as answers come.
 Order of refusals: too many requests, then those of `handlers`, which say what a request comes to.
 
 Holds: `respond` is called exactly once per request; a crash answers every request in flight with ConnectionReset and
-ends every watch; what was committed stays committed.
+ends every watch; what was committed stays committed; what a client outside sends does not end the run.
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/config.go (DefaultBuildHandlerChain), pkg/endpoints/handlers.
 Differs  authentication is the transport's business; requests queue for seats (`fairness`) only while requests take
@@ -53,17 +53,22 @@ PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
 # etcd's client asks again what only reads, as long as the request lasts (clientv3/retry.go; defaultBackoffWaitBetween).
 AGAIN_US = 25 * MS
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
+OnError = Callable[[Request, Exception], None]
+
+PANIC = (
+    "This request caused apiserver to panic. Look in the logs for details.\n"  # pkg/server/filters/wrap.go
+)
 
 
 class _Flight:
     """One request being served.  until_us: it is answered 504 then (a watch: only if it has not begun)."""
 
-    __slots__ = ("at_once", "mutating", "request", "respond", "seated", "steps", "until_us")
+    __slots__ = ("mutating", "outside", "request", "respond", "seated", "steps", "until_us")
 
-    def __init__(self, request: Request, respond: Callable[[Reply], None], at_once: bool) -> None:
+    def __init__(self, request: Request, respond: Callable[[Reply], None], outside: OnError | None) -> None:
         self.request = request
         self.respond: Callable[[Reply], None] | None = respond
-        self.at_once = at_once
+        self.outside = outside
         self.mutating = request.verb not in READS
         self.seated = False  # it has a seat or waits for one
         self.steps: Stepwise | None = None
@@ -279,13 +284,16 @@ class ApiServer:
 
     # --- requests -----------------------------------------------------------------------------------------
 
-    def handle(self, request: Request, respond: Callable[[Reply], None], at_once: bool = False) -> None:
-        """at_once: put the reply off by no latency, for those outside virtual time, which may stand still."""
+    def handle(
+        self, request: Request, respond: Callable[[Reply], None], outside: OnError | None = None
+    ) -> None:
+        """outside: who asks from outside virtual time, which may stand still: the reply is put off by no latency, and
+        this is told of an error of the server itself, which ends a run otherwise."""
         ctx = self.ctx
         if ctx is None:
             respond(Reply(0, lost=LOST_REFUSED))
             return
-        flight = _Flight(request, respond, at_once)
+        flight = _Flight(request, respond, outside)
         self.flown = number = self.flown + 1
         self._flights[number] = flight
         if ctx.state is State.RUNNING:
@@ -341,6 +349,20 @@ class ApiServer:
             ctx.call_later_us(self._extra_us, self._begin, number)
 
     def _begin(self, number: int) -> None:
+        try:
+            self._take_up(number)
+        except Exception as error:
+            self._recover(number, error)
+
+    def _recover(self, number: int, error: Exception) -> None:
+        """Upstream's answer to a panic.  A run ends by such an error, but not by what a client outside has sent."""
+        flight = self._flights.get(number)
+        if flight is None or flight.outside is None:
+            raise error
+        flight.outside(flight.request, error)
+        self._answer(number, Reply(500, body=PANIC), 0)
+
+    def _take_up(self, number: int) -> None:
         flight, handlers, caches = self._flights.get(number), self.handlers, self.caches
         if flight is None or handlers is None or caches is None:
             return
@@ -465,7 +487,11 @@ class ApiServer:
         flight = self._flights.get(number)
         if flight is None or flight.steps is None:
             return
-        op, ctx = flight.steps.advance(answer), self.ctx
+        try:
+            op, ctx = flight.steps.advance(answer), self.ctx
+        except Exception as error:
+            self._recover(number, error)
+            return
         if isinstance(op, Reply):
             self._answer(number, op, 0)
         elif isinstance(op, Pause) and ctx is not None:
@@ -505,7 +531,7 @@ class ApiServer:
         flight = self._flights.get(number)
         if flight is None:
             return
-        if delay_us and not flight.at_once:
+        if delay_us and flight.outside is None:
             self.kernel.call_later(delay_us, self._deliver, (number, reply))
         else:
             self._deliver((number, reply))

@@ -14,11 +14,13 @@ import pytest
 import trio
 import trio.testing
 
+from actors.apiserver.handlers import Handlers
 from sim.app.cluster import Cluster, plain_nodes
 from sim.app.serve import make_front
 from sim.ident import NAMES
 from sim.kernel import NEVER_US, Operation
 from sim.machinery.api import UserInfo
+from sim.machinery.verbs_call import Call, Steps
 from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 from sim.wire.http.app import make_app
@@ -495,3 +497,31 @@ async def test_versions_that_are_turned_off_are_not_there_and_the_rest_works() -
         assert (await client.post(path, json={"metadata": {"name": "d"}, "spec": spec})).status_code == 201
         await cluster.run_until("2m")
         assert (await client.get(f"{path}/d")).json()["status"]["readyReplicas"] == 1
+
+
+@pytest.mark.parametrize("slow", [False, True], ids=["prompt", "stepwise"])
+async def test_an_error_of_ours_that_a_client_meets_is_told_and_logged_and_ends_nothing(
+    slow: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Upstream recovers from a panic; inside a run, where no client is to blame, an error still ends it."""
+    run = Handlers.steps
+
+    def broken(self: Handlers, call: Call) -> Steps:
+        if call.request.name == "broken":
+            raise ZeroDivisionError("division by nothing")
+        return (yield from run(self, call))
+
+    monkeypatch.setattr(Handlers, "steps", broken)
+    async with served(pace=1000) as (cluster, client):
+        if slow:
+            cluster.faults.impose("slow", "storage", "disk", SECOND)
+        met = await client.get("/api/v1/namespaces/default/configmaps/broken")
+        assert (met.status_code, met.text, met.headers["content-type"]) == (
+            500, "This request caused apiserver to panic. Look in the logs for details.\n", "text/plain; charset=utf-8"
+        )  # fmt: skip
+        assert "get of default/configmaps/broken met an error" in caplog.text
+        assert "division by nothing" in caplog.text
+        assert (await client.get("/api/v1/namespaces/default/configmaps/other")).status_code == 404
+        cluster.faults.heal("storage")
+        with pytest.raises(ZeroDivisionError):
+            cluster.request("get", "configmaps", "default", "broken")

@@ -13,6 +13,7 @@ Mirrors  nothing upstream; a client that does not read is cut off as by upstream
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -41,6 +42,9 @@ _FIELDS = (
 )
 
 
+LOG = logging.getLogger(__name__)
+
+
 class OutsideEndpoint(Protocol):
     """An API server replica as this module knows it."""
 
@@ -51,8 +55,13 @@ class OutsideEndpoint(Protocol):
         """The kinds that it serves now."""
         ...
 
-    def handle(self, request: Request, respond: Callable[[Reply], None], at_once: bool = False) -> None:
-        """at_once: put the reply off by no latency."""
+    def handle(
+        self,
+        request: Request,
+        respond: Callable[[Reply], None],
+        outside: Callable[[Request, Exception], None] | None = None,
+    ) -> None:
+        """outside: put the reply off by no latency, and call this if the server itself fails."""
         ...
 
     def forget(self, respond: Callable[[Reply], None]) -> None:
@@ -204,7 +213,7 @@ class Gateway:
                 done((reply, watch))
 
         self._waiting[asked] = server, respond
-        server.handle(unpack(parts), respond, at_once=True)
+        server.handle(unpack(parts), respond, _failed)
 
     def _request_gone(self, asked: int, done: Callable[[Any], None]) -> None:
         waiting = self._waiting.pop(asked, None)
@@ -218,6 +227,12 @@ class Gateway:
         if watch is not None:
             watch.end()
         done(None)
+
+
+def _failed(request: Request, error: Exception) -> None:
+    """For who runs this; the client is told to look here."""
+    path = "/".join(filter(None, (request.namespace, request.resource, request.name, request.subresource)))
+    LOG.error("%s of %s met an error of the server", request.verb, path, exc_info=error)
 
 
 def _unavailable() -> Reply:
