@@ -131,26 +131,32 @@ async def test_heartbeat_times_alone_wake_only_who_cares_for_them_and_come_befor
         assert informers[0].objects["default/a"]["metadata"]["labels"] == {"x": "y"}
 
 
+async def told_of_beats(r: Rig, log: list[str], *, late: bool = False, urged: bool = False) -> Informer:
+    """One of leases, of which there is one, with a handler of beats of this kind that logs their revisions."""
+    await make(r, "a")
+    informers: list[Informer] = []
+
+    def main(ctx: Context) -> None:
+        informer = Informers(ctx, r.client(ctx))["leases"]
+        informers.append(informer)
+        informer.on(
+            update=lambda old, new: log.append("update"),
+            beat=lambda old, new: log.append(new["metadata"]["resourceVersion"]),
+            late=late,
+            urged=urged,
+        )
+        informer.start()
+
+    r.actor("reader", main)
+    await r.run(5)
+    return informers[0]
+
+
 @pytest.mark.parametrize("how", ["calm", "urged", "moved"])
 async def test_who_handles_beats_late_is_told_before_anybody_reads_or_at_once_if_it_matters(how: str) -> None:
     log: list[str] = []
     async with rig() as r:
-        await make(r, "a")
-        informers: list[Informer] = []
-
-        def main(ctx: Context) -> None:
-            informer = Informers(ctx, r.client(ctx))["leases"]
-            informers.append(informer)
-            informer.on(
-                update=lambda old, new: log.append("update"),
-                beat=lambda old, new: log.append(new["metadata"]["resourceVersion"]),
-                late=True,
-            )
-            informer.start()
-
-        r.actor("reader", main)
-        await r.run(5)
-        informer = informers[0]
+        informer = await told_of_beats(r, log, late=True)
         if how == "urged":
             informer.urge("test", True)
         for told in range(1, 3):
@@ -169,22 +175,7 @@ async def test_who_handles_beats_late_is_told_before_anybody_reads_or_at_once_if
 async def test_who_handles_beats_only_when_urged_is_told_of_none_otherwise_though_things_move() -> None:
     log: list[str] = []
     async with rig() as r:
-        await make(r, "a")
-        informers: list[Informer] = []
-
-        def main(ctx: Context) -> None:
-            informer = Informers(ctx, r.client(ctx))["leases"]
-            informers.append(informer)
-            informer.on(
-                update=lambda old, new: log.append("update"),
-                beat=lambda old, new: log.append(new["metadata"]["resourceVersion"]),
-                urged=True,
-            )
-            informer.start()
-
-        r.actor("reader", main)
-        await r.run(5)
-        informer = informers[0]
+        informer = await told_of_beats(r, log, urged=True)
         for urgent in (False, True, False):
             informer.urge("test", urgent)
             r.kernel.standing.moved()
