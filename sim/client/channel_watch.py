@@ -150,9 +150,8 @@ class ChannelWatch:
             return
         flow = self._flow
         ctx, give = self._channel.ctx, self._give
-        if (
-            give is not None and len(flow) == 1 and not self._arrived and ctx.state is State.RUNNING
-        ):  # nearly always
+        # Nearly always:
+        if give is not None and len(flow) == 1 and not self._arrived and ctx.state is State.RUNNING:
             due_us, batch = flow[0]
             if batch and due_us <= at_us and self._waiting < BACKLOG_MAX:
                 flow.clear()

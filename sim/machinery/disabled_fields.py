@@ -54,9 +54,8 @@ def without_disabled(plural: str, new: Obj, old: Obj = _EMPTY) -> Obj:
 
 
 def _pod_spec(spec: Obj, before: Obj) -> Obj:
-    if (
-        spec.get("hostUsers") is not None and before.get("hostUsers") is None
-    ):  # UserNamespacesStatelessPodsSupport
+    # UserNamespacesStatelessPodsSupport
+    if spec.get("hostUsers") is not None and before.get("hostUsers") is None:
         spec = {k: v for k, v in spec.items() if k != "hostUsers"}
     spread = spec.get("topologySpreadConstraints")
     if spread:

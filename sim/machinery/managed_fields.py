@@ -127,9 +127,8 @@ def _changed(node: SchemaNode, old: Obj, new: Obj) -> tuple[Tree, Tree]:
 
 def reconciled(node: SchemaNode, fields: Tree) -> Tree:
     """A set of a custom resource by today's schema: who owned a part of what has become atomic owns the whole."""
-    if (
-        not fields or node.typed or node.values is node
-    ):  # a leaf; of Go's types, or of any: these do not change
+    # A leaf; of Go's types, or of any: these do not change.
+    if not fields or node.typed or node.values is node:
         return fields
     if node.list_type == "atomic" or node.map_type == "atomic":
         return LEAF
