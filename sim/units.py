@@ -90,7 +90,6 @@ def parse_duration_us(text: str) -> int:
     body = text[1:] if text[:1] in ("+", "-") else text
     if body == "0":
         return 0
-    invalid = ValueError(f"time: invalid duration {_quoted(text)}")
     total_ns, at = 0, 0
     while at < len(body):
         number = _NUMBER.match(body, at)
@@ -100,7 +99,7 @@ def parse_duration_us(text: str) -> int:
         assert unit is not None
         at = unit.end()
         if len(whole.lstrip("0")) > _DIGITS_MAX or not (whole or fraction):
-            raise invalid
+            raise _invalid_duration(text)
         if not unit[0]:
             raise ValueError(f"time: missing unit in duration {_quoted(text)}")
         if unit[0] not in _UNIT_NS:
@@ -109,9 +108,13 @@ def parse_duration_us(text: str) -> int:
         unit_ns = _UNIT_NS[unit[0]]
         total_ns += int(whole) * unit_ns + int(fraction) * unit_ns // 10 ** len(fraction)
     if not body or total_ns >= 1 << 63:
-        raise invalid
+        raise _invalid_duration(text)
     total_us = total_ns // 1_000
     return -total_us if text[0] == "-" else total_us
+
+
+def _invalid_duration(text: str) -> ValueError:
+    return ValueError(f"time: invalid duration {_quoted(text)}")
 
 
 def _quoted(text: str) -> str:

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from actors.apiserver.ports import LocalStore
 from sim.kernel import Context
 from sim.machinery import definition_life as life
-from sim.machinery.api import Obj, Reply, Request, UserInfo
+from sim.machinery.api import CONFLICT, NOT_FOUND, Obj, Reply, Request, UserInfo
 from sim.machinery.scheme import CUSTOM, Resource
 from sim.machinery.store import Answer, Change, Item, Page, Range
 from sim.machinery.verbs_call import Call, Refusal, Registry, Steps
@@ -140,7 +139,7 @@ class DefinitionKeeper:
         def answered(reply: Reply) -> None:
             if reply.ok:
                 self._failures.pop(name, None)
-            elif reply.code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+            elif reply.code not in (NOT_FOUND, CONFLICT):
                 self._retry(name)
             elif self._ctx.alive:
                 self._plan(name)  # somebody else wrote, which may have been looked at too early

@@ -53,11 +53,9 @@ PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
 # etcd's client asks again what only reads, as long as the request lasts (clientv3/retry.go; defaultBackoffWaitBetween).
 AGAIN_US = 25 * MS
 LOST_REFUSED, LOST_RESET = "ConnectionRefused", "ConnectionReset"
+# pkg/server/filters/wrap.go
+PANIC = "This request caused apiserver to panic. Look in the logs for details.\n"
 OnError = Callable[[Request, Exception], None]
-
-PANIC = (
-    "This request caused apiserver to panic. Look in the logs for details.\n"  # pkg/server/filters/wrap.go
-)
 
 
 class _Flight:

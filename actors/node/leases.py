@@ -10,13 +10,12 @@ Mirrors  component-helpers apimachinery/lease/controller.go (v1.25): renewal eve
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Any, Protocol
 
 from actors.node.api import Api, HeartbeatCaller
 from sim.client.heartbeat import ALIGNED, Rhythm
 from sim.kernel.actor import Context
-from sim.machinery.api import Reply
+from sim.machinery.api import NOT_FOUND, Reply
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import MS, SECOND, format_micro_time
 
@@ -98,7 +97,7 @@ class Leases:
         if reply.ok:
             self._lease = reply.obj
             self._renew()
-        elif reply.code == HTTPStatus.NOT_FOUND:
+        elif reply.code == NOT_FOUND:
             self._api.get_node(self._name, False, self._owned)
         else:
             self._again()
@@ -109,7 +108,7 @@ class Leases:
             self._api.create_lease(self._new_lease(reply.obj), self._created)
         else:
             self._lease = None
-            self._done(reply.code == HTTPStatus.NOT_FOUND)
+            self._done(reply.code == NOT_FOUND)
 
     def _created(self, reply: Reply) -> None:
         if reply.ok:

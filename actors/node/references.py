@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from actors.node.images import WAIT
-from sim.machinery.api import Reply
+from sim.machinery.api import NOT_FOUND, Reply
 from sim.units import MS, SECOND
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def variables_of(container: Obj) -> list[Need]:
 def problem_of(need: Need, namespace: str, reply: Reply) -> str:
     """What is wrong with an object as the API shows it, "" for nothing."""
     kind = KINDS[need.resource]
-    if reply.code == HTTPStatus.NOT_FOUND:
+    if reply.code == NOT_FOUND:
         return f'{kind.lower()} "{need.name}" not found'
     if not reply.ok:
         return f"failed to sync {kind.lower()} cache: timed out waiting for the condition"

@@ -14,13 +14,12 @@ Differs  no timeoutSeconds is sent, so a watch lasts as long as the server likes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from http import HTTPStatus
 
 from actors.node.api import Api
 from sim.client.channel_watch import ChannelWatch
 from sim.kernel.actor import Context
 from sim.kernel.dice import Dice
-from sim.machinery.api import Reply, Watch, WatchEvent
+from sim.machinery.api import TOO_MANY_REQUESTS, Reply, Watch, WatchEvent
 from sim.machinery.store import Beaten, Item
 from sim.units import MINUTE, MS, SECOND
 
@@ -93,7 +92,7 @@ class Source:
     def _opened(self, reply: Reply) -> None:
         if reply.watch is None:
             self._break()
-            if reply.lost == "ConnectionRefused" or reply.code == HTTPStatus.TOO_MANY_REQUESTS:
+            if reply.lost == "ConnectionRefused" or reply.code == TOO_MANY_REQUESTS:
                 self._refusals = self._later(self._refusals, self._open)
             else:
                 self._again()

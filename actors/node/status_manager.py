@@ -14,14 +14,13 @@ Differs  the batch timer runs only while something waits or is to be repaired; p
 from __future__ import annotations
 
 from collections.abc import Callable
-from http import HTTPStatus
 from operator import itemgetter
 from typing import Any
 
 from actors.node.api import Api
 from actors.node.pod_status import OWN_CONDITIONS, TERMINAL
 from sim.kernel.actor import Context
-from sim.machinery.api import Reply, Request
+from sim.machinery.api import NOT_FOUND, Reply, Request
 from sim.machinery.store import Item
 from sim.units import SECOND
 
@@ -372,7 +371,7 @@ class StatusManager:
     def _read(self, reply: Reply) -> None:
         entry = self._sent
         assert entry is not None
-        if reply.code == HTTPStatus.NOT_FOUND:  # deleted meanwhile: the source will say so
+        if reply.code == NOT_FOUND:  # deleted meanwhile: the source will say so
             self._next()
             return
         if not reply.ok:
@@ -406,7 +405,7 @@ class StatusManager:
         entry = self._sent
         assert entry is not None
         entry.sent = self._wanted[0]
-        if reply.code == HTTPStatus.NOT_FOUND:
+        if reply.code == NOT_FOUND:
             self._next()
         elif not reply.ok:
             self._failed(entry)
@@ -425,7 +424,7 @@ class StatusManager:
     def _deleted(self, reply: Reply) -> None:
         entry = self._sent
         assert entry is not None
-        if reply.ok or reply.code == HTTPStatus.NOT_FOUND or reply.reason == "Conflict":
+        if reply.ok or reply.code == NOT_FOUND or reply.reason == "Conflict":
             self.on_deleted(entry.uid)
             self._next()
         else:

@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 
 from actors.users.load import Load, LoadSpec
 from sim.client import Client
 from sim.ident import Names
 from sim.kernel import Context, Kernel
-from sim.machinery.api import Reply
+from sim.machinery.api import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS, Reply
 from sim.machinery.objects import controller_of
 from sim.machinery.scheme import Resource, Scheme
 from sim.units import MS, SECOND, format_duration, format_micro_time
@@ -227,8 +226,8 @@ class Admin:
         for _ in range(TRIES):
             if reply.ok or not (
                 reply.lost
-                or reply.code == HTTPStatus.TOO_MANY_REQUESTS
-                or reply.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+                or reply.code == TOO_MANY_REQUESTS
+                or reply.code >= INTERNAL_SERVER_ERROR
                 or reply.reason in passing
             ):
                 break

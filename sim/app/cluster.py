@@ -18,7 +18,6 @@ import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache, partial
-from http import HTTPStatus
 from itertools import count as numbers
 from itertools import islice
 from pathlib import Path
@@ -51,7 +50,7 @@ from sim.errors import InputError, suggestion
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, NEVER_US, Actor, Context, Kernel, Operation, Supervisor, Trace
 from sim.kernel import Rule as NetworkRule
-from sim.machinery.api import Reply, Request, UserInfo
+from sim.machinery.api import BAD_REQUEST, Reply, Request, UserInfo
 from sim.machinery.custom import Latest
 from sim.machinery.objects import is_ready
 from sim.machinery.scheme import Scheme
@@ -362,7 +361,7 @@ class Cluster:
         """Objects of a resource as they are stored now."""
         options = {"labelSelector": selector} if selector else {}
         reply = self.request("list", resource, namespace, options=options)
-        if reply.code == HTTPStatus.BAD_REQUEST:
+        if reply.code == BAD_REQUEST:
             raise InputError(reply.message)
         if not reply.ok:
             raise RuntimeError(reply.message)

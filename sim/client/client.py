@@ -15,7 +15,6 @@ Differs  one client may know several servers and stays with one until it refuses
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -26,7 +25,17 @@ from sim.client.folded import FoldedCalls
 from sim.client.heartbeat import Heartbeat, Rhythm
 from sim.client.limiter import TokenBucket
 from sim.kernel import NEVER_US, Context, Future
-from sim.machinery.api import EMPTY, Json, Obj, Reply, Request, Transport, UserInfo
+from sim.machinery.api import (
+    EMPTY,
+    INTERNAL_SERVER_ERROR,
+    TOO_MANY_REQUESTS,
+    Json,
+    Obj,
+    Reply,
+    Request,
+    Transport,
+    UserInfo,
+)
 from sim.machinery.scheme import Resource, Scheme
 
 RETRIES_MAX = 10  # rest.Request maxRetries
@@ -46,7 +55,7 @@ def retry_after_us(reply: Reply, verb: str) -> int | None:
     """How long upstream's client waits before it sends this request again; None: the reply is final."""
     if reply.lost:
         return RESET_RETRY_US if reply.lost == RESET and verb in ("get", "list", "watch") else None
-    if reply.code != HTTPStatus.TOO_MANY_REQUESTS and reply.code < HTTPStatus.INTERNAL_SERVER_ERROR:
+    if reply.code != TOO_MANY_REQUESTS and reply.code < INTERNAL_SERVER_ERROR:
         return None
     wait = reply.headers.get("Retry-After", "")
     return int(wait) * 1_000_000 if wait.isdigit() else None

@@ -12,14 +12,13 @@ Differs  the wait before a second try is always the full 10 s (upstream: a rando
 from __future__ import annotations
 
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any
 
 from sim.client.client import PATCH_TYPES, Client
 from sim.client.correlator import Correlator, event_name
 from sim.client.folded import Served
 from sim.kernel import Context
-from sim.machinery.api import Obj, Reply, Request
+from sim.machinery.api import NOT_FOUND, Obj, Reply, Request
 from sim.units import format_time
 
 QUEUE_MAX = 1000  # event.go maxQueuedEvents
@@ -179,7 +178,7 @@ class EventRecorder:
                 self._ctx.call_later_us(RETRY_US, self._send)
             else:
                 self._next()
-        elif self._patch is not None and reply.code == HTTPStatus.NOT_FOUND:
+        elif self._patch is not None and reply.code == NOT_FOUND:
             self._patch = None  # it has expired: begin a new one
             self._tries -= 1
             self._send(None)

@@ -13,7 +13,6 @@ Differs  callbacks instead of goroutines; nothing else is known.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from random import Random
 from typing import Any, Protocol
 
@@ -21,7 +20,7 @@ from sim.client.channel import REFUSED
 from sim.client.channel_watch import ChannelWatch
 from sim.client.client import Client, list_options
 from sim.kernel import Context
-from sim.machinery.api import Reply, Watch, WatchEvent
+from sim.machinery.api import GATEWAY_TIMEOUT, TOO_MANY_REQUESTS, Reply, Watch, WatchEvent
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Item
 
@@ -198,7 +197,7 @@ class Reflector:
             self._watch = reply.watch
             self._seen = 0
             self.tune()
-        elif reply.lost == REFUSED or reply.code == HTTPStatus.TOO_MANY_REQUESTS:
+        elif reply.lost == REFUSED or reply.code == TOO_MANY_REQUESTS:
             self._open_later()
         else:
             self._again(reply.reason)
@@ -258,7 +257,7 @@ class Reflector:
 
     def _broken(self, event: WatchEvent) -> None:
         """The watch ended in an error; after an expired one too the list is at least as new as what we have."""
-        if isinstance(event.status, dict) and event.status.get("code") == HTTPStatus.TOO_MANY_REQUESTS:
+        if isinstance(event.status, dict) and event.status.get("code") == TOO_MANY_REQUESTS:
             self._open_later()
         else:
             self._again(str((event.status or {}).get("reason", "")))
@@ -291,7 +290,7 @@ class Selection:
 
 def too_large(reply: Reply) -> bool:
     """The server does not know this revision yet."""
-    if reply.code != HTTPStatus.GATEWAY_TIMEOUT or not isinstance(reply.body, dict):
+    if reply.code != GATEWAY_TIMEOUT or not isinstance(reply.body, dict):
         return False
     causes = (reply.body.get("details") or {}).get("causes") or []
     return any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes)

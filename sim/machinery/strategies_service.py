@@ -78,7 +78,7 @@ def prepare_service(
     if asks_ip:
         wanted = _take_ip(wanted, taken.ips, ranges)
         spec["clusterIP"], spec["clusterIPs"] = wanted, [wanted]
-    if old is not None and spec.get("type") in ("NodePort", "LoadBalancer"):
+    if old is not None and spec.get("type") in NEEDS_NODE_PORT:
         _check_twice(spec)
     if asks_ports:
         _take_ports(spec, before, taken.ports, ranges)

@@ -53,6 +53,7 @@ from sim.machinery.verbs_call import (
     any_of,
     bad_request,
     check_name,
+    check_namespace,
     check_size,
     found,
     internal,
@@ -91,10 +92,7 @@ def _given_metadata(call: Call, obj: Obj) -> Obj:
         if field in metadata and not metadata[field]:
             del metadata[field]
     if resource.namespaced:
-        if metadata.get("namespace") not in (None, "", request.namespace):
-            raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
+        check_namespace(metadata, request)
         metadata["namespace"] = request.namespace
     else:
         metadata.pop("namespace", None)  # EnsureObjectNamespaceMatchesRequestNamespace: reset without a word

@@ -294,8 +294,12 @@ def check_name(obj: Obj, call: Call) -> None:
         raise bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({request.name})"
         )
-    namespace = metadata.get("namespace", "")
-    if namespace and namespace != request.namespace:
+    check_namespace(metadata, request)
+
+
+def check_namespace(metadata: Obj, request: Request) -> None:
+    """Refuse an object of another namespace than the request's; one that says none is of that."""
+    if metadata.get("namespace") not in (None, "", request.namespace):
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )

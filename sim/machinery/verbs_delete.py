@@ -14,12 +14,11 @@ Differs  events of a deleted namespace's contents are the namespace controller's
 from __future__ import annotations
 
 from dataclasses import dataclass
-from http import HTTPStatus
 
 import msgspec
 
 from sim.machinery import definition_life, fieldvalidation, status
-from sim.machinery.api import Json, Obj, Reply, Request
+from sim.machinery.api import NOT_FOUND, Json, Obj, Reply, Request
 from sim.machinery.schema import schema_of_kind
 from sim.machinery.store import Delete, Get, Item, Put
 from sim.machinery.strategies import strategy_of, with_metadata
@@ -323,7 +322,7 @@ def delete_collection(call: Call, listed: Reply, options: DeleteOptions) -> Step
         try:
             yield from delete_object(one, options)
         except Refusal as refusal:
-            if refusal.code != HTTPStatus.NOT_FOUND:
+            if refusal.code != NOT_FOUND:
                 raise
     return msgspec.structs.replace(listed, warnings=tuple(call.warnings))
 

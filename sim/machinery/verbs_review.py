@@ -15,7 +15,7 @@ from sim.machinery.api import Obj, Reply, UserInfo
 from sim.machinery.authorizer import may, rules_of
 from sim.machinery.validation.errors import FieldError, invalid
 from sim.machinery.verbs_body import decode
-from sim.machinery.verbs_call import Call, Refusal, Steps, bad_request
+from sim.machinery.verbs_call import Call, Refusal, Steps, bad_request, check_namespace
 
 SELF, LOCAL = "selfsubjectaccessreviews", "localsubjectaccessreviews"
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -84,10 +84,7 @@ def errors_of(plural: str, review: Obj) -> list[FieldError]:
 def _decoded(call: Call) -> Obj:
     obj = decode(call, call.resource)
     metadata, namespace = dict(obj.get("metadata") or {}), call.request.namespace
-    if metadata.get("namespace") not in (None, "", namespace):
-        raise bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
+    check_namespace(metadata, call.request)
     if namespace:
         metadata["namespace"] = namespace
     return {**obj, "metadata": metadata}

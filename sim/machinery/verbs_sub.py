@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import lru_cache
-from http import HTTPStatus
 
-from sim.machinery.api import Obj, Reply
+from sim.machinery.api import CONFLICT, Obj, Reply
 from sim.machinery.selectors import from_selector
 from sim.machinery.status import not_found, timeout, too_many_requests
 from sim.machinery.store import Answer, Get, Item, Op, Page, Pause, Put, Range, Unavailable
@@ -29,6 +28,7 @@ from sim.machinery.verbs_call import (
     Steps,
     any_of,
     bad_request,
+    check_namespace,
     found,
     internal,
     unavailable,
@@ -68,7 +68,7 @@ def bind(call: Call) -> Steps:
         if not metadata.get("name"):
             raise bad_request("Name parameter required.")
         call.request.name = metadata["name"]
-    _check_namespace(call, metadata)
+    check_namespace(metadata, call.request)
     call.subresource = call.request.subresource = "binding"
     call.registry.rules.admit(call, body, None)
     if metadata.get("name") != call.request.name:
@@ -85,13 +85,6 @@ def bind(call: Call) -> Steps:
 
     yield from update_object(call, assign, as_before)
     return _success(call)
-
-
-def _check_namespace(call: Call, metadata: Obj) -> None:
-    if metadata.get("namespace") not in (None, "", call.request.namespace):
-        raise bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
 
 
 def _assigned(call: Call, item: Item, binding: Obj, node: str) -> Obj:
@@ -153,7 +146,7 @@ def first_scheduled(now_text: str) -> list[Obj]:
 def evict(call: Call) -> Steps:
     """POST pods/NAME/eviction: a deletion that asks the pod's budget first."""
     body = decode(call, body_kind(call))
-    _check_namespace(call, any_of(body.get("metadata")))
+    check_namespace(any_of(body.get("metadata")), call.request)
     call.registry.rules.admit(call, body, None)
     if any_of(body.get("metadata")).get("name") != call.request.name:
         raise bad_request("name in URL does not match name in Eviction object")
@@ -183,11 +176,7 @@ def evict(call: Call) -> Steps:
         try:
             yield from delete_object(call, _as_it_is(options, item))
         except Refusal as refusal:
-            if (
-                refusal.code != HTTPStatus.CONFLICT
-                or options.revision is not None
-                or tries >= EVICTION_TRIES_MAX
-            ):
+            if refusal.code != CONFLICT or options.revision is not None or tries >= EVICTION_TRIES_MAX:
                 raise
             yield _pause(call)
         else:
@@ -215,7 +204,7 @@ def _evict_within_budget(call: Call, item: Item, options: DeleteOptions) -> Step
     try:
         return (yield from delete_object(call, _as_it_is(options, item)))
     except Refusal as refusal:
-        if refusal.code != HTTPStatus.CONFLICT or options.revision is not None:
+        if refusal.code != CONFLICT or options.revision is not None:
             raise
         raise _still_processed(budget.obj["metadata"]["name"]) from None
 

@@ -24,7 +24,7 @@ from sim.machinery.status import invalid_object
 from sim.machinery.store import Answer, Get, Op
 from sim.machinery.validation.errors import FieldError, invalid
 from sim.machinery.verbs_body import body_kind, decode
-from sim.machinery.verbs_call import Call, Refusal, Steps, bad_request, found
+from sim.machinery.verbs_call import Call, Refusal, Steps, bad_request, check_namespace, found
 from sim.units import SECOND, format_time
 
 EXPIRATION_S = 3600  # defaults.go: SetDefaults_TokenRequestSpec
@@ -38,10 +38,7 @@ def request_token(call: Call) -> Steps:
     kind, name, namespace = body_kind(call), call.request.name, call.request.namespace
     body = decode(call, kind)
     metadata = dict(body.get("metadata") or {})
-    if metadata.get("namespace") not in (None, "", namespace):
-        raise bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
+    check_namespace(metadata, call.request)
     spec = {"boundObjectRef": None, "expirationSeconds": EXPIRATION_S, **(body.get("spec") or {})}
     obj = {**body, "metadata": metadata, "spec": spec}
     writer = replace(call.writer(), api_version=kind.api_version, subresource="token")
