@@ -1,7 +1,8 @@
 """Deletion: marks, grace periods, finalizers, and the object's end; collections of them.
 
-Turns a DELETE into at most one write per object.  An object with finalizers, or a pod on a node, is marked
-first; the update that takes the last reason away removes it (`verbs.update_object`).
+Turns a DELETE into the writes of each object: an object with finalizers, or a pod on a node, is marked and stays; the
+update that takes the last reason away removes it (`verbs.update_object`).  Of a graceful kind (pods) even the deletion
+that ends it at once is told first: a write with a grace period of 0, and then the object's end.
 
 Holds: a deletion timestamp only ever moves earlier; finalizers are never added once an object is marked,
 except by the deletion itself.
@@ -158,8 +159,11 @@ class _BadPolicy:
 
 
 def delete_object(call: Call, options: DeleteOptions) -> Steps:
+    told: Item | None = None  # what was written as the first half of its end
     while True:
         item = found((yield Get(call.key)))
+        if item is None and told is not None:  # somebody else wrote the second half
+            return _answer(call, told, told.obj, False, options)
         if item is None:
             raise call.not_found()
         _check_preconditions(call, options, item)
@@ -172,21 +176,31 @@ def delete_object(call: Call, options: DeleteOptions) -> Steps:
         going = _stays(call, marked)
         if call.dry_run:
             return _answer(call, item, marked, going, options)
-        if going:
-            if marked is item.obj:
-                return _answer(call, item, marked, going, options)
+        if going and marked is item.obj:
+            return _answer(call, item, marked, going, options)
+        if going or _is_told(call, item.obj, marked):
             marked = {**marked, "metadata": {**marked["metadata"]}}
-            done = written((yield Put(call.key, marked, item.rev, item.managed, call.request.cause)))
-            if done is not None:
-                return _answer(call, done, done.obj, going, options)
-        else:
-            done = written((yield Delete(call.key, item.rev, call.request.cause)))
-            if done is not None:
-                if call.resource.rule == "services":
-                    yield Delete(
-                        f"//endpoints/{call.request.namespace}/{call.request.name}", None, call.request.cause
-                    )
-                return _answer(call, item, marked, going, options)
+            told = written((yield Put(call.key, marked, item.rev, item.managed, call.request.cause)))
+            if told is None:
+                continue
+            if going:
+                return _answer(call, told, told.obj, going, options)
+            item, marked = told, told.obj
+        done = written((yield Delete(call.key, item.rev, call.request.cause)))
+        if done is not None:
+            if call.resource.rule == "services":
+                yield Delete(
+                    f"//endpoints/{call.request.namespace}/{call.request.name}", None, call.request.cause
+                )
+            return _answer(call, item, marked, going, options)
+
+
+def _is_told(call: Call, obj: Obj, marked: Obj) -> bool:
+    """Whether an end at once shows as a change before it: a graceful deletion that begins, or is cut short, with 0."""
+    if not strategy_of(call.resource.rule).graceful:
+        return False
+    before, after = (one["metadata"].get("deletionGracePeriodSeconds") for one in (obj, marked))
+    return bool(before != after)
 
 
 def _check_preconditions(call: Call, options: DeleteOptions, item: Item) -> None:

@@ -53,7 +53,8 @@ def pod_facts(pod: Obj) -> Facts:
         status.get("reason"),
         waiting,
         restarts or None,
-        pod["metadata"].get("deletionTimestamp"),
+        # Only that it goes: when it is to be gone moves as its grace is cut short.
+        "deletionTimestamp" in pod["metadata"] or None,
     )
 
 

@@ -66,7 +66,8 @@ async def test_every_eviction_replacement_and_binding_of_the_zone_outage_leads_b
     evicted = [r for r in pods(book, "delete", outage_us) if r.values["user"].endswith("controller-manager")]
     assert [root(book, r) for r in evicted] == ["outage"] * 300
     gone = [r for r in pods(book, "delete", outage_us) if r not in evicted]
-    assert [root(book, r) for r in gone] == ["power-back"] * 300
+    # two writes each: its grace is cut to nothing, and it ends
+    assert [root(book, r) for r in gone] == ["power-back"] * 600
     # each goes by its own node: power loss, verdict, taint, eviction
     for record in evicted:
         kinds = [r.values.get("what", r.kind) for r in book.chain(record)]

@@ -10,7 +10,7 @@ from typing import Any
 
 from actors.apiserver import ApiServerOptions
 from sim.machinery.api import Reply
-from sim.machinery.store import Item, Put
+from sim.machinery.store import Delete, Item, Put
 from sim.units import MS, SECOND
 from tests.actor.apiserver.cluster import SCHEME, Plane, lease, plane, request
 from tests.actor.apiserver.test_verbs import POD, bound_pod, budget, evict
@@ -89,6 +89,7 @@ async def test_what_a_request_costs() -> None:
             (1, 200, ("patch", "configmaps", "made"), {"body": config("made", b="1"), "content_type": APPLY, "options": {"fieldManager": "m"}}),
             (2, 200, ("delete", "configmaps", "other"), {}),
             (4, 201, ("create", "pods", "a"), {"body": {"metadata": {"name": "a"}}, "subresource": "eviction"}),
+            (3, 200, ("delete", "pods", "a"), {"options": {"gracePeriodSeconds": "0"}}),
         ]  # fmt: skip
         for operations, code, asked, more in costs:
             sent = Sent(p)
@@ -183,10 +184,23 @@ async def test_a_pending_pod_that_changes_is_evicted_as_what_it_has_become() -> 
             await p.run(10 * SECOND)
             ((took, reply),) = sent.replies
             assert reply.code == (429 if runs else 201)
-            # a read twice, a pause, and once more the read; then a read and the deletion, or the budgets
-            operations = 4 if runs else 5
+            # a read twice, a pause, and once more the read; then a read and the two writes of its end, or the budgets
+            operations = 4 if runs else 6
             took_us = took * (SLOW_US + 1.5 * MS)
             assert 500 * MS <= took_us - operations * SLOW_US <= 570 * MS
+
+
+async def test_a_pod_that_ends_between_the_two_writes_of_its_deletion_is_deleted_all_the_same() -> None:
+    async with plane(1, OPTIONS) as p:
+        await bound_pod(p, "a")
+        p.storage.extra_us = SLOW_US
+        sent = Sent(p)
+        sent.send("delete", "pods", "a", options={"gracePeriodSeconds": "0"})
+        await p.run(2 * SLOW_US + SLOW_US // 2)
+        assert isinstance(p.storage.store.apply(Delete(SCHEME.key("pods", "default", "a"), None)), Item)
+        await p.run(10 * SECOND)
+        ((_, reply),) = sent.replies
+        assert reply.code == 200 and reply.obj["metadata"]["deletionGracePeriodSeconds"] == 0
 
 
 async def test_an_eviction_whose_budget_changes_all_the_time_is_given_up_after_twenty_tries() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from actors.apiserver import ApiServerOptions
 from sim.units import SECOND
-from tests.actor.apiserver.cluster import Plane, lease, plane
+from tests.actor.apiserver.cluster import Plane, Seen, lease, plane
 
 POD: dict[str, Any] = {
     "metadata": {"name": "p", "labels": {"app": "web"}},
@@ -117,6 +117,39 @@ async def test_an_unscheduled_pod_is_deleted_at_once() -> None:
         assert made.obj["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
         assert (await p.ask("delete", "pods", name="p")).code == 200
         assert (await p.ask("get", "pods", name="p")).code == 404
+
+
+async def test_who_watches_is_told_of_the_grace_of_zero_before_a_pods_end() -> None:
+    """Recorded of a real server (50-lifecycle): the change and the end are two events, each of a revision of its own."""
+    async with plane() as p:
+        await make_account(p)
+        seen = Seen(p.kernel, (await p.ask("watch", "pods")).watch)
+        await p.ask("create", "pods", body={**POD, "metadata": {"name": "waits"}})
+        await p.ask("delete", "pods", name="waits")
+        held = {**POD, "metadata": {"name": "held", "finalizers": ["example.com/f"]}}
+        await p.ask("create", "pods", body=held)
+        await p.ask("delete", "pods", name="held")
+        free = {"metadata": {"finalizers": None}}
+        await p.ask("patch", "pods", name="held", body=free, content_type="application/merge-patch+json")
+        await bound_pod(p, "runs")
+        await p.ask("delete", "pods", name="runs")
+        forced = await p.ask("delete", "pods", name="runs", options={"gracePeriodSeconds": "0"})
+        await p.run(SECOND)
+        told: dict[str, list[tuple[str, int | None]]] = {"waits": [], "held": [], "runs": []}
+        revisions = []
+        for _, event in seen.events:
+            assert event.item is not None
+            metadata = event.item.obj["metadata"]
+            told[metadata["name"]].append((event.type, metadata.get("deletionGracePeriodSeconds")))
+            revisions.append(event.item.rev)
+        assert told == {
+            "waits": [("ADDED", None), ("MODIFIED", 0), ("DELETED", 0)],
+            "held": [("ADDED", None), ("MODIFIED", 0), ("DELETED", 0)],
+            "runs": [("ADDED", None), ("MODIFIED", None), ("MODIFIED", None), ("MODIFIED", 30), ("MODIFIED", 0), ("DELETED", 0)],
+        }  # fmt: skip
+        assert revisions == sorted(set(revisions))
+        assert forced.obj["metadata"]["deletionGracePeriodSeconds"] == 0
+        assert int(forced.obj["metadata"]["resourceVersion"]) == revisions[-2]
 
 
 async def test_what_becomes_of_dependents_is_said_in_one_way_only() -> None:
