@@ -189,6 +189,7 @@ class NodeAgent:
         self.ctx.on_stop(machine.forget_agent)
         self.ctx.on_resume(self.node_loop.resumed)
         self.node_event("Starting")
+        self.image_gc.start()
         if not self.runtime.well:
             with caused(self.ctx.kernel, machine.blamed(BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK)):
                 self.runtime_looked()

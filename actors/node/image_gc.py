@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 PERIOD_US = 5 * MINUTE  # kubelet.go: ImageGCPeriod; image_gc_manager.go: detectImages runs as often
 LIST_US = 30 * SECOND  # image_gc_manager.go: imageCache
+NO_STATISTICS = "invalid capacity 0 on image filesystem"
 SHORTAGE = "failed to garbage collect required amount of images. Wanted to free {} bytes, but freed {} bytes"
 
 
@@ -64,11 +65,15 @@ class ImageGC:
         self._agent = agent
         self._began_us = agent.now_us
         self._due_us = -1
-        # When a pass failed last: the first one does, before there are statistics.
-        self._failed_us = agent.now_us
+        self._failed_us = agent.now_us  # when a pass failed last: the first one does
         self._stale = False  # the list is to be made again
         self._pulled_us: dict[str, int] = {}
         self._last_us: dict[str, int] = {}
+
+    def start(self) -> None:
+        """The first pass, at once: there are no statistics of the disk yet."""
+        if self._agent.options.image_gc_high_percent < 100:
+            self._agent.node_event("InvalidDiskCapacity", NO_STATISTICS, "Warning")
 
     def remove(self, uid: str) -> None:
         """Nothing of the pod is left on the machine: passes find its images no more."""

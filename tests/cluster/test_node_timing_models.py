@@ -264,5 +264,13 @@ async def test_the_pass_at_the_start_of_an_agent_counts_as_one_that_failed(
         await cluster.run_until(f"{full_s}s")
         cluster.nodes["node-0"].set_pressure("nodefs", 20 * GI)
         await cluster.run_until("610s" if full_s > 300 else "310s")
+        ((node, looked_s),) = told(cluster, "InvalidDiskCapacity")
+        assert (node, looked_s) == ("node-0", told(cluster, "Starting")[0][1])
         assert len(told(cluster, "FreeDiskSpaceFailed")) == 1
         assert len(told(cluster, "ImageGCFailed")) == failures
+
+
+async def test_an_agent_that_never_collects_images_does_not_look_at_their_disk() -> None:
+    async with FixedPhases({"": 1}, flags={"image-gc-high-threshold": 100}) as cluster:
+        await cluster.run_until("60s")
+        assert told(cluster, "Starting") and not told(cluster, "InvalidDiskCapacity")
