@@ -40,8 +40,8 @@ from sim.wire.http.routing import Attributes, NoRoute, Target
 PEER, OPENED = "orrery.peer", "orrery.opened"
 _BROWSERS = ("curl", "Wget", "Mozilla/5.0")  # whom upstream answers pretty without being asked
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
-# Of a body that is refused for its size: read and thrown away.
-DISCARDED_MAX, DISCARD_S = 8 * BODY_MAX, 0.25
+# Of a body that is refused for its size: read and thrown away (bytes; real seconds, long enough for a busy machine).
+DISCARDED_MAX, DISCARD_S = 8 * BODY_MAX, 2.0
 
 
 class Refused(Exception):
