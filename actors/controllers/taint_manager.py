@@ -8,7 +8,7 @@ in memory only, so that a new leader starts every one of them anew.
 Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/scheduler/taint_manager.go, timed_workers.go.
 Differs  changes are taken at the instant they are seen, without workers: upstream's eight never wait for
          anything but each other; a second change at the very instant that armed a timer keeps the timer.
-Quirk:   a node object's removal leaves its pods' timers running.
+Quirk:   a node object's removal leaves its pods' timers running, until one of its name comes without such taints.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class TaintManager:
             self._tainted[name] = taints
             for pod in self._pods_of(name):
                 self._judge(pod, taints)
-        elif self._tainted.pop(name, None) is not None:
+        elif self._tainted.pop(name, None) is not None or (old is None and self._work):
+            # Of one that comes anew too: its namesake's timers still run.
             for pod in self._pods_of(name):
                 self._cancel(pod)
 

@@ -137,6 +137,20 @@ async def test_a_taint_that_goes_in_time_cancels_what_it_began() -> None:
         assert await w.names("pods") == []
 
 
+async def test_a_node_that_comes_anew_without_its_taint_cancels_what_that_began() -> None:
+    async with world(LOOPS) as w:
+        await begun(w, tolerations=[{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}])
+        await taint(w, {"key": "k", "effect": "NoExecute"})
+        await w.settle(5 * SECOND)
+        await w.plane.ask("delete", "nodes", "", "n")
+        await w.settle(5 * SECOND)
+        assert await told(w, "p") == []  # nobody has cancelled it yet
+        await w.create("nodes", {"metadata": {"name": "n"}}, "")
+        await w.settle(30 * SECOND)
+        assert await told(w, "p") == [("TaintManagerEviction", "Cancelling deletion of Pod default/p")]
+        assert await w.names("pods") == ["p"]
+
+
 async def test_what_cannot_be_tainted_has_its_old_labels_kept_right_all_the_same() -> None:
     """The taint waits for the node's next event."""
     async with world(LOOPS) as w:
