@@ -30,6 +30,7 @@ from actors.node.node_status import (
     stale_labels,
     status_of,
     status_patch,
+    without_extended,
 )
 from sim.kernel.dice import Dice
 from sim.machinery.api import Reply, Request
@@ -135,11 +136,10 @@ class NodeLoop:
         if (node["metadata"].get("annotations") or {}).get(key) != wanted:
             metadata["annotations"] = {key: wanted}
         patch: Obj = {"metadata": metadata} if metadata else {}
-        absent = {
-            k: self._fixed[k] for k in ("capacity", "allocatable") if k not in (node.get("status") or {})
-        }
-        if absent:
-            patch["status"] = absent
+        status = node.get("status") or {}
+        absent = {k: self._fixed[k] for k in ("capacity", "allocatable") if k not in status}
+        if amounts := absent | without_extended(status, self._fixed):
+            patch["status"] = amounts
         if patch:
             agent.heartbeats.patch_node_status(agent.spec.name, patch, self._reconciled)
         else:
@@ -164,10 +164,9 @@ class NodeLoop:
         """The node's own watch brought a new state."""
         if node is self.node:
             return
-        ours = (node.get("status") or {}).get("conditions")
-        known = (self.node.get("status") or {}).get("conditions")
+        known = self.node.get("status")
         self._take(node)
-        if self.registered and ours is not known and ours != known and self._differs():
+        if self.registered and node.get("status") is not known and self._differs():
             self.changed()
 
     def lost(self) -> None:

@@ -2,7 +2,8 @@
 
 Mirrors  pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go: order and texts of addresses, capacity,
          nodeInfo, images and conditions (v1.25).
-Differs  one address family, no cloud, no device plug-ins; volume limits only as capacity says.
+Differs  one address family, no cloud, no device plug-ins (an extended resource is there by the machine's capacity, or by
+         somebody's patch of the status until the agent starts anew); volume limits only as capacity says.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from actors.node.pod_status import image_id
 from actors.node.profile import NodeSpec
 from actors.node.status_manager import condition_order
 from sim.ident import Names
+from sim.machinery.validation.resources import is_extended
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import (
     NANO,
@@ -212,7 +214,37 @@ def status_of(
     before = (old.get("nodeInfo") or {}).get("bootID")
     if before and before != fixed["nodeInfo"]["bootID"]:
         events.insert(0, "Rebooted")
-    return {**old, **fixed, "conditions": conditions}, events
+    status = {**old, **fixed, **_with_others(old, fixed), "conditions": conditions}
+    if not status["images"]:
+        del status["images"]
+    return status, events
+
+
+def _with_others(old: Obj, fixed: Obj) -> Obj:
+    """Capacity and allocatable, if others have said something of resources that the machine knows nothing of.
+
+    Such a capacity may be allocated whole; an extended resource that is no capacity any more may not.
+    """
+    ours = fixed["capacity"]
+    more = {name: amount for name, amount in (old.get("capacity") or {}).items() if name not in ours}
+    left = {
+        name: amount
+        for name, amount in (old.get("allocatable") or {}).items()
+        if name not in ours and name not in more and not is_extended(name)
+    }
+    if not more and not left:
+        return {}
+    return {"capacity": {**ours, **more}, "allocatable": {**fixed["allocatable"], **more, **left}}
+
+
+def without_extended(held: Obj, fixed: Obj) -> Obj:
+    """What an agent that starts patches the status with that is held: nobody offers an extended resource any more."""
+    none = {
+        name: "0"
+        for name, amount in (held.get("capacity") or {}).items()
+        if name not in fixed["capacity"] and amount != "0" and is_extended(name)
+    }
+    return {"capacity": none, "allocatable": none} if none else {}
 
 
 def fixed_status(machine: Machine, options: NodeAgentOptions, address: str) -> Obj:
@@ -231,9 +263,8 @@ def fixed_status(machine: Machine, options: NodeAgentOptions, address: str) -> O
 
 
 def listing(machine: Machine, options: NodeAgentOptions) -> Obj:
-    """The part of the status that lists images, nothing if there are none."""
-    images = images_of(machine.images, options.node_status_max_images)
-    return {"images": images} if images else {}
+    """The part of the status that lists images."""
+    return {"images": images_of(machine.images, options.node_status_max_images)}
 
 
 @lru_cache(maxsize=64)
@@ -278,6 +309,8 @@ def is_given_up(status: Obj) -> bool:
 
 def changed(old: Obj, new: Obj) -> bool:
     """Whether the status differs in more than heartbeat times and the order of conditions."""
+    if any(key not in new for key in old):
+        return True
     for key, value in new.items():
         if key != "conditions" and old.get(key) != value:
             return True
@@ -329,9 +362,17 @@ def status_patch(old: Obj, new: Obj) -> Obj:
             before = {c["type"]: c for c in old.get(key) or ()}
             patch[key] = [_changes(before.get(c["type"], {}), c) for c in value if before.get(c["type"]) != c]
             patch |= condition_order(old.get(key) or [], value)
+        elif key in ("capacity", "allocatable"):
+            patch |= {key: changes} if (changes := _amounts(old.get(key) or {}, value)) else {}
         elif old.get(key) != value:
             patch[key] = value
-    return patch
+    return patch | {key: None for key in old if key not in new}
+
+
+def _amounts(old: Obj, new: Obj) -> Obj:
+    """What turns one map of resources into the other."""
+    changed = {name: amount for name, amount in new.items() if old.get(name) != amount}
+    return changed | {name: None for name in old if name not in new}
 
 
 def _changes(old: Obj, new: Obj) -> Obj:

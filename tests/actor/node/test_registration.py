@@ -57,6 +57,44 @@ async def test_a_restarted_agent_brings_default_labels_and_one_annotation_up_to_
         assert held(api)["spec"] == {"taints": taints, "unschedulable": True}
 
 
+def said(api: FakeApi, **status: Any) -> None:
+    """Somebody changes the node's status."""
+    node = held(api)
+    api.put("nodes", {**node, "status": {**node["status"], **status}})
+
+
+async def test_what_others_change_in_a_status_is_put_right_by_the_next_pass() -> None:
+    async with one_node(options=parse_node_agent({"node-status-max-images": "1"})) as (kernel, api, _):
+        await kernel.run_until(32 * SECOND)
+        before = held(api)["status"]
+        for at_s, change in enumerate(
+            ({"allocatable": {**before["allocatable"], "cpu": "1"}}, {"addresses": []}, {"images": [{"names": ["x"]}]}, {"nodeInfo": {}})
+        ):  # fmt: skip
+            said(api, **change)
+            await kernel.run_until((43 + 11 * at_s) * SECOND)
+            now = held(api)["status"]
+            assert {**now, "conditions": ()} == {**before, "conditions": ()}
+        assert len(api.writes("patch", "nodes")) == 4
+
+
+async def test_an_extended_resource_of_a_patch_may_be_allocated_until_its_agent_starts_anew() -> None:
+    async with one_node() as (kernel, api, node):
+        await kernel.run_until(32 * SECOND)
+        before = held(api)["status"]
+        said(api, capacity={**before["capacity"], "example.com/dongle": "4"})
+        await kernel.run_until(400 * SECOND)
+        assert held(api)["status"]["allocatable"] == {**before["allocatable"], "example.com/dongle": "4"}
+        assert len(api.writes("patch", "nodes")) == 2  # for that, and the report of five minutes later
+        node.crash_agent()
+        node.start_agent()
+        await kernel.run_until(412 * SECOND)
+        status = held(api)["status"]
+        assert status["capacity"]["example.com/dongle"] == status["allocatable"]["example.com/dongle"] == "0"
+        said(api, capacity=before["capacity"])
+        await kernel.run_until(423 * SECOND)
+        assert held(api)["status"]["allocatable"] == before["allocatable"]
+
+
 async def test_tries_to_register_come_after_growing_waits_and_each_tells_what_the_node_would_say() -> None:
     async with one_node() as (kernel, api, node):
         node.crash_agent()
