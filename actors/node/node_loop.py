@@ -13,6 +13,8 @@ Differs  a pass that would only read (GET, compare, write nothing) is not run.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
+from functools import lru_cache
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +34,7 @@ from actors.node.node_status import (
     status_patch,
     without_extended,
 )
-from sim.kernel.dice import Dice
+from sim.kernel.dice import MASK, Dice, mix
 from sim.machinery.api import Reply, Request
 from sim.machinery.objects import is_ready
 from sim.machinery.store import Item
@@ -47,33 +49,43 @@ TRIES = 5  # kubelet.go: nodeStatusUpdateRetry
 JITTER_PERCENT = 4  # kubelet.go: JitterUntil(syncNodeStatus, ..., 0.04, true)
 REGISTER_US = 100 * MS
 REGISTER_MAX_US = 7 * SECOND
+# Waits are drawn together, out of so many courses that all agents share: to plan a report five minutes on is one draw.
+COURSES = 1024
+COURSE_WAITS = 32
 NOTHING: Obj = {}
 LOOK = methodcaller("look")  # of a server's short way for a node's report
+
+
+@lru_cache(maxsize=2 * COURSES)
+def course_us(period_us: int, number: int) -> array[int]:
+    """When passes begin after one that is over at 0 (the first of the list), each a wait after the one before."""
+    dice, waits = Dice(number), array("q", [0])
+    for _ in range(COURSE_WAITS):
+        waits.append(waits[-1] + dice.jitter_us(period_us, JITTER_PERCENT))
+    return waits
 
 
 class NodeLoop:
     """One agent incarnation's view of its Node.  `node`: the newest object seen, {} before."""
 
     __slots__ = (
-        "_agent", "_ahead_sum_us", "_ahead_us", "_calls", "_cordoned", "_dice", "_due_us", "_ended_us", "_fixed", "_held",
-        "_pass_us", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_soon", "_tries", "_why", "node", "registered",
+        "_agent", "_calls", "_cordoned", "_due_us", "_ended_us", "_fixed", "_held",
+        "_pass_us", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_seed", "_soon", "_tries", "_why", "node", "registered",
     )  # fmt: skip
 
     def __init__(self, agent: NodeAgent, client: HeartbeatCaller) -> None:
         self._agent = agent
         self._calls = client.exchanges("nodes", agent.spec.name)
-        self._dice = Dice(agent.ctx.stream("status").getrandbits(64))
+        self._seed = agent.ctx.stream("status").getrandbits(64)
         self._fixed = fixed_status(agent.machine, agent.options, agent.host_ip)
         self.node: Obj = {}
         # The last status of which a pass would change no more than the heartbeat times, and the health of that time.
         self._same: tuple[Obj, Health] | None = None
-        self._ahead_us: array[int] = array("q")  # waits between passes to come that are drawn already
-        self._ahead_sum_us = 0
         self.registered = False
         self._cordoned = False  # as events told last
         self._register_us = REGISTER_US
         self._reported_us = -1
-        self._pass_us = agent.ctx.kernel.now_us
+        self._pass_us = agent.ctx.kernel.now_us  # the last one that was run, or at which they began anew
         self._due_us = 0  # when the next one is run (0: none is planned)
         self._ended_us = -1  # when the last one was over
         self._running = False
@@ -255,37 +267,21 @@ class NodeLoop:
             self._pass_us = now_us
             self.ask_again()
 
-    def _next_pass_us(self, now_us: int) -> int:
-        """The first pass at or after now.  Passes that nobody needed are drawn, not run."""
-        while self._pass_us < now_us:
-            if self._ahead_us:
-                wait_us = self._ahead_us.pop(0)
-                self._ahead_sum_us -= wait_us
-            else:
-                wait_us = self._wait_us()
-            self._pass_us += wait_us
-        return self._pass_us
+    def _next_pass_us(self, from_us: int) -> int:
+        """The first pass at or after an instant, if none is run before.  Passes that nobody needs are drawn, not run."""
+        pass_us = self._pass_us
+        while (last_us := pass_us + (course := self._course_us(pass_us))[-1]) < from_us:
+            pass_us = last_us
+        return pass_us + course[bisect_left(course, from_us - pass_us)]
 
-    def _report_pass_us(self, from_us: int, reported_us: int) -> int:
-        """The pass at which an unchanged status is due, as the draws to come will have it; after one at `from_us`."""
-        ahead_us, due_us = self._ahead_us, max(reported_us + self._report_us, from_us + 1)
-        at_us = from_us + self._ahead_sum_us
-        while at_us < due_us:
-            ahead_us.append(wait_us := self._wait_us())
-            self._ahead_sum_us += wait_us
-            at_us += wait_us
-        for wait_us in reversed(ahead_us):
-            if at_us - wait_us < due_us:
-                break
-            at_us -= wait_us
-        return at_us
+    def _course_us(self, pass_us: int) -> array[int]:
+        """Drawn by when that pass was: the same waits come of a report's end whether or not it is told."""
+        period_us = self._agent.options.node_status_update_frequency_us
+        return course_us(period_us, mix(self._seed + pass_us & MASK) % COURSES)
 
-    def _wait_us(self) -> int:
-        return self._dice.jitter_us(self._period_us, JITTER_PERCENT)
-
-    @property
-    def _period_us(self) -> int:
-        return self._agent.options.node_status_update_frequency_us
+    def _report_pass_us(self, reported_us: int) -> int:
+        """The pass at which an unchanged status is due, after the one that is over."""
+        return self._next_pass_us(max(reported_us + self._report_us, self._pass_us + 1))
 
     def _wake_at(self, at_us: int) -> None:
         if 0 < self._due_us <= at_us:
@@ -338,12 +334,13 @@ class NodeLoop:
         self._agent.tidy()
         self._replies_us = at_us
         # Had anything changed since the pass began, `ask_again` had put an end to the exchange.
-        self._wake_at(self._report_pass_us(at_us, at_us))
+        self._pass_us = at_us
+        self._wake_at(self._report_pass_us(at_us))
 
     def _is_running(self) -> bool:
         """Whether a pass is under way; one whose reply has come meanwhile is over."""
         if self._replies_us and self._calls.over():
-            self._reported_us = self._pass_us = self._ended_us = self._replies_us
+            self._reported_us = self._ended_us = self._replies_us
             self._replies_us, self._running, self._patch = 0, False, NOTHING
         return self._running
 
@@ -469,11 +466,11 @@ class NodeLoop:
             self._run_pass(None)
 
     def _plan(self) -> None:
-        now_us = self._ended_us = self._pass_us = self._agent.now_us
+        self._ended_us = self._pass_us = self._agent.now_us
         if self._is_known():
-            self._wake_at(self._report_pass_us(now_us, self._reported_us))
+            self._wake_at(self._report_pass_us(self._reported_us))
         else:
-            self._wake_at(self._next_pass_us(now_us + 1))
+            self._wake_at(self._next_pass_us(self._ended_us + 1))
 
     def now(self) -> str:
         return format_time(self._agent.now_us + self._agent.wall_us)

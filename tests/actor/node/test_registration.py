@@ -1,5 +1,6 @@
 """How a node comes to be in the API, what its agent keeps right of it, and what becomes of it when somebody else changes it."""
 
+from itertools import pairwise
 from typing import Any
 
 from actors.node.profile import NodeSpec
@@ -55,6 +56,30 @@ async def test_a_restarted_agent_brings_default_labels_and_one_annotation_up_to_
         assert meta["labels"][ZONE] == "mine" and meta["annotations"] == {key: "true"}
         assert "team" not in meta["labels"] and meta["labels"]["other"] == "stays"
         assert held(api)["spec"] == {"taints": taints, "unschedulable": True}
+
+
+async def test_an_unchanged_node_reports_with_the_first_pass_after_five_minutes_each_time_after_other_waits() -> (
+    None
+):
+    async with one_node() as (kernel, api, _):
+        await kernel.run_until(3000 * SECOND)
+        gaps = [round(b - a, -5) for a, b in pairwise(api.writes("patch", "nodes"))]  # tenths of a second
+        assert all(300 * SECOND <= gap <= 310.4 * SECOND for gap in gaps)
+        assert len(gaps) == 8 and len({*gaps}) > 4
+
+
+async def test_a_change_is_told_by_the_next_of_frequent_passes_however_far_off_the_next_report_is() -> None:
+    options = parse_node_agent({"node-status-update-frequency": "2s"})
+    async with one_node(options=options) as (kernel, api, node):
+        await kernel.run_until(30 * SECOND)
+        for at_s in (30, 400):
+            await kernel.run_until(at_s * SECOND)
+            node.fail_pod_network("cni down")
+            await kernel.run_until((at_s + 8) * SECOND)
+            node.heal_pod_network()
+            told = [at for at in api.writes("patch", "nodes") if at > at_s * SECOND]
+            assert len(told) == 1 and told[0] <= (at_s + 7.1) * SECOND  # a check each 5 s
+            await kernel.run_until((at_s + 20) * SECOND)
 
 
 def said(api: FakeApi, **status: Any) -> None:
