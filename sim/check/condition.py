@@ -8,7 +8,8 @@
                taint KEY[:EFFECT]      a taint of a node               taint unreachable:NoExecute
                Running, Pending, ...   the phase                       Running
                ready, terminating, bound, cordoned                     as kubectl shows them
-               a.b.c=VALUE             a field; also != >= <=          status.readyReplicas=3
+               a.b.c=VALUE             a field; also != >= <=, which   status.readyReplicas=3
+                                       compare quantities              status.allocatable.memory>=16Gi
                held                    a lease with a holder
                not PREDICATE
 
@@ -30,6 +31,7 @@ from sim.errors import suggestion
 from sim.ident import Names
 from sim.machinery.objects import condition_status, is_ready
 from sim.machinery.scheme import Scheme
+from sim.units import NANO, quantity_nano
 
 Select = Callable[[World, str, Obj], bool]
 Test = Callable[[Obj], bool]
@@ -41,6 +43,7 @@ CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "Network
               "Complete", "Failed", "Suspended", "Established", "NamesAccepted", "DisruptionAllowed", "ScalingActive",
               "AbleToScale", "ScalingLimited")  # fmt: skip
 _QUANTIFIER = re.compile(r"^(all|each|every|any|some|no|(?:at least|at most|exactly) \d+)\s+", re.IGNORECASE)
+_QUANTIFIERS = "all, each, any, no, at least 2, at most 2, exactly 2"
 _VERB = re.compile(r"\s+(?:(?:have|has|are|is)\s+(?P<what>.+)|(?P<exist>exists?))$")
 _FILTER = re.compile(r"\s+(in zone|in namespace|named|on node|labelled|owned by)\s+(\S+)")
 _FIELD = re.compile(
@@ -99,6 +102,10 @@ def parse_condition(text: str, names: Names) -> Condition:
     head, what = rest[: verb.start()], verb["what"]
     test = _all_of([parse_predicate(part, names) for part in re.split(r"\s+and\s+", what)]) if what else _true
     resource = head.split(" ", 1)[0].lower()
+    if not resource.endswith("s"):
+        raise ValueError(
+            f"{resource!r} is not a resource; write the plural, e.g. 'pods', and before it nothing or one of {_QUANTIFIERS}"
+        )
     where: dict[str, str] = {}
     left = head[len(resource) :]
     for item in _FILTER.finditer(left):
@@ -106,8 +113,6 @@ def parse_condition(text: str, names: Names) -> Condition:
     rubbish = _FILTER.sub("", left).strip()
     if rubbish:
         raise ValueError(f"{rubbish!r} is not understood; filters are {', '.join(sorted(_FILTER_KEYS))}")
-    if not resource.endswith("s"):
-        raise ValueError(f"{resource!r} is not a resource; write the plural, e.g. 'pods'")
     check_resource(resource, names)
     if quantifier == "all" and not what:
         quantifier, number = "at least", 1
@@ -155,6 +160,8 @@ def selector(where: Mapping[str, Any]) -> Select:
 
 
 def _wanted(value: Any) -> list[str]:
+    if value is None or isinstance(value, dict):
+        raise ValueError(f"{value!r} selects nothing; give a text or a list of texts")
     return [str(item) for item in value] if isinstance(value, list) else str(value).split(",")
 
 
@@ -186,8 +193,22 @@ def _matches(value: str, wanted: Sequence[str]) -> bool:
     return any(fnmatchcase(value, pattern) for pattern in wanted)
 
 
+def _by_name(wanted: Sequence[str]) -> Select:
+    """Objects by their name; events also by the name of what they are about."""
+
+    def check(world: World, resource: str, obj: Obj) -> bool:
+        if _matches(obj["metadata"]["name"], wanted):
+            return True
+        return resource == "events" and _matches(obj["involvedObject"].get("name", ""), wanted)
+
+    return check
+
+
 def _by_label(wanted: Sequence[str]) -> Select:
     pairs = [pair.partition("=")[::2] for pair in wanted]
+    for pair, (key, _) in zip(wanted, pairs, strict=True):
+        if "=" not in pair or not key or key.endswith("!"):
+            raise ValueError(f"the label {pair!r} is not KEY=VALUE")
 
     def check(world: World, resource: str, obj: Obj) -> bool:
         labels = obj["metadata"].get("labels") or {}
@@ -209,7 +230,7 @@ _SELECTORS: dict[str, Callable[[Sequence[str]], Select]] = {
     "namespace": lambda wanted: (
         lambda world, resource, obj: _matches(obj["metadata"].get("namespace", ""), wanted)
     ),
-    "name": lambda wanted: lambda world, resource, obj: _matches(obj["metadata"]["name"], wanted),
+    "name": _by_name,
     "node": lambda wanted: lambda world, resource, obj: _matches(world.node_of(resource, obj), wanted),
     "label": _by_label,
     "owner": _by_owner,
@@ -238,9 +259,12 @@ def parse_predicate(text: str, names: Names) -> Test:
         return lambda obj: (obj.get("status") or {}).get("phase") == text
     field = _FIELD.match(text)
     if field is None:
-        raise ValueError(
-            f"{text!r} is not a predicate; write e.g. Ready=Unknown, taint unreachable:NoExecute, Running or status.replicas=3"
+        known = (*_STATES, *PHASES, *(f"{kind}=True" for kind in CONDITIONS))
+        near = suggestion(
+            text, [one for one in known if one.partition("=")[0].lower() == text.lower()] or known
         )
+        example = "write e.g. Ready=Unknown, taint unreachable:NoExecute, Running or status.replicas=3"
+        raise ValueError(f"{text!r} is not a predicate; {near or example}")
     if field["path"][0].isupper() and "." not in field["path"]:
         return _status_condition(field["path"], field["op"], field["value"])
     return _field(field["path"], field["op"], field["value"])
@@ -282,14 +306,28 @@ def _field(path: str, op: str, value: str) -> Test:
                 at = None
                 break
         if op in (">=", "<="):
-            number = at if isinstance(at, int) else 0
-            return number >= int(value) if op == ">=" else number <= int(value)
+            number = _nano(at)
+            return number is not None and (number >= limit if op == ">=" else number <= limit)
         shown = str(at).lower() if isinstance(at, bool) else "" if at is None else str(at)
         return (shown == value or (at is None and value == "0")) == (op == "=")
 
-    if op in (">=", "<=") and not value.isdigit():
-        raise ValueError(f"{value!r} is not a whole number, which {op} compares")
+    limit = 0
+    if op in (">=", "<="):
+        try:
+            limit = quantity_nano(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is not a number or quantity, which {op} compares") from None
     return check
+
+
+def _nano(value: Any) -> int | None:
+    """A number or quantity in nano units, an absent one as 0; None if it is none."""
+    if value is None or isinstance(value, int):
+        return (value or 0) * NANO
+    try:
+        return quantity_nano(value) if isinstance(value, str | float) else None
+    except ValueError:
+        return None
 
 
 _STATES: dict[str, Test] = {

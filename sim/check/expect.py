@@ -137,6 +137,11 @@ def parse_matter(given: Any, names: Names) -> Condition | Matter:
     what, value = named[0]
     resource = "events" if what == "event" else value.lower()
     check_resource(resource, names)
+    for key in ("owner", "label") if what == "event" else ():
+        if key in given.where:
+            raise ValueError(
+                f"an event has no {key}; it is told apart by name and namespace (of what it is about) and node"
+            )
     text = f"{value} {what}" + (f" where {given.where}" if given.where else "")
     return Matter(text, what, resource, value if what == "event" else "", selector(given.where), given.where)
 
@@ -171,13 +176,13 @@ class Expectation(ABC):
         self.until = spec.until
         self.from_us: int | None = 0 if not spec.after else _duration(spec.after)
         self.end_us: int | None = _duration(spec.until) if spec.until else None
-        self.active = self.from_us == 0
+        self.opened = False
 
     def step(self, name: str, kind: str, at_us: int, world: World) -> None:
         """A step of the timeline takes place now."""
         if self.from_us is None and is_step(self.after, name, kind):
-            self.from_us = at_us
-            self.open(at_us, world)
+            self.from_us, self.opened = at_us, True
+            self.open(at_us)
         if self.end_us is None and self.from_us is not None and is_step(self.until, name, kind):
             self.end_us = at_us
 
@@ -194,8 +199,8 @@ class Expectation(ABC):
             return None
         return Verdict(self.name, False, f"{self.after} never came", wanted)
 
-    def open(self, at_us: int, world: World) -> None:
-        """The window begins."""
+    def open(self, at_us: int) -> None:
+        """The window begins, on what holds already."""
         return
 
     def matters(self) -> Sequence[Condition | Matter]:
@@ -205,12 +210,31 @@ class Expectation(ABC):
         """The resources whose commits concern this expectation."""
         return frozenset(matter.resource for matter in self.matters())
 
-    @abstractmethod
     def see(self, world: World, resource: str, change: Change) -> None:
-        """A commit; the world has taken it in already."""
+        """A commit; the world has taken it in already.
+
+        A window that is given by a time opens on what held before the first commit in it.  One from the start of the
+        run opens with the first commit, for there is nothing before it.
+        """
+        if not self.opened and self.from_us is not None and change.at_us >= self.from_us:
+            self.opened = True
+            if self.from_us:
+                self.open(self.from_us)
+        self.take(world, resource, change)
 
     @abstractmethod
-    def verdict(self, end_us: int) -> Verdict: ...
+    def take(self, world: World, resource: str, change: Change) -> None:
+        """A commit; the window has opened, if it is time."""
+
+    def verdict(self, end_us: int) -> Verdict:
+        """What became of it in a run that ended then."""
+        if not self.opened and self.from_us is not None:
+            self.opened = True
+            self.open(self.from_us)
+        return self.judge(end_us)
+
+    @abstractmethod
+    def judge(self, end_us: int) -> Verdict: ...
 
 
 def is_step(wanted: str, name: str, kind: str) -> bool:
@@ -249,10 +273,12 @@ class Within(Expectation):
         self.first_us: int | None = None
         self.times: dict[str, int] = {}
 
-    def open(self, at_us: int, world: World) -> None:
+    def open(self, at_us: int) -> None:
+        if self.each and self.tally is not None:
+            self.times = {key: at_us for key, true in self.tally.state.items() if true}
         self._look(at_us)
 
-    def see(self, world: World, resource: str, change: Change) -> None:
+    def take(self, world: World, resource: str, change: Change) -> None:
         if self.first_us is not None and not self.each:
             return
         if self.tally is not None:
@@ -274,7 +300,7 @@ class Within(Expectation):
             self.first_us = at_us
             self.witness = self.witness if self.each else rev
 
-    def verdict(self, end_us: int) -> Verdict:
+    def judge(self, end_us: int) -> Verdict:
         if self.each and self.tally is not None:
             times = [self.since_us(at) for at in self.times.values()]
             missing = self.tally.selected - len([key for key in self.tally.state if key in self.times])
@@ -309,12 +335,12 @@ class Never(Expectation):
         self.times = 0
         self.held = False  # a condition that goes on is one time
 
-    def open(self, at_us: int, world: World) -> None:
+    def open(self, at_us: int) -> None:
         if self.tally is not None and self.tally.holds:
             self.held = True
             self._note(at_us)
 
-    def see(self, world: World, resource: str, change: Change) -> None:
+    def take(self, world: World, resource: str, change: Change) -> None:
         if self.tally is not None:
             if resource == self.tally.condition.resource:
                 self.tally.see(world, resource, change)
@@ -331,7 +357,7 @@ class Never(Expectation):
         if self.first is None:
             self.first, self.witness = (at_us, key), rev
 
-    def verdict(self, end_us: int) -> Verdict:
+    def judge(self, end_us: int) -> Verdict:
         if self.first is None:
             return self.unopened("never") or Verdict(self.name, True, "never", "never")
         at_us, key = self.since_us(self.first[0]), self.first[1]
@@ -349,30 +375,22 @@ class Always(Expectation):
         self.tally = Tally(self.matter)
         self.broken_us: int | None = None
 
-    def open(self, at_us: int, world: World) -> None:
-        self.active = True
+    def open(self, at_us: int) -> None:
         if not self.tally.holds:
             self.broken_us = at_us
 
-    def see(self, world: World, resource: str, change: Change) -> None:
+    def take(self, world: World, resource: str, change: Change) -> None:
         if resource == self.tally.condition.resource:
-            opened = self.from_us is not None and change.at_us >= self.from_us
-            if self.broken_us is None and not self.active and opened:
-                self.active = True  # a window given by time opens with the first commit in or after it
-                if not self.tally.holds:
-                    self.broken_us = change.at_us
             self.tally.see(world, resource, change)
             if self.broken_us is None and self.in_window(change.at_us) and not self.tally.holds:
                 self.broken_us, self.witness = change.at_us, change.item.rev
 
-    def verdict(self, end_us: int) -> Verdict:
+    def judge(self, end_us: int) -> Verdict:
         if unopened := self.unopened("always"):
             return unopened
-        closed = self.active and self.end_us is not None and self.end_us < end_us
-        ok = self.broken_us is None and (closed or self.tally.holds)
-        broken_us = end_us if self.broken_us is None else self.broken_us
-        text = "always" if ok else f"not at {_shown(self.since_us(broken_us))}"
-        return Verdict(self.name, ok, text, "always")
+        broken_us = self.broken_us
+        text = "always" if broken_us is None else f"not at {_shown(self.since_us(broken_us))}"
+        return Verdict(self.name, broken_us is None, text, "always")
 
 
 class Eventually(Expectation):
@@ -385,11 +403,11 @@ class Eventually(Expectation):
         self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
         self.first_us: int | None = None
 
-    def open(self, at_us: int, world: World) -> None:
+    def open(self, at_us: int) -> None:
         if self.tally is not None and self.tally.holds:
             self.first_us = at_us
 
-    def see(self, world: World, resource: str, change: Change) -> None:
+    def take(self, world: World, resource: str, change: Change) -> None:
         if self.first_us is not None:
             return
         if self.tally is not None and resource == self.tally.condition.resource:
@@ -402,7 +420,7 @@ class Eventually(Expectation):
     def _happened(self, world: World, resource: str, change: Change) -> bool:
         return isinstance(self.matter, Matter) and self.matter.happened(world, resource, change)
 
-    def verdict(self, end_us: int) -> Verdict:
+    def judge(self, end_us: int) -> Verdict:
         wanted = f"by {_shown(self.by_us)}" if self.by_us is not None else "by the end"
         if self.first_us is None:
             return Verdict(self.name, False, "never", wanted, missing=1)
@@ -425,14 +443,14 @@ class Count(Expectation):
             "at most": spec.at_most,
         }
         self.bounds = {word: bound for word, bound in self.bounds.items() if bound is not UNSET}
-        if not self.bounds:
-            raise ValueError("'count' goes with equals, atLeast or atMost")
+        if not self.bounds and spec.over is UNSET:
+            raise ValueError("'count' goes with equals, atLeast or atMost, or with 'over: {...}'")
         low, high = spec.at_least, spec.at_most
         if low is not UNSET and high is not UNSET and high < low:
             raise ValueError(f"no count is at least {low} and at most {high}")
         self.number = 0
 
-    def see(self, world: World, resource: str, change: Change) -> None:
+    def take(self, world: World, resource: str, change: Change) -> None:
         if self.tally is not None:
             if resource == self.tally.condition.resource:
                 self.tally.see(world, resource, change)
@@ -441,7 +459,7 @@ class Count(Expectation):
         elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
             self.number += self.matter.happened(world, resource, change)
 
-    def verdict(self, end_us: int) -> Verdict:
+    def judge(self, end_us: int) -> Verdict:
         number = self.number
         tests = {
             "exactly": lambda b: number == b,
@@ -450,6 +468,7 @@ class Count(Expectation):
         }
         ok = all(tests[word](bound) for word, bound in self.bounds.items())
         wanted = " and ".join(f"{word} {bound}" for word, bound in self.bounds.items())
+        wanted = wanted or (self.over.wanted if self.over is not None else "")
         return self.unopened(wanted) or Verdict(self.name, ok, str(number), wanted, (float(number),))
 
 
@@ -468,12 +487,12 @@ class Order(Expectation):
     def matters(self) -> Sequence[Condition | Matter]:
         return self.parts
 
-    def open(self, at_us: int, world: World) -> None:
+    def open(self, at_us: int) -> None:
         for index, tally in enumerate(self.tallies):
             if tally is not None and tally.holds:
                 self.first_us[index] = at_us
 
-    def see(self, world: World, resource: str, change: Change) -> None:
+    def take(self, world: World, resource: str, change: Change) -> None:
         for index, (part, tally) in enumerate(zip(self.parts, self.tallies, strict=True)):
             if tally is not None and resource == tally.condition.resource:
                 tally.see(world, resource, change)
@@ -485,7 +504,7 @@ class Order(Expectation):
                 ):
                     self.first_us[index], self.witness = change.at_us, change.item.rev
 
-    def verdict(self, end_us: int) -> Verdict:
+    def judge(self, end_us: int) -> Verdict:
         times = [at for at in self.first_us if at is not None]
         ok = len(times) == len(self.parts) and times == sorted(times)
         text = ", ".join("never" if at is None else _shown(self.since_us(at)) for at in self.first_us)

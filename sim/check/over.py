@@ -146,6 +146,8 @@ def _bound(what: str, value: Any, timed: bool, measures: bool) -> Bound:
         low, high = number(value[0]), number(value[1])
     else:
         raise ValueError(f'\'over: {what}\' is [FROM, TO], "<= TO" or ">= FROM", not {value!r}')
+    if what == "share" and (low > 1 or high < 0):
+        raise ValueError(f"'over: share' lies between 0 and 100%, never at {value!r}")
     if high < low:
         raise ValueError(f"'over: {what}': the interval ends before it begins")
     return Bound(what, low, high, timed and what != "share")

@@ -32,11 +32,19 @@ class World:
         self.zone_of_node[meta["name"]] = (meta.get("labels") or {}).get(self.names.label_zone, "")
 
     def node_of(self, resource: str, obj: Obj) -> str:
-        """The node an object is, is bound to, or speaks for; "" if none."""
+        """The node an object is, is bound to, or speaks for; "" if none.
+
+        An event's is the node that it is about, else the one whose agent tells it.
+        """
         if resource == "nodes":
             return str(obj["metadata"]["name"])
         if resource == "leases":
             return str(obj["metadata"]["name"])
+        if resource == "events":
+            about = obj["involvedObject"]
+            return str(
+                about["name"] if about.get("kind") == "Node" else (obj.get("source") or {}).get("host", "")
+            )
         return str((obj.get("spec") or {}).get("nodeName", ""))
 
     def zone_of(self, resource: str, obj: Obj) -> str:

@@ -143,13 +143,90 @@ def test_always_holds_from_the_start_of_its_window() -> None:
     assert not run.verdict().ok
 
 
+@pytest.mark.parametrize("after", ["dark", "10s"])
+@pytest.mark.parametrize(
+    ("spec", "ok", "measured"),
+    [
+        ({"never": "any nodes have Ready=True"}, False, "once, at 0.00s"),
+        ({"always": "no nodes have Ready=True"}, False, "not at 0.00s"),
+        ({"always": "all nodes have Ready=True"}, True, "always"),
+        ({"eventually": "all nodes have Ready=True", "by": "0s"}, True, "0.00s"),
+        ({"when": "all nodes have Ready=True", "within": ["0s", "0s"]}, True, "0.00s"),
+        ({"when": "each nodes have Ready=True", "within": ["0s", "0s"]}, True, "0.00s to 0.00s"),
+        ({"order": ["all nodes have Ready=True", "no jobs exist"]}, True, "0.00s, 0.00s"),
+    ],
+)
+@pytest.mark.parametrize("later", [False, True])
+def test_what_holds_when_the_window_opens_counts_from_there_on_whether_or_not_anything_is_written_later(
+    spec: dict[str, Any], ok: bool, measured: str, after: str, later: bool
+) -> None:
+    run = Run({**spec, "after": after})
+    run.node(1, "n0", "a", "True")
+    run.checker.step("dark", "fail", 10_000_000)
+    if later:
+        run.node(20, "n0", "a", "True")
+    verdict = run.verdict()
+    assert (verdict.ok, verdict.measured) == (ok, measured)
+
+
+def test_what_holds_of_nothing_is_found_though_nothing_is_ever_written() -> None:
+    specs = ({"eventually": "no jobs exist"}, {"never": "no jobs exist"}, {"always": "no jobs exist"})
+    verdicts = Run(*specs).checker.verdicts(100)
+    assert [(verdict.ok, verdict.measured) for verdict in verdicts] == [
+        (True, "0.00s"),
+        (False, "once, at 0.00s"),
+        (True, "always"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("where", "times"),
+    [
+        ({"name": "n1"}, 1),
+        ({"name": "n1.17ab"}, 1),
+        ({"node": "n1"}, 2),
+        ({"zone": "a"}, 2),
+        ({"zone": "b"}, 0),
+        ({"name": "p?"}, 1),
+    ],
+)
+def test_events_are_told_apart_by_what_they_are_about(where: dict[str, Any], times: int) -> None:
+    run = outage({"count": {"event": "Lost", "where": where}, "equals": times})
+    about_node = {"kind": "Node", "name": "n1"}
+    about_pod = {"kind": "Pod", "name": "p7", "namespace": "default"}
+    run.put(50, "//events/default/n1.17ab", {"reason": "Lost", "involvedObject": about_node})
+    run.put(
+        51,
+        "//events/default/p7.17ac",
+        {"reason": "Lost", "involvedObject": about_pod, "source": {"host": "n1"}},
+    )
+    assert run.verdict().ok, run.verdict().measured
+
+
+def test_an_event_is_of_no_owner() -> None:
+    with pytest.raises(ValueError, match="an event has no owner"):
+        Run({"never": {"event": "BackOff", "where": {"owner": "web"}}})
+
+
+@pytest.mark.parametrize("where", [{"label": "app"}, {"label": "app!=web"}, {"label": {"app": "web"}}])
+def test_a_label_is_a_key_with_its_value(where: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"is not KEY=VALUE|give a text"):
+        Run({"never": {"deleted": "pods", "where": where}})
+
+
+def test_a_count_may_be_bounded_by_its_distribution_alone() -> None:
+    run = outage({"count": {"created": "pods"}, "over": {"mean": [3, 5]}})
+    assert (run.verdict().ok, run.verdict().measured, run.verdict().wanted) == (
+        True,
+        "4",
+        "mean 3 to 5 over seeds",
+    )
+
+
 def test_eventually_needs_it_once_and_by_its_time() -> None:
     assert outage({"eventually": WHEN, "by": "40s", "after": "dark"}).verdict().ok
     assert not outage({"eventually": WHEN, "by": "36s", "after": "dark"}).verdict().ok
-    assert (
-        not outage({"eventually": "no pods exist"}).verdict().ok
-        or Run({"eventually": "no pods exist"}) is None
-    )
+    assert not outage({"eventually": "no pods exist"}).verdict().ok
 
 
 def test_counting_matters_in_a_window_and_objects_at_its_end() -> None:
@@ -178,6 +255,11 @@ def test_order_wants_every_part_in_its_turn() -> None:
         ("nodes at noon are ready", "'at noon' is not understood"),
         ("nodes are tired", "'tired' is not a predicate"),
         ("nodes have Redy=True", "'Redy' is no condition that is known; did you mean 'Ready'"),
+        ("nodes are Ready", "did you mean 'ready'"),
+        ("nodes have memorypressure", "did you mean 'MemoryPressure=True'"),
+        ("at least two nodes are ready", "'at' is not a resource; .* at least 2"),
+        ("3 nodes are ready", "'3' is not a resource; .* exactly 2"),
+        ("nodes have status.capacity.cpu>=many", "'many' is not a number or quantity"),
         ("nodes have Ready=Unkown", "the condition Ready is True, False or Unknown, never 'Unkown'"),
     ],
 )
@@ -204,6 +286,12 @@ def test_a_condition_that_is_not_understood_says_what(text: str, says: str) -> N
         ("status.readyReplicas=3", {"status": {"readyReplicas": 3}}, True),
         ("status.readyReplicas=0", {"status": {}}, True),
         ("status.readyReplicas>=3", {"status": {"readyReplicas": 2}}, False),
+        ("status.capacity.cpu>=8", {"status": {"capacity": {"cpu": "8"}}}, True),
+        ("status.capacity.cpu>=8", {"status": {"capacity": {"cpu": "7900m"}}}, False),
+        ("status.capacity.memory<=1Gi", {"status": {"capacity": {"memory": "1025Mi"}}}, False),
+        ("status.capacity.memory<=1Gi", {"status": {"capacity": {"memory": "1024Mi"}}}, True),
+        ("status.message>=1", {"status": {"message": "no number"}}, False),
+        ("status.message<=1", {"status": {"message": "no number"}}, False),
         ("status.list[1].count>=2", {"status": {"list": [{"count": 9}, {"count": 2}]}}, True),
         ("status.list[2].count>=2", {"status": {"list": [{"count": 9}, {"count": 2}]}}, False),
         ("bound and not terminating", {"metadata": {}, "spec": {"nodeName": "n"}}, True),

@@ -41,6 +41,12 @@ def test_a_share_of_the_runs_may_be_asked_for_in_percent() -> None:
     assert judge(bounds, [[]] * 100, 0, held=94).ok is False
 
 
+@pytest.mark.parametrize("bound", [">= 150%", "<= -1%", [2, 3]])
+def test_a_share_that_no_number_of_runs_has_is_refused(bound: Any) -> None:
+    with pytest.raises(ValueError, match="lies between 0 and 100%"):
+        parse_over({"share": bound}, timed=True)
+
+
 def like(values: list[float], **more: Any) -> Any:
     given = {"file": "deaths.csv", "column": "found", "values": values, **more}
     return parse_over({"like": given, "p50": "<= 99s", "seeds": 10}, timed=True)
