@@ -41,7 +41,9 @@ class Results:
                 found = msgspec.json.decode(line, type=Outcome)
             except msgspec.DecodeError as error:
                 raise InputError(
-                    f"not a line of results: {error}", f"{file}:{number}", "give the file of an earlier start"
+                    f"not a line of results: {error}",
+                    f"{file}:{number}",
+                    "give the file of an earlier start, or take a damaged line out: its seed is run again",
                 ) from None
             self._done[found.key, found.seed] = found
         if whole < len(data):

@@ -89,7 +89,7 @@ def print_study(
         highlight=False,
     )
     if not study.complete:
-        console.print("stopped early: with --resume FILE a further start goes on from here", style="yellow")
+        console.print("stopped early: what --resume FILE keeps need not be run again", style="yellow")
     if study.refused:
         console.print(Text.assemble(("refused ", "yellow"), study.refused), soft_wrap=True)
     _print_failures(console, plan, study, settings)

@@ -102,17 +102,22 @@ def points_of(file: Path, settings: Sequence[str], axes: Sequence[Axis]) -> list
         raise InputError(f"{count} combinations; at most {POINTS_MAX} are run", "--vary")
     if len({axis.key for axis in axes}) < len(axes):
         raise InputError("a key is varied twice", "--vary")
+    for setting in settings:
+        if setting.partition("=")[0] in {axis.key for axis in axes}:
+            raise InputError("has no effect, for the key is varied", f"--set {setting}", "take it away")
     points = []
     for values in product(*(axis.values for axis in axes)):
-        varied = (f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True))
+        varied = [f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True)]
         all_settings = (*settings, *varied)
         try:
             plan = load(file, all_settings)
             check_options(plan.cluster)
             study_of(plan, [], 0)
         except InputError as error:
-            if error.place.removeprefix("--set ") in all_settings[len(settings) :]:
+            if error.place.removeprefix("--set ") in varied:
                 error.place = error.place.replace("--set", "--vary", 1)
+            else:
+                error.remedy = "; ".join(filter(None, (error.remedy, f"with {' '.join(varied)}")))
             raise
         points.append(Point(values, all_settings, plan))
     return points

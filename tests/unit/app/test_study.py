@@ -167,7 +167,7 @@ def test_a_stopped_start_keeps_what_was_done_and_a_cut_line_is_done_again(tmp_pa
 def test_a_foreign_file_is_not_taken_for_results(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text('{"key": "k", "seed": 1}\nhello\n')
-    with pytest.raises(InputError, match=r"notes\.txt:2: not a line of results"):
+    with pytest.raises(InputError, match=r"notes\.txt:2: not a line of results: .*damaged line"):
         Results(file)
 
 

@@ -130,6 +130,24 @@ def test_bad_settings_are_told_before_anything_runs(tmp_path: Path) -> None:
             points_of(file, [], [parse_axis(text)])
 
 
+def test_what_is_wrong_at_one_point_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(
+        SCENARIO.replace("  expect:", "  timeline: [{at: 5s, cordon: {nodes: {pick: 2}}}]\n  expect:")
+    )
+    axes = [parse_axis("cluster.nodes[0].count=2,1"), parse_axis("duration=30s,40s")]
+    told = r"cannot pick 2: there are 1 \(with cluster\.nodes\[0\]\.count=1 duration=30s\)"
+    with pytest.raises(InputError, match=told):
+        points_of(file, [], axes)
+
+
+def test_a_setting_of_a_varied_key_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(SCENARIO)
+    with pytest.raises(InputError, match=r"--set duration=50s: has no effect, for the key is varied"):
+        points_of(file, ["duration=50s"], [parse_axis("duration=30s,40s")])
+
+
 def test_what_measures_nothing_and_what_is_left_to_run_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
