@@ -126,12 +126,19 @@ class Histogram:
 
 
 def histogram(
-    values: Sequence[float], bins: int, low: float | None = None, high: float | None = None
+    values: Sequence[float],
+    bins: int,
+    low: float | None = None,
+    high: float | None = None,
+    least: float = 0.0,
 ) -> Histogram:
-    """At most about `bins` bins of a round width (1, 2, 2.5 or 5 of a power of ten) over the values, or a wider range."""
+    """At most about `bins` bins of a round width (1, 2, 2.5 or 5 of a power of ten) over the values, or a wider range.
+
+    least: how wide a bin is at least.
+    """
     low = min(values) if low is None else low
     high = max(values) if high is None else high
-    width = _round_up((high - low) / max(1, bins - 1) or 1.0)
+    width = max(least, _round_up((high - low) / max(1, bins - 1) or 1.0))
     first, last = _bin(low, width), _bin(high, width)
     counts = [0] * (last - first + 1)
     for value in values:
@@ -148,9 +155,9 @@ def _round_up(width: float) -> float:
     return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= width * (1 - 1e-9))
 
 
-def ticks(low: float, high: float, about: int = 6) -> list[float]:
-    """Round values from `low` to `high`."""
-    step = _round_up((high - low) / about) if high > low else 1.0
+def ticks(low: float, high: float, about: int = 6, least: float = 0.0) -> list[float]:
+    """Round values from `low` to `high`, at least `least` apart."""
+    step = max(least, _round_up((high - low) / about)) if high > low else 1.0
     return [number * step for number in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
 
 

@@ -43,7 +43,7 @@ class Line:
 
 
 def draw_chart(lines: Sequence[Line], x_label: str, unit: str) -> str:
-    """One chart of all series."""
+    """One chart of all series; without a unit they are counts."""
     every = [place for line in lines for place in line.places]
     left, right = min(place.x for place in every), max(place.x for place in every)
     happened = [place.values for place in every if place.values]
@@ -64,7 +64,7 @@ def draw_chart(lines: Sequence[Line], x_label: str, unit: str) -> str:
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="over {escape(x_label)}" '
         f'xmlns="http://www.w3.org/2000/svg" font-family="system-ui,sans-serif">'
     ]
-    for tick in ticks(low, high):
+    for tick in ticks(low, high, least=0 if unit else 1):
         y = at_y(tick)
         parts.append(
             f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - RIGHT}" y2="{y}" stroke="#98a2ae" opacity="0.3"/>'

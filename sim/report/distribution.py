@@ -6,7 +6,7 @@ Turns samples into text.  Colours follow the page's variables where it has them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 from sim.statistics import Histogram, Summary, histogram, ticks
@@ -43,11 +43,12 @@ class Scale:
         return round(LEFT + (self.width - LEFT - RIGHT) * share, 1)
 
     def axis(self, unit: str) -> str:
+        least = 0 if unit else 1  # counts are whole
         line = f'<line x1="{LEFT}" y1="{BASE}" x2="{self.width - RIGHT}" y2="{BASE}" stroke="#98a2ae"/>'
         marks = "".join(
             f'<line x1="{self.x(at)}" y1="{BASE}" x2="{self.x(at)}" y2="{BASE + 5}" stroke="#98a2ae"/>'
             f'<text x="{self.x(at)}" y="{BASE + 19}" class="small" text-anchor="middle">{at:g}{unit}</text>'
-            for at in ticks(self.low, self.high, 9)
+            for at in ticks(self.low, self.high, 9, least)
         )
         return line + marks
 
@@ -59,8 +60,11 @@ def draw_histogram(
     unit: str,
     width: int = 1000,
 ) -> str:
-    """Bars by how many values they stand for, red where outside what is wanted (shaded); lines at the quantiles."""
-    found = histogram(values, BINS)
+    """Bars by how many values they stand for, red where outside what is wanted (shaded); lines at the quantiles.
+
+    Without a unit the values are counts, and a bar stands half a count to either side of those that it is of.
+    """
+    found = histogram(values, BINS) if unit else _counted(values)
     low, high = found.start, found.end
     if wanted is not None and high > low:  # shown as far as it is near
         span = high - low
@@ -68,9 +72,10 @@ def draw_histogram(
     scale = Scale(low, high, width)
     parts = [_open(width, "histogram")]
     if wanted is not None:
-        x = scale.x(wanted[0])
+        around = 0 if unit else 0.5
+        x = scale.x(wanted[0] - around)
         parts.append(
-            f'<rect x="{x}" y="{TOP}" width="{max(0, scale.x(wanted[1]) - x):.1f}" height="{BASE - TOP}" '
+            f'<rect x="{x}" y="{TOP}" width="{scale.x(wanted[1] + around) - x:.1f}" height="{BASE - TOP}" '
             f'fill="{GREEN}" opacity="0.12"><title>wanted: {wanted[0]:g}{unit} to {wanted[1]:g}{unit}</title></rect>'
         )
     parts.append(_bars(found, scale, unit, wanted))
@@ -79,13 +84,18 @@ def draw_histogram(
     return "".join([*parts, scale.axis(unit), "</svg>"])
 
 
+def _counted(values: Sequence[float]) -> Histogram:
+    found = histogram(values, BINS, least=1)
+    return replace(found, start=found.start - 0.5)
+
+
 def _quantiles(shown: Sequence[tuple[float, float]], scale: Scale, unit: str) -> list[str]:
-    """A line and a label each; the labels stand in rows, none beyond the picture's edge."""
+    """A line and a label each; the labels stand in rows, none beyond the picture's edge or over the vertical axis."""
     parts = []
     for number, (share, value) in enumerate(shown):
         label = f"p{100 * share:g} {value:.2f}{unit}"
         x, half = scale.x(value), LETTER * len(label) / 2
-        middle = min(max(x, half), scale.width - half)
+        middle = min(max(x, LEFT + half), scale.width - half)
         parts.append(
             f'<line x1="{x}" y1="{TOP}" x2="{x}" y2="{BASE}" stroke="{AMBER}" stroke-dasharray="4 3"/>'
             f'<text x="{middle}" y="{TOP - 4 - LABEL_ROW * number}" class="small" text-anchor="middle">{label}</text>'
@@ -95,12 +105,11 @@ def _quantiles(shown: Sequence[tuple[float, float]], scale: Scale, unit: str) ->
 
 def _counts(top: int, width: int) -> str:
     """The vertical axis: how many values the bars stand for."""
-    marks = [at for at in ticks(0, top, 4) if at == int(at)]
     title = f'<text x="{LEFT - 6}" y="{TOP - 8}" class="small" text-anchor="end">values</text>'
     return title + "".join(
         f'<line x1="{LEFT}" y1="{y}" x2="{width - RIGHT}" y2="{y}" stroke="#98a2ae" opacity="0.25"/>'
         f'<text x="{LEFT - 6}" y="{y + 4}" class="small" text-anchor="end">{at:g}</text>'
-        for at in marks
+        for at in ticks(0, top, 4, least=1)
         for y in (round(BASE - (BASE - TOP) * at / top, 1),)
     )
 
@@ -123,9 +132,16 @@ def _bars(found: Histogram, scale: Scale, unit: str, wanted: tuple[float, float]
         bars.append(
             f'<rect x="{x}" y="{BASE - height:.1f}" width="{max(1.0, scale.x(start + found.width) - x - 1):.1f}" '
             f'height="{height:.1f}" fill="{RED if outside else BLUE}">'
-            f"<title>{start:g}{unit} to {start + found.width:g}{unit}: {count}</title></rect>"
+            f"<title>{_range(start, start + found.width, unit)}: {count}</title></rect>"
         )
     return "".join(bars)
+
+
+def _range(low: float, high: float, unit: str) -> str:
+    if unit:
+        return f"{low:g}{unit} to {high:g}{unit}"
+    first, last = f"{low + 0.5:g}", f"{high - 0.5:g}"
+    return first if first == last else f"{first} to {last}"
 
 
 # --- two distributions ----------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from itertools import pairwise
 from xml.etree import ElementTree
 
+import pytest
+
 from sim.report.chart import Line, Place, draw_chart
 from sim.report.distribution import GREEN, RED, Pair, blocks, draw_histogram, draw_pairs
 from sim.report.page import page, table
@@ -48,6 +50,33 @@ def test_a_histogram_says_for_how_many_values_its_bars_stand() -> None:
     shown = texts(draw_histogram(values, summary, None, ""))
     assert {"0", "10", "20", "30", "40", "values"} <= shown.keys()
     assert shown["40"][1] < shown["30"][1] < shown["0"][1]
+
+
+@pytest.mark.parametrize("values", [[2.0] * 9, [0.0, 1.0, 1.0, 5.0], [float(n) for n in range(200)]])
+def test_counts_are_whole_and_their_bars_stand_on_them(values: list[float]) -> None:
+    summary = summarize([values])
+    assert summary is not None
+    svg = draw_histogram(values, summary, (2, 2), "")
+    shown = {text: place for text, place in texts(svg).items() if text.isdigit() and place[1] > 170}
+    lines = texts(
+        draw_chart([Line("a", [Place(1, "1", values), Place(2, "2", values)])], "", "").partition("<div")[0]
+    )
+    assert shown and not any("." in text for text in lines)
+    bars = [
+        (float(bar.attrib["x"]) + float(bar.attrib["width"]) / 2, bar[0].text or "")
+        for bar in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}rect")
+    ]
+    for text, (x, _) in shown.items():
+        for middle, told in bars:
+            assert not told.startswith(f"{text}: ") or abs(middle - x) < 1.5
+
+
+def test_no_label_of_a_quantile_stands_over_the_vertical_axis() -> None:
+    summary = summarize([[0.0] * 5])
+    assert summary is not None
+    shown = texts(draw_histogram([0.0] * 5, summary, None, "s"))
+    values = shown["values"][0]
+    assert all(x - 6 * len(text) / 2 > values for text, (x, _) in shown.items() if text.startswith("p"))
 
 
 def test_a_chart_leaves_out_labels_that_would_overlap_and_dashes_what_may_lie_on_another() -> None:
