@@ -10,14 +10,14 @@ Holds: the same document gives the same plan; manifests are read only from below
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from sim.errors import InputError, suggestion_or_all
+from sim.errors import InputError, suggestion, suggestion_or_all
 from sim.ident import NAMES
 from sim.machinery.scheme import Scheme
 from sim.machinery.validation.core import taints
@@ -45,6 +45,7 @@ from sim.units import SECOND, parse_duration_us, quantity_nano
 
 NODES_MAX = 20_000
 DURATION_MAX_US = 100 * 365 * 24 * 3600 * SECOND  # dates stay of four digits, times within 64 bits
+HOMES_MAX = 4  # places of a field's name; with more of them it says too little
 TAINT_KEYS = ("key", "value", "effect")
 _AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
@@ -126,14 +127,15 @@ class _Compiler:
         message, remedy = found["message"], ""
         unknown = _UNKNOWN.match(message)
         if unknown:
-            owner = _struct_at(schema.Scenario, path)
-            remedy = suggestion_or_all(unknown["name"], owner.__struct_encode_fields__ if owner else ())
-            path.append(unknown["name"])
-            raise InputError(
-                f"unknown field {unknown['name']!r}", self.document.key_place(tuple(path)), remedy
-            )
+            owner, name = _struct_at(schema.Scenario, path), unknown["name"]
+            known = owner.__struct_encode_fields__ if owner else ()
+            remedy = suggestion(name, known, _elsewhere(name)) or suggestion_or_all(name, known)
+            place = self.document.key_place((*path, name))
+            raise InputError(f"unknown field {name!r}", place, remedy)
         if message.startswith("Invalid enum value"):
             remedy = _choices(schema.Scenario, path)
+        elif message.startswith("Expected `array`, got"):
+            remedy = "both bounds, as [29s, 60s]" if path[-1:] == ["within"] else "in brackets, as [a, b]"
         elif message.startswith("Expected `str`, got `"):
             remedy = "a duration has a unit, as 90s or 5m; a text that looks like something else needs quotes"
         return self.document.error(tuple(path), _plainly(message), remedy)
@@ -463,6 +465,22 @@ def _struct_at(kind: Any, path: Sequence[str | int]) -> Any:
         if kind is None:
             return None
     return kind
+
+
+def _elsewhere(name: str) -> str:
+    """The remedy for a field that stands in few places of a scenario, all others than this: the outermost ones."""
+    homes = [*dict.fromkeys(_homes(schema.Scenario, name, ()))]
+    outermost = [".".join(home) for home in homes if len(home) == min(map(len, homes))]
+    return f"it stands in {' or '.join(outermost)}" if 0 < len(homes) <= HOMES_MAX else ""
+
+
+def _homes(kind: Any, name: str, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for field in msgspec.structs.fields(kind):
+        if field.encode_name == name:
+            yield path
+        inner = _inner_struct(field.type)
+        if inner is not None:
+            yield from _homes(inner, name, (*path, field.encode_name))
 
 
 def _choices(kind: Any, path: Sequence[str | int]) -> str:
