@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from actors.node.admit import is_critical, requests_of
+from actors.node.blame import caused
 from actors.node.eviction_decide import (
     ALLOCATABLE,
     RANKS,
@@ -46,6 +47,7 @@ from actors.node.pressure import (
     memory_of,
     pods_use,
     pods_use_most,
+    shared,
     turns,
 )
 from actors.node.worker import FINISHED, TERMINATED
@@ -89,7 +91,7 @@ class Evictor:
     """One agent's eviction manager.  `past`: what the last check left, with the conditions in force."""
 
     __slots__ = (
-        "_agent", "_cleaning", "_due_us", "_killing", "_queue", "_thresholds", "_tick_us", "past",
+        "_agent", "_cleaning", "_due_us", "_killing", "_queue", "_thresholds", "_tick_us", "_why", "past",
     )  # fmt: skip
 
     def __init__(self, agent: NodeAgent) -> None:
@@ -100,6 +102,7 @@ class Evictor:
         self._killing: list[Worker] = []  # to be evicted, or evicted and not yet cleaned up after
         self._queue: list[Eviction] = []  # those of them whose turn has not come
         self._cleaning = False
+        self._why = 0  # the record behind the last check
         self.past = NO_PAST
 
     @property
@@ -194,8 +197,22 @@ class Evictor:
         shown = self.past.conditions
         transition_us = agent.options.eviction_pressure_transition_period_us
         self.past = judge(self.thresholds, self.past, self._observations(), now_us, transition_us)
-        if self.past.conditions != shown:
-            agent.node_changed()
+        self._why = self._blamed()
+        with caused(agent.ctx.kernel, self._why):
+            if self.past.conditions != shown:
+                agent.node_changed()
+            self._act()
+
+    def _blamed(self) -> int:
+        """The record by which something is short now, or no longer is; what runs now if no fault of the machine did it."""
+        machine, short = self._agent.machine, [one.signal for one in self.past.since_us]
+        # what nodes reserve is kept from pods, whatever else uses memory
+        resources = [shared(machine, RESOURCES[signal]) for signal in short if signal != ALLOCATABLE]
+        if by_fault := machine.blamed(*(one for one in resources if one in machine.outside)):
+            return by_fault
+        return machine.eased if not short and machine.eased > self._why else self._agent.ctx.kernel.cause
+
+    def _act(self) -> None:
         over: list[Eviction] = [(worker, 0, message, {}) for worker, message in self._over_limits()]
         self._queue = over or self._relief(first(self.past.met))
         self._killing = [worker for worker, *_ in self._queue]
@@ -242,7 +259,8 @@ class Evictor:
             return
         worker, grace_s, message, annotations = self._queue.pop(0)
         agent, meta = self._agent, worker.pod["metadata"]
-        agent.ctx.decided("evict", f"pods/{meta['namespace']}/{meta['name']}", {"message": message})
+        target = f"pods/{meta['namespace']}/{meta['name']}"
+        agent.ctx.decided("evict", target, {"message": message}, cause=self._why)
         agent.event(worker.pod, "Warning", "Evicted", message, annotations=annotations)
         agent.kills.end(worker, ("Failed", "Evicted", message), self._evict_next, grace_s=grace_s)
 

@@ -236,6 +236,7 @@ class Machine:
         self.pull_faults: dict[str, int] = {}  # image -> the record of what made its pulls fail
         self.troubles: dict[str, int] = {}  # what is wrong with it -> the record of what made it so
         self.usage_fault = 0  # the record by which programs here use more or less than before
+        self.eased = 0  # the record by which something that is no pod last gave a resource back
         self.outside: dict[str, Ramp] = {}  # resource -> what is used of it by everything that is no pod
         self.agent: Any = None  # the living NodeAgent, for the log endpoint and for faults
         self.changed: Callable[[PodRuntime | None], None] = _no_listener

@@ -129,6 +129,7 @@ class Node:
 
     def end_pressure(self, resource: str) -> None:
         """What is no pod gives the resource back."""
+        self.machine.eased = self._kernel.cause
         self._trouble(shared(self.machine, resource), False)
         self.machine.end_pressure(resource)
 

@@ -150,6 +150,37 @@ async def test_a_drain_leads_to_evictions_and_replacements(tmp_path: Path) -> No
     assert {(r.values["user"], root(book, r)) for r in removed} == {("system:node:node-1", "empty")}
 
 
+async def test_whom_a_short_node_evicts_goes_because_of_what_made_it_short_not_of_who_went_before(
+    tmp_path: Path,
+) -> None:
+    """The first one evicted ends by itself before it is killed: the next check follows upon its end."""
+    spec = {"containers": [{"name": "c", "image": "r/c:1", "command": ["sleep", "130"]}]}
+    meta = {"apiVersion": "v1", "kind": "Pod"}
+    flags = {
+        "eviction-soft": "memory.available<1Gi",
+        "eviction-soft-grace-period": "memory.available=10s",
+        "eviction-max-pod-grace-period": 30,
+        "eviction-pressure-transition-period": "30s",
+    }
+    book = await told(
+        tmp_path,
+        {"at": "20s", "workload": {"name": "ends", "memory": "900Mi", "stop": "never"}},
+        {
+            "at": "2m",
+            "name": "short",
+            "pressure": {"nodes": {}, "resource": "memory", "available": "50Mi"},
+            "for": "1m",
+        },
+        cluster={"nodes": [{"count": 1, "flags": flags}]},
+        objects=[{**meta, "metadata": {"name": "ends"}, "spec": spec}, WEB],
+    )
+    evicted = decisions(book, "evict")
+    assert evicted[0].values["target"] == "pods/default/ends" and len(evicted) > 2
+    assert {root(book, record) for record in evicted} == {"short"}
+    told_of = [r for r in book.records if any(c["what"] == "pressures" for c in book.changes(r))]
+    assert [[one.kind for one in book.chain(record)][:-1] for record in told_of] == [["step"], ["step", "step-end"]]
+
+
 async def test_a_crash_loop_is_a_chain_of_exits_waits_and_restarts(tmp_path: Path) -> None:
     looping = {"nodes": [{"count": 1, "runtime": {"exitAfter": "1s", "exitCode": 3}}]}
     book = await told(tmp_path, cluster=looping, duration="3m")
