@@ -70,7 +70,7 @@ class NodeLoop:
 
     __slots__ = (
         "_agent", "_calls", "_cordoned", "_due_us", "_ended_us", "_fixed", "_held",
-        "_pass_us", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_seed", "_soon", "_tries", "_why", "node", "registered",
+        "_pass_us", "_passes", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_seed", "_soon", "_tries", "_why", "node", "registered",
     )  # fmt: skip
 
     def __init__(self, agent: NodeAgent, client: HeartbeatCaller) -> None:
@@ -86,6 +86,7 @@ class NodeLoop:
         self._register_us = REGISTER_US
         self._reported_us = -1
         self._pass_us = agent.ctx.kernel.now_us  # the last one that was run, or at which they began anew
+        self._passes = 0  # so many were run
         self._due_us = 0  # when the next one is run (0: none is planned)
         self._ended_us = -1  # when the last one was over
         self._running = False
@@ -269,15 +270,13 @@ class NodeLoop:
 
     def _next_pass_us(self, from_us: int) -> int:
         """The first pass at or after an instant, if none is run before.  Passes that nobody needs are drawn, not run."""
-        pass_us = self._pass_us
-        while (last_us := pass_us + (course := self._course_us(pass_us))[-1]) < from_us:
-            pass_us = last_us
-        return pass_us + course[bisect_left(course, from_us - pass_us)]
-
-    def _course_us(self, pass_us: int) -> array[int]:
-        """Drawn by when that pass was: the same waits come of a report's end whether or not it is told."""
+        pass_us, number = self._pass_us, self._passes << 20
         period_us = self._agent.options.node_status_update_frequency_us
-        return course_us(period_us, mix(self._seed + pass_us & MASK) % COURSES)
+        while True:
+            course = course_us(period_us, mix(self._seed + number & MASK) % COURSES)
+            if pass_us + course[-1] >= from_us:
+                return pass_us + course[bisect_left(course, from_us - pass_us)]
+            pass_us, number = pass_us + course[-1], number + 1
 
     def _report_pass_us(self, reported_us: int) -> int:
         """The pass at which an unchanged status is due, after the one that is over."""
@@ -335,6 +334,7 @@ class NodeLoop:
         self._replies_us = at_us
         # Had anything changed since the pass began, `ask_again` had put an end to the exchange.
         self._pass_us = at_us
+        self._passes += 1
         self._wake_at(self._report_pass_us(at_us))
 
     def _is_running(self) -> bool:
@@ -360,6 +360,7 @@ class NodeLoop:
         """The reply to a report is told: the pass that was planned without it is planned again."""
         if self._replies_us:
             self._replies_us = self._due_us = 0
+            self._passes -= 1
 
     def _run_pass(self, _: object) -> None:
         if self._running:
@@ -467,6 +468,7 @@ class NodeLoop:
 
     def _plan(self) -> None:
         self._ended_us = self._pass_us = self._agent.now_us
+        self._passes += 1
         if self._is_known():
             self._wake_at(self._report_pass_us(self._reported_us))
         else:
