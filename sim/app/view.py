@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from sim.report.story import Line, shown, tell, who
 
 POLL_S = 0.2  # a file tells nobody that it has grown
 CHUNK = 1 << 20
+NAMES_SHOWN = 12  # of those that a filter might have meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +64,54 @@ def lines(found: Iterator[Record], wanted: Filter) -> Iterator[Line]:
 
 
 def show(trace: Path, wanted: Filter, *, as_text: bool, follow: bool) -> None:
-    """Print what passes the filter; on stderr which wanted kinds no record has.  Raises InputError."""
-    kinds: dict[str, None] = {}
-    shown = _show(
-        lines(_noting(_growing(trace) if follow else records(trace), kinds), wanted), as_text, follow
-    )
-    unknown = [kind for kind in wanted.kinds if kind not in kinds]
-    for kind in unknown:
-        known = ", ".join(sorted(kinds))
-        print(f'no record is of the kind "{kind}"; there are: {known}', file=sys.stderr)
-    if not shown and not unknown:
-        print("no record is like that", file=sys.stderr)
+    """Print what passes the filter; on stderr which part of it no record passes.  Raises InputError."""
+    seen = _Seen(wanted)
+    count = _show(lines(seen.noting(_growing(trace) if follow else records(trace)), wanted), as_text, follow)
+    unknown = list(seen.unknown())
+    for line in unknown or ([] if count else ["no record is like that"]):
+        print(line, file=sys.stderr)
 
 
-def _noting(found: Iterator[Record], kinds: dict[str, None]) -> Iterator[Record]:
-    for record in found:
-        kinds[record.kind] = None
-        yield record
+class _Seen:
+    """What there is in a trace of what a filter asks for."""
+
+    def __init__(self, wanted: Filter) -> None:
+        self._wanted = wanted
+        self._kinds: dict[str, None] = {}
+        self._actors: dict[str, None] = {}
+        self._objects: dict[str, None] = {}
+
+    def noting(self, found: Iterator[Record]) -> Iterator[Record]:
+        wanted = self._wanted
+        for record in found:
+            self._kinds[record.kind] = None
+            if wanted.actor:
+                self._actors[who(record)] = None
+            if wanted.objects:
+                self._objects[thing(record)] = None
+            yield record
+
+    def unknown(self) -> Iterator[str]:
+        """What no record at all is of, in words."""
+        wanted = self._wanted
+        for kind in wanted.kinds:
+            if kind not in self._kinds:
+                yield f'no record is of the kind "{kind}"; there are: {_some(self._kinds)}'
+        if wanted.actor and not any(fnmatchcase(actor, wanted.actor) for actor in self._actors):
+            yield f'no record is of an actor like "{wanted.actor}"; there are: {_some(self._actors)}'
+        if wanted.objects and not any(fnmatchcase(key, wanted.objects) for key in self._objects):
+            name = re.split(r"[*?[]", wanted.objects.rpartition("/")[2])[0]
+            alike = [key for key in self._objects if name and key.rpartition("/")[2].startswith(name)]
+            # a command's target has no namespace
+            bare = {f"{parts[0]}/{parts[2]}" for key in alike if len(parts := key.split("/")) == 3}
+            whole = [key for key in alike if key not in bare]
+            near = get_close_matches(wanted.objects, whole or self._objects, n=3, cutoff=0.0)
+            yield f'no record is about an object like "{wanted.objects}"; there are e.g. {_some(near)}'
+
+
+def _some(names: Iterable[str]) -> str:
+    known = sorted(filter(None, names))
+    return ", ".join(known[:NAMES_SHOWN]) + (" …" if len(known) > NAMES_SHOWN else "")
 
 
 def _show(found: Iterator[Line], as_text: bool, follow: bool) -> int:

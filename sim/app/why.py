@@ -84,7 +84,8 @@ def _near(book: Book, key: str) -> str:
     known = dict.fromkeys(r.values["key"] for r in book.records if r.kind == "write")
     alike = [other for other in known if other.split("/")[2] == resource]
     same = [other for other in alike if other.rsplit("/", 1)[-1] == key.rsplit("/", 1)[-1]]
-    near = same or get_close_matches(key, alike, n=3, cutoff=0.3)
+    longer = [other for other in alike if other.startswith(key)][:3]
+    near = same or longer or get_close_matches(key, alike, n=3, cutoff=0.3)
     return "there is " + ", ".join(shown(other) for other in near) if near else ""
 
 

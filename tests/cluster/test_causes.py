@@ -178,7 +178,10 @@ async def test_whom_a_short_node_evicts_goes_because_of_what_made_it_short_not_o
     assert evicted[0].values["target"] == "pods/default/ends" and len(evicted) > 2
     assert {root(book, record) for record in evicted} == {"short"}
     told_of = [r for r in book.records if any(c["what"] == "pressures" for c in book.changes(r))]
-    assert [[one.kind for one in book.chain(record)][:-1] for record in told_of] == [["step"], ["step", "step-end"]]
+    assert [[one.kind for one in book.chain(record)][:-1] for record in told_of] == [
+        ["step"],
+        ["step", "step-end"],
+    ]
 
 
 async def test_a_crash_loop_is_a_chain_of_exits_waits_and_restarts(tmp_path: Path) -> None:

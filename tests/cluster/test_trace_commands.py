@@ -70,6 +70,8 @@ def test_why_tells_the_chain_from_the_fault(traces: Path, capsys: pytest.Capture
     [
         (["pod/web"], "pods/default/web is not in it"),
         (["node/node-9"], "nodes/node-9 is not in it (there is nodes/node-"),
+        (["node/node"], "nodes/node is not in it (there is nodes/node-"),
+        (["lease/node", "-n", "orch-node-lease"], "(there is leases/orch-node-lease/node-"),
         (["node"], '"node" names no object'),
         (["thing/x"], 'there is no resource "thing"'),
         (
@@ -204,6 +206,12 @@ def test_show_filters_by_actor_kind_object_time_and_text(
     status, rows, errors = call(capsys, "show", traces / "one", "--kind", "stp")
     assert (status, rows) == (0, [])
     assert 'no record is of the kind "stp"; there are: ' in "".join(errors) and " step," in "".join(errors)
+    status, rows, errors = call(capsys, "show", traces / "one", "--object", "node/node-*")
+    assert (status, rows) == (0, [])
+    assert (
+        errors
+        == 'no record is about an object like "node/node-*"; there are e.g. nodes/node-0, nodes/node-1, nodes/node-2\n'
+    )
     assert call(capsys, "show", traces / "one", "--grep", "(")[0] == 2
     assert call(capsys, "show", traces / "one", "--from", "soon")[0] == 2
 

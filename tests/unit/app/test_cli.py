@@ -264,6 +264,9 @@ def test_a_filter_that_lets_nothing_through_is_told(tiny: Path, capsys: pytest.C
     assert main(["run", str(tiny), "-q", "--no-report", "--trace", trace]) == 0
     capsys.readouterr()
     assert main(["show", trace, "--actor", "nobody"]) == 0
-    assert capsys.readouterr().err == "no record is like that\n"
+    told = capsys.readouterr().err
+    assert told.startswith('no record is of an actor like "nobody"; there are: ') and " node-0," in told
+    assert main(["show", trace, "--actor", "node-0", "--kind", "actor", "--from", "19s"]) == 0
+    assert "no record is like that\n" in capsys.readouterr().err
     assert main(["show", trace, "--from", "9s", "--to", "3s"]) == 2
     assert capsys.readouterr().err == "orrery: --from 9s --to 3s: ends before it begins\n"
