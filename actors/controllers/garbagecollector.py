@@ -9,7 +9,8 @@ object without owners costs an event two look-ups.
 Mirrors  kubernetes v1.25 pkg/controller/garbagecollector/{garbagecollector,graph_builder}.go.
 Differs  the graph is the informers with an index by owner, no copy of it; an owner that lives in another namespace
          than its dependents is told of when it was looked for in theirs; leases have no handlers (an event for each renewal would be the
-         largest cost of all): they are looked through every 30 s and when a kind that owns some loses one.
+         largest cost of all): they are looked through every 30 s and when a kind that owns some loses one, so that the
+         deletion of a lease begins, and is noticed by those that it owns or blocks, up to 30 s late.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from actors.controllers.garbagecollector_decide import (
     unblock_patch,
     unblocked,
 )
+from actors.controllers.garbagecollector_quiet import Quiet
 from actors.controllers.shell import BACKOFF_US, Env, retry_on_conflict, run_workers
 from sim.client import unmoved
 from sim.machinery.api import Obj, Reply
@@ -81,10 +83,12 @@ class GarbageCollector:
         self._resources: dict[tuple[str, str], Resource] = {}
         # Which informers hold dependents of a kind: learned, so that a pod's end asks none of them.
         self._below: dict[str, dict[tuple[str, str], None]] = {}
+        # By uid, those that wait for their dependents: by whatever name, and in which namespace, these call them.
+        self._waiting: dict[str, Item] = {}
+        self._quiet: dict[tuple[str, str], Quiet] = {}  # what has no handlers
         self._owners_of_quiet: dict[str, None] = {}
-        # References of what has no handlers whose owners were found there, and none of these has gone since; and the
-        # informer's count when there were no others, else -1.
-        self._checked: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
+        self._owned_by_quiet: dict[str, Item] = {}  # by uid, those that own something
+        self._going: dict[str, None] = {}  # of these, by uid, whose deletion was seen to begin
         self._custom: dict[str, tuple[str, Informer]] = {}  # by resource: the version followed
         definitions = env.scheme.resource("customresourcedefinitions")
         self._definitions = (definitions.api_version, definitions.kind)
@@ -94,10 +98,12 @@ class GarbageCollector:
                 ident = (resource.api_version, resource.kind)
                 self._informers[ident] = env.informers[resource.plural]
                 self._resources[ident] = resource
+                if resource.plural in _QUIET:
+                    self._quiet[ident] = Quiet(self._informers[ident])
 
     async def run(self) -> None:
         for ident, informer in self._informers.items():
-            if self._resources[ident].plural not in _QUIET:
+            if ident not in self._quiet:
                 self._follow(ident, informer)
         await self._env.informers.start_and_sync()
         workers = self._env.options.concurrent_gc_syncs
@@ -144,7 +150,8 @@ class GarbageCollector:
         def updated(old: Obj, new: Obj) -> None:
             before, after = old["metadata"], new["metadata"]
             if before["uid"] != after["uid"]:
-                self._checked.clear()
+                self._forget_owners()
+                self._waiting.pop(before["uid"], None)
                 added(new)  # gone and made again, between two lists
                 return
             had, has = before.get("ownerReferences") or (), after.get("ownerReferences") or ()
@@ -152,8 +159,9 @@ class GarbageCollector:
                 known = [ref["uid"] for ref in had]
                 self._meet_owners(ident, new, [ref for ref in has if ref["uid"] not in known])
                 for ref in unblocked(had, has):
-                    owner = self._owner(ref, after.get("namespace", ""))
-                    if owner is not None:
+                    if (waiting := self._waiting.get(ref["uid"])) is not None:
+                        self._delete_queue.add(waiting)
+                    elif (owner := self._owner(ref, after.get("namespace", ""))) is not None:
                         self._delete_queue.add(_item((ref["apiVersion"], ref["kind"]), owner))
             if "deletionTimestamp" in after:
                 self._deletion_starts(ident, old, new)
@@ -165,10 +173,12 @@ class GarbageCollector:
                 self._absent.add(_coordinates(ident, meta["name"], meta["uid"], meta.get("namespace", "")))
             for dependent_of, dependent in below:
                 self._delete_queue.add(_item(dependent_of, dependent))
+            self._waiting.pop(meta["uid"], None)
             for ref in meta.get("ownerReferences") or ():
-                self._queue_if_waiting(ref, obj)
+                if (waiting := self._waiting.get(ref["uid"])) is not None:
+                    self._delete_queue.add(waiting)
             if ident[1] in self._owners_of_quiet:
-                self._checked.clear()
+                self._forget_owners()
                 self._sweep()
 
         informer.on(added, updated, deleted, beat=unmoved)
@@ -182,6 +192,11 @@ class GarbageCollector:
             if ident in self._informers
             for dependent in self._informers[ident].by_index(OWNER_INDEX, uid)
         ]
+
+    def _all_dependents(self, kind: str, uid: str) -> list[tuple[tuple[str, str], Obj]]:
+        """With those that have no handlers."""
+        quiet = [(ident, obj) for ident, kept in self._quiet.items() for obj in kept.owned_by(uid)]
+        return self._dependents(kind, uid) + quiet
 
     def _owner(self, ref: Ref, namespace: str) -> Obj | None:
         """The owner as the cache has it, under the reference's uid."""
@@ -205,6 +220,8 @@ class GarbageCollector:
                 self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
                 continue
             key = _owner_key(resource, ref["name"], namespace)
+            if owner_ident in self._quiet:
+                self._owned_by_quiet[ref["uid"]] = Item(*owner_ident, key, ref["uid"], virtual=True)
             found = self._informers[owner_ident].get(key)
             if found is not None and found["metadata"]["uid"] == ref["uid"]:
                 continue
@@ -228,48 +245,67 @@ class GarbageCollector:
         text = f'ownerRef [{owner}] does not exist in namespace "{namespace}"'
         self._recorder.event(about, "Warning", "OwnerRefInvalidNamespace", text)
 
-    def _queue_if_waiting(self, ref: Ref, dependent: Obj) -> None:
-        owner = self._owner(ref, dependent["metadata"].get("namespace", ""))
-        if owner is not None and is_deleting_dependents(owner, self._names):
-            self._delete_queue.add(_item((ref["apiVersion"], ref["kind"]), owner))
-
     def _deletion_starts(self, ident: tuple[str, str], old: Obj | None, new: Obj) -> None:
         if starts_deletion_with(old, new, self._names.finalizer_orphan):
             self._orphan_queue.add(_item(ident, new))
         elif starts_deletion_with(old, new, self._names.finalizer_foreground):
-            for dependent_of, dependent in self._dependents(ident[1], new["metadata"]["uid"]):
+            for dependent_of, dependent in self._all_dependents(ident[1], new["metadata"]["uid"]):
                 self._delete_queue.add(_item(dependent_of, dependent))
-            self._delete_queue.add(_item(ident, new))
+            item = self._waiting[new["metadata"]["uid"]] = _item(ident, new)
+            self._delete_queue.add(item)
 
     def _sweep_forever(self, _: object) -> None:
         self._meet_kinds()
         self._sweep()
         self._env.ctx.call_later_us(SWEEP_US, self._sweep_forever)
 
+    def _forget_owners(self) -> None:
+        for kept in self._quiet.values():
+            kept.forget()
+
     def _sweep(self) -> None:
-        """Check the owners of what has no handlers."""
-        for ident, informer in self._informers.items():
-            if self._resources[ident].plural not in _QUIET:
-                continue
-            informer.pull()
-            shifts, before = self._checked.get(ident, (-1, {}))
-            if informer.lazy and shifts == informer.shifts:
-                continue
-            orphans: dict[str, None] = {}
-            checked: dict[str, Any] = {}
-            for key, refs in informer.peek("metadata", "ownerReferences"):
-                if not refs or before.get(key) is refs:
-                    checked[key] = refs
-                    continue
+        """Look after what has no handlers: its owners, its deletions, and what it owned."""
+        going: dict[str, None] = {}
+        for ident, kept in self._quiet.items():
+            kept.look()
+            if not kept.sound:
+                self._check_owners_of(ident, kept)
+            for uid, obj in kept.being_deleted().items():
+                going[uid] = None
+                if uid not in self._going:
+                    self._deletion_starts(ident, None, obj)
+        for uid in self._going:
+            if uid not in going:
+                self._waiting.pop(uid, None)
+        self._going = going
+        for uid, item in list(self._owned_by_quiet.items()):
+            found = self._informers[item.api_version, item.kind].get(item.key)
+            if not self._all_dependents(item.kind, uid):
+                del self._owned_by_quiet[uid]
+            elif found is None or found["metadata"]["uid"] != uid:
+                self._delete_queue.add(item)
+
+    def _check_owners_of(self, ident: tuple[str, str], kept: Quiet) -> None:
+        orphans: dict[str, None] = {}
+        found: dict[str, Any] = {}
+        for key, refs in kept.refs.items():
+            if kept.found.get(key) is not refs:
                 for ref in refs:
                     self._owners_of_quiet[ref["kind"]] = None
+                    owner_ident = (ref["apiVersion"], ref["kind"])
+                    if owner_ident in self._quiet:
+                        owner_key = _owner_key(self._resources[owner_ident], ref["name"], split_key(key)[0])
+                        self._owned_by_quiet[ref["uid"]] = Item(
+                            *owner_ident, owner_key, ref["uid"], virtual=True
+                        )
                     if self._owner(ref, split_key(key)[0]) is None:
                         orphans[key] = None
-                if key not in orphans:
-                    checked[key] = refs
-            self._checked[ident] = -1 if orphans else informer.shifts, checked
-            for key in orphans:
-                self._delete_queue.add(_item(ident, informer.objects[key]))
+            if key not in orphans:
+                found[key] = refs
+        kept.sound, kept.found = not orphans, found
+        for key in orphans:
+            if (orphan := kept.informer.get(key)) is not None:
+                self._delete_queue.add(_item(ident, orphan))
 
     # --- checks -----------------------------------------------------------------------------------------------
 
@@ -313,7 +349,7 @@ class GarbageCollector:
             if not live.ok and live.reason != "NotFound":
                 return live.message
             self._absent.add(coordinates)
-        for ident, dependent in self._dependents(item.kind, item.uid):
+        for ident, dependent in self._all_dependents(item.kind, item.uid):
             if resource.namespaced and dependent["metadata"].get("namespace") == namespace:
                 ref = {"apiVersion": item.api_version, "kind": item.kind, "name": name, "uid": item.uid}
                 self._report_namespace(ident, dependent, ref)
@@ -331,7 +367,8 @@ class GarbageCollector:
             owners.append((ref, state))
         if not owners:
             return None
-        below = [dependent for _, dependent in self._dependents(item.kind, item.uid)]
+        waiting = any(state is OwnerState.WAITING for _, state in owners)
+        below = [each for _, each in self._all_dependents(item.kind, item.uid)] if waiting else []
         verdict = decide(live, owners, below, self._names)
         namespace, name = split_key(item.key)
         if verdict.disown:
@@ -371,7 +408,7 @@ class GarbageCollector:
     async def _wait_for_dependents(self, item: Item, resource: Resource) -> str | None:
         blocking = [
             (ident, dependent)
-            for ident, dependent in self._dependents(item.kind, item.uid)
+            for ident, dependent in self._all_dependents(item.kind, item.uid)
             if blocks(dependent, item.uid)
         ]
         if not blocking:
@@ -379,13 +416,16 @@ class GarbageCollector:
         for ident, dependent in blocking:
             if not is_deleting_dependents(dependent, self._names):
                 self._delete_queue.add(_item(ident, dependent))
+            if ident in self._quiet:
+                # nobody is told when it goes
+                self._delete_queue.add_after_us(item, SWEEP_US)
         return None
 
     async def _orphan(self, item: Item) -> str | None:
         """Take an owner out of all its dependents, then let it go."""
         if (item.api_version, item.kind) not in self._resources:
             return None
-        below = self._dependents(item.kind, item.uid)
+        below = self._all_dependents(item.kind, item.uid)
 
         async def let_go(ident: tuple[str, str], dependent: Obj) -> Reply:
             return await self._disown(self._resources[ident], dependent, [item.uid])

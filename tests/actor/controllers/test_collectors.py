@@ -41,6 +41,17 @@ def config(name: str, *owners: Obj, **meta: Any) -> Obj:
     }
 
 
+def lease(name: str, *owners: Obj) -> Obj:
+    meta: Obj = {"name": name, "ownerReferences": [owned_by(owner) for owner in owners]}
+    return {"apiVersion": N.api_version("coordination", "v1"), "kind": "Lease", "metadata": meta}
+
+
+def owned_by(owner: Obj, **more: Any) -> Obj:
+    meta = owner["metadata"]
+    ref = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"]}
+    return {**ref, **more}
+
+
 async def maps(found: World) -> list[str]:
     return [name for name in await found.names("configmaps") if name != N.config_map_root_ca]
 
@@ -161,6 +172,27 @@ async def test_a_foreground_deletion_waits_for_the_last_dependent() -> None:
         assert await maps(found) == []
 
 
+async def test_an_owner_that_waits_goes_on_when_what_blocked_it_from_elsewhere_goes_or_lets_it_go() -> None:
+    """Neither may call it its owner, so that nobody collects what is cluster-wide, but both block it."""
+    async with world(["garbagecollector"]) as found:
+        for name, change in (("a", {"metadata": {"ownerReferences": None}}), ("b", None)):
+            owner = await found.create("configmaps", config(name))
+            await found.settle(2 * SECOND)
+            refs = [owned_by(owner, blockOwnerDeletion=True)]
+            blocking = {"metadata": {"name": f"blocks-{name}", "ownerReferences": refs}, "value": 1}
+            await found.create("priorityclasses", blocking, "")
+            await found.settle(2 * SECOND)
+            await drop(found, name, "Foreground")
+            await found.settle(5 * SECOND)
+            assert await maps(found) == [name]
+            how: Obj = {"verb": "delete"} if change is None else {"verb": "patch", "body": change}
+            kind = {"content_type": "application/merge-patch+json"} if change else {}
+            verb = how.pop("verb")
+            assert (await found.plane.ask(verb, "priorityclasses", "", f"blocks-{name}", **how, **kind)).ok
+            await found.settle(5 * SECOND)
+            assert await maps(found) == []
+
+
 async def test_a_lease_goes_with_its_node() -> None:
     async with world(["garbagecollector"]) as found:
         made = await found.create(
@@ -198,6 +230,54 @@ async def test_a_lease_that_comes_after_quiet_sweeps_goes_when_its_owner_never_w
         assert reply.ok
         await found.settle(35 * SECOND)
         assert (await found.plane.ask("get", "leases", N.lease_namespace, "n")).reason == "NotFound"
+
+
+async def test_a_lease_may_own_a_lease() -> None:
+    """Both changed since the collector looked at leases last."""
+    async with world(["garbagecollector"]) as found:
+        a = await found.create("leases", lease("a"))
+        await found.create("leases", lease("b"))
+        await found.settle(31 * SECOND)
+        await found.patch("leases", "a", {"metadata": {"labels": {"x": "y"}}})
+        await found.patch("leases", "b", {"metadata": {"ownerReferences": [owned_by(a)]}})
+        await found.settle(31 * SECOND)
+        await found.delete("leases", "a")
+        await found.settle(61 * SECOND)
+        assert await found.names("leases") == []
+
+
+@pytest.mark.parametrize("policy", ["Foreground", "Orphan"])
+async def test_the_deletion_of_a_lease_comes_to_its_end_and_what_it_owned_goes_or_stays(policy: str) -> None:
+    async with world(["garbagecollector"]) as found:
+        a = await found.create("leases", lease("a"))
+        owned = {"kind": "ConfigMap", "metadata": {"name": "b", "ownerReferences": [owned_by(a)]}}
+        await found.create("configmaps", owned)
+        await found.settle(31 * SECOND)
+        assert (
+            await found.plane.ask("delete", "leases", "default", "a", body={"propagationPolicy": policy})
+        ).ok
+        await found.settle(61 * SECOND)
+        assert await found.names("leases") == []
+        assert await maps(found) == (["b"] if policy == "Orphan" else [])
+
+
+@pytest.mark.parametrize(("policy", "left"), [("Foreground", []), ("Orphan", ["b"])])
+async def test_a_lease_holds_its_owner_up_and_outlives_one_that_lets_it_go(
+    policy: str, left: list[str]
+) -> None:
+    async with world(["garbagecollector"]) as found:
+        a = await found.create("configmaps", config("a"))
+        blocked = lease("b")
+        blocked["metadata"]["ownerReferences"] = [owned_by(a, blockOwnerDeletion=True)]
+        blocked["metadata"]["finalizers"] = ["example.com/hold"]
+        await found.create("leases", blocked)
+        await found.settle(2 * SECOND)
+        await drop(found, "a", policy)
+        await found.settle(5 * SECOND)
+        assert await maps(found) == ([] if left else ["a"])
+        await found.patch("leases", "b", {"metadata": {"finalizers": None}})
+        await found.settle(61 * SECOND)
+        assert await maps(found) == [] and await found.names("leases") == left
 
 
 # --- pods ---------------------------------------------------------------------------------------------------
