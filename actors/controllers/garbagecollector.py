@@ -88,7 +88,8 @@ class GarbageCollector:
         self._quiet: dict[tuple[str, str], Quiet] = {}  # what has no handlers
         self._owners_of_quiet: dict[str, None] = {}
         self._owned_by_quiet: dict[str, Item] = {}  # by uid, those that own something
-        self._going: dict[str, None] = {}  # of these, by uid, whose deletion was seen to begin
+        # Of these, by uid, whose deletion was seen to begin, with the finalizers: a second one may begin in another way.
+        self._going: dict[str, list[str]] = {}
         self._custom: dict[str, tuple[str, Informer]] = {}  # by resource: the version followed
         definitions = env.scheme.resource("customresourcedefinitions")
         self._definitions = (definitions.api_version, definitions.kind)
@@ -265,14 +266,14 @@ class GarbageCollector:
 
     def _sweep(self) -> None:
         """Look after what has no handlers: its owners, its deletions, and what it owned."""
-        going: dict[str, None] = {}
+        going: dict[str, list[str]] = {}
         for ident, kept in self._quiet.items():
             kept.look()
             if not kept.sound:
                 self._check_owners_of(ident, kept)
             for uid, obj in kept.being_deleted().items():
-                going[uid] = None
-                if uid not in self._going:
+                going[uid] = obj["metadata"].get("finalizers") or []
+                if going[uid] != self._going.get(uid):
                     self._deletion_starts(ident, None, obj)
         for uid in self._going:
             if uid not in going:

@@ -261,6 +261,19 @@ async def test_the_deletion_of_a_lease_comes_to_its_end_and_what_it_owned_goes_o
         assert await maps(found) == (["b"] if policy == "Orphan" else [])
 
 
+async def test_the_deletion_of_a_lease_may_begin_anew_in_another_way() -> None:
+    async with world(["garbagecollector"]) as found:
+        a = await found.create("leases", lease("a"))
+        refs = [owned_by(a, blockOwnerDeletion=True)]
+        held = {"name": "b", "ownerReferences": refs, "finalizers": ["example.com/hold"]}
+        await found.create("configmaps", {"kind": "ConfigMap", "metadata": held})
+        for policy in ("Foreground", "Orphan"):
+            body = {"propagationPolicy": policy}
+            assert (await found.plane.ask("delete", "leases", "default", "a", body=body)).ok
+            await found.settle(31 * SECOND)
+        assert await found.names("leases") == [] and await maps(found) == ["b"]
+
+
 @pytest.mark.parametrize(("policy", "left"), [("Foreground", []), ("Orphan", ["b"])])
 async def test_a_lease_holds_its_owner_up_and_outlives_one_that_lets_it_go(
     policy: str, left: list[str]
