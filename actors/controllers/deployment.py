@@ -342,15 +342,18 @@ class _Rollout:
                 await self._scale(rs, 0)
         elif decide.is_rolling(self.d):
             rss = [*olds, *([new] if new else [])]
-            for rs, size in decide.proportional_sizes(self.d, rss, self.names):
-                await self._scale(rs, size, refresh=True)
+            sizes = decide.proportional_sizes(self.d, rss, self.names)
+            # Quirk: one that shrinks while all together grow (or the other way about) is told to have done as all
+            way = "up" if sum(size - replicas_of(rs) for rs, size in sizes) > 0 else "down"
+            for rs, size in sizes:
+                await self._scale(rs, size, told=way)
 
-    async def _scale(self, rs: Obj, size: int, refresh: bool = False) -> Obj:
-        """Give a ReplicaSet its size and the annotations that go with it; `refresh`: these also alone."""
+    async def _scale(self, rs: Obj, size: int, told: str = "") -> Obj:
+        """Give a ReplicaSet its size and the annotations that go with it; `told`: up or down, and these also alone."""
         was = replicas_of(rs)
         meta = rs["metadata"]
         annotations = {**(meta.get("annotations") or {}), **decide.replicas_annotations(self.d, self.names)}
-        if was == size and (not refresh or annotations == meta.get("annotations")):
+        if was == size and (not told or annotations == meta.get("annotations")):
             return rs
         changed = {
             **rs,
@@ -359,7 +362,7 @@ class _Rollout:
         }
         stored = _accepted(await self.client.update("replicasets", changed))
         if was != size:
-            way = "up" if size > was else "down"
+            way = told or ("up" if size > was else "down")
             text = f"Scaled {way} replica set {meta['name']} to {size} from {was}"
             self._event("Normal", "ScalingReplicaSet", text)
         return stored

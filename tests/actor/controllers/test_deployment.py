@@ -366,3 +366,27 @@ async def test_a_minimum_of_ready_seconds_comes_and_goes_without_a_new_replica_s
             await w.settle()
             (rs,) = await w.stored("replicasets")
             assert rs["spec"].get("minReadySeconds") == (wanted or None)
+
+
+async def test_a_set_that_shrinks_while_all_together_grow_is_told_to_have_grown() -> None:
+    """8 wanted and 3 more allowed, of 9: 5 and 4 are each to be 11/13 of what they are, the larger takes what is left."""
+    async with world(("deployment",)) as w:
+        names = w.plane.server.scheme.names
+        known = {names.annotation_desired_replicas: "10", names.annotation_max_replicas: "13"}
+        for name, version, size in (("a", "1", 5), ("b", "2", 4)):
+            pods = template("web", v=version)
+            made = workload("ReplicaSet", name, replicas=size, template=pods, selector=selecting(version))
+            made["metadata"] |= {"labels": {"app": "web", "v": version}, "annotations": known}
+            await w.create("replicasets", made)
+        rolling = {"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 5}}
+        web = workload("Deployment", "web", replicas=8, template=template("web", v="2"), strategy=rolling)
+        await w.create("deployments", web)
+        await w.settle()
+        assert [text for reason, text in await w.events("web") if reason == "ScalingReplicaSet"][:2] == [
+            "Scaled up replica set a to 8 from 5",
+            "Scaled up replica set b to 3 from 4",
+        ]
+
+
+def selecting(version: str) -> Obj:
+    return {"matchLabels": {"app": "web", "v": version}}
