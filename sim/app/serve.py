@@ -115,6 +115,9 @@ async def _main(
             where = arguments.host, arguments.port
             async with served(cluster, arguments.client_config, arguments.pace, where, tokens) as url:
                 print(f"orrery: serving {url}", flush=True)
+                if arguments.client_config is None and not tokens:
+                    hint = "orrery: nobody can log in (give --client-config FILE, which is written, or --token-auth-file)"
+                    print(hint, file=sys.stderr)
                 async for _ in signals:
                     break
     if arguments.journal is not None:

@@ -138,6 +138,20 @@ def test_a_journal_that_cannot_be_written_is_told_before_serving(
     assert capsys.readouterr().err == f"orrery: {tiny.parent}: is a folder, not a file\n"
 
 
+@pytest.mark.slow
+def test_a_server_to_which_nobody_can_log_in_says_so() -> None:
+    command = [sys.executable, "-m", "sim.app.cli", "serve", "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as server:
+        assert server.stderr is not None
+        try:
+            said = server.stderr.readline()
+            assert said.startswith("orrery: nobody can log in (give --client-config FILE")
+        finally:
+            server.terminate()
+
+
 def test_a_bad_value_of_a_sweep_names_what_was_typed(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", str(tiny), "-q", "--vary", "cluster.nodes[0].count=1,0"]) == 2
     said = capsys.readouterr().err
