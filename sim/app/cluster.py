@@ -20,9 +20,10 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache, partial
 from itertools import count as numbers
 from itertools import islice
+from operator import index as whole
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 import trio
 
@@ -65,6 +66,7 @@ from sim.units import SECOND, parse_duration_us
 # A controller manager or scheduler that exits is started again by its node agent after about a second of back-off
 # and start-up; on a real control plane a component is healthy some seconds after its start.
 RESTART_US = 2 * SECOND
+SEEDS = 1 << 53  # so many that JSON tells them apart
 
 
 class Cluster:
@@ -80,7 +82,7 @@ class Cluster:
         plan: ClusterPlan | None = None,
         *,
         nodes: int = 0,
-        seed: int = 0,
+        seed: SupportsIndex = 0,
         naming: str = "orch",
         boot: str | int = 0,
         established: Sequence[Mapping[str, Any]] = (),
@@ -88,6 +90,7 @@ class Cluster:
         epoch_us: int = DEFAULT_EPOCH_US,
         replay: list[Operation] | None = None,
     ) -> None:
+        seed = _seed(seed)
         if plan is None:
             plan = _plain_plan(nodes, naming, boot, established)
         self.plan = plan
@@ -99,7 +102,10 @@ class Cluster:
         self._own_trace: Trace | None = None
         if isinstance(trace, Path | str):
             header = {"seed": seed, "version": __version__, "naming": plan.naming}
-            trace = self._own_trace = Trace(Path(trace), header)
+            try:
+                trace = self._own_trace = Trace(Path(trace), header)
+            except OSError as error:
+                raise InputError(f"cannot be written: {error.strerror}", str(trace)) from None
         self.kernel = Kernel(seed, trace=trace, epoch_us=epoch_us, replay=replay)
         self.kernel.after_slice = OF_THIS_PROCESS.look
         if plan.latency_us is not None:
@@ -119,6 +125,7 @@ class Cluster:
         # Who is to boot when what runs already has been brought up (None: there is nothing to wait for).
         self._held: list[tuple[str, Callable[[], None]]] | None = [] if plan.established else None
         self._made = 0
+        self._alive = False
 
     # --- life ---------------------------------------------------------------------------------------------
 
@@ -148,8 +155,10 @@ class Cluster:
                 self.supervisor.on_start = self.faults.started
                 self._start()
                 nursery.start_soon(self.kernel.run)
+                self._alive = True
                 yield
             finally:
+                self._alive = False
                 self.kernel.stop()
                 nursery.cancel_scope.cancel()
 
@@ -282,7 +291,10 @@ class Cluster:
 
     async def run_until(self, at: str | int) -> None:
         """Run up to an instant since the start of the run.  DeadlockError if nothing is left that could happen."""
-        await self.kernel.run_until(_us(at))
+        until_us = _us(at)
+        if not self._alive:
+            raise InputError("the cluster does not run", "", "use it within: async with Cluster(...) as c")
+        await self.kernel.run_until(until_us)
         self.kernel.check_deadlock()
 
     async def run_while(
@@ -499,6 +511,13 @@ def _profile(image_pull: str, start: str, exit_after: str | None, exit_code: int
     if exit_after is not None:
         rules = (Rule(ContainerBehaviour(exit_after_us=parse_duration_us(exit_after), exit_code=exit_code)),)
     return RuntimeProfile(start_us=start_us, warm=not pull_us, pull_us=pull_us, rules=rules)
+
+
+def _seed(seed: SupportsIndex) -> int:
+    """A seed, of whatever kind of whole number.  Raises InputError."""
+    if isinstance(seed, SupportsIndex) and not isinstance(seed, bool) and 0 <= whole(seed) < SEEDS:
+        return whole(seed)
+    raise InputError(f"{seed!r} is no seed", "", "a whole number from 0 to 2^53 - 1")
 
 
 def _us(duration: str | int) -> int:

@@ -75,11 +75,25 @@ async def test_a_duration_that_is_none_is_told(duration: Any) -> None:
         ({"naming": "k8s"}, "there is no naming 'k8s' .one of: orch, kubernetes"),
         ({"boot": "soon"}, "'soon' is no duration"),
         ({"established": [{}]}, "the object has no apiVersion"),
+        ({"seed": "7"}, "'7' is no seed .a whole number from 0"),
+        ({"seed": 1.5}, "1.5 is no seed"),
+        ({"seed": -1}, "-1 is no seed"),
+        ({"trace": "/no/such/folder/trace"}, "/no/such/folder/trace: cannot be written: No such file"),
     ],
 )
 def test_what_no_cluster_is_made_of_is_told(given: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
         Cluster(**given)
+
+
+async def test_a_cluster_that_does_not_run_says_so() -> None:
+    cluster = Cluster(nodes=1)
+    with pytest.raises(InputError, match=r"the cluster does not run .use it within: async with"):
+        await cluster.run_for("1s")
+    async with cluster:
+        await cluster.run_for("1s")
+    with pytest.raises(InputError, match="the cluster does not run"):
+        await cluster.run_while(lambda: True)
 
 
 async def test_a_program_of_ones_own_lives_dies_and_is_told_of(
