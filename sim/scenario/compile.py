@@ -138,6 +138,8 @@ class _Compiler:
             remedy = "both bounds, as [29s, 60s]" if path[-1:] == ["within"] else "in brackets, as [a, b]"
         elif message.startswith("Expected `str`, got `"):
             remedy = "a duration has a unit, as 90s or 5m; a text that looks like something else needs quotes"
+        elif message.endswith("required field `nodes`"):
+            remedy = "nodes: {} is all of them"
         return self.document.error(tuple(path), _plainly(message), remedy)
 
     def duration(self, text: str, path: tuple[str | int, ...]) -> int:

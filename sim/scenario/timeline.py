@@ -19,6 +19,7 @@ from sim.scenario.actions import Known, plan_action
 from sim.scenario.plan import ActorFault, EndStep, HealNodes, PlannedAction, PlannedStep, Repeat, Span, Start
 from sim.scenario.references import ENDING
 from sim.scenario.source import Document
+from sim.units import parse_duration_us
 
 Path_ = tuple[str | int, ...]
 TIMES_MAX = 100_000  # of one step in a run
@@ -73,6 +74,14 @@ def kinds_of(planned: Iterable[PlannedStep]) -> set[str]:
     return {choice.kind for step in planned for choice in step.choices} | {step.kind for step in planned}
 
 
+def _is_time(text: str) -> bool:
+    try:
+        parse_duration_us(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _shown(key: str) -> str:
     return _SHOWN.get(key, key)
 
@@ -95,6 +104,8 @@ class _Planner:
             raise self.document.error(
                 (*path, "name"), "a step's name has no '/' and no 'end of '", "occurrences are NAME/NUMBER"
             )
+        if _is_time(name):
+            raise self.document.error((*path, "name"), f"a step's name is no time, as {name!r} is")
         if name in self.names[:index]:
             raise self.document.error((*path, "name"), f"two steps are named {name!r}")
         choices = self._choices(step, path)
@@ -185,9 +196,9 @@ class _Planner:
         if base == name:
             raise self.document.error(path, "a step cannot follow itself", "give 'every' to repeat it")
         if base not in self.names:
-            raise self.document.error(
-                path, f"no step is named {base!r}", f"known are: {', '.join(self.names)}"
-            )
+            known = f"known are: {', '.join(self.names)}"
+            remedy = f"'at: {after}' is a time" if _is_time(after) else known
+            raise self.document.error(path, f"no step is named {base!r}", remedy)
 
     def _check_times(self, gap_us: int, times: int | None, path: Path_) -> None:
         often = self.duration_us // gap_us
