@@ -69,7 +69,7 @@ class NodeLoop:
     """One agent incarnation's view of its Node.  `node`: the newest object seen, {} before."""
 
     __slots__ = (
-        "_agent", "_calls", "_cordoned", "_due_us", "_ended_us", "_fixed", "_held",
+        "_agent", "_aside", "_calls", "_cordoned", "_due_us", "_ended_us", "_fixed", "_held",
         "_pass_us", "_passes", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_seed", "_soon", "_tries", "_why", "node", "registered",
     )  # fmt: skip
 
@@ -91,6 +91,7 @@ class NodeLoop:
         self._ended_us = -1  # when the last one was over
         self._running = False
         self._soon = False  # another pass follows at once
+        self._aside = False  # this one is none of the loop's
         self._replies_us = 0  # when the reply comes to a report that nobody waits for (0: there is none)
         self._tries = 0
         self._held: Item | None = None  # what the report on its way is about
@@ -218,6 +219,7 @@ class NodeLoop:
             self._soon = True
             self._calls.plan()
         else:
+            self._aside = True
             self._run_pass(None)
 
     def _differs(self) -> bool:
@@ -463,12 +465,16 @@ class NodeLoop:
         self._agent.tidy()
         self._plan()
         if self._soon:
-            self._soon = False
+            self._soon, self._aside = False, True
             self._run_pass(None)
 
     def _plan(self) -> None:
-        self._ended_us = self._pass_us = self._agent.now_us
-        self._passes += 1
+        self._ended_us = self._agent.now_us
+        if self._aside:
+            self._aside = False
+        else:
+            self._pass_us = self._ended_us
+            self._passes += 1
         if self._is_known():
             self._wake_at(self._report_pass_us(self._reported_us))
         else:

@@ -7,6 +7,7 @@ from actors.node.profile import NodeSpec
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import NAMES_USED, FakeApi, one_node
+from tests.actor.node.test_agent import behaving
 
 Obj = dict[str, Any]
 OS, ARCH, ZONE = NAMES_USED.label_os, NAMES_USED.label_arch, NAMES_USED.label_zone
@@ -190,6 +191,22 @@ async def test_a_shutdown_is_told_at_once_also_when_a_pass_has_just_read_the_nod
         await kernel.run_until(kernel.now_us + 10_000)
         (ready,) = [c for c in held(api)["status"]["conditions"] if c["type"] == "Ready"]
         assert "node is shutting down" in ready["message"]
+
+
+async def test_a_pass_at_a_shutdown_leaves_the_others_where_they_were() -> None:
+    """Regular ones are at 30.3 and 40.4, or a little later."""
+    options = parse_node_agent({"shutdown-grace-period": "30s"})
+    async with one_node(behaving(stop_us=4 * SECOND), options) as (kernel, api, node):
+        api.bind("web")
+        await kernel.run_until(35 * SECOND)
+        node.shutdown()
+        await kernel.run_until(35_010_000)
+        (ready,) = [c for c in held(api)["status"]["conditions"] if c["type"] == "Ready"]
+        assert ready["status"] == "False"
+        node.cancel_shutdown()
+        await kernel.run_until(41_800_000)
+        (ready,) = [c for c in held(api)["status"]["conditions"] if c["type"] == "Ready"]
+        assert ready["status"] == "True"
 
 
 async def test_a_static_pod_has_its_mirror_with_the_first_sync_that_knows_the_node() -> None:
