@@ -44,7 +44,9 @@ def override(document: Document, setting: str) -> None:
                 document.settings[path] = shown
             at = at[step]
             if not isinstance(at, dict | list):
-                raise InputError(f"{part!r} has no parts to set", shown)
+                of_file = isinstance(at, str) and path[-2:-1] == ("objects",)
+                remedy = "write what is to be set in the scenario itself" if of_file else ""
+                raise InputError(f"{at!r} has no parts to set", shown, remedy)
 
 
 def _step(at: Any, part: str | int, shown: str) -> str | int:

@@ -12,6 +12,7 @@ from sim.errors import InputError
 
 if TYPE_CHECKING:
     from sim.app.commands import Commands
+    from sim.scenario.plan import Plan
 
 
 def add(commands: Commands) -> None:
@@ -48,16 +49,12 @@ def add(commands: Commands) -> None:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    from sim.app.options import check_options, idle_options
-    from sim.app.run import expectations_of
-    from sim.scenario.compile import load
+    from sim.app.options import idle_options
 
     status = EXIT_OK
     for path in arguments.scenarios:
         try:
-            plan = load(path)
-            check_options(plan.cluster)
-            expectations_of(plan)
+            plan = _checked(path)
             for idle in idle_options(plan.cluster):
                 tell(idle)
         except InputError as error:
@@ -70,15 +67,25 @@ def _validate(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def _checked(path: Path) -> Plan:
+    """The scenario of a file.  Raises InputError."""
+    from sim.app.options import check_options
+    from sim.app.run import expectations_of
     from sim.scenario.compile import load
 
+    plan = load(path)
+    check_options(plan.cluster)
+    expectations_of(plan)
+    return plan
+
+
+def _list(arguments: argparse.Namespace) -> int:
     if not arguments.folder.is_dir():
         raise InputError("no such folder", str(arguments.folder))
     rows, status = [], EXIT_OK
     for path in sorted(arguments.folder.glob("*.yaml")):
         try:
-            plan = load(path)
+            plan = _checked(path)
         except InputError as error:
             tell(str(error))
             status = EXIT_BAD_INPUT

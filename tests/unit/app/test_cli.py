@@ -181,6 +181,10 @@ def test_a_list_tells_of_bad_files_and_goes_on(tiny: Path, capsys: pytest.Captur
     assert main(["list", str(tiny.parent)]) == 2
     said = capsys.readouterr()
     assert said.out.split() == [str(tiny)] and "bad.yaml:2:1: is not valid YAML" in said.err
+    flags = "{nodes: [{count: 1, flags: {max-pod: 3}}]}"
+    (tiny.parent / "bad.yaml").write_text(TINY.replace("{nodes: [{count: 1}]}", flags))
+    assert main(["list", str(tiny.parent)]) == 2
+    assert "unknown option max-pod (did you mean 'max-pods'?)" in capsys.readouterr().err
 
 
 def test_a_folder_without_scenarios_is_said_to_have_none(

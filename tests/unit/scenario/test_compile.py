@@ -235,6 +235,11 @@ def test_a_missing_file_and_a_folder_are_said_so(folder: Path) -> None:
         ("cluster.controllerManager.flags.controllers=*", "is not valid YAML: .*quote a text"),
         ("duration=5", "a duration has a unit"),
         ("duration=0s", "a run takes some time"),
+        ("duration.x=0s", "'30m' has no parts to set"),
+        (
+            "objects[0].spec.replicas=3",
+            "'web.yaml' has no parts to set .write what is to be set in the scenario",
+        ),
     ],
 )
 def test_a_bad_setting_names_itself(folder: Path, setting: str, says: str) -> None:
