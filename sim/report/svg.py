@@ -8,6 +8,7 @@ from html import escape
 
 from sim.report.timeline import BUCKET_US, Series, Timeline
 
+ZONES_NAMED = 8  # as many as stand beside a lane
 LEFT, RIGHT, LANE, GAP = 210, 48, 64, 22  # to the right of a lane stands its largest number
 ROW, ROWS_MAX, LETTER = 15, 8, 5.6  # of the steps' names: height and number of rows, width of a letter
 PALETTE = {
@@ -137,7 +138,18 @@ def _lines(series: Mapping[str, Series], axis: Axis) -> str:
             f'<path d="{"".join(path)}" fill="none" stroke="{colour}" stroke-width="1.6"><title>zone {escape(zone)}</title></path>'
         )
     parts.append(f'<text x="{axis.x(axis.end_us) + 3}" y="10" class="small">{top}</text>')
+    if len(series) > 1:
+        parts.append(_key(list(series)[:ZONES_NAMED]))
     return "".join(parts)
+
+
+def _key(zones: Sequence[str]) -> str:
+    """Below a lane's name, which line is of which zone."""
+    names = " ".join(
+        f'<tspan style="fill:{HOLDERS[index % len(HOLDERS)]}">{escape(zone or "no zone")}</tspan>'
+        for index, zone in enumerate(zones)
+    )
+    return f'<text x="{LEFT - 10}" y="{LANE / 2 + 18}" class="small" text-anchor="end">{names}</text>'
 
 
 def _ticks(events: Sequence[tuple[int, str]], axis: Axis) -> str:

@@ -78,6 +78,24 @@ def test_the_picture_is_well_formed_and_names_lanes_and_steps() -> None:
     assert {"nodes, zone a<b", "NoExecute taints", "pods", "API requests a second", "dark <1>"} <= set(texts)
 
 
+def test_lines_of_several_zones_are_told_apart_by_a_key() -> None:
+    timeline = story()
+    timeline.taints["z&"] = Series()
+    for at_us, value in ((1, 1), (2, 0)):
+        timeline.taints["z&"].put(at_us, value)
+    root = ET.fromstring(draw(timeline, 120_000_000))
+    lines = {
+        str(path[0].text): path.get("stroke")
+        for path in root.iter(SVG + "path")
+        if len(path) and path.get("stroke")
+    }
+    key = {
+        f"zone {one.text}": str(one.get("style")).removeprefix("fill:") for one in root.iter(SVG + "tspan")
+    }
+    assert key == lines and len(key) == 2
+    assert not list(ET.fromstring(draw(story(), 120_000_000)).iter(SVG + "tspan"))
+
+
 def test_the_largest_number_of_a_lane_stands_whole_within_the_picture() -> None:
     timeline = Timeline(NAMES_)
     timeline.pods["running"] = Series()
