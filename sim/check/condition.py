@@ -27,8 +27,8 @@ from functools import lru_cache
 from typing import Any
 
 from sim.check.world import Obj, World
-from sim.errors import suggestion
-from sim.ident import Names
+from sim.errors import suggestion, suggestion_or_all
+from sim.ident import NAMES, Names
 from sim.machinery.objects import condition_status, is_ready
 from sim.machinery.scheme import Scheme
 from sim.units import NANO, quantity_nano
@@ -42,6 +42,7 @@ CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "Network
               "ContainersReady", "PodScheduled", "DisruptionTarget", "Available", "Progressing", "ReplicaFailure",
               "Complete", "Failed", "Suspended", "Established", "NamesAccepted", "DisruptionAllowed", "ScalingActive",
               "AbleToScale", "ScalingLimited")  # fmt: skip
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _QUANTIFIER = re.compile(r"^(all|each|every|any|some|no|(?:at least|at most|exactly) \d+)\s+", re.IGNORECASE)
 _QUANTIFIERS = "all, each, any, no, at least 2, at most 2, exactly 2"
 _VERB = re.compile(r"\s+(?:(?:have|has|are|is)\s+(?P<what>.+)|(?P<exist>exists?))$")
@@ -283,13 +284,29 @@ def _status_condition(kind: str, op: str, value: str) -> Test:
 
 def _taint(text: str, names: Names) -> Test:
     key, _, effect = text.partition(":")
-    full = getattr(names, "taint_" + key.replace("-", "_"), key)
+    if effect and effect not in EFFECTS:
+        raise ValueError(f"{effect!r} is no effect of a taint; {suggestion_or_all(effect, EFFECTS)}")
+    full = _taint_key(key, names)
 
     def check(obj: Obj) -> bool:
         taints = (obj.get("spec") or {}).get("taints") or ()
         return any(t["key"] == full and effect in ("", t["effect"]) for t in taints)
 
     return check
+
+
+def _taint_key(key: str, names: Names) -> str:
+    """The key of a taint that is named shortly, or by either set of identifiers; any other is somebody's own."""
+    short: dict[str, str] = {}
+    whole: dict[str, str] = {}
+    for attribute in (one for one in dir(names) if one.startswith("taint_")):
+        full = short[attribute.removeprefix("taint_").replace("_", "-")] = getattr(names, attribute)
+        whole |= {getattr(either, attribute): full for either in NAMES.values()}
+    known = short | whole
+    near = "" if key in known or "/" in key else suggestion(key, short, likeness=0.8)
+    if near:
+        raise ValueError(f"{key!r} is no taint that is known; {near}")
+    return known.get(key, key)
 
 
 def _field(path: str, op: str, value: str) -> Test:

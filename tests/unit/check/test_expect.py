@@ -260,6 +260,14 @@ def test_order_wants_every_part_in_its_turn() -> None:
         ("at least two nodes are ready", "'at' is not a resource; .* at least 2"),
         ("3 nodes are ready", "'3' is not a resource; .* exactly 2"),
         ("nodes have status.capacity.cpu>=many", "'many' is not a number or quantity"),
+        (
+            "nodes have taint unreachable:NoExekute",
+            "'NoExekute' is no effect of a taint; did you mean 'NoExecute'",
+        ),
+        (
+            "nodes have taint unreachabel",
+            "'unreachabel' is no taint that is known; did you mean 'unreachable'",
+        ),
         ("nodes have Ready=Unkown", "the condition Ready is True, False or Unknown, never 'Unkown'"),
     ],
 )
@@ -280,6 +288,26 @@ def test_a_condition_that_is_not_understood_says_what(text: str, says: str) -> N
             "taint unreachable:NoExecute",
             {"spec": {"taints": [{"key": NAMES_.taint_unreachable, "effect": "NoSchedule"}]}},
             False,
+        ),
+        (
+            "taint node.kubernetes.io/unreachable",
+            {"spec": {"taints": [{"key": NAMES_.taint_unreachable, "effect": "NoExecute"}]}},
+            True,
+        ),
+        (
+            f"taint {NAMES_.taint_unreachable}:NoExecute",
+            {"spec": {"taints": [{"key": NAMES_.taint_unreachable, "effect": "NoExecute"}]}},
+            True,
+        ),
+        (
+            "taint shop.example/gpu",
+            {"spec": {"taints": [{"key": "shop.example/gpu", "effect": "NoExecute"}]}},
+            True,
+        ),
+        (
+            "taint dedicated:NoExecute",
+            {"spec": {"taints": [{"key": "dedicated", "effect": "NoExecute"}]}},
+            True,
         ),
         ("Running", {"status": {"phase": "Running"}}, True),
         ("not Running", {"status": {"phase": "Running"}}, False),
