@@ -117,7 +117,7 @@ def parse_condition(text: str, names: Names) -> Condition:
     check_resource(resource, names)
     if quantifier == "all" and not what:
         quantifier, number = "at least", 1
-    return Condition(text, resource, quantifier, number, selector(where), test, where)
+    return Condition(text, resource, quantifier, number, selector(where, names), test, where)
 
 
 @lru_cache(maxsize=8)
@@ -133,6 +133,7 @@ def check_resource(plural: str, names: Names) -> None:
         raise ValueError("; ".join(filter(None, (f"there is no resource {plural!r}", near))))
 
 
+_SELECTED_BY = ("zone", "namespace", "name", "node", "label", "owner")
 _FILTER_KEYS = {
     "in zone": "zone",
     "in namespace": "namespace",
@@ -143,21 +144,36 @@ _FILTER_KEYS = {
 }
 
 
-def selector(where: Mapping[str, Any]) -> Select:
-    """Which objects: every given key must agree; values are a text, a comma list or a list of globs."""
+def selector(where: Mapping[str, Any], names: Names) -> Select:
+    """Which objects: every given key must agree; values are a text, a comma list or a list of globs.
+
+    What the other set of identifiers calls otherwise may be called so.
+    """
     checks: list[Select] = []
+    ours = _ours(names)
     for key, value in where.items():
         wanted = _wanted(value)
-        if key not in _SELECTORS:
+        if key not in _SELECTED_BY:
             raise ValueError(
-                f"{key!r} is not something objects are told apart by; known are {', '.join(_SELECTORS)}"
+                f"{key!r} is not something objects are told apart by; known are {', '.join(_SELECTED_BY)}"
             )
-        checks.append(_SELECTORS[key](wanted))
+        if key == "label":
+            checks.append(_by_label(wanted, ours))
+        else:
+            checks.append(_SELECTORS[key]([*wanted, *(ours[one] for one in wanted if one in ours)]))
     if not checks:
         return _any
     if len(checks) == 1:
         return checks[0]
     return lambda world, resource, obj: all(check(world, resource, obj) for check in checks)
+
+
+@lru_cache(maxsize=8)
+def _ours(names: Names) -> Mapping[str, str]:
+    """What the other set of identifiers calls otherwise, and what it is here."""
+    here = vars(names)
+    either = [pair for other in NAMES.values() for pair in vars(other).items()]
+    return {theirs: here[key] for key, theirs in either if isinstance(theirs, str) and theirs != here[key]}
 
 
 def _wanted(value: Any) -> list[str]:
@@ -205,7 +221,7 @@ def _by_name(wanted: Sequence[str]) -> Select:
     return check
 
 
-def _by_label(wanted: Sequence[str]) -> Select:
+def _by_label(wanted: Sequence[str], ours: Mapping[str, str]) -> Select:
     pairs = [pair.partition("=")[::2] for pair in wanted]
     for pair, (key, _) in zip(wanted, pairs, strict=True):
         if "=" not in pair or not key or key.endswith("!"):
@@ -213,7 +229,7 @@ def _by_label(wanted: Sequence[str]) -> Select:
 
     def check(world: World, resource: str, obj: Obj) -> bool:
         labels = obj["metadata"].get("labels") or {}
-        return all(labels.get(key) == value for key, value in pairs)
+        return all(value in (labels.get(key), labels.get(ours.get(key, key))) for key, value in pairs)
 
     return check
 
@@ -233,7 +249,6 @@ _SELECTORS: dict[str, Callable[[Sequence[str]], Select]] = {
     ),
     "name": _by_name,
     "node": lambda wanted: lambda world, resource, obj: _matches(world.node_of(resource, obj), wanted),
-    "label": _by_label,
     "owner": _by_owner,
 }
 

@@ -143,7 +143,9 @@ def parse_matter(given: Any, names: Names) -> Condition | Matter:
                 f"an event has no {key}; it is told apart by name and namespace (of what it is about) and node"
             )
     text = f"{value} {what}" + (f" where {given.where}" if given.where else "")
-    return Matter(text, what, resource, value if what == "event" else "", selector(given.where), given.where)
+    return Matter(
+        text, what, resource, value if what == "event" else "", selector(given.where, names), given.where
+    )
 
 
 def build(spec: Spec, names: Names) -> Expectation:

@@ -203,6 +203,24 @@ def test_events_are_told_apart_by_what_they_are_about(where: dict[str, Any], tim
     assert run.verdict().ok, run.verdict().measured
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "leases named kube-scheduler are held",
+        "leases named orch-scheduler are held",
+        "leases in namespace kube-system named kube-scheduler are held",
+        "leases labelled kubernetes.io/hostname=h are held",
+        "leases labelled orch.io/hostname=h are held",
+    ],
+)
+def test_what_either_set_of_identifiers_calls_otherwise_is_found_by_both(condition: str) -> None:
+    run = Run({"eventually": condition})
+    meta = {"labels": {NAMES_.label_hostname: "h"}}
+    key = f"/coordination/leases/{NAMES_.system_namespace}/{NAMES_.lease_scheduler}"
+    run.put(1, key, {"metadata": meta, "spec": {"holderIdentity": "a"}})
+    assert run.verdict().ok
+
+
 def test_an_event_is_of_no_owner() -> None:
     with pytest.raises(ValueError, match="an event has no owner"):
         Run({"never": {"event": "BackOff", "where": {"owner": "web"}}})
