@@ -7,14 +7,16 @@ the other, and each takes as long as the fault makes it take.
 
 Holds: an operation handed to `submit` is answered at most once, by its result or by `Unavailable` after
 `REQUEST_TIMEOUT_US`; one that timed out may still be applied later (whether a write landed is unknown); while the process
-stands still or is not there nobody answers, and what came meanwhile is done when it goes on or starts; what
-was committed survives every crash.
+stands still or is not there nobody answers, and what came meanwhile is done when it goes on or starts; without a quorum what
+comes waits, and is done if there is one again before its time is out; what was committed survives every crash.
 
-Mirrors  etcd 3.5 (request time-out, fsync before acknowledgement; its client waits for a server that is not there);
+Mirrors  etcd 3.5 (request time-out, fsync before acknowledgement; its client waits for a server that is not there;
+         raft/node.go, run: while there is no leader nothing is proposed, v3_server.go, linearizableReadLoop: a read asks again);
          kubernetes v1.25 apiserver pkg/storage/etcd3/compact.go (a round every 300 s, one winner by compare-and-swap).
 Differs  latency is drawn for a whole request, not per operation, while healthy; the compaction key takes no
-         revision of its own; members and elections are one process here, a lost quorum is a fault; who waits for a process that
-         stands still waits on (upstream's connection is found dead after 40 s, and fails the writes).
+         revision of its own; members and elections are one process here, a lost quorum is a fault that ends with a leader;
+         who waits for a process that stands still waits on (upstream's connection is found dead after 40 s, and fails
+         the writes).
 """
 
 from __future__ import annotations
@@ -92,6 +94,7 @@ class Storage:
         self.beats: Beats | None = None
         self._early: list[_Pending] = []  # came while no process was there
         self.inside: dict[_Pending, None] = {}  # came to a process, and have no answer yet
+        self.held: dict[_Pending, int] = {}  # of those, with its cause, who waits for a quorum
         self.store.pack(PODS)
 
     def main(self, ctx: Context) -> None:
@@ -157,6 +160,18 @@ class Storage:
     def quorum(self, quorum: bool) -> None:
         self._quorum = quorum
         self.kernel.standing.moved()
+        if quorum:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """What waited for a quorum is agreed upon, in the order in which it came."""
+        if not self.held:
+            return
+        kernel, (held, self.held) = self.kernel, (self.held, {})
+        before, took_us = kernel.cause, self.latency_us(1)
+        for pending, kernel.cause in held.items():
+            kernel.call_later(took_us, pending.arrive)
+        kernel.cause = before
 
     @property
     def prompt(self) -> bool:
@@ -247,11 +262,13 @@ class _Pending:
             self._storage.put_off(self)
 
     def _apply(self, _: object) -> None:
-        if not self._storage.quorum:
-            self.expect()  # it is proposed to nobody
+        storage = self._storage
+        if not storage.quorum:
+            self.expect()
+            storage.held[self] = storage.kernel.cause
             return
-        self._storage.writer = self._writer
-        answer = self._storage.store.apply(self._op)
+        storage.writer = self._writer
+        answer = storage.store.apply(self._op)
         self._answer(answer)
 
     def _give_up(self, _: object) -> None:
@@ -264,6 +281,7 @@ class _Pending:
 
     def _answer(self, answer: Answer) -> None:
         self._storage.inside.pop(self, None)
+        self._storage.held.pop(self, None)
         on_answer, self._on_answer = self._on_answer, None
         if on_answer is not None:
             on_answer(answer)

@@ -295,6 +295,43 @@ async def test_a_write_takes_as_long_as_the_storage_and_fails_when_it_has_no_quo
         assert 7 * S <= p.kernel.now_us - start <= 7.1 * S
 
 
+async def test_what_waits_for_a_quorum_is_done_in_its_order_when_there_is_one_before_its_seven_seconds_are_over() -> (
+    None
+):
+    """As etcd's proposals do while there is no leader."""
+    async with plane() as p:
+        p.storage.quorum = False
+        start = p.kernel.now_us
+        told: dict[str, tuple[int, int]] = {}  # what was answered, and after how many seconds
+
+        def send(of: str, verb: str = "create", **more: Any) -> None:
+            def answered(reply: Reply) -> None:
+                told[f"{verb} {of}"] = reply.code, round((p.kernel.now_us - start) / S)
+
+            p.server.handle(request(verb, "leases", "default", **more), answered)
+
+        send("late", body=lease("late"))
+        await p.run(5 * S)
+        send("a", body=lease("a", holderIdentity="first"))
+        await p.run(S // 10)
+        send("a", "get", name="a")
+        merge = {"spec": {"holderIdentity": "second"}}
+        send("a", "patch", name="a", body=merge, content_type="application/merge-patch+json")
+        await p.run(9 * S // 10)
+        assert not told
+        await p.run(2 * S)
+        p.storage.quorum = True
+        await p.run(10 * S)
+        assert told == {
+            "create late": (500, 7),
+            "create a": (201, 8),
+            "get a": (200, 8),
+            "patch a": (200, 8),
+        }
+        assert (await p.ask("get", "leases", name="a")).obj["spec"]["holderIdentity"] == "second"
+        assert (await p.ask("get", "leases", name="late")).code == 404
+
+
 async def test_replicas_compact_history_to_the_interval_before() -> None:
     async with plane(replicas=2) as p:
         await make(p, "a")
