@@ -28,7 +28,7 @@ class Quiet:
         self.going: list[str] = []
         self.sound = False
         self.found: dict[str, Any] = {}
-        self._below: dict[str, list[str]] = {}  # keys by uid of an owner
+        self._below: dict[str, list[str]] = {}  # keys by uid of an owner, once somebody has asked
         self._shifts = -1
 
     def look(self) -> None:
@@ -41,9 +41,6 @@ class Quiet:
         self.refs = {key: refs for key, refs in informer.peek("metadata", "ownerReferences") if refs}
         self.going = [key for key, at in informer.peek("metadata", "deletionTimestamp") if at]
         self._below = {}
-        for key, refs in self.refs.items():
-            for ref in refs:
-                self._below.setdefault(ref["uid"], []).append(key)
 
     def forget(self) -> None:
         """An owner has gone: all are to be looked for again."""
@@ -51,6 +48,10 @@ class Quiet:
 
     def owned_by(self, uid: str) -> list[Obj]:
         self.look()
+        if self.refs and not self._below:
+            for key, refs in self.refs.items():
+                for ref in refs:
+                    self._below.setdefault(ref["uid"], []).append(key)
         known = map(self.informer.get, self._below.get(uid, ()))
         return [obj for obj in known if obj is not None]
 

@@ -25,6 +25,8 @@ from sim.units import format_time
 CACHE_MAX = 4096  # maxLruCacheEntries
 SIMILAR_MAX = 10  # defaultAggregateMaxEvents, within
 SIMILAR_US = 600_000_000  # defaultAggregateIntervalInSeconds
+# Between two looks for what has lapsed: so long at most is it kept for nothing.
+SWEEP_US = SIMILAR_US // 2
 SPAM_BURST = 25  # defaultSpamBurst, then one each
 SPAM_TOKEN_US = 300_000_000  # 1 / defaultSpamQPS
 SPAM_BURST_US = SPAM_BURST * SPAM_TOKEN_US
@@ -151,7 +153,7 @@ class Correlator:
 
     def _sweep(self, now_us: int) -> None:
         """Drop what time has made equal to forgotten, from the least recently used on."""
-        self._sweep_us = now_us + SIMILAR_US
+        self._sweep_us = now_us + SWEEP_US
         self._pack((now_us - SIMILAR_US) * 1000)
         lapsed_us = now_us - SIMILAR_US
         # A table keeps the room that it had, and is slow to empty from its begin: what stays goes into another.
