@@ -22,6 +22,7 @@ from types import MappingProxyType
 # version inside continue tokens, which are opaque to clients.
 UPSTREAM_GROUP_DOMAIN = "k8s.io"
 CONTINUE_TOKEN_VERSION = "meta.k8s.io/v1"
+TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 # Groups that never carry a domain (staging/src/k8s.io/api/*/register.go).
 _BARE_GROUPS = ("", "apps", "autoscaling", "batch", "extensions", "policy")

@@ -234,6 +234,7 @@ def parse_time(text: str) -> int:
 
 # --- quantities -------------------------------------------------------------------------------------------
 
+JSON_WHOLE_MAX = (1 << 53) - 1  # the largest whole number up to which every reader of JSON tells all apart
 NANO_PER_MILLI = 1_000_000
 NANO = 1_000_000_000
 DECIMAL_SI = "DecimalSI"

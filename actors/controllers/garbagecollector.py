@@ -208,6 +208,11 @@ class GarbageCollector:
         found = self._informers[ident].get(_owner_key(resource, ref["name"], namespace))
         return found if found is not None and found["metadata"]["uid"] == ref["uid"] else None
 
+    def _note_quiet(self, ident: tuple[str, str], key: str, uid: str) -> None:
+        """What somebody calls its owner is to be looked after, if nobody tells of its end."""
+        if ident in self._quiet:
+            self._owned_by_quiet[uid] = Item(*ident, key, uid, virtual=True)
+
     def _meet_owners(self, ident: tuple[str, str], obj: Obj, refs: Any) -> None:
         """Learn of an object's owners; look one up at the API that the cache does not know."""
         namespace = obj["metadata"].get("namespace", "")
@@ -221,8 +226,7 @@ class GarbageCollector:
                 self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
                 continue
             key = _owner_key(resource, ref["name"], namespace)
-            if owner_ident in self._quiet:
-                self._owned_by_quiet[ref["uid"]] = Item(*owner_ident, key, ref["uid"], virtual=True)
+            self._note_quiet(owner_ident, key, ref["uid"])
             found = self._informers[owner_ident].get(key)
             if found is not None and found["metadata"]["uid"] == ref["uid"]:
                 continue
@@ -293,13 +297,11 @@ class GarbageCollector:
             if kept.found.get(key) is not refs:
                 for ref in refs:
                     self._owners_of_quiet[ref["kind"]] = None
-                    owner_ident = (ref["apiVersion"], ref["kind"])
-                    if owner_ident in self._quiet:
-                        owner_key = _owner_key(self._resources[owner_ident], ref["name"], split_key(key)[0])
-                        self._owned_by_quiet[ref["uid"]] = Item(
-                            *owner_ident, owner_key, ref["uid"], virtual=True
-                        )
-                    if self._owner(ref, split_key(key)[0]) is None:
+                    owner_ident, namespace = (ref["apiVersion"], ref["kind"]), split_key(key)[0]
+                    if (resource := self._resources.get(owner_ident)) is not None:
+                        owner_key = _owner_key(resource, ref["name"], namespace)
+                        self._note_quiet(owner_ident, owner_key, ref["uid"])
+                    if self._owner(ref, namespace) is None:
                         orphans[key] = None
             if key not in orphans:
                 found[key] = refs

@@ -272,6 +272,7 @@ class NodeLoop:
 
     def _next_pass_us(self, from_us: int) -> int:
         """The first pass at or after an instant, if none is run before.  Passes that nobody needs are drawn, not run."""
+        # Courses after one another are of numbers of their own: none is that of another pass.
         pass_us, number = self._pass_us, self._passes << 20
         period_us = self._agent.options.node_status_update_frequency_us
         while True:

@@ -61,12 +61,11 @@ from sim.scenario.compile import NODES_MAX
 from sim.scenario.kinds import kind_remedy, resource_named
 from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.scenario.schema import Runtime
-from sim.units import SECOND, parse_duration_us
+from sim.units import JSON_WHOLE_MAX, SECOND, parse_duration_us
 
 # A controller manager or scheduler that exits is started again by its node agent after about a second of back-off
 # and start-up; on a real control plane a component is healthy some seconds after its start.
 RESTART_US = 2 * SECOND
-SEEDS = 1 << 53  # so many that JSON tells them apart
 
 
 class Cluster:
@@ -515,7 +514,7 @@ def _profile(image_pull: str, start: str, exit_after: str | None, exit_code: int
 
 def _seed(seed: SupportsIndex) -> int:
     """A seed, of whatever kind of whole number.  Raises InputError."""
-    if isinstance(seed, SupportsIndex) and not isinstance(seed, bool) and 0 <= whole(seed) < SEEDS:
+    if isinstance(seed, SupportsIndex) and not isinstance(seed, bool) and 0 <= whole(seed) <= JSON_WHOLE_MAX:
         return whole(seed)
     raise InputError(f"{seed!r} is no seed", "", "a whole number from 0 to 2^53 - 1")
 

@@ -100,10 +100,11 @@ def points_of(file: Path, settings: Sequence[str], axes: Sequence[Axis]) -> list
         count *= len(axis.values)
     if count > POINTS_MAX:
         raise InputError(f"{count} combinations; at most {POINTS_MAX} are run", "--vary")
-    if len({axis.key for axis in axes}) < len(axes):
+    keys = {axis.key for axis in axes}
+    if len(keys) < len(axes):
         raise InputError("a key is varied twice", "--vary")
     for setting in settings:
-        if setting.partition("=")[0] in {axis.key for axis in axes}:
+        if setting.partition("=")[0] in keys:
             raise InputError("has no effect, for the key is varied", f"--set {setting}", "take it away")
     points = []
     for values in product(*(axis.values for axis in axes)):

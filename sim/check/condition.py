@@ -28,7 +28,7 @@ from typing import Any
 
 from sim.check.world import Obj, World
 from sim.errors import suggestion, suggestion_or_all
-from sim.ident import NAMES, Names
+from sim.ident import NAMES, TAINT_EFFECTS, Names
 from sim.machinery.objects import condition_status, is_ready
 from sim.machinery.scheme import Scheme
 from sim.units import NANO, quantity_nano
@@ -42,7 +42,6 @@ CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "Network
               "ContainersReady", "PodScheduled", "DisruptionTarget", "Available", "Progressing", "ReplicaFailure",
               "Complete", "Failed", "Suspended", "Established", "NamesAccepted", "DisruptionAllowed", "ScalingActive",
               "AbleToScale", "ScalingLimited")  # fmt: skip
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _QUANTIFIER = re.compile(r"^(all|each|every|any|some|no|(?:at least|at most|exactly) \d+)\s+", re.IGNORECASE)
 _QUANTIFIERS = "all, each, any, no, at least 2, at most 2, exactly 2"
 _VERB = re.compile(r"\s+(?:(?:have|has|are|is)\s+(?P<what>.+)|(?P<exist>exists?))$")
@@ -133,7 +132,6 @@ def check_resource(plural: str, names: Names) -> None:
         raise ValueError("; ".join(filter(None, (f"there is no resource {plural!r}", near))))
 
 
-_SELECTED_BY = ("zone", "namespace", "name", "node", "label", "owner")
 _FILTER_KEYS = {
     "in zone": "zone",
     "in namespace": "namespace",
@@ -153,14 +151,12 @@ def selector(where: Mapping[str, Any], names: Names) -> Select:
     ours = _ours(names)
     for key, value in where.items():
         wanted = _wanted(value)
-        if key not in _SELECTED_BY:
+        if key not in _SELECTORS:
             raise ValueError(
-                f"{key!r} is not something objects are told apart by; known are {', '.join(_SELECTED_BY)}"
+                f"{key!r} is not something objects are told apart by; known are {', '.join(_SELECTORS)}"
             )
-        if key == "label":
-            checks.append(_by_label(wanted, ours))
-        else:
-            checks.append(_SELECTORS[key]([*wanted, *(ours[one] for one in wanted if one in ours)]))
+        known = [*wanted, *(ours[one] for one in wanted if one in ours)]
+        checks.append(_SELECTORS[key](known, ours))
     if not checks:
         return _any
     if len(checks) == 1:
@@ -210,7 +206,7 @@ def _matches(value: str, wanted: Sequence[str]) -> bool:
     return any(fnmatchcase(value, pattern) for pattern in wanted)
 
 
-def _by_name(wanted: Sequence[str]) -> Select:
+def _by_name(wanted: Sequence[str], _: Mapping[str, str]) -> Select:
     """Objects by their name; events also by the name of what they are about."""
 
     def check(world: World, resource: str, obj: Obj) -> bool:
@@ -234,7 +230,7 @@ def _by_label(wanted: Sequence[str], ours: Mapping[str, str]) -> Select:
     return check
 
 
-def _by_owner(wanted: Sequence[str]) -> Select:
+def _by_owner(wanted: Sequence[str], _: Mapping[str, str]) -> Select:
     def check(world: World, resource: str, obj: Obj) -> bool:
         owners = obj["metadata"].get("ownerReferences") or ()
         return any(_matches(owner["name"], wanted) for owner in owners)
@@ -242,13 +238,14 @@ def _by_owner(wanted: Sequence[str]) -> Select:
     return check
 
 
-_SELECTORS: dict[str, Callable[[Sequence[str]], Select]] = {
-    "zone": lambda wanted: lambda world, resource, obj: world.zone_of(resource, obj) in wanted,
-    "namespace": lambda wanted: (
+_SELECTORS: dict[str, Callable[[Sequence[str], Mapping[str, str]], Select]] = {
+    "zone": lambda wanted, _: lambda world, resource, obj: world.zone_of(resource, obj) in wanted,
+    "namespace": lambda wanted, _: (
         lambda world, resource, obj: _matches(obj["metadata"].get("namespace", ""), wanted)
     ),
     "name": _by_name,
-    "node": lambda wanted: lambda world, resource, obj: _matches(world.node_of(resource, obj), wanted),
+    "node": lambda wanted, _: lambda world, resource, obj: _matches(world.node_of(resource, obj), wanted),
+    "label": _by_label,
     "owner": _by_owner,
 }
 
@@ -299,8 +296,8 @@ def _status_condition(kind: str, op: str, value: str) -> Test:
 
 def _taint(text: str, names: Names) -> Test:
     key, _, effect = text.partition(":")
-    if effect and effect not in EFFECTS:
-        raise ValueError(f"{effect!r} is no effect of a taint; {suggestion_or_all(effect, EFFECTS)}")
+    if effect and effect not in TAINT_EFFECTS:
+        raise ValueError(f"{effect!r} is no effect of a taint; {suggestion_or_all(effect, TAINT_EFFECTS)}")
     full = _taint_key(key, names)
 
     def check(obj: Obj) -> bool:

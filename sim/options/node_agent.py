@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
-from sim.ident import NAMES, Names
+from sim.ident import NAMES, TAINT_EFFECTS, Names
 from sim.options.base import (
     at_least,
     boolean,
@@ -37,7 +37,6 @@ from sim.options.base import (
 from sim.options.gates import enabled, feature_gates
 from sim.units import SECOND, quantity_nano
 
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 DEFAULT_EVICTION_HARD = (
     "imagefs.available<15%,memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%"
 )
@@ -200,7 +199,7 @@ def _taints(value: object) -> tuple[Mapping[str, str], ...]:
     for part in (entry.strip() for entry in value.split(",") if entry.strip()):
         pair, _, effect = part.rpartition(":")
         key, _, text = pair.partition("=")
-        if not key or effect not in EFFECTS:
+        if not key or effect not in TAINT_EFFECTS:
             raise ValueError("taints such as key=value:NoSchedule")
         taints.append(
             {"key": key, "value": text, "effect": effect} if text else {"key": key, "effect": effect}

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sim.scenario.common import Count, Flags, Label, Matter, Name, Replicas, Strict
 from sim.scenario.steps import Step
+from sim.units import JSON_WHOLE_MAX
 
 # --- cluster ------------------------------------------------------------------------------------------------
 
@@ -101,7 +102,7 @@ class Metadata(Strict):
 
 
 class Spec(Strict):
-    seed: Annotated[int, Meta(ge=0, le=(1 << 53) - 1)] = 0
+    seed: Annotated[int, Meta(ge=0, le=JSON_WHOLE_MAX)] = 0
     duration: str = "10m"
     cluster: Cluster = msgspec.field(default_factory=Cluster)
     objects: list[str | dict[str, Any]] = []

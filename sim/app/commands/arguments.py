@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim.errors import InputError
+from sim.units import JSON_WHOLE_MAX
 
 if TYPE_CHECKING:
     from sim.app.pool import Pool
@@ -43,7 +44,7 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
 
 
 def seed(text: str) -> int:
-    return whole(text, 0, (1 << 53) - 1, "is no seed: a whole number from 0 to 2^53 - 1")
+    return whole(text, 0, JSON_WHOLE_MAX, "is no seed: a whole number from 0 to 2^53 - 1")
 
 
 def count(text: str) -> int:

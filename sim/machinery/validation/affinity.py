@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.ident import TAINT_EFFECTS
 from sim.machinery.api import Obj
 from sim.machinery.validation import text
 from sim.machinery.validation.errors import (
@@ -23,7 +24,6 @@ from sim.machinery.validation.errors import (
 )
 from sim.machinery.validation.meta import label_selector
 
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _MATCH_FIELDS = ("metadata.name",)
 
 
@@ -167,8 +167,8 @@ def _toleration(toleration: Obj, at: str) -> Errors:
             errors.append(invalid(f"{at}.operator", _go_toleration(toleration), detail))
     else:
         errors.append(unsupported(f"{at}.operator", operator, ("Equal", "Exists")))
-    if effect and effect not in _EFFECTS:
-        errors.append(unsupported(f"{at}.effect", effect, _EFFECTS))
+    if effect and effect not in TAINT_EFFECTS:
+        errors.append(unsupported(f"{at}.effect", effect, TAINT_EFFECTS))
     return errors
 
 

@@ -9,7 +9,7 @@ import json
 from base64 import b64decode
 from typing import Any
 
-from sim.ident import NAMES
+from sim.ident import NAMES, TAINT_EFFECTS
 from sim.machinery.api import Obj
 from sim.machinery.validation import text
 from sim.machinery.validation.claims import claim_spec
@@ -68,8 +68,6 @@ def finalize_namespace(new: Obj, old: Obj) -> Errors:
 
 # --- Node -------------------------------------------------------------------------------------------------
 
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-
 
 def create_node(obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], False, text.subdomain)
@@ -91,8 +89,8 @@ def taints(given: Any, field: str) -> Errors:
             errors.append(invalid(f"{at}.value", value, ";".join(problems)))
         if not effect:
             errors.append(required(f"{at}.effect"))
-        elif effect not in _EFFECTS:
-            errors.append(unsupported(f"{at}.effect", effect, _EFFECTS))
+        elif effect not in TAINT_EFFECTS:
+            errors.append(unsupported(f"{at}.effect", effect, TAINT_EFFECTS))
         if (key, effect) in seen:
             error = duplicate(at, _go_taint(taint))
             errors.append(
