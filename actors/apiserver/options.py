@@ -20,6 +20,7 @@ class ApiServerOptions:
     replicas: servers of the cluster, this one among them.
     collects: deletions may wait for the garbage collector.
     checks_fields: clients may ask whether there are fields that nobody knows.
+    gates: of features that are on though they are off by default.
     """
 
     seats: int = 600
@@ -35,5 +36,6 @@ class ApiServerOptions:
     replicas: int = 1
     collects: bool = True
     checks_fields: bool = True
+    gates: tuple[str, ...] = ()
     node_ports: range = range(30000, 32768)
     cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link

@@ -9,6 +9,7 @@ Differs  admission reads the store as it is now; upstream's plugins read informe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from sim.machinery.admission_base import Attributes, Denial
 from sim.machinery.api import Obj
 from sim.machinery.custom import CustomResource
 from sim.machinery.defaults import apply_defaults
+from sim.machinery.gated_fields import with_gated_defaults
 from sim.machinery.names_gen import generated_name
 from sim.machinery.quota import CHARGED_AGAIN, is_counted
 from sim.machinery.scheme import Resource, Scheme
@@ -125,7 +127,7 @@ def token_suffix(spec: Obj, account: Obj) -> str:
 
 
 class Machinery:
-    """The rules of one replica.  `disabled`: --disable-admission-plugins."""
+    """The rules of one replica.  `disabled`: --disable-admission-plugins; `gates`: features that are on besides."""
 
     def __init__(
         self,
@@ -133,14 +135,16 @@ class Machinery:
         store: LocalStore,
         disabled: tuple[str, ...] = (),
         tolerations: Defaults | None = None,
+        gates: tuple[str, ...] = (),
     ) -> None:
         self.view = StoreView(store, scheme)
         self._chain = Chain(scheme.names, token_suffix, disabled, tolerations)
         self._charges = RESOURCE_QUOTA not in disabled
+        self._gates = gates
 
     def rules(self) -> Rules:
         return Rules(
-            defaults=_defaults,
+            defaults=partial(_gated_defaults, self._gates) if self._gates else _defaults,
             admit=self._admit,
             valid=_valid,
             check=self._check,
@@ -204,6 +208,11 @@ def _defaults(resource: Resource, obj: Obj, subresource: str = "") -> Obj:
         assert isinstance(resource, CustomResource)
         return custom_objects.with_defaults(resource, obj)
     return apply_defaults(resource, obj, subresource)
+
+
+def _gated_defaults(gates: tuple[str, ...], resource: Resource, obj: Obj, subresource: str = "") -> Obj:
+    obj = _defaults(resource, obj, subresource)
+    return obj if subresource == "status" else with_gated_defaults(resource.rule, obj, gates)
 
 
 def _valid(call: Call, obj: Obj, old: Obj | None) -> None:

@@ -160,7 +160,9 @@ class ApiServer:
         self.ctx = ctx
         self.reach = Reach(ctx, self.name, self.storage, self._on_reach)
         bits = ctx.stream("objects").getrandbits
-        machinery = Machinery(self.scheme, store, self.options.disabled_admission, self.options.tolerations)
+        machinery = Machinery(
+            self.scheme, store, self.options.disabled_admission, self.options.tolerations, self.options.gates
+        )
         self.sees = self.scheme.beside(self.scheme.more)
         registry = Registry(
             self.sees,
@@ -172,6 +174,7 @@ class ApiServer:
             self.options.collects,
             self.options.checks_fields,
             self.options.node_ports,
+            self.options.gates,
         )
         self.plans = Plans(self, registry, machinery.view)
         self.storage.writer = (self.scheme.names.user_apiserver, "create")

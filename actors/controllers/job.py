@@ -13,7 +13,7 @@ Differs  no pod failure policy (its gate is off in v1.25); a Job without the tra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from actors.controllers import job_decide as decide
 from actors.controllers.pod_owners import (
@@ -37,7 +37,7 @@ from actors.controllers.shell import Env, Expectations, Owner, claim_objects, in
 from sim.client.limiter import ItemExponential
 from sim.client.queue import WorkQueue
 from sim.machinery.api import Obj, Reply
-from sim.options.gates import enabled
+from sim.options.gates import FAILURE_POLICY, enabled
 from sim.units import SECOND, format_time, parse_time
 
 CLIENT = "job-controller"
@@ -89,6 +89,7 @@ class JobLoop:
         self._finalizer = env.names.finalizer_job_tracking
         self._annotation = env.names.annotation_job_completion_index
         self._tells_ready = enabled(env.options.feature_gates, "JobReadyPods")
+        self._heeds_policies = enabled(env.options.feature_gates, FAILURE_POLICY)
         self._removing: dict[str, dict[str, None]] = {}  # by Job: uids whose finalizer is on its way out
         self._failed = env.ctx.kernel.kind("sync-error", "queue", "key", "error")
         index_by_namespace(self.jobs)
@@ -217,7 +218,7 @@ class JobLoop:
             return None, True
         if decide.is_finished(job):
             return None, True
-        tracking = self._tracking(key)
+        tracking = self._tracking(key, job)
         satisfied = self.expectations.satisfied(key)
         pods, error = await self._claim(job)
         if error is not None:
@@ -235,7 +236,8 @@ class JobLoop:
         if not status.get("startTime") and not decide.is_suspended(job):
             status["startTime"] = format_time(wall_us)
         it = _Sync(key, {**job, "status": status}, pods, len(active), good, indexes)
-        it.end = decide.failure_of(it.job, pods, it.active, bad, wall_us)
+        it.end = decide.policy_failure(it.job, pods, tracking.policy) if self._heeds_policies else None
+        it.end = it.end or decide.failure_of(it.job, pods, it.active, bad, wall_us)
         if it.end is not None:
             await self._stop(it, active, satisfied)
         else:
@@ -264,9 +266,10 @@ class JobLoop:
             return f'failed pod(s) detected for job key "{it.key}"', False
         return it.error, it.suspend_changed or it.good > had.get("succeeded", 0)
 
-    def _tracking(self, key: str) -> decide.Tracking:
+    def _tracking(self, key: str, job: Obj) -> decide.Tracking:
         """As of now: finalizers are on their way out only until a watch shows them gone."""
-        return decide.Tracking.of(self.env.names, dict(self._removing.get(key, {})))
+        policy = decide.spec_of(job).get("podFailurePolicy") if self._heeds_policies else None
+        return decide.Tracking.of(self.env.names, dict(self._removing.get(key, {})), policy)
 
     async def _claim(self, job: Obj) -> tuple[list[Obj], str | None]:
         owner = Owner(job, "jobs", self.resource.api_version, self.resource.kind, (self._finalizer,))
@@ -393,6 +396,9 @@ class JobLoop:
             text = decide.format_indexes(count.indexes)
             needed = needed or text != status.get("completedIndexes", "")
             status |= {"succeeded": len(count.indexes), "completedIndexes": text}
+        if it.end is not None and it.end.type == decide.TARGET:
+            status, it.end = self._announced(status, it.end), replace(it.end, type="Failed")
+            needed = True
         it.job = {**it.job, "status": status}
         if needed:
             refused = await self._write(it)
@@ -410,6 +416,11 @@ class JobLoop:
             self._finish(it, it.end)
             needed = True
         return await self._write(it) if needed else None
+
+    def _announced(self, status: Obj, end: decide.End) -> Obj:
+        """Say of a Job that it will have failed, before its pods lose what shows why."""
+        told = decide.condition(end.type, "True", end.reason, end.message, self.env.ctx.wall_us())
+        return {**status, "conditions": [*(status.get("conditions") or ()), told]}
 
     def _settle(self, it: _Sync, uncounted: decide.Uncounted, held: dict[str, None]) -> decide.Uncounted:
         left, good, bad = decide.settle_uncounted(uncounted, held)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from actors.controllers.job_failure_policy import verdict
 from actors.controllers.pod_owners import is_deleting, is_ready, phase_of, ready_since_us
 from sim.ident import Names
 from sim.machinery.api import Obj
@@ -139,15 +140,23 @@ def uncounted_of(job: Obj) -> Uncounted:
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
-    """How pods are told apart: the finalizer and annotation of the naming set, and finalizers on their way out."""
+    """How pods are told apart: the finalizer and annotation of the naming set, and finalizers on their way out.
+
+    policy: the Job's rules on pods that fail, None without any, or while their gate is off
+    """
 
     finalizer: str
     annotation: str
     removing: Mapping[str, Any]
+    policy: Obj | None = None
 
     @staticmethod
-    def of(names: Names, removing: Mapping[str, Any]) -> Tracking:
-        return Tracking(names.finalizer_job_tracking, names.annotation_job_completion_index, removing)
+    def of(names: Names, removing: Mapping[str, Any], policy: Obj | None = None) -> Tracking:
+        return Tracking(names.finalizer_job_tracking, names.annotation_job_completion_index, removing, policy)
+
+    def counts_failure(self, pod: Obj) -> bool:
+        """Whether the failure of a pod counts."""
+        return self.policy is None or verdict(self.policy, pod).counts
 
     def counts(self, pod: Obj) -> bool:
         """Whether a pod is still to be counted."""
@@ -180,7 +189,8 @@ def totals(job: Obj, pods: Sequence[Obj], tracking: Tracking) -> tuple[int, int]
         return len(known) + sum(belongs(pod) for pod in more)
 
     succeeded = status.get("succeeded", 0) + new(uncounted.succeeded, _is_succeeded)
-    return succeeded, status.get("failed", 0) + new(uncounted.failed, is_failed)
+    failed = new(uncounted.failed, lambda pod: is_failed(pod) and tracking.counts_failure(pod))
+    return succeeded, status.get("failed", 0) + failed
 
 
 def succeeded_indexes(job: Obj, pods: Sequence[Obj], tracking: Tracking) -> tuple[list[int], list[int]]:
@@ -235,8 +245,9 @@ def count_finished(
                 good.append(uid)
                 changed = True
         elif (going or phase_of(pod) == "Failed") and uid not in known_bad and t.has_place(job, pod):
-            bad.append(uid)
-            changed = True
+            if t.counts_failure(pod):
+                bad.append(uid)
+                changed = True
         if len(new) + len(good) + len(bad) >= UNCOUNTED_MAX:
             full = True
             break
@@ -266,6 +277,17 @@ class End:
 LIMIT = End("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
 DEADLINE = End("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
 COMPLETE = End("Complete")
+TARGET = "FailureTarget"  # type of the condition that says so before the pods are counted
+
+
+def policy_failure(job: Obj, pods: Sequence[Obj], policy: Obj | None) -> End | None:
+    """The end of a Job that has failed by a rule on its pods: to be announced, or announced already."""
+    for known in status_of(job).get("conditions") or ():
+        if known["type"] == TARGET:
+            return End("Failed", known.get("reason", ""), known.get("message", ""))
+    failed = (verdict(policy, pod).message for pod in pods if is_failed(pod)) if policy is not None else ()
+    message = next(filter(None, failed), "")
+    return End(TARGET, "PodFailurePolicy", message) if message else None
 
 
 def failure_of(job: Obj, pods: Sequence[Obj], active: int, failed: int, wall_us: int) -> End | None:

@@ -3,11 +3,9 @@
 Turns a set, its revisions and its pods into acts (`statefulset_decide.steps`), claims, events and a status.
 
 Holds: a pod of a name is made only when no object of that name is there; claims are made before their pod and
-never deleted.
+never deleted (with the gate StatefulSetAutoDeletePVC they get owners, and go with these).
 
 Mirrors  kubernetes v1.25 pkg/controller/statefulset/{stateful_set.go,stateful_set_control.go,stateful_pod_control.go}.
-Differs  volumes of claims stand before the template's own, in the order of the claim templates (upstream:
-         in map order).
 """
 
 from __future__ import annotations
@@ -35,11 +33,11 @@ from actors.controllers.shell import (
     retry_on_conflict,
     run_workers,
 )
+from actors.controllers.statefulset_claims import Retention, claims_of, storage_matches, with_storage
 from actors.controllers.statefulset_decide import (
     Plan,
     Revisions,
     Verb,
-    claims_of,
     is_inconsistent,
     is_member,
     new_revision,
@@ -47,11 +45,10 @@ from actors.controllers.statefulset_decide import (
     replicas_of,
     status_of,
     steps,
-    storage_matches,
     with_identity,
-    with_storage,
 )
 from sim.machinery.api import Obj, Reply
+from sim.options.gates import CLAIM_RETENTION, MAX_UNAVAILABLE, enabled
 from sim.units import SECOND
 
 RESOURCE = "statefulsets"
@@ -69,6 +66,16 @@ def template_of(revision: Obj) -> Obj:
     return {k: v for k, v in template.items() if k != "$patch"}
 
 
+def _error(reply: Reply) -> str | None:
+    return None if reply.ok else reply.message
+
+
+def _plain_ref(api_version: str, kind: str, owner: Obj) -> Obj:
+    """An owner reference that is no controller's and blocks nothing; of a pod to be made, without a uid."""
+    meta = owner["metadata"]
+    return {"apiVersion": api_version, "kind": kind, "name": meta["name"], "uid": meta.get("uid", "")}
+
+
 class StatefulSetLoop:
     def __init__(self, env: Env) -> None:
         self.env = env
@@ -81,6 +88,8 @@ class StatefulSetLoop:
         self.pods = env.informers["pods"]
         self.claims = env.informers["persistentvolumeclaims"]
         self.revisions = env.informers["controllerrevisions"]
+        gates = env.options.feature_gates
+        self._several, self._retains = enabled(gates, MAX_UNAVAILABLE), enabled(gates, CLAIM_RETENTION)
         index_by_namespace(self.sets)
         index_by_controller(self.pods)
         index_by_controller(self.revisions)
@@ -121,7 +130,14 @@ class StatefulSetLoop:
             return found
         pair, collisions = found
         plan = Plan(
-            owner, owner_ref(self.env, RESOURCE, owner), pair, pods, self.names, self.env.ctx.wall_us()
+            owner,
+            owner_ref(self.env, RESOURCE, owner),
+            pair,
+            pods,
+            self.names,
+            self.env.ctx.wall_us(),
+            self._several,
+            self._retention(owner) if self._retains else None,
         )
         error = await self._run(plan)
         status = status_of(plan, collisions)
@@ -162,36 +178,40 @@ class StatefulSetLoop:
                 text = f"StatefulSet {meta['namespace']}/{meta['name']} is recreating failed Pod {name}"
                 self.recorder.event(plan.owner, "Warning", "RecreatingFailedPod", text)
             elif act.verb is Verb.CREATE:
-                answer = await self._create(plan.owner, act.pod)
+                answer = await self._create(plan, act.pod)
             elif act.verb is Verb.UPDATE:
-                answer = await self._repair(plan.owner, act.pod)
+                answer = await self._repair(plan, act.pod)
+            elif act.verb is Verb.RETAIN:
+                answer = await self._retain(plan, act.pod)
             else:
                 meta = act.pod["metadata"]
                 reply = await self.client.delete("pods", meta["namespace"], meta["name"])
-                self._pod_event("delete", plan.owner, act.pod, reply)
-                answer = None if reply.ok else reply.message
+                answer = self._told("delete", plan.owner, act.pod, _error(reply))
+                if act.verb is Verb.REPLACE and reply.reason == "NotFound":
+                    answer = None
 
-    def _pod_event(self, verb: str, owner: Obj, pod: Obj, reply: Reply) -> None:
+    def _told(self, verb: str, owner: Obj, pod: Obj, error: str | None) -> str | None:
+        """The error of an act on a pod, if any, once an event says how the act went."""
         text = f"{verb} Pod {pod['metadata']['name']} in StatefulSet {owner['metadata']['name']}"
-        if reply.ok:
+        if error is None:
             self.recorder.event(owner, "Normal", f"Successful{verb.title()}", f"{text} successful")
         else:
-            self.recorder.event(
-                owner, "Warning", f"Failed{verb.title()}", f"{text} failed error: {reply.message}"
-            )
+            self.recorder.event(owner, "Warning", f"Failed{verb.title()}", f"{text} failed error: {error}")
+        return error
 
-    async def _create(self, owner: Obj, pod: Obj) -> str | None:
+    async def _create(self, plan: Plan, pod: Obj) -> str | None:
+        owner = plan.owner
         error = await self._create_claims(owner, pod)
         if error is not None:
-            text = f"create Pod {pod['metadata']['name']} in StatefulSet {owner['metadata']['name']}"
-            self.recorder.event(owner, "Warning", "FailedCreate", f"{text} failed error: {error}")
-            return error
+            return self._told("create", owner, pod, error)
         reply = await self.client.create("pods", owner["metadata"]["namespace"], pod)
         if reply.reason == "AlreadyExists":
             # the pod of that name lingers, or is another's: told to nobody, tried again
             return reply.message
-        self._pod_event("create", owner, pod, reply)
-        return None if reply.ok else reply.message
+        error = await self._retain(plan, pod)
+        if error is not None:
+            return self._told("update", owner, pod, error)
+        return self._told("create", owner, pod, _error(reply))
 
     async def _create_claims(self, owner: Obj, pod: Obj) -> str | None:
         namespace, name = owner["metadata"]["namespace"], pod["metadata"]["name"]
@@ -215,8 +235,30 @@ class StatefulSetLoop:
                 self.recorder.event(owner, "Warning", "FailedCreate", f"{text} failed error: {reply.message}")
         return aggregate(errors)
 
-    async def _repair(self, owner: Obj, pod: Obj) -> str | None:
+    def _retention(self, owner: Obj) -> Retention:
+        namespace = owner["metadata"]["namespace"]
+        pods = self.env.scheme.resource("pods")
+        return Retention(
+            owner,
+            _plain_ref(self.resource.api_version, self.resource.kind, owner),
+            lambda pod: _plain_ref(pods.api_version, pods.kind, pod),
+            lambda name: self.claims.get(f"{namespace}/{name}"),
+        )
+
+    async def _retain(self, plan: Plan, pod: Obj) -> str | None:
+        """Give the claims of a pod their owners."""
+        if plan.retention is None:
+            return None
+        for claim in plan.retention.changed(pod, ordinal_of(plan.owner, pod)):
+            reply = await self.client.update("persistentvolumeclaims", claim)
+            if not reply.ok:
+                name = claim["metadata"]["name"]
+                return f"Could not update claim {name} for delete policy ownerRefs: {reply.message}"
+        return None
+
+    async def _repair(self, plan: Plan, pod: Obj) -> str | None:
         """Give a pod its identity and its claims back; in conflict, the pod as the cache has it by then."""
+        owner = plan.owner
         failed: str | None = None  # what forbade the last try
 
         async def attempt() -> Reply:
@@ -227,19 +269,15 @@ class StatefulSetLoop:
             if not storage_matches(owner, pod, ordinal):
                 repaired = with_storage(owner, repaired, ordinal)
                 failed = await self._create_claims(owner, pod)
-                if failed is not None:
-                    return Reply(0)
+            failed = failed or await self._retain(plan, pod)
+            if failed is not None:
+                return Reply(0)
             reply = await self.client.update("pods", repaired)
             pod = self.pods.get(key_of(pod)) or pod
             return reply
 
         reply = await retry_on_conflict(self.env.ctx, BACKOFF_US, attempt)
-        if failed is None:
-            self._pod_event("update", owner, pod, reply)
-            return None if reply.ok else reply.message
-        text = f"update Pod {pod['metadata']['name']} in StatefulSet {owner['metadata']['name']}"
-        self.recorder.event(owner, "Warning", "FailedUpdate", f"{text} failed error: {failed}")
-        return failed
+        return self._told("update", owner, pod, failed or _error(reply))
 
     async def _write_status(self, owner: Obj, status: Obj) -> str | None:
         if not is_inconsistent(owner.get("status") or {}, status):
@@ -252,7 +290,7 @@ class StatefulSetLoop:
             return reply
 
         reply = await retry_on_conflict(self.env.ctx, RETRY_US, attempt)
-        return None if reply.ok else reply.message
+        return _error(reply)
 
     # --- revisions ----------------------------------------------------------------------------------------
 

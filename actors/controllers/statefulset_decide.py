@@ -8,7 +8,7 @@ Holds: OrderedReady does one thing a sync and never passes over a pod that is no
 nothing but updates one pod at a time; a terminating pod is never replaced before it is gone.
 
 Mirrors  kubernetes v1.25 pkg/controller/statefulset/{stateful_set_control.go,stateful_set_utils.go}.
-Differs  the alpha gates MaxUnavailableStatefulSet and StatefulSetAutoDeletePVC are not there (off upstream).
+Quirk    with the gate MaxUnavailableStatefulSet the status of a sync that deletes old pods still counts them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from actors.controllers.pod_owners import is_available, is_deleting, is_ready, phase_of, pod_from_template
+from actors.controllers.pod_owners import (
+    int_or_percent,
+    is_available,
+    is_deleting,
+    is_ready,
+    phase_of,
+    pod_from_template,
+)
 from actors.controllers.pod_template_hash import revision_data, revision_hash, revision_json
 from actors.controllers.revisions import make_revision
+from actors.controllers.statefulset_claims import Retention, storage_matches, with_storage
 from sim.machinery.api import Obj
 
 if TYPE_CHECKING:
@@ -37,6 +45,8 @@ class Verb(Enum):
     DELETE = "delete"
     UPDATE = "update"  # name, label and claims of the ordinal restored
     RECREATE = "recreate"  # only tells that a failed pod is about to be deleted
+    REPLACE = "replace"  # deleted, unless it is gone, to come back at another revision
+    RETAIN = "retain"  # its claims get the owners that they should have
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,11 @@ class Counts:
 
 @dataclass(slots=True)
 class Plan:
-    """One sync's view of a set.  `pods` are all its members, also terminating ones."""
+    """One sync's view of a set.  `pods` are all its members, also terminating ones.
+
+    several: pods may be replaced several at a time (gate MaxUnavailableStatefulSet)
+    retention: of claims (gate StatefulSetAutoDeletePVC)
+    """
 
     owner: Obj
     ref: Obj
@@ -77,6 +91,8 @@ class Plan:
     pods: Sequence[Obj]
     names: Names
     wall_us: int
+    several: bool = False
+    retention: Retention | None = None
     counts: Counts = field(default_factory=Counts)
 
     def revision_of(self, pod: Obj) -> str:
@@ -105,6 +121,14 @@ class Plan:
         else:
             name, template = revisions.update, revisions.update_template
         return pod_of(self.owner, self.ref, template, name, ordinal, self.names)
+
+    def is_repaired(self, pod: Obj, ordinal: int) -> bool:
+        """Whether a pod has the identity and the storage of its ordinal."""
+        return (
+            identity_matches(self.owner, pod, ordinal, self.names)
+            and storage_matches(self.owner, pod, ordinal)
+            and (self.retention is None or self.retention.is_kept(pod, ordinal))
+        )
 
 
 def replicas_of(owner: Obj) -> int:
@@ -147,35 +171,6 @@ def is_member(owner: Obj, pod: Obj) -> bool:
 # --- pods and claims --------------------------------------------------------------------------------------
 
 
-def claims_of(owner: Obj, ordinal: int) -> list[tuple[str, Obj]]:
-    """(volume name, claim) per claim template, in the templates' order."""
-    claims = []
-    matched = owner["spec"]["selector"].get("matchLabels") or {}
-    for template in owner["spec"].get("volumeClaimTemplates") or ():
-        meta = template["metadata"]
-        made = {k: v for k, v in meta.items() if k != "creationTimestamp"}
-        made["name"] = f"{meta['name']}-{owner['metadata']['name']}-{ordinal}"
-        made["namespace"] = owner["metadata"]["namespace"]
-        made["labels"] = {**(meta.get("labels") or {}), **matched}
-        claim = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": made,
-            "spec": template["spec"],
-        }
-        claims.append((meta["name"], claim))
-    return claims
-
-
-def _volumes(owner: Obj, ordinal: int, volumes: Sequence[Obj]) -> list[Obj]:
-    bound = [
-        {"name": volume, "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}
-        for volume, claim in claims_of(owner, ordinal)
-    ]
-    taken = {volume["name"] for volume in bound}  # membership only
-    return bound + [volume for volume in volumes if volume["name"] not in taken]
-
-
 def new_revision(owner: Obj, ref: Obj, number: int, names: Names, first: int, collisions: int) -> Obj:
     """The ControllerRevision of the present template, named by so many collisions and the hash.
 
@@ -214,29 +209,11 @@ def with_identity(owner: Obj, pod: Obj, ordinal: int, names: Names) -> Obj:
     return {**pod, "metadata": named}
 
 
-def with_storage(owner: Obj, pod: Obj, ordinal: int) -> Obj:
-    """Volumes of the ordinal's claims, before those that the pod has besides."""
-    if not owner["spec"].get("volumeClaimTemplates"):
-        return pod
-    spec = pod["spec"]
-    return {**pod, "spec": {**spec, "volumes": _volumes(owner, ordinal, spec.get("volumes") or ())}}
-
-
 def identity_matches(owner: Obj, pod: Obj, ordinal: int, names: Names) -> bool:
     """Whether name and label are those of the ordinal (`web-007` is not `web-7`)."""
     meta = pod["metadata"]
     label = (meta.get("labels") or {}).get(names.label_statefulset_pod_name)
     return bool(label == meta["name"] == f"{owner['metadata']['name']}-{ordinal}")
-
-
-def storage_matches(owner: Obj, pod: Obj, ordinal: int) -> bool:
-    """Whether the pod's volumes cover the claims of the ordinal."""
-    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
-    return all(
-        (volumes.get(volume, {}).get("persistentVolumeClaim") or {}).get("claimName")
-        == claim["metadata"]["name"]
-        for volume, claim in claims_of(owner, ordinal)
-    )
 
 
 # --- the order of acts --------------------------------------------------------------------------------------
@@ -302,6 +279,8 @@ def _fill(plan: Plan, slots: list[Obj | None]) -> Generator[Act, str | None, tup
             pod = None
         if pod is None:
             made = plan.new_pod(ordinal)
+            if plan.retention is not None and plan.retention.is_stale(made, ordinal):
+                return True, None
             slots[ordinal] = made
             error = yield Act(Verb.CREATE, made)
             if error is not None:
@@ -313,9 +292,7 @@ def _fill(plan: Plan, slots: list[Obj | None]) -> Generator[Act, str | None, tup
             continue
         if ordered and (is_deleting(pod) or not plan.is_available(pod)):
             return True, None
-        if not identity_matches(plan.owner, pod, ordinal, plan.names) or not storage_matches(
-            plan.owner, pod, ordinal
-        ):
+        if not plan.is_repaired(pod, ordinal):
             error = yield Act(Verb.UPDATE, pod)
             if error is not None:
                 return True, error
@@ -327,6 +304,11 @@ def _condemn(
 ) -> Generator[Act, str | None, tuple[bool, str | None]]:
     """Pods beyond the replicas, from the highest."""
     ordered = is_ordered(plan.owner)
+    for ordinal, pod in condemned:
+        if plan.retention is not None and not plan.retention.is_kept(pod, ordinal):
+            error = yield Act(Verb.RETAIN, pod)
+            if error is not None:
+                return True, error
     for _, pod in reversed(condemned):
         if is_deleting(pod):
             if ordered:
@@ -348,6 +330,8 @@ def _roll(plan: Plan, slots: Sequence[Obj | None]) -> Steps:
     kind, partition = strategy_of(plan.owner)
     if kind == "OnDelete":
         return None
+    if plan.several:
+        return (yield from _roll_several(plan, slots))
     for pod in reversed(slots[partition or 0 :]):
         assert pod is not None
         if plan.revision_of(pod) != plan.revisions.update and not is_deleting(pod):
@@ -356,6 +340,23 @@ def _roll(plan: Plan, slots: Sequence[Obj | None]) -> Steps:
             return error
         if not plan.is_healthy(pod):
             return None
+    return None
+
+
+def _roll_several(plan: Plan, slots: Sequence[Obj | None]) -> Steps:
+    """As `_roll`, as many at once as may be unavailable beside those that are anyway."""
+    rolling = (plan.owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
+    limit = max(1, int_or_percent(rolling.get("maxUnavailable", 1), len(slots), round_up=False))
+    left = limit - sum(pod is None or not plan.is_healthy(pod) for pod in slots)
+    for pod in reversed(slots[rolling.get("partition") or 0 :]):
+        if left <= 0:
+            break
+        assert pod is not None
+        if plan.revision_of(pod) != plan.revisions.update and not is_deleting(pod):
+            error = yield Act(Verb.REPLACE, pod)
+            if error is not None:
+                return error
+            left -= 1
     return None
 
 

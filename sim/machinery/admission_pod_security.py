@@ -22,7 +22,7 @@ from sim.ident import Names
 from sim.machinery import status
 from sim.machinery.admission_base import Attributes, Denial, View, forbidden, name_of
 from sim.machinery.api import Obj
-from sim.machinery.disabled_fields import POD_SPECS
+from sim.machinery.gated_fields import POD_SPECS
 from sim.machinery.objects import annotations_of, get_in, labels_of
 from sim.machinery.pod_security import LATEST, LEVELS, Finding, findings
 from sim.machinery.validation.errors import FieldError, invalid

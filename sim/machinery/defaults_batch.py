@@ -26,6 +26,7 @@ def job(templates: Fn) -> Fn:
         value = fill(
             value, {"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False}
         )
+        value = within(value, "podFailurePolicy", _failure_policy)
         return within(present(value, {"template": {}}), "template", templates)
 
     def status(value: Obj) -> Obj:
@@ -43,10 +44,20 @@ def job(templates: Fn) -> Fn:
     return defaults
 
 
+def _failure_policy(policy: Obj) -> Obj:
+    """A pattern of a pod's condition wants it to be true."""
+
+    def rule(given: Obj) -> Obj:
+        return all_of(given, "onPodConditions", lambda pattern: fill(pattern, {"status": "True"}))
+
+    return all_of(policy, "rules", rule)
+
+
 def cron_job(templates: Fn) -> Fn:
-    """Quirk: of the Job to come, only the pods get their defaults."""
+    """Quirk: of the Job to come, only the pods and what they may fail of get their defaults."""
 
     def job_spec(value: Obj) -> Obj:
+        value = within(value, "podFailurePolicy", _failure_policy)
         return within(present(value, {"template": {}}), "template", templates)
 
     def job_template(value: Obj) -> Obj:

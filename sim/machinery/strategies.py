@@ -11,14 +11,14 @@ Mirrors  kubernetes v1.25 pkg/registry/*/*/strategy.go, apiserver pkg/registry/r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from sim.ident import Names
 from sim.machinery import definition_form
 from sim.machinery.api import Json, Obj
 from sim.machinery.autoscaler_forms import is_cpu_share, is_first, to_first, to_second
-from sim.machinery.disabled_fields import without_disabled
+from sim.machinery.gated_fields import without_disabled
 from sim.machinery.scheme import CUSTOM, CUSTOM_WITH_STATUS
 from sim.units import quantity_nano
 
@@ -409,21 +409,24 @@ def zero_status(plural: str) -> Obj:
     return _ZERO_STATUS.get(plural, EMPTY)
 
 
-def for_create(plural: str, obj: Obj, names: Names) -> Obj:
-    """Prepare a new object: its status is nobody's to give, its generation starts at one."""
+def for_create(plural: str, obj: Obj, names: Names, gates: Collection[str] = ()) -> Obj:
+    """Prepare a new object: its status is nobody's to give, its generation starts at one.
+
+    gates: of features that are on though they are off by default
+    """
     strategy = strategy_of(plural)
     if strategy.status and plural != "nodes":  # a node agent registers with its status
         obj = {**obj, "status": zero_status(plural)}
-    obj = strategy.prepare_create(without_disabled(plural, obj), names)
+    obj = strategy.prepare_create(without_disabled(plural, obj, gates=gates), names)
     return with_metadata(obj, generation=1) if strategy.generation else obj
 
 
-def for_update(plural: str, new: Obj, old: Obj, names: Names) -> Obj:
-    """Prepare a write to the main resource."""
+def for_update(plural: str, new: Obj, old: Obj, names: Names, gates: Collection[str] = ()) -> Obj:
+    """Prepare a write to the main resource; `gates` as for a new one."""
     strategy = strategy_of(plural)
     if strategy.status:
         new = with_field(new, "status", old.get("status"))
-    new = strategy.prepare_update(without_disabled(plural, new, old), old, names)
+    new = strategy.prepare_update(without_disabled(plural, new, old, gates), old, names)
     return _count(strategy.generation, new, old)
 
 

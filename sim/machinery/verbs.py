@@ -130,7 +130,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     obj = {**obj, "metadata": metadata}
     if resource.rule == "services":
         obj = yield from _allocate(call, obj, None)
-    obj = for_create(resource.rule, obj, names)
+    obj = for_create(resource.rule, obj, names, registry.gates)
     registry.rules.valid(call, obj, None)
     call.warnings += warnings_of(resource.rule, obj, names)
     if call.from_outside:
@@ -354,7 +354,7 @@ def _prepared(
     elif call.subresource == "":
         if plural == "services":
             new = yield from _allocate(call, new, old)
-        new = for_update(plural, new, old, names)
+        new = for_update(plural, new, old, names, call.registry.gates)
     if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
         new = with_metadata(new, resourceVersion=old["metadata"]["resourceVersion"])
     if new.get("status") is not wanted.get("status"):

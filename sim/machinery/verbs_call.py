@@ -87,6 +87,7 @@ class Registry:
 
     collects: somebody collects what depends on deleted objects, so that a deletion may wait for it.
     checks_fields: fieldValidation= is heard; else unknown fields are dropped without a word.
+    gates: of features that are on though they are off by default (sim.machinery.gated_fields).
     """
 
     scheme: Scheme
@@ -98,6 +99,7 @@ class Registry:
     collects: bool = True
     checks_fields: bool = True
     node_ports: range = range(30000, 32768)
+    gates: tuple[str, ...] = ()
 
     @property
     def names(self) -> Names:

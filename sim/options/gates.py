@@ -44,6 +44,14 @@ _OFF = """
     RecoverVolumeExpansionFailure RetroactiveDefaultStorageClass SELinuxMountReadWriteOncePod StatefulSetAutoDeletePVC
     StorageVersionAPI UserNamespacesStatelessPodsSupport VolumeCapacityPriority WinDSR
 """
+CLAIM_RETENTION = "StatefulSetAutoDeletePVC"
+FAILURE_POLICY = "JobPodFailurePolicy"
+MAX_UNAVAILABLE = "MaxUnavailableStatefulSet"
+OF_FIELDS = (
+    FAILURE_POLICY,
+    MAX_UNAVAILABLE,
+    CLAIM_RETENTION,
+)  # each the gate of a field, and of a loop that heeds it
 LOCKED = tuple(_LOCKED_ON.split())
 DEFAULTS: Mapping[str, bool] = (
     dict.fromkeys(_BETA_ON.split(), True) | dict.fromkeys(LOCKED, True) | dict.fromkeys(_OFF.split(), False)

@@ -272,6 +272,30 @@ async def test_a_jobs_status_tells_ready_pods_while_their_gate_is_on(gate: bool)
         assert (status["active"], status.get("ready")) == (1, 1 if gate else None)
 
 
+@pytest.mark.parametrize(
+    ("server", "loop", "replaced"), [(True, True, 3), (True, False, 1), (False, True, 1)]
+)
+async def test_several_pods_of_a_set_are_replaced_at_once_if_the_gate_is_on_on_both_sides(
+    server: bool, loop: bool, replaced: int
+) -> None:
+    """The API server keeps the field by its gate, the loop heeds it by its own."""
+    gates = [{"feature-gates": {"MaxUnavailableStatefulSet": gate}} for gate in (server, loop)]
+    async with Cluster(plan(1, api_server=gates[0], controller_manager=gates[1])) as cluster:
+        strategy = {"rollingUpdate": {"maxUnavailable": 3}}
+        made = workload("StatefulSet", "db", replicas=4, updateStrategy=strategy)
+        cluster.apply(made)
+        await cluster.run_for("60s")
+        image = {
+            "spec": {"containers": [{**made["spec"]["template"]["spec"]["containers"][0], "image": "new"}]}
+        }
+        merge = "application/merge-patch+json"
+        body = {"spec": {"template": image}}
+        assert cluster.request("patch", "statefulsets", "default", "db", body=body, content_type=merge).ok
+        await cluster.run_for("1s")
+        going = ["deletionTimestamp" in each["metadata"] for each in cluster.list("pods", "default")]
+        assert sum(going) == replaced
+
+
 # --- scheduler ------------------------------------------------------------------------------------------------
 
 

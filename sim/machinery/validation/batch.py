@@ -23,6 +23,7 @@ from sim.machinery.validation.errors import (
     required,
     unsupported,
 )
+from sim.machinery.validation.failure_policy import failure_policy
 from sim.machinery.validation.meta import (
     go_selector,
     is_sound,
@@ -64,6 +65,9 @@ def _work(spec: Obj, field: str) -> Errors:
                 f"must be less than or equal to {INDEXED_PARALLELISM_MAX} when completion mode is Indexed"
             )
             errors.append(invalid(f"{field}.parallelism", spec["parallelism"], detail))
+    policed = spec.get("podFailurePolicy") is not None
+    if policed:
+        errors += failure_policy(spec, field)
     made = spec.get("template") or {}
     errors += template(made, f"{field}.template")
     policy = (made.get("spec") or {}).get("restartPolicy", "")
@@ -72,6 +76,8 @@ def _work(spec: Obj, field: str) -> Errors:
         errors.append(required(at, _ENDING))
     elif policy not in ("OnFailure", "Never"):
         errors.append(unsupported(at, policy, ("OnFailure", "Never")))
+    elif policed and policy != "Never":
+        errors.append(invalid(at, policy, 'only "Never" is supported when podFailurePolicy is specified'))
     return errors
 
 
@@ -136,7 +142,11 @@ def update_job(new: Obj, old: Obj) -> Errors:
     now, was = spec.get("template") or {}, before.get("template") or {}
     if _fixed(now, fresh) != _fixed(was, fresh):
         errors.append(invalid("spec.template", Shown("core.PodTemplateSpec{}"), IMMUTABLE))
-    return errors + immutable("spec.completionMode", spec.get("completionMode"), before.get("completionMode"))
+    errors += immutable("spec.completionMode", spec.get("completionMode"), before.get("completionMode"))
+    policy = Shown("batch.PodFailurePolicy{}")
+    return errors + immutable(
+        "spec.podFailurePolicy", spec.get("podFailurePolicy"), before.get("podFailurePolicy"), policy
+    )
 
 
 def _fixed(made: Obj, fresh: bool) -> Obj:

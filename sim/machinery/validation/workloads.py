@@ -34,6 +34,7 @@ from sim.machinery.validation.meta import (
     object_meta_update,
 )
 from sim.machinery.validation.pods import template
+from sim.units import parse_whole
 
 _MISMATCH = "`selector` does not match template `labels`"
 _STATEFUL_FORBIDDEN = (
@@ -47,6 +48,8 @@ _STATEFUL_FREE = (
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 )
+
+_RETENTIONS = ("Retain", "Delete")
 
 
 def _spec(obj: Obj) -> Obj:
@@ -269,8 +272,11 @@ def not_above_all(value: Any, field: str) -> Errors:
 
 
 def _is_zero(value: Any) -> bool:
-    share = text.percent_of(value)
-    return share == 0 if share is not None else value in (0, None)
+    """Also a text that is no number, which counts as none."""
+    if isinstance(value, str):
+        share = text.percent_of(value)
+        value = parse_whole(value) if share is None else share
+    return not value
 
 
 def _rolling_update(rolling: Obj, field: str) -> Errors:
@@ -332,6 +338,7 @@ def _collisions(status: Obj, was: Obj) -> Errors:
 def _stateful_spec(spec: Obj) -> Errors:
     errors = _management(spec.get("podManagementPolicy", ""))
     errors += _stateful_strategy(spec.get("updateStrategy") or {})
+    errors += _retention(spec.get("persistentVolumeClaimRetentionPolicy"))
     errors += at_least_zero("spec.replicas", spec.get("replicas"))
     errors += at_least_zero("spec.minReadySeconds", spec.get("minReadySeconds"))
     errors += _selector(spec, "statefulset")
@@ -371,11 +378,34 @@ def _stateful_strategy(strategy: Obj) -> Errors:
         ]
     if kind != "RollingUpdate":
         return [invalid(field, _go_strategy(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
-    return at_least_zero(f"{field}.rollingUpdate.partition", (rolling or {}).get("partition"))
+    return _stateful_rolling(rolling or {}, f"{field}.rollingUpdate")
+
+
+def _stateful_rolling(rolling: Obj, field: str) -> Errors:
+    errors = at_least_zero(f"{field}.partition", rolling.get("partition"))
+    unavailable, at = rolling.get("maxUnavailable"), f"{field}.maxUnavailable"
+    if unavailable is None:
+        return errors
+    errors += int_or_percent(unavailable, at)
+    if _is_zero(unavailable):
+        errors.append(invalid(at, go_int_or_string(unavailable), "cannot be 0"))
+    return errors + not_above_all(unavailable, at)
+
+
+def _retention(policy: Obj | None) -> Errors:
+    """What becomes of claims when their set is deleted or scaled down."""
+    if policy is None:
+        return []
+    return [
+        unsupported(f"spec.persistentVolumeClaimRetentionPolicy.{when}", policy.get(when, ""), _RETENTIONS)
+        for when in ("whenDeleted", "whenScaled")
+        if policy.get(when, "") not in _RETENTIONS
+    ]
 
 
 def _go_rolling(rolling: Obj) -> Shown:
-    unavailable = "(*intstr.IntOrString)(nil)"
+    unavailable = "nil" if rolling.get("maxUnavailable") is None else "0xc000000000"
+    unavailable = f"(*intstr.IntOrString)({unavailable})"
     return Shown(
         f"apps.RollingUpdateStatefulSetStrategy{{Partition:{rolling.get('partition', 0)}, MaxUnavailable:{unavailable}}}"
     )

@@ -309,3 +309,71 @@ async def test_without_completions_nothing_is_started_after_the_first_success() 
         stored = await w.get("jobs", "work")
         assert conditions(stored) == [("Complete", "True", "")]
         assert (stored["status"]["succeeded"], stored["status"]["failed"]) == (1, 2)
+
+
+POLICED = {"feature_gates": {"JobPodFailurePolicy": "true"}}
+ON_42 = {"onExitCodes": {"operator": "In", "values": [42]}}
+DISRUPTED = {"onPodConditions": [{"type": "DisruptionTarget"}]}
+
+
+async def fail_with(w: World, code: int, **condition: str) -> None:
+    """End all pods with such an exit code, or such a condition."""
+    ended = [{"name": "c", "image": "i:1", "state": {"terminated": {"exitCode": code}}}]
+    for pod in await running(w):
+        status = {
+            "phase": "Failed",
+            "containerStatuses": ended,
+            "conditions": [condition] if condition else [],
+        }
+        await w.patch("pods", pod["metadata"]["name"], {"status": status}, "status")
+    await w.settle()
+
+
+async def test_with_its_gate_a_rule_on_exit_codes_ends_a_job_at_once() -> None:
+    async with world(LOOPS, **POLICED) as w:
+        rules = [{"action": "FailJob", **ON_42}]
+        await w.create("jobs", job(parallelism=2, completions=2, podFailurePolicy={"rules": rules}))
+        await w.settle()
+        told = w.watch_conditions("jobs")
+        first, _ = sorted(pod["metadata"]["name"] for pod in await running(w))
+        ended = [{"name": "c", "image": "i:1", "state": {"terminated": {"exitCode": 42}}}]
+        await w.patch("pods", first, {"status": {"phase": "Failed", "containerStatuses": ended}}, "status")
+        await w.settle()
+        stored = await w.get("jobs", "work")
+        reason = "PodFailurePolicy"
+        assert conditions(stored) == [("FailureTarget", "True", reason), ("Failed", "True", reason)]
+        text = (
+            f"Container c for pod default/{first} failed with exit code 42 matching FailJob rule at index 0"
+        )
+        assert told[0] == (reason, text) and set(told) == {(reason, text)}
+        assert (reason, text) in await w.events("work")
+        assert stored["status"]["failed"] == 2 and await running(w) == []
+        assert all("finalizers" not in pod["metadata"] for pod in await w.stored("pods"))
+
+
+@pytest.mark.parametrize(
+    ("action", "failed", "over"), [("Ignore", 0, []), ("Count", 1, ["Failed"]), ("None", 1, ["Failed"])]
+)
+async def test_with_its_gate_a_rule_says_whether_a_failure_counts(
+    action: str, failed: int, over: list[str]
+) -> None:
+    async with world(LOOPS, **POLICED) as w:
+        rules = [{"action": "FailJob", **ON_42}, {"action": action, **DISRUPTED}]
+        policy = {} if action == "None" else {"podFailurePolicy": {"rules": rules}}
+        await w.create("jobs", job(backoffLimit=0, **policy))
+        await w.settle()
+        await fail_with(w, 137, type="DisruptionTarget", status="True")
+        stored = await w.get("jobs", "work")
+        assert stored["status"].get("failed", 0) == failed
+        assert [kind for kind, *_ in conditions(stored)] == over
+        assert len(await running(w)) == (not over)
+
+
+async def test_without_its_gate_nobody_hears_of_rules_on_failures() -> None:
+    async with world(LOOPS) as w:
+        rules = [{"action": "Ignore", **ON_42}]
+        made = await w.create("jobs", job(backoffLimit=0, podFailurePolicy={"rules": rules}))
+        assert "podFailurePolicy" not in made["spec"]
+        await w.settle()
+        await fail_with(w, 42)
+        assert conditions(await w.get("jobs", "work")) == [("Failed", "True", "BackoffLimitExceeded")]

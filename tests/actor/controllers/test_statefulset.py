@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sim.machinery.api import Obj
 from sim.units import SECOND
 from tests.actor.controllers.workload import POD_SPEC, World, template, workload, world
@@ -120,6 +122,132 @@ async def test_claims_are_made_before_their_pod_and_stay_when_it_goes() -> None:
         await w.settle()
         assert await w.names("pods") == []
         assert await w.names("persistentvolumeclaims") == ["data-web-0"]
+
+
+SEVERAL = {"feature_gates": {"MaxUnavailableStatefulSet": "true"}}
+RETAINING = {"feature_gates": {"StatefulSetAutoDeletePVC": "true"}}
+
+
+async def updated(w: World, unavailable: object, ready: int = 5) -> list[str]:
+    """Which of five pods an update replaces at first, of which so many are ready."""
+    strategy = {"rollingUpdate": {"maxUnavailable": unavailable}}
+    spec = stateful(replicas=5, podManagementPolicy="Parallel", updateStrategy=strategy)
+    await w.create("statefulsets", {**spec, "spec": {**spec["spec"], "template": template("web", v="1")}})
+    await w.settle()
+    for ordinal in range(ready):
+        await w.make_ready(f"web-{ordinal}")
+    await w.settle()
+    await w.patch("statefulsets", "web", {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}})
+    await w.settle()
+    return [name for name, version in (await versions(w)).items() if version == "2"]
+
+
+@pytest.mark.parametrize(
+    ("unavailable", "replaced"),
+    [
+        (2, ["web-3", "web-4"]),
+        ("50%", ["web-3", "web-4"]),  # two and a half
+        ("10%", ["web-4"]),  # half a pod, but one at least
+    ],
+)
+async def test_with_its_gate_as_many_pods_are_replaced_at_once_as_may_be_unavailable(
+    unavailable: object, replaced: list[str]
+) -> None:
+    async with world(LOOPS, **SEVERAL) as w:
+        assert await updated(w, unavailable) == replaced
+        strategy = (await w.get("statefulsets", "web"))["spec"]["updateStrategy"]
+        assert strategy["rollingUpdate"] == {"maxUnavailable": unavailable, "partition": 0}
+
+
+async def test_pods_that_are_not_ready_may_be_all_that_may_be_unavailable() -> None:
+    async with world(LOOPS, **SEVERAL) as w:
+        assert await updated(w, 2, ready=3) == []
+
+
+async def test_without_its_gate_nobody_hears_how_many_pods_may_be_unavailable() -> None:
+    async with world(LOOPS) as w:
+        assert await updated(w, 2) == ["web-4"]
+        strategy = (await w.get("statefulsets", "web"))["spec"]["updateStrategy"]
+        assert strategy["rollingUpdate"] == {"partition": 0}
+
+
+def claiming(**policy: str) -> Obj:
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    return stateful(
+        replicas=2,
+        podManagementPolicy="Parallel",
+        volumeClaimTemplates=[claim],
+        persistentVolumeClaimRetentionPolicy=policy,
+    )
+
+
+async def owners(w: World) -> dict[str, list[str]]:
+    """The owners of each claim, none of which is a controller."""
+    found = await w.stored("persistentvolumeclaims")
+    refs = {claim["metadata"]["name"]: claim["metadata"].get("ownerReferences") or [] for claim in found}
+    assert all(ref.keys() == {"apiVersion", "kind", "name", "uid"} for each in refs.values() for ref in each)
+    return {name: [f"{ref['kind']} {ref['name']}" for ref in each] for name, each in refs.items()}
+
+
+SET = ["StatefulSet web"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "before", "after"),
+    [
+        ({}, [], []),
+        ({"whenDeleted": "Delete"}, SET, SET),
+        ({"whenScaled": "Delete"}, [], ["Pod web-1"]),
+        ({"whenDeleted": "Delete", "whenScaled": "Delete"}, SET, ["Pod web-1"]),
+    ],
+)
+async def test_with_its_gate_claims_belong_to_whom_they_are_to_go_with(
+    policy: dict[str, str], before: list[str], after: list[str]
+) -> None:
+    async with world(LOOPS, **RETAINING) as w:
+        made = await w.create("statefulsets", claiming(**policy))
+        kept = {"whenDeleted": "Retain", "whenScaled": "Retain"} | policy
+        assert made["spec"]["persistentVolumeClaimRetentionPolicy"] == kept
+        await w.settle()
+        await w.make_all_ready()
+        await w.settle()
+        assert await owners(w) == {"data-web-0": before, "data-web-1": before}
+        await w.patch("statefulsets", "web", {"spec": {"replicas": 1}})
+        await w.settle()
+        assert await w.names("pods") == ["web-0"]
+        assert await owners(w) == {"data-web-0": before, "data-web-1": after}
+
+
+async def test_no_pod_is_made_for_a_claim_that_goes_with_an_older_one() -> None:
+    async with world(LOOPS, **RETAINING) as w:
+        await w.create("statefulsets", claiming(whenScaled="Delete"))
+        await w.settle()
+        await w.make_all_ready()
+        await w.settle()
+        await w.patch("statefulsets", "web", {"spec": {"replicas": 1}})
+        await w.settle()
+        await w.patch("statefulsets", "web", {"spec": {"replicas": 2}})
+        await w.settle(60 * SECOND)
+        assert await w.names("pods") == ["web-0"]
+        await w.delete("persistentvolumeclaims", "data-web-1")  # as the garbage collector would
+        await w.patch("statefulsets", "web", {"metadata": {"labels": {"poke": "1"}}})
+        await w.settle()
+        assert await w.names("pods") == ["web-0", "web-1"]
+        assert await owners(w) == {"data-web-0": [], "data-web-1": []}
+
+
+async def test_claims_go_with_their_set() -> None:
+    async with world((*LOOPS, "garbagecollector"), **RETAINING) as w:
+        await w.create("statefulsets", claiming(whenDeleted="Delete"))
+        await w.settle()
+        await w.make_all_ready()
+        await w.settle()
+        await w.delete("statefulsets", "web")
+        await w.settle(60 * SECOND)
+        assert await w.names("pods") == await w.names("persistentvolumeclaims") == []
 
 
 async def test_a_pod_whose_name_is_not_one_of_the_sets_is_let_go() -> None:

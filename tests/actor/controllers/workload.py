@@ -14,6 +14,7 @@ from sim.client import Channel
 from sim.machinery.api import Endpoint, Obj, Reply, Request
 from sim.machinery.store import Change
 from sim.options.controller_manager import ControllerManagerOptions
+from sim.options.gates import OF_FIELDS, enabled
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME, Plane, plane
 
@@ -175,7 +176,10 @@ async def world(
 ) -> AsyncIterator[World]:
     # the manager's own buckets are wide, so that a test's instants are those of the loops
     flags = ControllerManagerOptions(leader_elect=False, **{"api_qps": 1000.0, "api_burst": 1000, **options})
-    async with plane(options=ApiServerOptions(disabled_admission=("ServiceAccount",))) as control:
+    gates = tuple(gate for gate in OF_FIELDS if enabled(flags.feature_gates, gate))
+    async with plane(
+        options=ApiServerOptions(disabled_admission=("ServiceAccount",), gates=gates)
+    ) as control:
         quota = PodQuota(control.server, pods_max)
         servers: dict[str, Endpoint] = {quota.name: quota}
         chosen = {name: LOOPS[name] for name in loops}

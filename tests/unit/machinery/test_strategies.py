@@ -159,7 +159,13 @@ def test_fields_of_sets_and_jobs_whose_features_are_off_are_dropped() -> None:
     made = for_create("statefulsets", obj(spec), ORCH)["spec"]
     assert made == {"updateStrategy": {"rollingUpdate": {"partition": 1}}}
     assert for_update("statefulsets", obj(spec), obj(spec), ORCH)["spec"] == spec
+    assert for_create("statefulsets", obj(spec), ORCH, ("MaxUnavailableStatefulSet",))["spec"] == {
+        "updateStrategy": spec["updateStrategy"]
+    }
     job = obj({"podFailurePolicy": {"rules": []}, "suspend": True})
+    assert (
+        for_update("jobs", job, obj({"suspend": True}), ORCH, ("JobPodFailurePolicy",))["spec"] == job["spec"]
+    )
     assert for_update("jobs", job, obj({"suspend": True}), ORCH)["spec"] == {"suspend": True}
 
 

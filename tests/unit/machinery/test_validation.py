@@ -30,6 +30,13 @@ VALID: dict[str, Obj] = {
     "replicasets": {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}},
     "daemonsets": {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}},
     "statefulsets": {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}},
+    "jobs": {
+        "spec": {
+            "manualSelector": True,
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}},
+        }
+    },
     "leases": {"spec": {"leaseDurationSeconds": 40}},
     "poddisruptionbudgets": {"spec": {"minAvailable": "50%"}},
     "priorityclasses": {"value": 7},
@@ -212,3 +219,105 @@ def test_the_type_of_a_limit_is_a_name_first_and_a_known_one_then(kind: str, pro
     assert len(found) == len(problems)
     for error, problem in zip(found, problems, strict=True):
         assert error.startswith(f'spec.limits[0].type: Invalid value: "{kind}": {problem}')
+
+
+def test_how_many_pods_of_a_set_may_be_unavailable() -> None:
+    def strategy(unavailable: object) -> list[str]:
+        rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable}}
+        spec = {**made("statefulsets")["spec"], "updateStrategy": rolling}
+        return created("statefulsets", made("statefulsets", spec=spec))
+
+    at = "spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "
+    none = 'intstr.IntOrString{Type:0, IntVal:0, StrVal:""}: cannot be 0'
+    assert strategy(3) == strategy("40%") == []
+    assert strategy(0) == [at + none]
+    assert strategy(-1) == [f"{at}-1: must be greater than or equal to 0"]
+    assert strategy("0%") == [at + 'intstr.IntOrString{Type:1, IntVal:0, StrVal:"0%"}: cannot be 0']
+    (odd, as_none) = strategy("all")
+    assert odd.startswith(f'{at}"all": a valid percent string') and as_none.endswith("cannot be 0")
+    above = "must not be greater than 100%"
+    assert strategy("101%") == [f'{at}intstr.IntOrString{{Type:1, IntVal:0, StrVal:"101%"}}: {above}']
+
+
+def test_claims_are_retained_or_deleted() -> None:
+    policy = {"whenDeleted": "Delete", "whenScaled": "Keep"}
+    spec = {**made("statefulsets")["spec"], "persistentVolumeClaimRetentionPolicy": policy}
+    assert created("statefulsets", made("statefulsets", spec=spec)) == [
+        'spec.persistentVolumeClaimRetentionPolicy.whenScaled: Unsupported value: "Keep":'
+        ' supported values: "Retain", "Delete"'
+    ]
+
+
+IN_1 = {"operator": "In", "values": [1]}
+RULE = "spec.podFailurePolicy.rules[0]"
+
+
+@pytest.mark.parametrize(
+    ("rule", "wrong"),
+    [
+        ({"action": "FailJob", "onExitCodes": IN_1}, []),
+        ({"action": "Ignore", "onPodConditions": [{"type": "x.io/A", "status": "True"}]}, []),
+        (
+            {"onExitCodes": IN_1},
+            [f'{RULE}.action: Required value: valid values: ["Count" "FailJob" "Ignore"]'],
+        ),
+        (
+            {"action": "Stop", "onExitCodes": IN_1},
+            [f'{RULE}.action: Unsupported value: "Stop": supported values: "Count", "FailJob", "Ignore"'],
+        ),
+        (
+            {"action": "Count"},
+            [f"{RULE}: Invalid value: specifying one of OnExitCodes and OnPodConditions is required"],
+        ),
+        (
+            {
+                "action": "Count",
+                "onExitCodes": IN_1,
+                "onPodConditions": [{"type": "A b", "status": "Maybe"}],
+            },
+            [
+                f'{RULE}.onPodConditions[0].type: Invalid value: "A b": name part must consist of',
+                f'{RULE}.onPodConditions[0].status: Unsupported value: "Maybe":'
+                ' supported values: "False", "True", "Unknown"',
+                f"{RULE}: Invalid value: specifying both OnExitCodes and OnPodConditions is not supported",
+            ],
+        ),
+        (
+            {"action": "Count", "onExitCodes": {"operator": "In", "values": [3, 0, 3], "containerName": "d"}},
+            [
+                f'{RULE}.onExitCodes.containerName: Invalid value: "d": must be one of the container',
+                f"{RULE}.onExitCodes.values[1]: Invalid value: 0: must not be 0 for the In operator",
+                f"{RULE}.onExitCodes.values[2]: Duplicate value: 3",
+                f"{RULE}.onExitCodes.values: Invalid value: []int32{{3, 0, 3}}: must be ordered",
+            ],
+        ),
+        (
+            {"action": "Count", "onExitCodes": {"values": []}},
+            [
+                f'{RULE}.onExitCodes.operator: Required value: valid values: ["In" "NotIn"]',
+                f"{RULE}.onExitCodes.values: Invalid value: []int32{{}}: at least one value is required",
+            ],
+        ),
+    ],
+)
+def test_rules_on_pods_that_fail(rule: dict[str, Any], wrong: list[str]) -> None:
+    spec = {**made("jobs")["spec"], "podFailurePolicy": {"rules": [rule]}}
+    found = created("jobs", made("jobs", spec=spec))
+    assert [text[: len(want)] for text, want in zip(found, wrong, strict=True)] == wrong
+
+
+def test_rules_on_pods_that_fail_want_pods_that_run_once_and_stay_as_they_are() -> None:
+    old = made("jobs")
+    rules = [{"action": "FailJob", "onExitCodes": IN_1}]
+    spec = {**old["spec"], "podFailurePolicy": {"rules": rules}}
+    assert any("spec.podFailurePolicy: " in text for text in updated("jobs", {**old, "spec": spec}, old))
+    again = {**spec, "template": {**spec["template"], "spec": {**spec["template"]["spec"]}}}
+    again["template"]["spec"]["restartPolicy"] = "OnFailure"
+    assert created("jobs", made("jobs", spec=again)) == [
+        'spec.template.spec.restartPolicy: Invalid value: "OnFailure":'
+        ' only "Never" is supported when podFailurePolicy is specified'
+    ]
+    many = {**spec, "podFailurePolicy": {"rules": rules * 21}}
+    assert created("jobs", made("jobs", spec=many)) == [
+        "spec.podFailurePolicy.rules: Too many: 21: must have at most 20 items"
+    ]

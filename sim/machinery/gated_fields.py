@@ -1,16 +1,21 @@
-"""Fields of features whose gates are off: taken out of what is written, unless the object has them already.
+"""Fields of features that are off by default: taken out of what is written unless the object has them already.
 
-Turns (new object, old object) into the new object without them; the same object if there is nothing to take out.
+Turns (new object, old object, gates that are on) into the new object without the fields of the others, and an object
+into one with the defaults of features that are on; the same object if there is nothing to do.
 
 Mirrors  kubernetes v1.25 pkg/api/pod/util.go (dropDisabledFields), pkg/registry/apps/statefulset/strategy.go
-         (dropStatefulSetDisabledFields), pkg/registry/batch/job/strategy.go.
+         (dropStatefulSetDisabledFields), pkg/registry/batch/job/strategy.go, pkg/apis/apps/v1/defaults.go.
 Differs  fields of volumes and networks whose features are off are kept: nothing here reads them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sim.machinery.api import Obj
+from sim.machinery.defaults_parts import fill, within
 from sim.machinery.objects import get_in, remove_in, replace_in
+from sim.options.gates import CLAIM_RETENTION, FAILURE_POLICY, MAX_UNAVAILABLE
 
 _EMPTY: Obj = {}
 _TEMPLATE = ("spec", "template", "spec")
@@ -25,19 +30,19 @@ POD_SPECS: dict[str, tuple[str, ...]] = {  # where each kind holds the spec of i
     "jobs": _TEMPLATE,
     "cronjobs": ("spec", "jobTemplate", *_TEMPLATE),
 }
-_OTHERS: dict[str, tuple[tuple[str, ...], ...]] = {
+_OTHERS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {  # by kind: gate, field
     "statefulsets": (
-        ("spec", "persistentVolumeClaimRetentionPolicy"),  # StatefulSetAutoDeletePVC
-        ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"),  # MaxUnavailableStatefulSet
+        (CLAIM_RETENTION, ("spec", "persistentVolumeClaimRetentionPolicy")),
+        (MAX_UNAVAILABLE, ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")),
     ),
-    "jobs": (("spec", "podFailurePolicy"),),  # JobPodFailurePolicy
+    "jobs": ((FAILURE_POLICY, ("spec", "podFailurePolicy")),),
 }
 # MinDomainsInPodTopologySpread, NodeInclusionPolicyInPodTopologySpread (two), MatchLabelKeysInPodTopologySpread
 _OF_SPREAD = ("minDomains", "nodeAffinityPolicy", "nodeTaintsPolicy", "matchLabelKeys")
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
-def without_disabled(plural: str, new: Obj, old: Obj = _EMPTY) -> Obj:
+def without_disabled(plural: str, new: Obj, old: Obj = _EMPTY, gates: Collection[str] = ()) -> Obj:
     """`old`: what is stored, if this is an update."""
     path = POD_SPECS.get(plural)
     if path is None:
@@ -47,10 +52,32 @@ def without_disabled(plural: str, new: Obj, old: Obj = _EMPTY) -> Obj:
         kept = _pod_spec(spec, before or _EMPTY)
         if kept is not spec:
             new = replace_in(new, path, kept)
-    for place in _OTHERS.get(plural, ()):
-        if get_in(new, place) is not None and get_in(old, place) is None:
+    for gate, place in _OTHERS.get(plural, ()):
+        if gate not in gates and get_in(new, place) is not None and get_in(old, place) is None:
             new = remove_in(new, place)
     return new
+
+
+def with_gated_defaults(plural: str, obj: Obj, gates: Collection[str]) -> Obj:
+    """An object with the defaults of its fields whose gates are on, beside those that its kind always has."""
+    if plural != "statefulsets":
+        return obj
+    spec = obj["spec"]
+    if MAX_UNAVAILABLE in gates:
+        spec = within(spec, "updateStrategy", _counted)
+    if CLAIM_RETENTION in gates:
+        spec = fill(spec, {"persistentVolumeClaimRetentionPolicy": {}})
+        spec = within(spec, "persistentVolumeClaimRetentionPolicy", lambda policy: fill(policy, _RETAIN))
+    return obj if spec is obj["spec"] else {**obj, "spec": spec}
+
+
+_RETAIN = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+
+
+def _counted(strategy: Obj) -> Obj:
+    if strategy.get("type") != "RollingUpdate":
+        return strategy
+    return within(strategy, "rollingUpdate", lambda rolling: fill(rolling, {"maxUnavailable": 1}))
 
 
 def _pod_spec(spec: Obj, before: Obj) -> Obj:
