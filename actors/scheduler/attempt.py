@@ -115,13 +115,14 @@ class Attempts:
             return self._failed(state, pod, failures, budgets, draw)
         if not cluster.nominated:
             self._beside.clear()
+        count = len(state.nodes if pod.template.node_names is None else pod.template.node_names)
         alone = not cluster.nominated and not pod.nominated
         refusal = self._refusals.get(state)
         if alone and refusal is not None and refusal[0] == state.version:
+            self.start %= count  # all nodes would be looked at
             return refusal[1]  # an equal pod was refused, and nothing has changed since
         if self._passes(state, pod.nominated, excluded):
             return Placed(pod.nominated)
-        count = len(state.nodes if pod.template.node_names is None else pod.template.node_names)
         found = state.choose(self.start, nodes_wanted(count, self._percentage), draw, excluded)
         # Quirk: after a pod that names its nodes the index wraps at their number, as upstream.
         self.start = (self.start + min(found.processed, count)) % count

@@ -60,7 +60,8 @@ def node_term(term: Mapping[str, Any]) -> NodeTerm:
 def named_nodes(terms: tuple[NodeTerm, ...] | None) -> tuple[str, ...] | None:
     """The nodes that the terms name by metadata.name, sorted; None when some term does not name any.
 
-    An empty answer means that the requirements of each term contradict each other.
+    An empty answer means that the requirements of a term contradict each other (Quirk: one such term is enough, whatever
+    others name, unless one before it names no node; nodeaffinity PreFilter).
     """
     if not terms:
         return None
@@ -70,7 +71,7 @@ def named_nodes(terms: tuple[NodeTerm, ...] | None) -> tuple[str, ...] | None:
         for key, operator, values in term.fields:
             if key == "metadata.name" and operator == "In":
                 named = [value for value in values if named is None or value in named]
-        if named is None:
-            return None
+        if not named:
+            return None if named is None else ()
         found.update(dict.fromkeys(named))
     return tuple(sorted(found))

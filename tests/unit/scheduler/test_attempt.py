@@ -80,11 +80,15 @@ def test_only_the_node_that_a_pod_names_is_looked_at():
     )
 
 
-def test_affinity_terms_that_contradict_each_other_refuse_all_nodes():
+AT_ONCE = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]} for name in "ab"]}
+OF_ALL = {"matchExpressions": [{"key": "disk", "operator": "DoesNotExist"}]}
+
+
+@pytest.mark.parametrize("others", [[], [{"matchFields": AT_ONCE["matchFields"][:1]}], [OF_ALL]])
+def test_an_affinity_term_that_contradicts_itself_refuses_all_nodes_whatever_follows_it(others):
     world = World()
     world.node("a")
-    fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("a", "b")]
-    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    required = {"nodeSelectorTerms": [AT_ONCE, *others]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     assert world.place(affinity=affinity).message == (
         "0/1 nodes are available: 1 pod affinity terms conflict. "
@@ -256,6 +260,16 @@ def test_a_pod_that_names_its_nodes_makes_searches_begin_anew_at_their_number():
     for affinity in (names_node("n7"), {**names_node("n7"), **far}):
         world.attempts.start = 77
         assert world.place(affinity=affinity) == Placed("n7")
+        assert world.attempts.start == 0
+
+
+def test_searches_begin_anew_also_after_a_refusal_that_is_remembered():
+    world = World()
+    for index in range(200):
+        world.node(f"n{index}", cpu="4")
+    for _ in range(2):
+        world.attempts.start = 77
+        assert isinstance(world.place(cpu="5", affinity=names_node("n7")), Failed)
         assert world.attempts.start == 0
 
 
