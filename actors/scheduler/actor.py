@@ -302,9 +302,11 @@ class Scheduler:
         else:
             before = queued.pod.nominated
             queue.update(info, old is None or _changed(old, new), self.ctx.now_us())
-            # A nomination made here may not have come back with the status yet: keep it until it changes.
-            held = cluster.nominations.get(key, "")
-            cluster.nominate(info, info.nominated if info.nominated != before else held)
+            # What is about to be bound waits for room no longer, though the status may still come to say so.
+            if key not in cluster.assumed:
+                # A nomination made here may not have come back with the status yet: keep it until there is one.
+                held = "" if before else cluster.nominations.get(key, "")
+                cluster.nominate(info, info.nominated or held)
         self._wake()
 
     def _leave_queue(self, key: str) -> None:
@@ -374,8 +376,8 @@ class Scheduler:
                 return
             if pod.key in self.cluster.assumed and self.cluster.pods[pod.key] is taken:
                 self.cluster.remove_pod(pod.key)  # not what a pod made anew under its name has taken since
-            # As if the pod had been deleted from its node: others may use the room.
-            self.queue.move("AssignedPodDelete", self.ctx.now_us())
+                # As if the pod had been deleted from its node: others may use the room.
+                self.queue.move("AssignedPodDelete", self.ctx.now_us())
             text = f'binding rejected: running Bind plugin "DefaultBinder": {reply.message}'
             self._fail(queued, Failed(text, ERROR), cycle)
             self._wake()
@@ -413,12 +415,10 @@ class Scheduler:
         self._client.call(self._client.request("delete", "pods", meta["namespace"], meta["name"]), deleted)
 
     def _yield_to(self, pod: PodInfo, node: str) -> None:
-        """Let pods of lower priority no longer wait for that node."""
-        for other in list(self.cluster.nominated.get(node, {}).values()):
-            if other.template.priority < pod.template.priority:
-                self.cluster.nominate(other, "")
-                if other.nominated:
-                    self._patch_status(other.obj, {"nominatedNodeName": None})
+        """Let pods of lower priority no longer wait for that node: they do until their status is seen to say so."""
+        for other in self.cluster.nominated.get(node, {}).values():
+            if other.template.priority < pod.template.priority and other.nominated:
+                self._patch_status(other.obj, {"nominatedNodeName": None})
 
     # --- failure ------------------------------------------------------------------------------------------------
 

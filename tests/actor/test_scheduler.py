@@ -91,8 +91,8 @@ class Rig:
         }
         return await self.create("pods", obj, "default")
 
-    async def priority_class(self, name, value):
-        obj = {"apiVersion": N.api_version("scheduling", "v1"), "kind": "PriorityClass"}
+    async def priority_class(self, name, value, **more):
+        obj = {"apiVersion": N.api_version("scheduling", "v1"), "kind": "PriorityClass", **more}
         await self.create("priorityclasses", {**obj, "metadata": {"name": name}, "value": value})
 
     async def change(self, resource, name, body, namespace="", subresource=""):
@@ -367,6 +367,89 @@ def lose(rig, resource, verb=""):
     rig.server.handle, rig.server.serve = handled, lambda request: None
     rig.server.short_way = lambda asked: None
     return sent_us
+
+
+def hold(rig, verb, subresource, name):
+    """Let the scheduler's requests of this kind wait; calling what this answers carries them out."""
+    handle, held = rig.server.handle, []
+
+    def handled(request, respond):
+        theirs = request.user is not ADMIN and request.name == name
+        if theirs and (request.verb, request.subresource) == (verb, subresource):
+            held.append((request, respond))
+        else:
+            handle(request, respond)
+
+    def let_through():
+        for request, respond in held:
+            rig.kernel.call_later(0, lambda _, request=request, respond=respond: handle(request, respond))
+        held.clear()
+
+    rig.server.handle, rig.server.serve = handled, lambda request: None
+    rig.server.short_way = lambda asked: None
+    return let_through
+
+
+async def test_a_bind_refused_to_a_pod_that_has_its_node_by_then_brings_no_other_a_try():
+    """Upstream's cache has nothing to forget of it: only what was assumed makes room."""
+    async with a_rig() as rig:
+        await rig.node("n1", cpu="2")
+        await rig.pod("big", cpu="3")
+        let_through = hold(rig, "create", "binding", "placed")
+        await rig.pod("placed")
+        await rig.run_s(5)
+        await rig.bind("placed", "elsewhere")
+        await rig.run_s(0.5)
+        let_through()
+        await rig.run_s(20)
+        told = [event["involvedObject"]["name"] for event in await rig.events("FailedScheduling")]
+        assert told == ["big", "placed"]
+
+
+async def test_a_pod_about_to_be_bound_waits_for_no_room_though_its_status_comes_to_say_so():
+    """Otherwise it would count twice on its node."""
+    async with a_rig() as rig:
+        await rig.priority_class("high", 9)
+        await rig.node("n1", cpu="2")
+        await rig.pod("low", cpu="2", metadata={"finalizers": ["x.io/hold"]})
+        await rig.run_s(1)
+        statuses, bindings = hold(rig, "patch", "status", "high"), hold(rig, "create", "binding", "high")
+        await rig.pod("high", priorityClassName="high")
+        await rig.run_s(2)
+        await rig.let_go("low")
+        await rig.run_s(0.5)
+        statuses()
+        await rig.run_s(0.5)
+        assert (await rig.get("high"))["status"]["nominatedNodeName"] == "n1"
+        await rig.pod("peer", priorityClassName="high")
+        await rig.run_s(0.5)
+        assert await rig.node_of("peer") == "n1"
+        bindings()
+        await rig.run_s(0.5)
+        assert await rig.node_of("high") == "n1"
+
+
+async def test_a_pod_waits_for_room_until_its_status_says_that_it_does_not():
+    """Another of higher priority wanted the room, but could not write so, and is gone."""
+    async with a_rig() as rig:
+        await rig.priority_class("meek", 9, preemptionPolicy="Never")
+        for name, value in (("high", 9), ("higher", 99)):
+            await rig.priority_class(name, value)
+        await rig.node("n1", cpu="2")
+        await rig.pod("low", cpu="2", metadata={"finalizers": ["x.io/hold"]})
+        await rig.run_s(1)
+        await rig.pod("tried-first", cpu="2", priorityClassName="meek")
+        await rig.run_s(1)
+        await rig.pod("waits", cpu="2", priorityClassName="high")
+        await rig.run_s(1)
+        lose(rig, "pods", "patch")
+        await rig.pod("first", cpu="2", priorityClassName="higher")
+        await rig.run_s(1)
+        await rig.ask("delete", "pods", "default", "first")
+        await rig.let_go("low")
+        await rig.run_s(20)
+        assert await rig.node_of("waits") == "n1"
+        assert await rig.node_of("tried-first") is None
 
 
 async def test_an_event_that_finds_no_server_is_sent_again_up_to_eleven_times():
