@@ -38,7 +38,8 @@ class Trigger:
         return frozenset({self.matter.resource})
 
     def step(self, name: str, kind: str, at_us: int, world: World) -> None:
-        if self._after and is_step(self._after, name, kind):
+        # a step goes by the name of another; what it is called may be the kind of a third
+        if self._after and is_step(self._after, name, kind=""):
             self._open, self._after = True, ""
             self._held = False
             self._look()

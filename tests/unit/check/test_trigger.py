@@ -53,6 +53,16 @@ def test_it_waits_for_its_step_and_then_fires_at_once_if_the_condition_holds() -
     assert run.fired == 1
 
 
+def test_the_step_that_it_waits_for_may_be_called_as_a_kind_is() -> None:
+    run = Run("any pods are Failed", after="crash")
+    run.pod("a", "Failed")
+    run.observer.step("stall-1", "stall", 1)
+    run.observer.step("other", "crash", 2)
+    assert run.fired == 0
+    run.observer.step("crash", "stall", 3)
+    assert run.fired == 1
+
+
 def test_something_that_happens_fires_each_time_until_it_is_closed() -> None:
     run = Run(Matter(created="pods"))
     run.pod("a", "Pending")
