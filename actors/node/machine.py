@@ -22,7 +22,7 @@ from functools import lru_cache
 from sys import intern
 from typing import Any
 
-from actors.node.pressure import Ramp, oom_us, pressed, shared
+from actors.node.pressure import Most, Ramp, oom_us, pressed, shared
 from actors.node.profile import ContainerBehaviour, NodeSpec, Override
 
 Obj = dict[str, Any]
@@ -237,7 +237,9 @@ class Machine:
         self.troubles: dict[str, int] = {}  # what is wrong with it -> the record of what made it so
         self.usage_fault = 0  # the record by which programs here use more or less than before
         self.eased = 0  # the record by which something that is no pod last gave a resource back
-        self.outside: dict[str, Ramp] = {}  # resource -> what is used of it by everything that is no pod
+        self.outside: dict[
+            str, Ramp | Most
+        ] = {}  # resource -> what is used of it by everything that is no pod
         self.agent: Any = None  # the living NodeAgent, for the log endpoint and for faults
         self.changed: Callable[[PodRuntime | None], None] = _no_listener
         self._last_ip = 1
@@ -355,8 +357,11 @@ class Machine:
 
         Reached in a straight line over `ramp_us`.  What pods use from then on, or give back, comes on top.
         """
-        resource = shared(self, resource)
-        self.outside[resource] = pressed(self, resource, available, now_us, ramp_us)
+        self.press(resource, [pressed(self, shared(self, resource), available, now_us, ramp_us)])
+
+    def press(self, resource: str, uses: Sequence[Ramp]) -> None:
+        """From now on these use the resource beside the pods."""
+        self.outside[shared(self, resource)] = uses[0] if len(uses) == 1 else Most(tuple(uses))
         self.changed(None)
 
     def end_pressure(self, resource: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
-from actors.node.pressure import shared
+from actors.node.pressure import Ramp, pressed, shared
 from actors.node.profile import Override
 from sim.kernel.actor import Actor
 from sim.kernel.kernel import Kernel
@@ -124,8 +124,17 @@ class Node:
 
     def set_pressure(self, resource: str, available: int, ramp_us: int = 0) -> None:
         """Only so much of memory, nodefs, imagefs, nodefs-inodes, imagefs-inodes or pid stays available."""
+        self.press(resource, [self.pressure(resource, available, ramp_us)])
+
+    def pressure(self, resource: str, available: int, ramp_us: int = 0) -> Ramp:
+        """What has to be used of it from now on for so much to stay available, given what is used now."""
+        machine = self.machine
+        return pressed(machine, shared(machine, resource), available, self._kernel.now_us, ramp_us)
+
+    def press(self, resource: str, uses: Sequence[Ramp]) -> None:
+        """These use the resource beside the pods, one at least."""
         self._trouble(shared(self.machine, resource), True)
-        self.machine.set_pressure(resource, available, self._kernel.now_us, ramp_us)
+        self.machine.press(resource, uses)
 
     def end_pressure(self, resource: str) -> None:
         """What is no pod gives the resource back."""

@@ -52,6 +52,20 @@ class Ramp:
         return self.start + (self.end - self.start) * done_us // (self.until_us - self.from_us)
 
 
+@dataclass(frozen=True, slots=True)
+class Most:
+    """Several that use a resource side by side: at any time what the one uses that uses most of it then."""
+
+    ramps: tuple[Ramp, ...]
+
+    def at(self, now_us: int) -> int:
+        return max(ramp.at(now_us) for ramp in self.ramps)
+
+    @property
+    def end(self) -> int:
+        return max(ramp.end for ramp in self.ramps)
+
+
 def memory_of(container: Container, at_us: int) -> int:
     """Its working set: grows in a straight line to its size, if it grows at all."""
     behaviour = container.behaviour
@@ -144,7 +158,9 @@ def pressed(machine: Machine, resource: str, wanted: int, now_us: int, ramp_us: 
 
 def turns(machine: Machine, now_us: int) -> list[int]:
     """The instants to come at which a use stops being one straight line, in order."""
-    found = {ramp.until_us: None for ramp in machine.outside.values()}
+    # Where one of several takes over from another no turn is needed: what is left bends down there, never up.
+    outside = (one.ramps if isinstance(one, Most) else (one,) for one in machine.outside.values())
+    found = {ramp.until_us: None for ramps in outside for ramp in ramps}
     for pod in machine.pods.values():
         for container in pod.running(now_us):
             if container.exit_us is not None:

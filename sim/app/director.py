@@ -102,9 +102,10 @@ class Director:
     def _finish(self, name: str) -> None:
         active = self._active.pop(name, None)
         if active is not None:
-            self.kernel.cause = self.kernel.record(self._end, (name, active.begin))
+            cause, self.kernel.cause = self.kernel.cause, self.kernel.record(self._end, (name, active.begin))
             active.undo()
             self._tell(f"end of {name}", f"end of {active.kind}")
+            self.kernel.cause = cause  # what else is healed is not so by this end
 
     def _do(self, action: Action, name: str) -> Undo | None:
         """Do it; returns what ends it, if it has an end."""
@@ -190,7 +191,7 @@ class Director:
                     self.cluster.faults.fail(name, node, how, by_us)
             case plan.PressNodes(nodes, resource, available, ramp_us):
                 for node in nodes:
-                    impose(name, f"{node}/{resource}", "pressure", (available, ramp_us))
+                    self.cluster.faults.press(name, node, resource, available, ramp_us)
             case plan.Behave(nodes):
                 kernel = self.kernel
                 override = replace(_override(action), record=kernel.cause, since_us=kernel.now_us)
@@ -309,11 +310,10 @@ class _Course:
         self._plan(self._kernel.now_us + self._draw(self._step.start.delay_us))
 
     def _plan(self, at_us: int) -> None:
+        """At that instant, if that is not too late for it; what was planned before stays so."""
         repeat = self._step.repeat
-        if self._over or (repeat is not None and repeat.until_us is not None and at_us > repeat.until_us):
-            self._over = True
-            return
-        self._kernel.call_at(at_us, self._happen)
+        if repeat is None or repeat.until_us is None or at_us <= repeat.until_us:
+            self._kernel.call_at(at_us, self._happen)
 
     def _happen(self, _: Any) -> None:
         step, repeat, kernel = self._step, self._step.repeat, self._kernel

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from actors.node.pressure import shared
 from sim.kernel import Rule as NetworkRule
 from sim.scenario.steps import DRIFT_MIN_PPM
 from sim.units import format_duration
@@ -93,6 +94,12 @@ class Faults:
         aspect, value = ("runtime-delay", by_us) if how == "slow-disk" else NODE_FAULTS[how]
         self.impose(step, node, aspect, value)
 
+    def press(self, step: str, node: str, resource: str, available: int, ramp_us: int) -> None:
+        """Only so much of a resource stays available on a node; it may be another resource's under a second name."""
+        one = self._cluster.nodes[node]
+        target = f"{node}/{shared(one.machine, resource)}"
+        self.impose(step, target, "pressure", one.pressure(resource, available, ramp_us))
+
     def heal(self, target: str, only: str = "") -> list[str]:
         """End all faults of a target (or those of one aspect); returns the steps that have no fault left by that."""
         ended = []
@@ -135,16 +142,16 @@ class Faults:
                 return
             if self._on(name, "shutdown"):
                 node.shutdown()
-                return
-            node.cancel_shutdown()
-            if not node.machine.powered:
-                node.power_on()
+            else:
+                node.cancel_shutdown()
+                if not node.machine.powered:
+                    node.power_on()
         kills = [reason for reason in down if reason != TERMINATED]
         if kills:
             actor.crash(kills[-1])
         elif down:
             actor.terminate()
-        elif not actor.running:
+        elif not actor.running and not self._on(name, "shutdown"):
             actor.start()
 
     def _pace(self, name: str) -> None:
@@ -187,11 +194,11 @@ class Faults:
         self._cluster.nodes[name].fail_pod_network(next(iter(self._on(name, "pod-network")), ""))
 
     def _pressure(self, target: str) -> None:
-        """Target NODE/RESOURCE: the least that any fault leaves, and that one's ramp."""
+        """Target NODE/RESOURCE: each fault uses what it did as it began, however others come and go; the most counts."""
         name, _, resource = target.partition("/")
-        left = self._on(target, "pressure")
-        if left:
-            self._cluster.nodes[name].set_pressure(resource, *min(left))
+        uses = self._on(target, "pressure")
+        if uses:
+            self._cluster.nodes[name].press(resource, uses)
         else:
             self._cluster.nodes[name].end_pressure(resource)
 

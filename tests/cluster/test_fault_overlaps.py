@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from actors.node.pressure import available
 from sim.app.cluster import Cluster
 from sim.app.director import Director
 from sim.app.faults import NODE_FAULTS
@@ -74,6 +75,97 @@ async def test_a_healed_node_is_under_pressure_no_more(tmp_path: Path) -> None:
         assert all(node.machine.outside for node in cluster.nodes.values())
         await cluster.run_until("2m1s")
         assert [bool(node.machine.outside) for node in cluster.nodes.values()] == [False, True, True]
+
+
+GI = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("second", "left"),
+    [
+        # the same file system under two names: the end of the smaller shortage leaves the other
+        ({"resource": "imagefs", "available": "20Gi"}, [1, 1, 1]),
+        ({"resource": "imagefs", "available": "512Mi"}, [1, 0.5, 1]),
+        ({"resource": "nodefs", "available": "20Gi"}, [1, 1, 1]),
+    ],
+)
+async def test_shortages_of_one_disk_end_one_by_one(
+    second: dict[str, Any], left: list[float], tmp_path: Path
+) -> None:
+    async with befalls(
+        tmp_path,
+        fault("1m", "first", pressure={"nodes": {}, "resource": "nodefs", "available": "1Gi"}),
+        fault("2m", "second", pressure={"nodes": {}, **second}, lasts="1m"),
+    ) as cluster:
+        found = []
+        for at in ("1m30s", "2m30s", "3m30s"):
+            await cluster.run_until(at)
+            found.append(available(cluster.nodes["node-0"].machine, "nodefs", cluster.kernel.now_us) / GI)
+        assert found == left
+
+
+async def test_another_shortage_does_not_put_off_one_that_grows(tmp_path: Path) -> None:
+    memory = {"nodes": {}, "resource": "memory"}
+    async with befalls(
+        tmp_path,
+        fault("1m", "leak", pressure={**memory, "available": "2Gi", "ramp": "10m"}),
+        fault("2m", "first", pressure={**memory, "available": "20Gi"}, lasts="4m"),
+        fault("8m", "second", pressure={**memory, "available": "30Gi"}, lasts="1m"),
+        nodes=[{"count": 1, "capacity": {"cpu": 8, "memory": "32Gi"}}],
+    ) as cluster:
+        found = []
+        for at in ("2m", "6m30s", "11m"):
+            await cluster.run_until(at)
+            found.append(available(cluster.nodes["node-0"].machine, "memory", cluster.kernel.now_us) / GI)
+        assert found == [20, 32 - 30 * 0.55, 2]
+
+
+async def test_an_agent_that_dies_during_a_shutdown_holds_it_up_no_more(tmp_path: Path) -> None:
+    flags = {"shutdown-grace-period": "2m", "shutdown-grace-period-critical-pods": "10s"}
+    async with befalls(
+        tmp_path,
+        fault("40s", "stubborn", workload={"stop": "never"}),
+        fault("1m", "down", fail={**AGENT, "how": "shutdown"}, lasts="2m"),
+        fault("70s", "dies", fail={**AGENT, "how": "agent-crash"}, lasts="20s"),
+        nodes=[{"count": 1, "flags": flags}],
+    ) as cluster:
+        await cluster.run_until("10s")
+        cluster.apply({**PROBED, "spec": {**PROBED["spec"], "terminationGracePeriodSeconds": 100}})
+        node, found = cluster.nodes["node-0"], []
+        for at in ("69s", "90s", "2m", "3m1s"):
+            await cluster.run_until(at)
+            found.append((node.actor.running, node.machine.powered))
+        assert found == [(True, True), (False, False), (False, False), (True, True)]
+
+
+async def test_what_was_planned_in_time_happens_though_what_came_after_it_is_too_late(tmp_path: Path) -> None:
+    made = {"when": {"created": "secrets"}, "delay": "30s", "until": "2m", "name": "in time"}
+    async with befalls(tmp_path, {**made, "dropWatches": {}}) as cluster:
+        for at in ("80s", "100s"):
+            await cluster.run_until(at)
+            cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"at-{at}"}})
+        await cluster.run_until("4m")
+    begun = [r for r in read(tmp_path / "trace") if r.kind == "step"]
+    assert [round(r.at_us / 1e6) for r in begun] == [110]
+
+
+async def test_each_node_that_is_healed_is_so_by_that_not_by_the_end_of_anothers_fault(
+    tmp_path: Path,
+) -> None:
+    async with befalls(
+        tmp_path,
+        *(
+            fault("1m", f"crash {n}", fail={"nodes": {"name": f"node-{n}"}, "how": "agent-crash"})
+            for n in range(3)
+        ),
+        fault("2m", "repair", heal={"nodes": {}}),
+    ) as cluster:
+        await cluster.run_until("2m1s")
+    records = [r for r in read(tmp_path / "trace") if r.at_us == 120_000_000]
+    (repair,) = (r.ident for r in records if r.kind == "step")
+    ended = [r.cause for r in records if r.kind == "step-end"]
+    started = [r.cause for r in records if r.kind == "actor" and r.values["what"] == "start"]
+    assert ended == started == [repair] * 3
 
 
 @pytest.mark.parametrize("name", ["latency", "cut nodes"])
