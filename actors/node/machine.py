@@ -258,9 +258,9 @@ class Machine:
         return _uuid(f"{self.spec.name}/system")
 
     def trouble(self, what: str, record: int) -> None:
-        """This is wrong with it, by that record unless it was so before; 0: it is put right."""
+        """This is wrong with it, by that record; 0: it is put right."""
         if record:
-            self.troubles.setdefault(what, record)
+            self.troubles[what] = record
         else:
             self.troubles.pop(what, None)
 

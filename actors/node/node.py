@@ -143,7 +143,9 @@ class Node:
         self.machine.end_pressure(resource)
 
     def _trouble(self, what: str, there: bool) -> None:
-        self.machine.trouble(what, self._kernel.cause if there else 0)
+        """It is so from now on, unless it was before, or no longer."""
+        if not there or what not in self.machine.troubles:
+            self.machine.trouble(what, self._kernel.cause if there else 0)
 
     def behave(self, overrides: Sequence[Override]) -> None:
         """Containers behave so from now on, those that run too; an end that was already planned stays planned.
@@ -154,10 +156,8 @@ class Node:
         usage = tuple(override for override in overrides if override.usage)
         if usage != self._usage:
             self._usage, machine.usage_fault = usage, self._kernel.cause
-        profile = self._profile.overridden(overrides)
-        known = machine.pull_faults
-        machine.pull_faults = {i: known.get(i, self._kernel.cause) for i in profile.broken_images}
-        machine.spec = replace(machine.spec, profile=profile)
+        machine.pull_faults = {one.image: one.record for one in overrides if one.pull_error}
+        machine.spec = replace(machine.spec, profile=self._profile.overridden(overrides))
         agent = machine.agent
         if agent is None:
             return

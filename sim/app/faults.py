@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME
 from actors.node.pressure import shared
 from sim.kernel import Rule as NetworkRule
 from sim.scenario.steps import DRIFT_MIN_PPM
@@ -27,6 +28,8 @@ RUNTIME_MESSAGE = "the runtime does not answer"
 NETWORK_MESSAGE = "the network plugin does not answer"
 # Aspects that stand for a silence beside those of processes and of the network, each by itself -> whether nothing gets through.
 STANDING = {"clock": False, "overload": False, "lag": False, "frozen": True, "quorum": True, "disk": False}
+# Aspects by which something is wrong with a machine for as long as any fault says so: the first of those in force is why.
+TROUBLES = (BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK, "pressure")
 # How a node fails -> which aspect of it, and with what value.
 NODE_FAULTS: dict[str, tuple[str, Any]] = {
     "power-loss": ("power", True),
@@ -47,6 +50,7 @@ class Faults:
         self._cluster = cluster
         self._kernel = cluster.kernel
         self._values: dict[tuple[str, str], dict[str, Any]] = {}
+        self._records: dict[tuple[str, str], dict[str, int]] = {}  # by which they came
         self._keys: dict[str, dict[tuple[str, str], None]] = {}  # of each step, in order
         self._paces: dict[str, int] = {}  # process -> -1 paused, else microseconds it is slowed by
         self._settle: dict[str, Callable[[str], None]] = {
@@ -75,6 +79,7 @@ class Faults:
             mute, lasting = STANDING[aspect], aspect == "clock"
             self._kernel.standing.begin(f"{aspect} {step}", (target,), mute, lasting)
         self._values.setdefault((target, aspect), {})[step] = value
+        self._records.setdefault((target, aspect), {})[step] = self._kernel.cause
         self._keys.setdefault(step, {})[target, aspect] = None
         self._settle[aspect](target)
 
@@ -116,10 +121,13 @@ class Faults:
         return ended
 
     def _drop(self, target: str, aspect: str, step: str) -> None:
-        values = self._values[target, aspect]
-        del values[step]
+        values, records = self._values[target, aspect], self._records[target, aspect]
+        del values[step], records[step]
         if not values:
-            del self._values[target, aspect]
+            del self._values[target, aspect], self._records[target, aspect]
+        elif aspect in TROUBLES:
+            node, _, resource = target.partition("/")
+            self._cluster.nodes[node].machine.trouble(resource or aspect, next(iter(records.values())))
         if aspect in STANDING:
             self._kernel.standing.end(f"{aspect} {step}", (target,))
 

@@ -235,7 +235,8 @@ async def test_what_an_agent_finds_wrong_as_it_starts_is_the_faults_not_its_star
         "fail": {"nodes": {"name": "node-1"}, "how": "agent-crash"},
         "for": "60s",
     }
-    book = await told(tmp_path, away, {"at": "60s", "name": "fault", **fault})
+    ended = {"at": "50s", "name": "over by then", "for": "30s", **fault}
+    book = await told(tmp_path, away, ended, {"at": "60s", "name": "fault", **fault})
     node = [r for r in book.records if r.kind == "change" and r.values["key"] == "//nodes//node-1"]
     bad = [r for r in node if r.values["what"] == what and r.values["after"] not in ("True", "Unknown", None)]
     assert root(book, next(r for r in bad if r.at_us > 90_000_000)) == "fault"
@@ -268,6 +269,16 @@ async def test_an_image_that_cannot_be_pulled_tells_its_waits_and_the_fault_behi
     following = story[story.index(aside) + 1]
     assert "cannot pull image r/new:1 of pods/default/new-" in following.text
     assert following.text.endswith(": no route; waits 10s before it tries again")
+
+
+async def test_an_image_cannot_be_pulled_because_of_the_fault_whose_words_are_told(tmp_path: Path) -> None:
+    broken = {"image": "r/web:1", "pullError": "no route"}
+    both = {"at": "1s", "name": "first", "workload": {**broken, "pullError": "no registry"}, "for": "25s"}
+    book = await told(tmp_path, both, {"at": "2s", "name": "second", "workload": broken}, duration="1m")
+    steps = {r.values["name"]: r.ident for r in book.records if r.kind == "step"}
+    found = [r.values["why"] for r in decisions(book, "pull-back-off")]
+    assert len(found) > 6
+    assert {(why["error"], why["fault"]) for why in found} == {("no route", steps["second"])}
 
 
 async def test_who_lists_again_does_so_because_the_server_was_gone_and_its_history_too(
