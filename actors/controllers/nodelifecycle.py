@@ -32,6 +32,7 @@ from actors.controllers.nodelifecycle_decide import (
     label_fixes,
     last_verdict,
     listen,
+    next_health_try,
     not_ready_pod,
     only_reported,
     opposite_taint,
@@ -45,7 +46,7 @@ from actors.controllers.nodelifecycle_zones import Zones
 from actors.controllers.shell import NODE_INDEX, Env, index_by_node, run_workers
 from actors.controllers.taint_manager import TaintManager
 from sim.machinery.api import Obj
-from sim.units import MS, format_time, parse_time
+from sim.units import format_time, parse_time
 
 if TYPE_CHECKING:
     from actors.controllers.zones import Zone
@@ -54,8 +55,6 @@ CLIENT = "node-controller"
 COMPONENT = "node-controller"
 NODE_WORKERS = 8  # scheduler.UpdateWorkerSize
 POD_WORKERS = 4  # podUpdateWorkerSize
-HEALTH_TRIES = 5  # NodeHealthUpdateRetry
-HEALTH_PAUSE_US = 20 * MS  # retrySleepTime
 
 
 async def start(env: Env) -> None:
@@ -418,9 +417,8 @@ class NodeLifecycle:
 
         None: the writes failed, nothing more is done about the node in this pass.
         """
-        for attempt in range(HEALTH_TRIES):
-            if attempt:
-                await self._ctx.sleep_us(HEALTH_PAUSE_US)
+        failed_us, last = -1, False
+        while True:
             now_us = self._ctx.now_us() + self._owed_us
             ready = condition_of(node, "Ready")
             created_us = now_us if ready is not None else now_us - self._age_us(node)
@@ -443,10 +441,12 @@ class NodeLifecycle:
                 health.ready, health.renewed = changed, renewed
                 return silent, observed
             again = await self._client.get("nodes", "", health.name)
-            if not again.ok:
+            if not again.ok or last:
                 return None
-            node = again.obj
-        return None
+            node, now_us = again.obj, self._ctx.now_us()
+            failed_us = now_us if failed_us < 0 else failed_us
+            at_us, last = next_health_try(failed_us, now_us)
+            await self._ctx.sleep_us(at_us - now_us)
 
     def _judge(self, health: Health, now_us: int) -> None:
         """What follows is because the node is silent, and that because of the fault that silenced it, if known."""

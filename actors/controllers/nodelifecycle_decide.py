@@ -21,9 +21,12 @@ from typing import Any
 
 from sim.ident import Names
 from sim.machinery.api import Obj
+from sim.units import MS
 
 NO_SCHEDULE = "NoSchedule"
 NO_EXECUTE = "NoExecute"
+HEALTH_TICK_US = 20 * MS  # retrySleepTime
+HEALTH_TICKS = 5  # scheduler.NodeHealthUpdateRetry
 _SILENT_TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")  # not NetworkUnavailable
 
 Taint = Mapping[str, Any]
@@ -171,6 +174,18 @@ def only_reported(health: Health, node: Obj | None) -> bool:
     return (
         ready is not None and saved is not None and saved["lastHeartbeatTime"] != ready["lastHeartbeatTime"]
     )
+
+
+def next_health_try(failed_us: int, now_us: int) -> tuple[int, bool]:
+    """When to write a silent node's status again, and whether that is the last time.
+
+    failed_us: when the first try had failed; now_us: when the latest had
+    Mirrors  apimachinery wait.go: PollImmediate, poller, WaitForWithContext: a tick that finds a try under way is lost, and
+             at the end of the time there is one try more, so that quick ones are six, not NodeHealthUpdateRetry.
+    """
+    tick_us = now_us + HEALTH_TICK_US - (now_us - failed_us) % HEALTH_TICK_US
+    end_us = failed_us + HEALTH_TICKS * HEALTH_TICK_US
+    return (tick_us, False) if tick_us < end_us else (max(now_us, end_us), True)
 
 
 def silent_status(node: Obj, now: str, agent: str) -> Obj:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from actors.controllers.nodelifecycle_decide import (
     ConditionTaints,
     Health,
     condition_of,
     label_fixes,
     listen,
+    next_health_try,
     not_ready_pod,
     only_reported,
     silent_status,
@@ -18,7 +21,7 @@ from actors.controllers.nodelifecycle_decide import (
     without_taints,
 )
 from sim.ident import NAMES
-from sim.units import SECOND
+from sim.units import MS, SECOND
 
 N = NAMES["orch"]
 
@@ -35,6 +38,27 @@ def known(at_us: int, condition: dict[str, Any] | None, seen: int | None = None)
     health = Health("n", "leases/n")
     listen(health, condition, seen, at_us, created_us=0)
     return health
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "begun_ms"),
+    [
+        (0, [20, 40, 60, 80, 100]),
+        (3, [20, 40, 60, 80, 100]),
+        (25, [20, 60, 100]),  # a tick while one is under way is lost
+        (90, [20, 110]),
+        (300, [20, 320]),
+    ],
+)
+def test_a_write_that_fails_is_tried_again_at_each_free_tick_and_once_more_at_the_end(
+    took_ms: int, begun_ms: list[int]
+) -> None:
+    found, now_ms, last = list[int](), 0, False
+    while not last:
+        at_us, last = next_health_try(7 * MS, (7 + now_ms) * MS)
+        found.append(at_us // MS - 7)
+        now_ms = found[-1] + took_ms
+    assert found == begun_ms
 
 
 def test_a_node_first_seen_with_a_status_is_heard_of_now() -> None:
