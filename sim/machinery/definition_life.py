@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from sim.machinery.api import Json, Obj
+from sim.machinery.json_text import go_quote
 from sim.machinery.objects import condition, condition_status
 from sim.machinery.validation.definitions import approval
-from sim.machinery.validation.errors import quoted
 
 ACCEPTED, ESTABLISHED, TERMINATING = "NamesAccepted", "Established", "Terminating"
 CONFORMANT = "KubernetesAPIApprovalPolicyConformant"
@@ -145,7 +145,7 @@ def _conflict(wanted: Json, had: Json, used: Mapping[str, None]) -> str:
         taken = [name for name in wanted if name in used and name not in (had or ())]
     else:
         taken = [] if wanted == had or wanted not in used else [wanted]
-    texts = list(dict.fromkeys(f"{quoted(name)} is already in use" for name in taken))
+    texts = list(dict.fromkeys(f"{go_quote(name)} is already in use" for name in taken))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
 
 

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from sim.machinery.api import Json, Obj
 from sim.machinery.apply_typed import go_syntax
 from sim.machinery.identity import IdentityMemo
+from sim.machinery.json_text import go_quote
 from sim.machinery.patch import equal
 from sim.machinery.regexes import BadPattern, Budget, TooMuchWork, compile_pattern
 from sim.machinery.validation.errors import (
@@ -35,7 +36,6 @@ from sim.machinery.validation.errors import (
     Errors,
     FieldError,
     WrongType,
-    quoted,
     required,
     too_many,
     unsupported,
@@ -111,7 +111,7 @@ class _Check:
         self._one_of(_list(raw, "oneOf"), value, at, out)
         self._all_of(_list(raw, "allOf"), value, at, out)
         if isinstance(raw.get("not"), dict) and not self.value(raw["not"], value, at).errors:
-            out.add(_general(f"{quoted(at)} must not validate the schema (not)"))
+            out.add(_general(f"{go_quote(at)} must not validate the schema (not)"))
         return out
 
     def _any_of(self, choices: list[Json], value: Json, at: str, out: _Found) -> None:
@@ -123,7 +123,7 @@ class _Check:
             if best is None or found.checked > best.checked:
                 best = found
         if best is not None:
-            out.add(_general(f"{quoted(at)} must validate at least one schema (anyOf)"))
+            out.add(_general(f"{go_quote(at)} must validate at least one schema (anyOf)"))
             out.merge(best)
 
     def _one_of(self, choices: list[Json], value: Json, at: str, out: _Found) -> None:
@@ -138,7 +138,7 @@ class _Check:
         if not choices or valid == 1:
             return
         what = f"Found {valid} valid alternatives" if valid else "Found none valid"
-        out.add(_general(f"{quoted(at)} must validate one and only one schema (oneOf). {what}"))
+        out.add(_general(f"{go_quote(at)} must validate one and only one schema (oneOf). {what}"))
         if not valid and best is not None:
             out.merge(best)
 
@@ -149,7 +149,7 @@ class _Check:
         failed = sum(bool(one.errors) for one in found)
         if failed:
             none = ". None validated" if failed == len(found) else ""
-            out.add(_general(f"{quoted(at)} must validate all the schemas (allOf){none}"))
+            out.add(_general(f"{go_quote(at)} must validate all the schemas (allOf){none}"))
 
     # --- kinds of values ----------------------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ class _Check:
                 return out
             if rest is False:
                 text = f"{at}.{key} in body is a forbidden property"
-                out.add(FieldError(_path(at), INVALID, text, quoted(key)))
+                out.add(FieldError(_path(at), INVALID, text, go_quote(key)))
             else:
                 out.merge(self.value(rest, value[key], _child(at, key)))
         for key in value:
@@ -375,8 +375,8 @@ def go_float(value: float) -> str:
 
 
 def _wrong_type(at: str, value: str, wanted: str, given: str) -> FieldError:
-    text = f"{at} in body must be of type {wanted}: {quoted(given)}"
-    return WrongType(_path(at), INVALID, text, quoted(value))
+    text = f"{at} in body must be of type {wanted}: {go_quote(given)}"
+    return WrongType(_path(at), INVALID, text, go_quote(value))
 
 
 # --- formats ----------------------------------------------------------------------------------------------

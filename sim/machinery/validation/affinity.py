@@ -10,6 +10,7 @@ from typing import Any
 
 from sim.ident import TAINT_EFFECTS
 from sim.machinery.api import Obj
+from sim.machinery.json_text import go_quote
 from sim.machinery.validation import text
 from sim.machinery.validation.errors import (
     ABOVE_ZERO,
@@ -18,7 +19,6 @@ from sim.machinery.validation.errors import (
     duplicate,
     forbidden,
     invalid,
-    quoted,
     required,
     unsupported,
 )
@@ -174,7 +174,7 @@ def _toleration(toleration: Obj, at: str) -> Errors:
 
 def _go_toleration(toleration: Obj) -> Shown:
     key, operator, value, effect = (
-        quoted(toleration.get(name, "")) for name in ("key", "operator", "value", "effect")
+        go_quote(toleration.get(name, "")) for name in ("key", "operator", "value", "effect")
     )
     seconds = "(*int64)(nil)" if toleration.get("tolerationSeconds") is None else "(*int64)(0xc000000000)"
     return Shown(

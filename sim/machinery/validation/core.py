@@ -11,6 +11,7 @@ from typing import Any
 
 from sim.ident import NAMES, TAINT_EFFECTS
 from sim.machinery.api import Obj
+from sim.machinery.json_text import go_quote
 from sim.machinery.validation import text
 from sim.machinery.validation.claims import claim_spec
 from sim.machinery.validation.errors import (
@@ -21,7 +22,6 @@ from sim.machinery.validation.errors import (
     forbidden,
     immutable,
     invalid,
-    quoted,
     required,
     too_long,
     unsupported,
@@ -101,7 +101,7 @@ def taints(given: Any, field: str) -> Errors:
 
 
 def _go_taint(taint: Obj) -> Shown:
-    key, value, effect = (quoted(taint.get(k, "")) for k in ("key", "value", "effect"))
+    key, value, effect = (go_quote(taint.get(k, "")) for k in ("key", "value", "effect"))
     return Shown(f"core.Taint{{Key:{key}, Value:{value}, Effect:{effect}, TimeAdded:<nil>}}")
 
 
@@ -146,7 +146,7 @@ def _node_status(status: Obj, was: Obj) -> Errors:
         seen: list[Obj] = []
         for i, address in enumerate(given or ()):
             if address in seen:
-                kind, value = quoted(address.get("type", "")), quoted(address.get("address", ""))
+                kind, value = go_quote(address.get("type", "")), go_quote(address.get("address", ""))
                 shown = Shown(f"core.NodeAddress{{Type:{kind}, Address:{value}}}")
                 errors.append(duplicate(f"status.addresses[{i}]", shown))
             seen.append(address)
@@ -287,7 +287,7 @@ def _event_shown(key: str, value: Any) -> Any:
 
 
 def _go_struct(kind: str, fields: tuple[str, ...], value: Obj) -> Shown:
-    texts = (f"{_GO_NAMES.get(f, f[0].upper() + f[1:])}:{quoted(str(value.get(f, '')))}" for f in fields)
+    texts = (f"{_GO_NAMES.get(f, f[0].upper() + f[1:])}:{go_quote(str(value.get(f, '')))}" for f in fields)
     return Shown(f"core.{kind}{{{', '.join(texts)}}}")
 
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from sim.ident import Names
 from sim.machinery.api import Json, Obj
 from sim.machinery.definition_form import names_of
+from sim.machinery.json_text import go_quote
 from sim.machinery.objects import condition_status
 from sim.machinery.validation import text, webhooks
 from sim.machinery.validation.definition_schemas import schema_errors
@@ -29,7 +30,6 @@ from sim.machinery.validation.errors import (
     go_strings,
     immutable,
     invalid,
-    quoted,
     required,
     unsupported,
 )
@@ -233,7 +233,7 @@ def go_version(version: Obj) -> Shown:
         for field in ("served", "storage", "deprecated")
     )
     return Shown(
-        f"apiextensions.CustomResourceDefinitionVersion{{Name:{quoted(version['name'])}, {flags}, "
+        f"apiextensions.CustomResourceDefinitionVersion{{Name:{go_quote(version['name'])}, {flags}, "
         f"DeprecationWarning:{pointer('deprecationWarning', 'string')}, "
         f"Schema:{pointer('schema', 'apiextensions.CustomResourceValidation')}, "
         f"Subresources:{pointer('subresources', 'apiextensions.CustomResourceSubresources')}, "
@@ -393,7 +393,7 @@ def _approval_state(annotations: Obj, names: Names) -> tuple[str, str]:
     if not said:
         return "Missing", f"{must}, {_POLICY}"
     if said.startswith("unapproved"):
-        return "Unapproved", f"not approved: {quoted(said)}"
+        return "Unapproved", f"not approved: {go_quote(said)}"
     try:
         url = urlsplit(said)
     except ValueError:

@@ -71,7 +71,7 @@ def shown(value: Any) -> str:
     if isinstance(value, Shown):
         return str(value)
     if isinstance(value, str):
-        return quoted(value)
+        return go_quote(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -83,23 +83,21 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-def quoted(text: str) -> str:
-    return go_quote(text)
-
-
 def go_map(value: Any) -> Shown:
     """A map of strings as Go's %#v shows it."""
     if value is None:
         return Shown("map[string]string(nil)")
     return Shown(
-        "map[string]string{" + ", ".join(f"{quoted(k)}:{quoted(str(value[k]))}" for k in sorted(value)) + "}"
+        "map[string]string{"
+        + ", ".join(f"{go_quote(k)}:{go_quote(str(value[k]))}" for k in sorted(value))
+        + "}"
     )
 
 
 def go_strings(value: Any) -> Shown:
     if value is None:
         return Shown("[]string(nil)")
-    return Shown("[]string{" + ", ".join(quoted(str(v)) for v in value) + "}")
+    return Shown("[]string{" + ", ".join(go_quote(str(v)) for v in value) + "}")
 
 
 def required(field: str, detail: str = "") -> FieldError:
@@ -123,7 +121,7 @@ def forbidden(field: str, detail: str) -> FieldError:
 
 
 def unsupported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
-    texts = ", ".join(quoted(text) for text in supported)
+    texts = ", ".join(go_quote(text) for text in supported)
     return FieldError(field, UNSUPPORTED, f"supported values: {texts}" if texts else "", shown(value))
 
 

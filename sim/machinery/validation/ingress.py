@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from sim.ident import NAMES
 from sim.machinery.api import Json, Obj
+from sim.machinery.json_text import go_quote
 from sim.machinery.validation import text
 from sim.machinery.validation.containers import PROTOCOLS, port_or_name
 from sim.machinery.validation.errors import (
@@ -19,7 +20,6 @@ from sim.machinery.validation.errors import (
     forbidden,
     immutable,
     invalid,
-    quoted,
     required,
     too_long,
     unsupported,
@@ -241,7 +241,7 @@ def _policy(spec: Obj) -> Errors:
                 errors += _peer(peer, f"{at}.{peers}[{j}]")
     types = spec.get("policyTypes") or ()
     if len(types) > len(POLICY_TYPES):
-        shown = Shown("[]networking.PolicyType{" + ", ".join(quoted(each) for each in types) + "}")
+        shown = Shown("[]networking.PolicyType{" + ", ".join(go_quote(each) for each in types) + "}")
         errors.append(invalid("spec.policyTypes", shown, "may not specify more than two policyTypes"))
         return errors
     for i, each in enumerate(types):

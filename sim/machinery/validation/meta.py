@@ -15,6 +15,7 @@ from typing import Any
 from sim.ident import NAMES
 from sim.machinery.api import Obj
 from sim.machinery.identity import IdentityMemo
+from sim.machinery.json_text import go_quote
 from sim.machinery.validation import text
 from sim.machinery.validation.errors import (
     AT_LEAST_ZERO,
@@ -25,7 +26,6 @@ from sim.machinery.validation.errors import (
     go_map,
     immutable,
     invalid,
-    quoted,
     required,
     too_long,
 )
@@ -122,7 +122,7 @@ def _go_owner(owner: Obj) -> Shown:
         return "(*bool)(nil)" if owner.get(key) is None else "(*bool)(0xc000000000)"
 
     texts = ", ".join(
-        f"{go}:{quoted(owner.get(key, ''))}"
+        f"{go}:{go_quote(owner.get(key, ''))}"
         for go, key in (("APIVersion", "apiVersion"), ("Kind", "kind"), ("Name", "name"), ("UID", "uid"))
     )
     return Shown(
@@ -144,7 +144,7 @@ def finalizers(value: Any, field: str) -> Errors:
         errors += [invalid(field, name, problem) for problem in text.qualified_name(name)]
     if value and "orphan" in value and "foregroundDeletion" in value:
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
-        errors.append(invalid(field, Shown("[]string{" + ", ".join(map(quoted, value)) + "}"), detail))
+        errors.append(invalid(field, Shown("[]string{" + ", ".join(map(go_quote, value)) + "}"), detail))
     return errors
 
 
@@ -239,7 +239,7 @@ def object_meta_update(new: Obj, old: Obj, core: bool = True) -> Errors:
         had = old.get("finalizers") or ()
         added = sorted(f for f in new["finalizers"] if f not in had)
         if added:
-            listed = "[]string{" + ", ".join(map(quoted, added)) + "}"
+            listed = "[]string{" + ", ".join(map(go_quote, added)) + "}"
             detail = f"no new finalizers can be added if the object is being deleted, found new finalizers {listed}"
             errors.append(forbidden("metadata.finalizers", detail))
     if not new.get("resourceVersion"):
@@ -274,7 +274,7 @@ def shown_time(value: Any) -> str:
 def _shown_fixed(key: str, value: Any) -> str:
     if key.endswith("Timestamp"):
         return shown_time(value)
-    return quoted(value) if isinstance(value, str) else str(value)
+    return go_quote(value) if isinstance(value, str) else str(value)
 
 
 # --- selectors --------------------------------------------------------------------------------------------
@@ -352,8 +352,8 @@ def go_selector(value: Any) -> Shown | None:
 
 def _go_requirement(expression: Obj) -> str:
     values = expression.get("values")
-    listed = "[]string(nil)" if values is None else "[]string{" + ", ".join(map(quoted, values)) + "}"
-    return f"v1.LabelSelectorRequirement{{Key:{quoted(expression.get('key', ''))}, Operator:{quoted(expression.get('operator', ''))}, Values:{listed}}}"
+    listed = "[]string(nil)" if values is None else "[]string{" + ", ".join(map(go_quote, values)) + "}"
+    return f"v1.LabelSelectorRequirement{{Key:{go_quote(expression.get('key', ''))}, Operator:{go_quote(expression.get('operator', ''))}, Values:{listed}}}"
 
 
 def immutable_selector(new: Any, old: Any) -> Errors:

@@ -10,6 +10,7 @@ from typing import Any
 
 from sim.ident import NAMES
 from sim.machinery.api import Obj
+from sim.machinery.json_text import go_quote
 from sim.machinery.validation import text
 from sim.machinery.validation.containers import PROTOCOLS, port_or_name
 from sim.machinery.validation.errors import (
@@ -20,7 +21,6 @@ from sim.machinery.validation.errors import (
     forbidden,
     immutable,
     invalid,
-    quoted,
     required,
     too_many,
     unsupported,
@@ -89,9 +89,9 @@ def _by_type(spec: Obj, kind: str) -> Errors:
 def _go_port(port: Obj) -> Shown:
     target = port.get("targetPort", 0)
     is_text = isinstance(target, str)
-    shown = f"intstr.IntOrString{{Type:{int(is_text)}, IntVal:{0 if is_text else target}, StrVal:{quoted(target if is_text else '')}}}"
+    shown = f"intstr.IntOrString{{Type:{int(is_text)}, IntVal:{0 if is_text else target}, StrVal:{go_quote(target if is_text else '')}}}"
     return Shown(
-        f"core.ServicePort{{Name:{quoted(port.get('name', ''))}, Protocol:{quoted(port.get('protocol', ''))},"
+        f"core.ServicePort{{Name:{go_quote(port.get('name', ''))}, Protocol:{go_quote(port.get('protocol', ''))},"
         f" AppProtocol:(*string)(nil), Port:{port.get('port', 0)}, TargetPort:{shown}, NodePort:{port.get('nodePort', 0)}}}"
     )
 
@@ -127,7 +127,7 @@ def _ports(ports: Any) -> Errors:
         key = (port.get("protocol", ""), port.get("port", 0))
         if key in seen:
             shown = Shown(
-                f'core.ServicePort{{Name:"", Protocol:{quoted(key[0])}, AppProtocol:(*string)(nil), Port:{key[1]},'
+                f'core.ServicePort{{Name:"", Protocol:{go_quote(key[0])}, AppProtocol:(*string)(nil), Port:{key[1]},'
                 ' TargetPort:intstr.IntOrString{Type:0, IntVal:0, StrVal:""}, NodePort:0}'
             )
             errors.append(duplicate(f"spec.ports[{i}]", shown))

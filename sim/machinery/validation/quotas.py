@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.machinery.api import Obj
+from sim.machinery.json_text import go_quote
 from sim.machinery.validation import text
 from sim.machinery.validation.errors import (
     IMMUTABLE,
@@ -18,7 +19,6 @@ from sim.machinery.validation.errors import (
     forbidden,
     go_strings,
     invalid,
-    quoted,
     required,
 )
 from sim.machinery.validation.meta import object_meta, object_meta_update
@@ -75,7 +75,7 @@ def _amounts(given: Any, field: str) -> Errors:
 def _go_scopes(scopes: Any) -> Shown:
     if scopes is None:
         return Shown("[]core.ResourceQuotaScope(nil)")
-    return Shown("[]core.ResourceQuotaScope{" + ", ".join(quoted(s) for s in scopes) + "}")
+    return Shown("[]core.ResourceQuotaScope{" + ", ".join(go_quote(s) for s in scopes) + "}")
 
 
 def _quota_spec(spec: Obj) -> Errors:

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from sim.machinery.json_text import go_quote
 from sim.machinery.validation import text
-from sim.machinery.validation.errors import Errors, invalid, quoted, required
+from sim.machinery.validation.errors import Errors, invalid, required
 
 _FORM = "; desired format: https://host[/path]"
 
 
 def url(value: str, field: str) -> Errors:
     if any(ord(c) < 0x20 or ord(c) == 0x7F for c in value):
-        why = f"parse {quoted(value)}: net/url: invalid control character in URL"
+        why = f"parse {go_quote(value)}: net/url: invalid control character in URL"
         return [required(field, f"url must be a valid URL: {why}{_FORM}")]
     try:
         parts = urlsplit(value)
     except ValueError as error:
-        return [required(field, f"url must be a valid URL: parse {quoted(value)}: {error}{_FORM}")]
+        return [required(field, f"url must be a valid URL: parse {go_quote(value)}: {error}{_FORM}")]
     errors: Errors = []
     if parts.scheme != "https":
         errors.append(invalid(field, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.machinery.api import Obj
+from sim.machinery.json_text import go_quote
 from sim.machinery.validation import text
 from sim.machinery.validation.errors import (
     IMMUTABLE,
@@ -18,7 +19,6 @@ from sim.machinery.validation.errors import (
     forbidden,
     go_map,
     invalid,
-    quoted,
     required,
     unsupported,
 )
@@ -261,7 +261,7 @@ def int_or_percent(value: Any, field: str) -> Errors:
 def go_int_or_string(value: Any) -> Shown:
     is_text = isinstance(value, str)
     number, string = (0, value) if is_text else (value, "")
-    return Shown(f"intstr.IntOrString{{Type:{int(is_text)}, IntVal:{number}, StrVal:{quoted(string)}}}")
+    return Shown(f"intstr.IntOrString{{Type:{int(is_text)}, IntVal:{number}, StrVal:{go_quote(string)}}}")
 
 
 def not_above_all(value: Any, field: str) -> Errors:
@@ -413,7 +413,7 @@ def _go_rolling(rolling: Obj) -> Shown:
 
 def _go_strategy(strategy: Obj) -> Shown:
     return Shown(
-        f"apps.StatefulSetUpdateStrategy{{Type:{quoted(strategy.get('type', ''))},"
+        f"apps.StatefulSetUpdateStrategy{{Type:{go_quote(strategy.get('type', ''))},"
         " RollingUpdate:(*apps.RollingUpdateStatefulSetStrategy)(nil)}"
     )
 
