@@ -128,7 +128,14 @@ class Attempts:
         self.start = (self.start + min(found.processed, count)) % count
         if found.node:
             return Placed(found.node)
-        failed = self._failed(state, pod, state.failures(self._beside_others(state, pod)), budgets, draw)
+        failures = state.failures(self._beside_others(state, pod))
+        waited = cluster.nodes.get(pod.nominated)
+        if waited is not None and waited.obj is not None and waited.name not in failures:
+            # The node that its status names is asked first, also where the pod's affinity leaves it out.
+            status = fits(state, pod, waited)
+            if status is not None:
+                failures[waited.name] = status
+        failed = self._failed(state, pod, failures, budgets, draw)
         if alone and failed.candidate is None:
             self._refusals[state] = (state.version, failed)
         return failed

@@ -30,6 +30,17 @@ def test_nodes_that_a_pod_does_not_name_are_tried_all_the_same():
     )
 
 
+def test_the_node_on_which_a_pod_waits_is_asked_though_the_pod_does_not_name_it():
+    world = World()
+    for name in "ab":
+        world.node(name)
+    assert world.place(cpu="3", nominated="a", affinity=names_node("b")).message == (
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector. "
+        "preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, "
+        "1 Preemption is not helpful for scheduling."
+    )
+
+
 def test_what_is_told_of_a_node_is_so_beside_the_pods_that_wait_for_it():
     world = World()
     world.node("a", cpu="1")
