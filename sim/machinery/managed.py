@@ -267,7 +267,27 @@ def given_record(obj: Obj) -> tuple[Managed, ...] | None:
 def live_or_given(live: tuple[Managed, ...], new: Obj, subresource: str) -> tuple[Managed, ...]:
     """The record an update starts from: the client's own where it sends one through the main resource."""
     given = None if subresource else given_record(new)
-    return live if given is None else given
+    return as_read(live) if given is None else given
+
+
+def as_read(managed: tuple[Managed, ...]) -> tuple[Managed, ...]:
+    """The record as the next writer reads it.
+
+    Quirk: of two entries of one name it keeps the later one; only the first, from a scale, may have no time.
+    """
+    for entry in managed:
+        if not entry.time_s:
+            break
+    else:
+        return managed
+    named = {_identity(entry): entry for entry in managed}
+    return managed if len(named) == len(managed) else tuple(named.values())
+
+
+def _identity(entry: Managed) -> tuple[str, str, str, str]:
+    """What tells entries apart (internal/managedfields.go, BuildManagerIdentifier): of appliers not the version."""
+    version = entry.api_version if entry.operation == UPDATE else ""
+    return (entry.manager, entry.operation, version, entry.subresource)
 
 
 def render(managed: tuple[Managed, ...], obj: Obj) -> list[Obj]:

@@ -29,6 +29,7 @@ from sim.machinery.managed_fields import (
     own_address,
     reconciled,
     spelled,
+    unowned_alike,
     whole_set,
 )
 from sim.machinery.managed_set import (
@@ -94,6 +95,7 @@ def _spelled(
     node: SchemaNode, live: Obj, managed: tuple[Managed, ...], wanted: Configuration
 ) -> tuple[Managed, ...]:
     """The record to start from, in full; all that was there belongs to nobody yet where nobody applied before."""
+    managed = ownership.as_read(managed)
     if not managed and live:
         writer = msgspec.structs.replace(wanted.writer, manager=BEFORE_FIRST_APPLY)
         return ownership.on_create(node, live, writer, wanted.reset)
@@ -125,7 +127,8 @@ def _settled(
     ]
     if conflicts and not wanted.force:
         return conflicts
-    same = merged == live
+    # Of lists whose items are owned one by one no order counts, of fields left as they are no value.
+    same = merged == live or not (changed or removed or not unowned_alike(live, merged))
     kept = [_with(entry, difference(difference(entry.fields, changed), removed)) for entry in others]
     given = outside(field_set(node, wanted.obj), reset)
     if given:

@@ -23,7 +23,7 @@ from typing import Any
 
 from sim.machinery.api import Json, Obj
 from sim.machinery.identity import IdentityMemo
-from sim.machinery.managed_set import LEAF, SELF, Tree, intern, of_paths, outside
+from sim.machinery.managed_set import LEAF, NOTHING, SELF, Tree, intern, of_paths, outside
 from sim.machinery.schema import SchemaNode
 
 # stripmeta.go: stripSet; never owned.
@@ -76,7 +76,7 @@ _MISSING: Any = object()
 
 def whole_set(node: SchemaNode, obj: Obj) -> Tree:
     """Every field of an object: containers only where null or an empty map, items and map keys always."""
-    return _set_below(node, obj)
+    return _set_below(node, obj) or NOTHING
 
 
 def field_set(node: SchemaNode, obj: Obj) -> Tree:
@@ -202,11 +202,18 @@ def _owned(metadata: Any) -> Obj:
     return {k: v for k, v in metadata.items() if k not in _UNOWNED}
 
 
+def unowned_alike(old: Obj, new: Obj) -> bool:
+    """True if two objects agree in what has no owner: name, uid, times and the rest of `_UNOWNED`."""
+    before, after = old.get("metadata") or {}, new.get("metadata") or {}
+    return all(before.get(key, _MISSING) == after.get(key, _MISSING) for key in _UNOWNED_NAMES)
+
+
 def _without_unowned(tree: Tree) -> Tree:
     return outside(tree, _UNOWNED_SET)
 
 
-_UNOWNED_SET = of_paths(("apiVersion",), ("kind",), *(("metadata", name) for name in sorted(_UNOWNED)))
+_UNOWNED_NAMES = sorted(_UNOWNED)
+_UNOWNED_SET = of_paths(("apiVersion",), ("kind",), *(("metadata", name) for name in _UNOWNED_NAMES))
 
 _made: IdentityMemo[tuple[Tree | None]] = IdentityMemo()
 
@@ -445,8 +452,8 @@ def _all(node: SchemaNode, value: Any) -> Tree:
     return intern(out)
 
 
-def _set_below(node: SchemaNode, value: Any) -> Tree:
-    """As `_all`, but a container of a known field is a member only where it is empty."""
+def _set_below(node: SchemaNode, value: Any) -> Tree | None:
+    """As `_all`, but a container of a known field is a member only where it is empty; None: no member at all."""
     shape = _shape(node)
     if shape == _SCALAR or not value:
         return LEAF
@@ -462,13 +469,13 @@ def _set_below(node: SchemaNode, value: Any) -> Tree:
             if schema is None:
                 continue
             known = key in node.properties
-            if known and item == [] and _shape(schema) == _LIST:
-                continue  # Quirk: an empty list that has no items to own is not owned itself
-            below = _set_below(schema, item)
-            if below and not known:
-                below = intern({SELF: LEAF, **below})
-            out[f"f:{key}"] = below
-    return intern(out)
+            # Quirk: an empty list that has no items to own is not owned itself, nor is what holds nothing else
+            below = None if known and item == [] and _shape(schema) == _LIST else _set_below(schema, item)
+            if not known:
+                below = intern({SELF: LEAF, **below}) if below else LEAF
+            if below is not None:
+                out[f"f:{key}"] = below
+    return intern(out) if out else None
 
 
 def path_element(node: SchemaNode, item: Any) -> str:

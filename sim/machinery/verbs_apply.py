@@ -19,13 +19,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from sim.machinery import fieldvalidation, status, verbs
-from sim.machinery import managed as ownership
+from sim.machinery import fieldvalidation, managed_scale, status, verbs
 from sim.machinery.api import Json, Obj
 from sim.machinery.apply_typed import go_value, type_errors
 from sim.machinery.managed_apply import Applied, Configuration, apply, conflict_texts, with_last_applied
 from sim.machinery.managed_fields import bound, own_address
-from sim.machinery.managed_set import LEAF, NOTHING, Tree, difference, of_paths
+from sim.machinery.managed_set import NOTHING, Tree
 from sim.machinery.scheme import Resource
 from sim.machinery.store import Get, Item, Managed
 from sim.machinery.verbs import Record, create_object, reset_of, tidied, update_object
@@ -193,17 +192,18 @@ class _Merge:
 
 
 def _kept_times(before: Record, after: Record) -> Record:
-    """The record as it was, where only times differ (equality.go: nobody writes for the sake of a time)."""
+    """The record as it was, where only times differ (equality.go: nobody writes for the sake of a time).
+
+    Quirk: entries are compared by place; one whose time moves it behind another is written.
+    """
 
     def timeless(record: Record) -> list[Managed]:
-        return sorted([msgspec.structs.replace(e, time_s=0) for e in record], key=ownership.order)
+        return [msgspec.structs.replace(entry, time_s=0) for entry in record]
 
     return before if timeless(before) == timeless(after) else after
 
 
 # --- scale ------------------------------------------------------------------------------------------------
-
-_REPLICAS = of_paths(("spec", "replicas"))
 
 
 def scale_kind(call: Call) -> Resource:
@@ -214,39 +214,14 @@ def applied_scale(call: Call, show: Callable[[Obj], Obj]) -> tuple[Callable[[Ite
     """How an apply to a scale makes the Scale to be written; with it, in the list, the workload's record then."""
     kind = scale_kind(call)
     wanted = configuration(call, kind, NOTHING)
-    wanted = wanted._replace(writer=msgspec.structs.replace(wanted.writer, subresource="scale"))
+    writer = msgspec.structs.replace(wanted.writer, api_version=kind.api_version, subresource="scale")
+    wanted = wanted._replace(writer=writer)
     outcome: list[Record] = [()]
 
     def asked(item: Item) -> Obj:
-        mine = _of_scale(item.managed, kind.api_version)
+        mine = managed_scale.of_scale(item.managed, kind.api_version)
         made = _merged(kind, show(item.obj), mine, wanted)
-        kept = [msgspec.structs.replace(e, api_version=call.resource.api_version) for e in made.managed]
-        outcome[0] = tuple(sorted(_joined(item.managed, mine, kept), key=ownership.order))
+        outcome[0] = managed_scale.of_workload(item.managed, made.managed, call.resource.api_version)
         return made.obj
 
     return asked, outcome
-
-
-def _of_scale(managed: Record, version: str) -> Record:
-    """The entries that own the number of replicas, as entries of the Scale."""
-    mine = [e for e in managed if "f:replicas" in e.fields.get("f:spec", LEAF)]
-    return tuple([msgspec.structs.replace(e, api_version=version, fields=_REPLICAS) for e in mine])
-
-
-def _joined(managed: Record, before: Record, after: list[Managed]) -> list[Managed]:
-    """The workload's entries, without the number where the Scale's record has lost it, and the new one's."""
-
-    def who(entry: Managed) -> tuple[str, str, str]:
-        return (entry.manager, entry.operation, entry.subresource)
-
-    owners = {who(entry): entry for entry in after}
-    had = {who(entry) for entry in before}
-    out = []
-    for entry in managed:
-        if who(entry) in had and who(entry) not in owners:
-            entry = msgspec.structs.replace(entry, fields=difference(entry.fields, _REPLICAS))
-        elif who(entry) in had:
-            owners.pop(who(entry))
-        if entry.fields:
-            out.append(entry)
-    return [*out, *owners.values()]

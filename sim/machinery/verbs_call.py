@@ -117,7 +117,6 @@ class Call:
     options: Mapping[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     subresource: str = ""
-    recorded: str | None = None  # subresource that ownership is recorded under, where it is another
 
     @property
     def key(self) -> str:
@@ -139,7 +138,7 @@ class Call:
             manager=manager,
             api_version=self.resource.api_version,
             time_s=self.registry.wall_us() // SECOND,
-            subresource=self.subresource if self.recorded is None else self.recorded,
+            subresource=self.subresource,
         )
 
     @property

@@ -20,8 +20,7 @@ from sim.machinery import fieldvalidation
 from sim.machinery.api import Json, Obj, Reply
 from sim.machinery.custom import CustomResource, Scale
 from sim.machinery.custom_objects import at_path
-from sim.machinery.managed_fields import changed_fields
-from sim.machinery.managed_set import difference, union
+from sim.machinery.managed_set import difference, of_paths
 from sim.machinery.status import invalid, not_supported
 from sim.machinery.store import Get, Item
 from sim.machinery.validation.errors import invalid as bad_value
@@ -95,7 +94,7 @@ def write_scale(call: Call) -> Steps:
         if replicas < 0:
             resource, error = call.resource, bad_value(path, replicas, "should be a non-negative integer")
             raise Refusal.of(invalid(resource.group, resource.kind, call.request.name, [error]))
-        return _with(item.obj, path.removeprefix(".").split("."), replicas)
+        return _with(item.obj, _names(call), replicas)
 
     call.subresource = ""  # the object's own strategy runs: the generation counts
     reply = yield from update_object(call, change, _disowned)
@@ -104,11 +103,15 @@ def write_scale(call: Call) -> Steps:
 
 
 def _disowned(call: Call, item: Item, wanted: Obj) -> Record:
-    """Quirk: what a scale changes belongs to nobody afterwards."""
-    changed, removed = changed_fields(call.resource.schema, item.obj, wanted)
-    touched = union(changed, removed)
-    kept = [replace(entry, fields=difference(entry.fields, touched)) for entry in item.managed]
+    """Quirk: what a scale writes belongs to nobody afterwards, even where it was that already."""
+    number = of_paths(tuple(_names(call)))
+    kept = [replace(entry, fields=difference(entry.fields, number)) for entry in item.managed]
     return tuple([entry for entry in kept if entry.fields])
+
+
+def _names(call: Call) -> list[str]:
+    """The fields on the way to the number of replicas."""
+    return _paths(call).replicas.removeprefix(".").split(".")
 
 
 def _with(obj: Obj, names: list[str], value: int) -> Obj:

@@ -8,14 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
+from sim.machinery import managed_scale
 from sim.machinery.api import Obj, Reply
+from sim.machinery.managed import on_update
 from sim.machinery.patch import PatchError, check_merge_patch, json_patch, merge_patch
 from sim.machinery.scheme import Resource
 from sim.machinery.selectors import format_selector
 from sim.machinery.status import invalid, not_found
 from sim.machinery.store import Get, Item
 from sim.machinery.strategic import strategic_merge
-from sim.machinery.verbs import patch_body, registry_key, taken_over, update_object
+from sim.machinery.verbs import Record, patch_body, registry_key, update_object
 from sim.machinery.verbs_apply import applied_scale, is_apply
 from sim.machinery.verbs_body import Patched, body_kind, conform, decode
 from sim.machinery.verbs_call import Call, Refusal, Steps, any_of, bad_request, check_name, found
@@ -63,8 +67,8 @@ def get_scale(call: Call) -> Steps:
 def write_scale(call: Call) -> Steps:
     """PUT or PATCH: takes spec.replicas, honours uid and resourceVersion."""
 
-    applied = applied_scale(call, scale_of) if is_apply(call) and call.request.verb == "patch" else None
-    asked = applied[0] if applied is not None else _asked(call)
+    applies = is_apply(call) and call.request.verb == "patch"
+    asked, record = applied_scale(call, scale_of) if applies else _updated_scale(call)
 
     def change(item: Item) -> Obj:
         scale = asked(item)
@@ -92,16 +96,31 @@ def write_scale(call: Call) -> Steps:
             return item.obj
         return {**item.obj, "spec": {**spec, "replicas": replicas}}
 
-    call.subresource, call.recorded = "", "scale"  # the workload's own strategy runs: the generation counts
-    owning = taken_over if applied is None else lambda *_: applied[1][0]
-    reply = yield from update_object(call, change, owning)
+    call.subresource = ""  # the workload's own strategy runs: the generation counts
+    reply = yield from update_object(call, change, lambda *_: record[0])
     assert reply.item is not None
     return Reply(200, body=scale_of(reply.item.obj), warnings=reply.warnings)
 
 
-def _asked(call: Call) -> Callable[[Item], Obj]:
-    """The Scale that a PUT brings, or that a patch makes of the present one."""
+def _updated_scale(call: Call) -> tuple[Callable[[Item], Obj], list[Record]]:
+    """How a PUT or a patch makes the Scale to be written; with it, in the list, the workload's record then."""
     kind = body_kind(call)
+    given = _asked(call, kind)
+    writer = replace(call.writer(), api_version=kind.api_version, subresource="scale")
+    outcome: list[Record] = [()]
+
+    def asked(item: Item) -> Obj:
+        scale = given(item)
+        mine = managed_scale.of_scale(item.managed, kind.api_version)
+        after = on_update(kind.schema, mine, scale_of(item.obj), scale, writer)
+        outcome[0] = managed_scale.of_workload(item.managed, after, call.resource.api_version)
+        return scale
+
+    return asked, outcome
+
+
+def _asked(call: Call, kind: Resource) -> Callable[[Item], Obj]:
+    """The Scale that a PUT brings, or that a patch makes of the present one."""
     if call.request.verb == "update":
         given = decode(call, kind)
         return lambda item: given

@@ -193,3 +193,9 @@ async def test_replicas_of_a_scale_are_those_of_the_object_and_nobodys() -> None
         item = (await ask(p, of("get", "a"))).item
         assert item is not None and item.obj["spec"]["n"] == 5 and item.obj["metadata"]["generation"] == 2
         assert all("f:n" not in entry.fields["f:spec"] for entry in item.managed)
+        # Nobody's either where it was that number already.
+        await ask(p, of("patch", "a", {"spec": {"n": 6}}, content_type=MERGE))
+        scale["spec"] = {"replicas": 6}
+        assert (await ask(p, of("update", "a", scale, subresource="scale"))).code == 200
+        item = (await ask(p, of("get", "a"))).item
+        assert item is not None and all("f:n" not in entry.fields["f:spec"] for entry in item.managed)

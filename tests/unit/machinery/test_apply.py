@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from sim.machinery.api import Reply
 from sim.machinery.apply_typed import merge, type_errors, without
 from sim.machinery.managed_set import of_paths
 from sim.machinery.scheme import Scheme
+from sim.units import SECOND
 from tests.unit.machinery.golden_api import Api, whole
 
 CORE, APPS = "/api/v1/namespaces/golden-ns", "/apis/apps/v1/namespaces/golden-ns"
@@ -72,6 +75,50 @@ def test_the_first_apply_creates_and_the_same_again_writes_nothing() -> None:
     assert maps.owners() == {"a Apply": {"f:data": {"f:k": {}}}}
     assert maps.apply("a", config_map({"k": "v"})).code == 200
     assert maps.get() == before
+
+
+def clocked(apps: Applier) -> Callable[[], None]:
+    """Lets a second pass when called."""
+    now = [1_700_000_000]
+    apps.api.registry = replace(apps.api.registry, wall_us=lambda: now[0] * SECOND)
+
+    def passes() -> None:
+        now[0] += 1
+
+    return passes
+
+
+def test_the_order_of_items_owned_one_by_one_and_what_is_left_as_it_is_change_nothing() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    passes = clocked(apps)
+    body = deployment()
+    containers = [{"name": name, "image": "i"} for name in "cd"]
+    body["spec"]["template"]["spec"]["containers"] = containers
+    assert apps.apply("a", body).code == 201
+    before = apps.get()
+    passes()
+    containers.reverse()
+    assert apps.apply("a", {**body, "status": {"replicas": 7}}).code == 200
+    assert apps.get() == before
+
+
+def test_an_apply_of_the_same_in_other_words_is_written_if_its_time_moves_its_entry() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    passes = clocked(apps)
+    body = deployment()
+    body["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1000m"}}
+    assert apps.apply("a", body).code == 201
+    passes()
+    first = apps.get()
+    assert apps.apply("a", body).code == 200 and apps.get() == first
+    apps.apply("b", {**deployment(), "spec": {"minReadySeconds": 1}})
+    second = apps.get()
+    passes()
+    assert apps.apply("a", body).code == 200
+    third = apps.get()
+    assert [e["manager"] for e in third["metadata"]["managedFields"]] == ["b", "a"]
+    assert third["metadata"]["resourceVersion"] != second["metadata"]["resourceVersion"]
+    assert third["spec"] == second["spec"]
 
 
 def test_another_managers_value_is_a_conflict_until_it_is_forced() -> None:
@@ -159,6 +206,57 @@ def test_an_applied_scale_conflicts_with_the_workloads_applier() -> None:
     assert causes(apps.apply("a", deployment(replicas=2))) == [
         (".spec.replicas", 'conflict with "s" with subresource "scale"')
     ]
+
+
+def scaled(apps: Applier, replicas: int) -> Reply:
+    """A merge patch of the scale by "s"."""
+    body = {"spec": {"replicas": replicas}}
+    return apps.api.ask("PATCH", f"{apps.path}/scale?fieldManager=s", body, MERGE)
+
+
+def entries(apps: Applier) -> list[tuple[str, str, bool, bool]]:
+    """(manager, subresource, whether it has a time, whether the number of replicas is its) in order."""
+    listed = apps.get()["metadata"]["managedFields"]
+    return [
+        (e["manager"], e.get("subresource", ""), "time" in e, "f:replicas" in e["fieldsV1"].get("f:spec", {}))
+        for e in listed
+    ]
+
+
+def test_a_scale_takes_the_number_and_has_no_time() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.api.ask("POST", f"{APPS}/deployments?fieldManager=c", deployment(replicas=2))
+    assert scaled(apps, 3).code == 200
+    assert entries(apps) == [("s", "scale", False, True), ("c", "", True, False)]
+    assert scaled(apps, 0).code == 200  # which a Scale leaves out: taken away, not set
+    assert entries(apps) == [("c", "", True, False)]
+    assert scaled(apps, 1).code == 200 and entries(apps) == [("c", "", True, False)]
+
+
+def test_a_scale_that_changes_nothing_takes_the_number_from_who_updated_not_from_who_applied() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.api.ask("POST", f"{APPS}/deployments?fieldManager=c", deployment(replicas=2))
+    apps.apply("a", deployment(replicas=2))
+    before = apps.get()["metadata"]["resourceVersion"]
+    assert scaled(apps, 2).code == 200 and apps.get()["metadata"]["resourceVersion"] != before
+    # Of two entries of one name the next writer reads the later one.
+    assert [e for e in entries(apps) if e[3]] == [("a", "", False, True), ("c", "", False, True)]
+    apps.update("u", {"metadata": {"labels": {"x": "y"}}})
+    assert [e for e in entries(apps) if e[3]] == [("a", "", False, True)]
+
+
+def test_an_applied_scale_names_the_version_of_scales() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.api.ask("POST", f"{APPS}/deployments?fieldManager=c", deployment(replicas=2))
+    scaled(apps, 3)
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}}
+    refused = apps.apply("a", {**scale, "spec": {"replicas": 4}}, subresource="/scale")
+    assert causes(refused) == [
+        (".spec.replicas", 'conflict with "s" with subresource "scale" using autoscaling/v1')
+    ]
+    scaled(apps, 0)  # nobody's now
+    refused = apps.apply("a", {**scale, "spec": {"replicas": 4}}, subresource="/scale")
+    assert refused.code == 200 and entries(apps)[0] == ("a", "scale", False, True)
 
 
 def test_a_secrets_plain_text_is_stored_as_data_and_owned_as_it_was_given() -> None:

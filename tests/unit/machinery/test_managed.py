@@ -172,6 +172,12 @@ def test_apply_owns_containers_only_where_they_are_empty():
     }
 
 
+def test_what_holds_nothing_but_an_empty_list_is_not_owned():
+    assert field_set(SERVICE, {"spec": {"ports": []}, "status": {"loadBalancer": {}}}) == {
+        "f:status": {"f:loadBalancer": {}}
+    }
+
+
 def test_set_algebra_tells_a_node_from_what_is_below_it():
     a = union(of_paths(("x",)), of_paths(("x", "y"), ("z",)))
     assert a == {"f:x": {".": {}, "f:y": {}}, "f:z": {}}
