@@ -22,6 +22,7 @@ import msgspec
 from sim.machinery.api import Obj
 from sim.machinery.apply_typed import type_errors
 from sim.machinery.managed_fields import (
+    Duplicates,
     bound,
     changed_fields,
     has_addresses,
@@ -74,7 +75,10 @@ def on_create(node: SchemaNode, obj: Obj, writer: Writer, reset: Tree = NOTHING)
     if given:
         record = on_update(node, given, {}, obj, writer, reset)
         return rebound(record, obj, {})  # no pod is born with an address
-    owned = outside(changed_fields(node, {}, obj)[0], reset)
+    try:
+        owned = outside(changed_fields(node, {}, obj)[0], reset)
+    except Duplicates:
+        return ()
     if not owned:
         return ()
     return _remembered((owned, writer), (id(owned), writer), lambda: (_entry(writer, owned),))
@@ -91,7 +95,7 @@ def on_update(
         return managed
     if not node.typed:
         if type_errors(node, new) or type_errors(node, old):
-            return managed
+            return ()  # fieldmanager.go, UpdateNoErrors: the record goes
         managed = tuple([_with_fields(entry, reconciled(node, entry.fields)) for entry in managed])
     was, now = own_address(old), own_address(new)
     own = was or now
@@ -139,7 +143,10 @@ def _with_fields(entry: Managed, fields: Tree) -> Managed:
 def _updated(
     node: SchemaNode, managed: tuple[Managed, ...], old: Obj, new: Obj, writer: Writer, reset: Tree
 ) -> tuple[Managed, ...]:
-    changed, removed = changed_fields(node, old, new)
+    try:
+        changed, removed = changed_fields(node, old, new)
+    except Duplicates:
+        return ()  # fieldmanager.go, UpdateNoErrors: the record goes
     if reset:
         changed, removed = outside(changed, reset), outside(removed, reset)
     if not changed and not removed:

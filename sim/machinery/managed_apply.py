@@ -178,26 +178,33 @@ def _applied_before(node: SchemaNode, live: Obj, annotation: str) -> Tree:
         before = json.loads(text or "null")
     except ValueError:
         return NOTHING
-    if not isinstance(before, dict) or type_errors(node, before):
+    if not isinstance(before, dict) or before.get("apiVersion") != live.get("apiVersion"):
+        return NOTHING  # of another version of its kind, it says nothing
+    if not before.get("kind") or type_errors(node, before):
         return NOTHING
     changed, removed = changed_fields(node, before, live)
     return difference(difference(field_set(node, before), changed), removed)
 
 
 def with_last_applied(obj: Obj, wanted: Configuration) -> Obj:
-    """The object with kubectl's annotation, where it has one, telling the present configuration."""
+    """The object with kubectl's annotation, where it has one, telling the present configuration.
+
+    The very object if it tells that already (lastappliedupdater.go: it is written even if nothing else changes).
+    """
     annotation = wanted.annotation
     metadata = obj.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
-    if not annotation or annotation not in annotations:
+    if not annotation or not annotations.get(annotation):
         return obj
     given = wanted.obj.get("metadata") or {}
     told = {**wanted.obj, "metadata": {k: v for k, v in given.items() if k != "managedFields"}}
     if isinstance(given.get("annotations"), dict):
         told["metadata"]["annotations"] = {k: v for k, v in given["annotations"].items() if k != annotation}
     text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    for char in "<>&":  # as Go's encoder has them
+    for char in "<>&\u2028\u2029":  # as Go's encoder has them
         text = text.replace(char, f"\\u{ord(char):04x}")
+    if annotations[annotation] == f"{text}\n":
+        return obj
     return {**obj, "metadata": {**metadata, "annotations": {**annotations, annotation: f"{text}\n"}}}
 
 

@@ -74,6 +74,10 @@ _ZERO_WRITTEN = frozenset(("reportingComponent", "reportingInstance", "eventTime
 _MISSING: Any = object()
 
 
+class Duplicates(Exception):
+    """A list whose items are owned one by one holds two of one name: nobody can say whose they are."""
+
+
 def whole_set(node: SchemaNode, obj: Obj) -> Tree:
     """Every field of an object: containers only where null or an empty map, items and map keys always."""
     return _set_below(node, obj) or NOTHING
@@ -85,7 +89,10 @@ def field_set(node: SchemaNode, obj: Obj) -> Tree:
 
 
 def changed_fields(node: SchemaNode, old: Obj, new: Obj) -> tuple[Tree, Tree]:
-    """(added or modified, removed) fields between two objects, never of `_UNOWNED`; identical subtrees cost nothing."""
+    """(added or modified, removed) fields between two objects, never of `_UNOWNED`; identical subtrees cost nothing.
+
+    Raises Duplicates; subtrees that did not change are not looked at.
+    """
     if old:
         return _changed(node, old, new)
     shape = _shape_of_plain(node, new)
@@ -318,10 +325,12 @@ def _compare_items(node: SchemaNode, old: Any, new: Any, changed: Tree, removed:
     if len(keys) == 1 and not node.key_defaults and _compare_named(node, keys[0], old, new, changed, removed):
         return
     mine = {path_element(node, item): item for item in old}
-    for item in new:
-        element = path_element(node, item)
+    theirs = {path_element(node, item): item for item in new}
+    if len(mine) != len(old) or len(theirs) != len(new):
+        raise Duplicates
+    for element, item in theirs.items():
         before = mine.pop(element, _MISSING)
-        if before is item or element in changed:
+        if before is item:
             continue
         if before is _MISSING:
             changed[element] = _all(below, item)
@@ -442,6 +451,8 @@ def _all(node: SchemaNode, value: Any) -> Tree:
         assert node.items is not None
         for item in value:
             out[path_element(node, item)] = _all(node.items, item)
+        if len(out) <= len(value):
+            raise Duplicates
     elif isinstance(value, dict):
         for key, below in value.items():
             schema = node.properties.get(key) or node.values

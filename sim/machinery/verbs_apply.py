@@ -89,8 +89,7 @@ def configuration(call: Call, kind: Resource, reset: Tree) -> Configuration:
     if body.get("kind") != kind.kind:
         wrong = [f"no corresponding type for {_shown_kind(body)}"]
     if wrong:
-        text = wrong[0] if len(wrong) == 1 else "\n  ".join(["errors:", *wrong])
-        raise internal(f"failed to create typed patch object ({_shown(body)}): {text}")
+        raise internal(f"failed to create typed patch object ({_shown(body)}): {_listed(wrong)}")
     names, options = call.registry.names, call.options
     writer = call.writer()
     taking_over = writer.manager == names.manager_kubectl
@@ -116,13 +115,12 @@ def _shown_kind(body: Obj) -> str:
 
 def _merged(kind: Resource, live: Obj, managed: Record, wanted: Configuration) -> Applied:
     """The typed outcome of an apply, or the refusal that names its conflicts."""
-    if kind.custom and live and (wrong := type_errors(kind.schema, live)):  # its schema is another one now
-        raise internal(f"failed to create typed live object: {wrong[0]}")
+    _check_live(kind, live, managed)
     outcome = apply(kind.schema, live, managed, wanted)
     if not isinstance(outcome, Applied):
         raise Refusal.of(status.apply_conflict(*conflict_texts(outcome)))
     if outcome.obj is live:
-        return outcome
+        return outcome._replace(obj=with_last_applied(live, wanted))
     if kind.custom:  # of no Go type: what became empty is null, and validation's business
         return Applied(with_last_applied(outcome.obj, wanted), outcome.managed)
     made, _ = fieldvalidation.conform(kind.schema, outcome.obj, kind.kind)
@@ -133,6 +131,26 @@ def _merged(kind: Resource, live: Obj, managed: Record, wanted: Configuration) -
         )
     made = {"apiVersion": kind.api_version, "kind": kind.kind, **made}
     return Applied(with_last_applied(made, wanted), outcome.managed)
+
+
+def _check_live(kind: Resource, live: Obj, managed: Record) -> None:
+    """Refuse to merge into what fits its schema no more, or holds two items of one name."""
+    wrong = type_errors(kind.schema, live) if live else []
+    if not kind.custom:  # of a Go type, so nothing else can be wrong
+        wrong = [text for text in wrong if "duplicate entries" in text]
+    if not wrong:
+        return
+    shown = _shown(live)
+    if managed:
+        raise internal(f"failed to create typed live object ({shown}): {_listed(wrong)}")
+    raise internal(
+        f"failed to create manager for existing fields: failed to convert new object ({shown}) to smd typed: "
+        f"{_listed(wrong)}"
+    )
+
+
+def _listed(errors: list[str]) -> str:
+    return errors[0] if len(errors) == 1 else "\n  ".join(["errors:", *errors])
 
 
 def _conversion(message: str) -> str:

@@ -304,6 +304,48 @@ def test_kubectl_takes_over_what_it_applied_on_the_clients_side() -> None:
     assert maps.apply("kubectl", config_map({"k": "y", "l": "m"})).code == 409
 
 
+def test_kubectls_annotation_tells_what_was_applied_even_if_nothing_else_changes() -> None:
+    maps = Applier()
+    annotation = NAMES["kubernetes"].annotation_last_applied
+    config = config_map({"k": "v"})
+    told = config_map(config["data"], annotations={annotation: json.dumps(config, indent=1)})
+    maps.api.ask("POST", f"{CORE}/configmaps?fieldManager=kubectl-client-side-apply", told)
+    assert maps.apply("kubectl", config).code == 200
+    text = maps.get()["metadata"]["annotations"][annotation]
+    assert text.endswith("\n") and json.loads(text) == config
+    before = maps.get()
+    assert maps.apply("kubectl", config).code == 200 and maps.get() == before
+
+
+def test_what_kubectl_applied_in_another_version_says_nothing() -> None:
+    maps = Applier()
+    annotation = NAMES["kubernetes"].annotation_last_applied
+    told = json.dumps({**config_map({"k": "v"}), "apiVersion": "v0"})
+    given = config_map({"k": "v"}, annotations={annotation: told})
+    maps.api.ask("POST", f"{CORE}/configmaps?fieldManager=kubectl-client-side-apply", given)
+    assert causes(maps.apply("kubectl", config_map({"k": "w"})))
+
+
+def test_who_writes_one_name_twice_leaves_nobody_to_own_anything() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    body, twice = deployment(), [{"name": "E", "value": "1"}, {"name": "E", "value": "2"}]
+    apps.apply("a", body)
+    container = body["spec"]["template"]["spec"]["containers"][0]
+    container["env"] = twice
+    body["metadata"]["resourceVersion"] = apps.get()["metadata"]["resourceVersion"]
+    assert apps.api.ask("PUT", apps.path, body).code == 200
+    assert apps.get()["metadata"]["managedFields"] == []
+    refused = apps.apply("a", deployment())
+    assert (refused.code, refused.message) == (
+        500,
+        "failed to create manager for existing fields: failed to convert new object (golden-ns/d; apps/v1, "
+        'Kind=Deployment) to smd typed: .spec.template.spec.containers[name="c"].env: duplicate entries for key '
+        '[name="E"]',
+    )
+    made = apps.api.ask("POST", f"{APPS}/deployments", {**body, "metadata": {"name": "e"}})
+    assert made.code == 201 and whole(made)["metadata"]["managedFields"] == []
+
+
 @pytest.mark.parametrize(
     ("body", "code", "message"),
     [
