@@ -49,6 +49,7 @@ HOMES_MAX = 4  # places of a field's name; with more of them it says too little
 TAINT_KEYS = ("key", "value", "effect")
 _AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
+_MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
 _RATE = re.compile(r"^(\d+(?:\.\d+)?)\s*/\s*(\d.*|ms|s|m|h)$")
 _TYPE = re.compile(r"`([a-z| ]+)`")
 _WORDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "array": "a list",
@@ -138,8 +139,13 @@ class _Compiler:
             remedy = "both bounds, as [29s, 60s]" if path[-1:] == ["within"] else "in brackets, as [a, b]"
         elif message.startswith("Expected `str`, got `"):
             remedy = "a duration has a unit, as 90s or 5m; a text that looks like something else needs quotes"
-        elif message.endswith("required field `nodes`"):
-            remedy = "nodes: {} is all of them"
+        elif missing := _MISSING.match(message):
+            name = missing["name"]
+            message = f"the field {name!r} is missing"
+            if name == "nodes":
+                remedy = "nodes: {} is all of them"
+            elif _struct_at(schema.Scenario, path) is schema.Expectation:
+                remedy = "a name says what is expected, in any words"
         return self.document.error(tuple(path), _plainly(message), remedy)
 
     def duration(self, text: str, path: tuple[str | int, ...]) -> int:

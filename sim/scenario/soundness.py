@@ -24,7 +24,6 @@ from sim.machinery.strategies import for_create
 from sim.machinery.structural_values import BadPart
 from sim.machinery.validation import validate_create
 from sim.machinery.validation.errors import REQUIRED, Errors
-from sim.options.gates import OF_FIELDS
 from sim.scenario.source import Document
 
 SOME_UID = "00000000-0000-4000-8000-000000000000"
@@ -82,7 +81,7 @@ def check(
 def _errors(resource: Resource, new: dict[str, Any], names: Names) -> Errors:
     if isinstance(resource, CustomResource):
         return create_errors(resource, new)
-    return validate_create(resource, for_create(resource.rule, new, names, OF_FIELDS))
+    return validate_create(resource, for_create(resource.rule, new, names))
 
 
 def parts_of(field: str) -> list[str | int]:

@@ -100,7 +100,8 @@ BAD = [
     (("name: outage", "name: a/b"), "s.yaml:3:18: a name consists of lower-case letters, digits"),
     (("name: dark", 'name: "da\\ark"'), "s.yaml:11:22: a name holds no control characters"),
     (("name: detected", 'name: "x\\ny"'), "s.yaml:15:14: a name holds no control characters"),
-    (("name: outage, ", ""), "s.yaml:3:11: object missing required field name"),
+    (("name: outage, ", ""), "s.yaml:3:11: the field 'name' is missing"),
+    (("name: detected, ", ""), "the field 'name' is missing (a name says what is expected, in any words)"),
     (
         ("duration: 30m", "duration: 2000000h"),
         "s.yaml:6:13: the duration 2000000h is longer than a hundred",

@@ -120,7 +120,7 @@ BAD = [
     ("{after: frist, compact: {}}", "no step is named 'frist'"),
     ("{after: 3m, compact: {}}", "no step is named '3m' ('at: 3m' is a time)"),
     ("{at: 3m, name: 4m, compact: {}}", "a step's name is no time, as '4m' is"),
-    ("{at: 2m, cordon: {}}", "object missing required field nodes (nodes: {} is all of them)"),
+    ("{at: 2m, cordon: {}}", "the field 'nodes' is missing (nodes: {} is all of them)"),
     ("{at: 2m, compact: {}, for: 5s}", "'for' has no effect on compact: it has no end"),
     ("{at: 2m, start: {actor: storage}, for: 5s}", "'for' has no effect on start"),
     ("{at: 2m, crash: {actor: storage, restartAfter: 5s}, for: 5s}", "say the same (give one)"),
