@@ -135,6 +135,24 @@ async def test_recreate_makes_nothing_new_while_an_old_pod_is_there() -> None:
         assert versions == ["2", "2"]
 
 
+async def test_recreate_does_not_wait_for_a_pod_that_was_given_other_labels_on_its_way_out() -> None:
+    """Its ReplicaSet does not let it go any more, but the Deployment selects it no longer."""
+    async with world(LOOPS) as w:
+        spec = {"replicas": 2, "strategy": {"type": "Recreate"}, "template": template("web", v="1")}
+        await w.create("deployments", workload("Deployment", "web", **spec))
+        await w.settle()
+        relabelled, other = await w.names("pods")
+        for held in (relabelled, other):
+            await w.patch("pods", held, {"metadata": {"finalizers": ["x.io/hold"]}})
+        await roll(w, v="2")
+        await w.settle()
+        await w.patch("pods", relabelled, {"metadata": {"labels": {"app": "x"}}})
+        await w.patch("pods", other, {"metadata": {"finalizers": None}})
+        await w.settle()
+        versions = [pod["metadata"]["labels"]["v"] for pod in await w.stored("pods")]
+        assert sorted(versions) == ["1", "2", "2"]
+
+
 async def test_a_stuck_rollout_times_out_at_its_deadline() -> None:
     async with world(LOOPS) as w:
         await w.create("deployments", workload("Deployment", "web", replicas=1, progressDeadlineSeconds=60))
