@@ -217,11 +217,10 @@ class _Rollout:
             return
         identity = Owner(d, RESOURCE, self.loop.env.scheme.resource(RESOURCE).api_version, "Deployment")
         self.candidates = candidates = candidates_of(self.loop.sets, d)
-        self.sets, error = await claim_objects(
-            self.client, identity, "replicasets", candidates, selector_of(d)
-        )
+        owned, error = await claim_objects(self.client, identity, "replicasets", candidates, selector_of(d))
         if error is not None:
             raise Refused(error)
+        self.sets = decide.by_creation(owned)
         if is_deleting(d):
             new, olds = await self._sync_revision(create=False)
             await self._status([*olds, *([new] if new else [])], new)
@@ -336,6 +335,7 @@ class _Rollout:
         await self._status(rss, new)
 
     async def _scale_all(self, new: Obj | None, olds: Sequence[Obj]) -> None:
+        olds = olds[::-1]  # FindActiveOrLatest leaves them newest first
         one = decide.active_or_latest(new, olds)
         if one is not None:
             await self._scale(one, replicas_of(self.d))
@@ -372,7 +372,7 @@ class _Rollout:
     # --- the new ReplicaSet -------------------------------------------------------------------------------
 
     async def _sync_revision(self, create: bool) -> tuple[Obj | None, list[Obj]]:
-        """(new ReplicaSet or None, old ones), the new one's revision and annotations brought up to date."""
+        """(new ReplicaSet or None, old ones, oldest first), the new one's revision and annotations brought up to date."""
         found = decide.find_new(self.d, self.sets, self.names.label_pod_template_hash)
         olds = [rs for rs in self.sets if rs is not found]
         number = max((decide.revision(rs, self.names) for rs in olds), default=0) + 1

@@ -219,11 +219,12 @@ def proportional_sizes(deployment: Obj, rss: Sequence[Obj], names: Names) -> lis
     goal = replicas + fenceposts(deployment)[0]
     running = active(rss)
     add = (goal if replicas else 0) - total(running)
-    # equal sizes: newer first when growing, older first when shrinking
-    ordered = by_creation(running)
-    if add > 0:
-        ordered.reverse()
+    ordered = running
     if add:
+        # equal sizes: newer first when growing, older first when shrinking
+        ordered = by_creation(running)
+        if add > 0:
+            ordered.reverse()
         ordered.sort(key=replicas_of, reverse=True)
     sizes: list[int] = []
     added = 0

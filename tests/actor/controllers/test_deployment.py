@@ -406,5 +406,26 @@ async def test_a_set_that_shrinks_while_all_together_grow_is_told_to_have_grown(
         ]
 
 
+async def test_beside_a_new_set_that_has_all_pods_the_old_ones_go_newest_first() -> None:
+    async with world(LOOPS) as w:
+        names = w.plane.server.scheme.names
+        for name, version, desired in (("z-first", "1", "9"), ("a-second", "2", "9"), ("new", "3", "1")):
+            pods = template("web", v=version)
+            made = workload("ReplicaSet", name, replicas=1, template=pods, selector=selecting(version))
+            known = {names.annotation_desired_replicas: desired}
+            made["metadata"] |= {"labels": {"app": "web", "v": version}, "annotations": known}
+            await w.create("replicasets", made)
+            await w.settle()
+        await w.make_all_ready()
+        await w.create(
+            "deployments", workload("Deployment", "web", replicas=1, template=template("web", v="3"))
+        )
+        await w.settle()
+        assert [text for _, text in await w.events("web")] == [
+            "Scaled down replica set a-second to 0 from 1",
+            "Scaled down replica set z-first to 0 from 1",
+        ]
+
+
 def selecting(version: str) -> Obj:
     return {"matchLabels": {"app": "web", "v": version}}
