@@ -346,7 +346,7 @@ class _Rollout:
             rss = [*olds, *([new] if new else [])]
             sizes = decide.proportional_sizes(self.d, rss, self.names)
             # Quirk: one that shrinks while all together grow (or the other way about) is told to have done as all
-            way = "up" if sum(size - replicas_of(rs) for rs, size in sizes) > 0 else "down"
+            way = "up" if decide.to_add(self.d, rss) > 0 else "down"
             for rs, size in sizes:
                 await self._scale(rs, size, told=way)
 

@@ -213,12 +213,17 @@ def _round_half_away(numerator: int, denominator: int) -> int:
     return (2 * numerator + denominator) // (2 * denominator)
 
 
+def to_add(deployment: Obj, rss: Sequence[Obj]) -> int:
+    """How many pods all together are to have more (or fewer) when a Deployment is scaled in the middle of a rollout."""
+    replicas = replicas_of(deployment)
+    return (replicas + fenceposts(deployment)[0] if replicas else 0) - total(rss)
+
+
 def proportional_sizes(deployment: Obj, rss: Sequence[Obj], names: Names) -> list[tuple[Obj, int]]:
     """New sizes of the active ReplicaSets when a Deployment is scaled in the middle of a rollout."""
     replicas = replicas_of(deployment)
     goal = replicas + fenceposts(deployment)[0]
-    running = active(rss)
-    add = (goal if replicas else 0) - total(running)
+    running, add = active(rss), to_add(deployment, rss)
     ordered = running
     if add:
         # equal sizes: newer first when growing, older first when shrinking

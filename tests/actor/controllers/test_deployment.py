@@ -386,24 +386,41 @@ async def test_a_minimum_of_ready_seconds_comes_and_goes_without_a_new_replica_s
             assert rs["spec"].get("minReadySeconds") == (wanted or None)
 
 
-async def test_a_set_that_shrinks_while_all_together_grow_is_told_to_have_grown() -> None:
-    """8 wanted and 3 more allowed, of 9: 5 and 4 are each to be 11/13 of what they are, the larger takes what is left."""
+@pytest.mark.parametrize(
+    ("sizes", "most", "surge", "told"),
+    [
+        # 8 wanted and 3 more allowed, of 9: each is to be 11/13 of what it is, the larger takes what is left
+        ([5, 4], "13", 3, ["up replica set a to 8 from 5", "up replica set b to 3 from 4"]),
+        # 8 of 9: each is to be 8/3 of what it is, and the first can give up no more than it has
+        (
+            [3, 3, 3],
+            "3",
+            0,
+            [
+                "down replica set a to 0 from 3",
+                "down replica set b to 8 from 3",
+                "down replica set c to 8 from 3",
+            ],
+        ),
+    ],
+)
+async def test_each_set_is_told_to_have_grown_or_shrunk_as_all_together_were_to(
+    sizes: list[int], most: str, surge: int, told: list[str]
+) -> None:
     async with world(("deployment",)) as w:
         names = w.plane.server.scheme.names
-        known = {names.annotation_desired_replicas: "10", names.annotation_max_replicas: "13"}
-        for name, version, size in (("a", "1", 5), ("b", "2", 4)):
-            pods = template("web", v=version)
-            made = workload("ReplicaSet", name, replicas=size, template=pods, selector=selecting(version))
-            made["metadata"] |= {"labels": {"app": "web", "v": version}, "annotations": known}
+        known = {names.annotation_desired_replicas: "10", names.annotation_max_replicas: most}
+        for name, size in zip("abc", sizes, strict=False):
+            pods = template("web", v=name)
+            made = workload("ReplicaSet", name, replicas=size, template=pods, selector=selecting(name))
+            made["metadata"] |= {"labels": {"app": "web", "v": name}, "annotations": known}
             await w.create("replicasets", made)
-        rolling = {"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 5}}
-        web = workload("Deployment", "web", replicas=8, template=template("web", v="2"), strategy=rolling)
+        rolling = {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": 5}}
+        web = workload("Deployment", "web", replicas=8, template=template("web", v="b"), strategy=rolling)
         await w.create("deployments", web)
         await w.settle()
-        assert [text for reason, text in await w.events("web") if reason == "ScalingReplicaSet"][:2] == [
-            "Scaled up replica set a to 8 from 5",
-            "Scaled up replica set b to 3 from 4",
-        ]
+        events = [text for reason, text in await w.events("web") if reason == "ScalingReplicaSet"]
+        assert events[: len(told)] == [f"Scaled {text}" for text in told]
 
 
 async def test_beside_a_new_set_that_has_all_pods_the_old_ones_go_newest_first() -> None:
