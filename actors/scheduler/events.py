@@ -2,7 +2,8 @@
 
 Holds: an event like one that is remembered (same pod at the same revision, same other pod, reason and action) makes
 no new object: its first repeat writes a series into it, further ones are only counted.  Each 6 minutes those are
-forgotten that are older than that, so each is known for 6 to 12.  What finds no server is sent again.
+forgotten that are older than that, so each is known for 6 to 12.  What finds no server is sent again; a repeat of an
+event that is not there (it never reached a server, or was deleted) makes it, with its series.
 
 Mirrors  client-go v1.25 tools/events/{event_broadcaster,event_recorder}.go.
 Differs  they are written as core/v1, the form in which both groups' events are stored; a series' count is written once, not again every 30 minutes and at its end.
@@ -78,7 +79,8 @@ class EventSeries:
         self._began_us = ctx.wall_us()
         self._component = component
         self._instance = f"{component}-{ctx.name}"
-        self._recent: dict[tuple[str, ...], tuple[int, str, int]] = {}  # last seen, name, count
+        # When an event was said first and last, its name, its text, how often.
+        self._recent: dict[tuple[str, ...], tuple[int, int, str, str, int]] = {}
         self._made = 0
         self._under_way: dict[Telling, None] = {}
         self._idle: list[Telling] = []
@@ -94,25 +96,31 @@ class EventSeries:
         key: tuple[str, ...] = (kind, *what, meta["namespace"], meta["name"], meta.get("resourceVersion", ""))
         if related is not None:
             key += tuple(_reference(related).values())
-        last_us, name, count = self._recent.pop(key, (0, "", 0))
+        first_us, last_us, name, said, count = self._recent.pop(key, (0, 0, "", "", 0))
         looked_us = now_us - (now_us - self._began_us) % FINISH_US  # when it was last seen to what is old
         if name and last_us >= looked_us - FINISH_US:
-            self._recent[key] = (now_us, name, count + 1)
+            self._recent[key] = (first_us, now_us, name, said, count + 1)
             if count == 1:
-                self._patch(
-                    meta["namespace"], name, {"count": 2, "lastObservedTime": format_micro_time(now_us)}
-                )
+                series = {"count": 2, "lastObservedTime": format_micro_time(now_us)}
+                self._patch(self._body(pod, kind, what, (name, first_us, said), related) | {"series": series})
             return
         self._made += 1
         name = f"{meta['name']}.{now_us * 1000 + self._made % 1000:x}"
         if len(self._recent) >= SERIES_MAX:
             del self._recent[next(iter(self._recent))]
-        self._recent[key] = (now_us, name, 1)
-        body: dict[str, Any] = {
+        self._recent[key] = (now_us, now_us, name, text, 1)
+        self._create(self._body(pod, kind, what, (name, now_us, text), related))
+
+    def _body(
+        self, pod: Obj, kind: str, what: tuple[str, str], said: tuple[str, int, str], related: Obj | None
+    ) -> Obj:
+        """The new event.  said: its name, when, and what."""
+        name, at_us, text = said
+        body: Obj = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": meta["namespace"]},
-            "eventTime": format_micro_time(now_us),
+            "metadata": {"name": name, "namespace": pod["metadata"]["namespace"]},
+            "eventTime": format_micro_time(at_us),
             "reportingComponent": self._component,
             "reportingInstance": self._instance,
             "action": what[1],
@@ -126,7 +134,7 @@ class EventSeries:
         }
         if related is not None:
             body["related"] = _reference(related)
-        self._create(body)
+        return body
 
     def _full(self) -> bool:
         """Whether no more can be sent now: then what comes is dropped."""
@@ -156,24 +164,27 @@ class EventSeries:
         del self._under_way[telling]
         self._idle.append(telling)
 
-    def _patch(self, namespace: str, name: str, series: Obj) -> None:
-        if self._full():
-            return
-        self._patches += 1
+    def _patch(self, body: Obj) -> None:
+        """Write the series of an event into it."""
+        if not self._full():
+            self._patches += 1
+            self._send_series((body, 1))
+
+    def _send_series(self, series: tuple[Obj, int]) -> None:
+        body, tries = series
+        meta, change = body["metadata"], {"series": body["series"]}
         kind = PATCH_TYPES["strategic"]
         request = self._client.request(
-            "patch", "events", namespace, name, body={"series": series}, content_type=kind
+            "patch", "events", meta["namespace"], meta["name"], body=change, content_type=kind
         )
-        self._send_series((request, 1))
-
-    def _send_series(self, series: tuple[Request, int]) -> None:
-        request, tries = series
 
         def patched(reply: Reply) -> None:
             if reply.lost and tries < TRIES_MAX:
-                self._ctx.call_later_us(self._pause_us(), self._send_series, (request, tries + 1))
-            else:
-                self._patches -= 1
+                self._ctx.call_later_us(self._pause_us(), self._send_series, (body, tries + 1))
+                return
+            self._patches -= 1
+            if reply.reason == "NotFound":
+                self._create(body)
 
         self._client.call(request, patched)
 

@@ -210,6 +210,25 @@ async def test_what_is_said_again_is_a_series_and_the_condition_is_written_only_
         assert now["lastTransitionTime"] == was["lastTransitionTime"]
 
 
+async def test_an_event_that_never_reached_a_server_is_there_with_its_first_repeat():
+    async with a_rig() as rig:
+        await rig.node("n1", cpu="2")
+        await rig.run_s(1)
+        handle = rig.server.handle
+        lose(rig, "events")
+        await rig.pod("big", cpu="3")
+        await rig.run_s(1)
+        await come_and_go(rig, "p0")
+        await rig.run_s(150)  # it is given up
+        rig.server.handle = handle
+        await come_and_go(rig, "p1")
+        await rig.run_s(1)
+        (event,) = await rig.events("FailedScheduling")
+        assert event["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        assert event["series"]["count"] == 2
+        assert event["eventTime"] < event["series"]["lastObservedTime"][:17]  # told minutes before
+
+
 @pytest.mark.parametrize(
     ("again_s", "counts"),
     [
