@@ -20,7 +20,7 @@ from actors.users.load import Load, LoadSpec
 from sim.client import Client
 from sim.ident import Names
 from sim.kernel import Context, Kernel
-from sim.machinery.api import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS, Reply
+from sim.machinery.api import INTERNAL_SERVER_ERROR, Reply
 from sim.machinery.objects import controller_of
 from sim.machinery.scheme import Resource, Scheme
 from sim.units import MS, SECOND, format_duration, format_micro_time
@@ -33,6 +33,7 @@ TRIES = 60
 COMMANDS_MAX = 1_000
 REFUSED_MAX = 100
 EVICT_US = 600 * SECOND
+OK = "ok"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +168,15 @@ class Admin:
         return self._client
 
     def note(self, what: str, target: str, reply: Reply | str) -> None:
-        """Record what came of a command."""
-        assert self._ctx is not None
-        outcome = (
-            reply if isinstance(reply, str) else "ok" if reply.ok else f"{reply.reason}: {reply.message}"
-        )
-        self._ctx.record(self._kind, (what, target, outcome))
-        if outcome != "ok" and what != "evict":
+        """Record what came of a command, and tell whoever wrote it if that is nothing."""
+        outcome = reply if isinstance(reply, str) else _words(reply)
+        self._record(what, target, outcome)
+        if outcome != OK:
             self._refuse(f"{what} {target}", outcome)
+
+    def _record(self, what: str, target: str, outcome: str) -> None:
+        assert self._ctx is not None
+        self._ctx.record(self._kind, (what, target, outcome))
 
     def _refuse(self, what: str, outcome: str) -> None:
         assert self._ctx is not None
@@ -206,7 +208,7 @@ class Admin:
             return reply if replaced.reason == "NotFound" else replaced
 
         # the namespace or its service account may not be there yet: whoever applies tries again
-        reply = await self._persist(put, ("NotFound", "Forbidden"))
+        reply = await self._persist(put, ("TooManyRequests", "NotFound", "Forbidden"))
         self.note("apply", f"{resource.plural}/{meta['name']}", reply)
 
     async def _kind_of(self, obj: Obj) -> Resource | None:
@@ -220,16 +222,13 @@ class Admin:
             await self._sleep(RETRY_US)
         return None
 
-    async def _persist(self, send: Callable[[], Awaitable[Reply]], passing: tuple[str, ...] = ()) -> Reply:
+    async def _persist(
+        self, send: Callable[[], Awaitable[Reply]], passing: tuple[str, ...] = ("TooManyRequests",)
+    ) -> Reply:
         """Send a request until it is answered for good; refusals for the `passing` reasons pass."""
         reply = await send()
         for _ in range(TRIES):
-            if reply.ok or not (
-                reply.lost
-                or reply.code == TOO_MANY_REQUESTS
-                or reply.code >= INTERNAL_SERVER_ERROR
-                or reply.reason in passing
-            ):
+            if not (reply.lost or reply.code >= INTERNAL_SERVER_ERROR or reply.reason in passing):
                 break
             await self._sleep(RETRY_US)
             reply = await send()
@@ -264,7 +263,7 @@ class Admin:
         if resource is None:
             return
         namespace = command.namespace if resource.namespaced else ""
-        for name in await self._named(resource, namespace, command.name, command.selector):
+        for name in await self._named("delete", resource, namespace, command.name, command.selector):
             reply = await self._persist(
                 partial(
                     self.client.delete,
@@ -282,7 +281,7 @@ class Admin:
         if resource is None:
             return
         namespace = command.namespace if resource.namespaced else ""
-        for name in await self._named(resource, namespace, command.name, command.selector):
+        for name in await self._named("patch", resource, namespace, command.name, command.selector):
             send = partial(self.client.patch, resource, namespace, name, command.merge, kind="merge")
             reply = await self._persist(partial(send, subresource=command.subresource))
             self.note("patch", f"{command.resource}/{name}", reply)
@@ -295,12 +294,16 @@ class Admin:
             self.note(what, f"{resource}/{name}" if name else resource, text)
         return known
 
-    async def _named(self, resource: Resource, namespace: str, name: str, selector: str) -> list[str]:
+    async def _named(
+        self, what: str, resource: Resource, namespace: str, name: str, selector: str
+    ) -> list[str]:
         """The one name, or those of what the selector matches."""
         if not selector:
             return [name]
         found = await self._persist(lambda: self.client.list(resource, namespace, label_selector=selector))
-        if found.ok and not found.items:  # nothing happens: no event of the run, but whoever wrote it is told
+        if not found.ok:
+            self.note(what, f"{resource.plural} {selector}", found)
+        elif not found.items:  # nothing happens: no event of the run, but whoever wrote it is told
             self._refuse(f"{resource.plural} {selector}", f"nothing matches in {namespace or 'the cluster'}")
         return [item.obj["metadata"]["name"] for item in found.items or ()]
 
@@ -308,11 +311,15 @@ class Admin:
         assert self._ctx is not None
         pods = self._scheme.resource("pods")
         end_us = self._ctx.now_us() + EVICT_US
-        metas = [
-            {"namespace": namespace, "name": found}
-            for found in await self._named(pods, namespace, name, selector)
-        ]
-        await self._ctx.gather(*[lambda meta=meta: self._evict(meta, end_us) for meta in metas])
+
+        async def evict(found: str) -> None:
+            reply = await self._evict({"namespace": namespace, "name": found}, end_us)
+            gone = bool(selector) and reply.reason == "NotFound"  # since it was listed
+            if not (reply.ok or gone):
+                self._refuse(f"evict pods/{found}", _words(reply))
+
+        named = await self._named("evict", pods, namespace, name, selector)
+        await self._ctx.gather(*[lambda found=found: evict(found) for found in named])
 
     async def _seize(self, component: str, holder: str) -> None:
         now = format_micro_time(self._wall_us())
@@ -329,19 +336,24 @@ class Admin:
         assert self._ctx is not None
         return self._ctx.wall_us()
 
-    async def _cordon(self, node: str, on: bool) -> None:
+    async def _cordon(self, node: str, on: bool) -> Reply:
         patch = {"spec": {"unschedulable": on or None}}
         reply = await self._persist(lambda: self.client.patch("nodes", "", node, patch, kind="strategic"))
         self.note("cordon" if on else "uncordon", node, reply)
+        return reply
 
     async def _drain(self, node: str, timeout_us: int) -> None:
         assert self._ctx is not None
-        await self._cordon(node, True)
+        if not (await self._cordon(node, True)).ok:
+            return  # as kubectl, which drains no node that stays open
         end_us = self._ctx.now_us() + timeout_us
         listed = await self._persist(lambda: self.client.list("pods", field_selector=f"spec.nodeName={node}"))
+        if not listed.ok:
+            self.note("drain", node, listed)
+            return
         left = [item.obj for item in listed.items or () if self._evictable(item.obj)]
         await self._ctx.gather(*[lambda pod=pod: self._drive_out(pod["metadata"], end_us) for pod in left])
-        self.note("drain", node, "ok" if self._ctx.now_us() < end_us else "timed out")
+        self.note("drain", node, OK if self._ctx.now_us() < end_us else "timed out")
 
     def _evictable(self, pod: Obj) -> bool:
         owner = controller_of(dict(pod))
@@ -349,21 +361,24 @@ class Admin:
             return False
         return self._names.annotation_mirror_pod not in (pod["metadata"].get("annotations") or {})
 
-    async def _evict(self, meta: Obj, end_us: int) -> None:
-        """Ask for the eviction of a pod until it is granted or refused for good."""
+    async def _evict(self, meta: Obj, end_us: int) -> Reply:
+        """Ask for the eviction of a pod until it is granted or refused for good; the last answer."""
         assert self._ctx is not None
         body = {
             "apiVersion": self._names.api_version("policy", "v1"),
             "kind": "Eviction",
             "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
         }
-        while self._ctx.now_us() < end_us:
-            reply = await self.client.create(
-                "pods", meta["namespace"], body, name=meta["name"], subresource="eviction"
+        while True:
+            reply = await self._persist(
+                lambda: self.client.create(
+                    "pods", meta["namespace"], body, name=meta["name"], subresource="eviction"
+                ),
+                passing=(),
             )
-            self.note("evict", f"pods/{meta['name']}", reply)
-            if reply.reason != "TooManyRequests":
-                break
+            self._record("evict", f"pods/{meta['name']}", _words(reply))
+            if reply.reason != "TooManyRequests" or self._ctx.now_us() + EVICT_RETRY_US >= end_us:
+                return reply
             await self._sleep(EVICT_RETRY_US)
 
     async def _drive_out(self, meta: Obj, end_us: int) -> None:
@@ -375,3 +390,10 @@ class Admin:
             if current.reason == "NotFound" or (current.ok and current.obj["metadata"]["uid"] != meta["uid"]):
                 return
             await self._sleep(GONE_POLL_US)
+
+
+def _words(reply: Reply) -> str:
+    """What became of a request: why it came to nothing, if it did."""
+    if reply.ok:
+        return OK
+    return ": ".join(dict.fromkeys(part for part in (reply.reason, reply.message) if part))

@@ -185,3 +185,60 @@ async def test_a_selector_that_matches_nothing_is_told(tmp_path: Path) -> None:
     )
     (told,) = result.refused
     assert told.startswith("pods app=wob at 2m0.") and told.endswith("nothing matches in default")
+
+
+@pytest.mark.parametrize(
+    ("action", "told"),
+    [
+        ({"delete": {"resource": "pods", "selector": "app=web"}}, "delete pods app=web"),
+        ({"evict": {"selector": "app=web"}}, "evict pods app=web"),
+        ({"evict": {"name": "web-0"}}, "evict pods/web-0"),
+        ({"drain": {"nodes": {"zone": "a"}}}, "cordon node-a-0"),
+    ],
+)
+async def test_what_meets_no_server_for_a_minute_is_told(
+    action: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    timeline = [{"at": "1m", "crash": {"actor": "apiserver"}}, {"at": "2m", **action}]
+    result = await run(tmp_path, timeline, [], duration="4m")
+    assert [text.partition(" at ")[::2] for text in result.refused] == [
+        (told, result.refused[0].partition(" at ")[2])
+    ]
+    assert result.refused[0].endswith("s: ConnectionRefused")
+    drained = [r for r in read(tmp_path / "trace") if r.kind == "command" and r.values["what"] == "drain"]
+    assert not drained  # nor is it said to be done
+
+
+async def test_evictions_that_come_to_nothing_are_told_and_those_of_who_went_before_are_not(
+    tmp_path: Path,
+) -> None:
+    strict = {**BUDGET, "spec": {**BUDGET["spec"], "minAvailable": 6}}
+    timeline = [
+        step("evict", {"selector": "app=web"}),
+        {"at": "3m", "evict": {"name": "web-0"}},
+        {"at": "4m", "delete": {"resource": "pods", "selector": "app=web"}},
+    ]
+    result = await run(tmp_path, timeline, [RUNNING], objects=[WEB, strict], duration="13m")
+    (told,) = result.refused
+    assert told.startswith("evict pods/web-0 at 3m0.") and "NotFound" in told
+
+
+async def test_a_budget_without_room_is_told_of_when_an_eviction_is_given_up(tmp_path: Path) -> None:
+    strict = {**BUDGET, "spec": {**BUDGET["spec"], "minAvailable": 6}}
+    result = await run(
+        tmp_path, [step("evict", {"selector": "app=web"})], [RUNNING], objects=[WEB, strict], duration="13m"
+    )
+    assert len(result.refused) == 6
+    assert all(
+        " at 11m55." in told and "TooManyRequests: Cannot evict pod" in told for told in result.refused
+    )
+
+
+async def test_an_eviction_that_meets_no_server_is_asked_for_again(tmp_path: Path) -> None:
+    """The second pod's turn comes 5 s after the first one's, as the server starts anew."""
+    slow = {"at": "1m50s", "workload": {"selector": "app=web", "stop": "8s"}}
+    away = {"at": "2m4s", "crash": {"actor": "apiserver"}, "for": "3s"}
+    whole = within("no pods in zone a exist", "10s", "60s")
+    timeline = [slow, step("drain", {"nodes": {"zone": "a"}}), away]
+    result = await run(tmp_path, timeline, [RUNNING, whole], objects=[WEB, BUDGET])
+    assert not result.refused
