@@ -4,7 +4,7 @@ Turns what happens to the line between the two (`sim.kernel.network`) into what 
 the storage is beside the server, and `Storage.latency_us` is all that a request costs; while something does, each
 operation and each answer crosses it, late, or after it is healed.
 
-Holds: an operation is handed to the storage at most once; one whose request is over when the line is healed is not sent any
+Holds: an operation is handed to the storage at most once, and while only answers are lost, not once the connection is dead; one whose request is over when the line is healed is not sent any
 more; one that had arrived stays done, whether its answer comes or not; when the line is as before, the server is too.
 
 Mirrors  kubernetes v1.25 apiserver pkg/storage/storagebackend/factory/etcd3.go; go.etcd.io/etcd/client/v3 v3.5 (a watch goes on
@@ -23,7 +23,10 @@ from actors.apiserver.ports import StorageProcess
 from sim.kernel import Context
 from sim.kernel.network import DEFAULT_HIGH_US, Link
 from sim.machinery.store import Answer, Op
+from sim.units import SECOND
 
+# etcd3.go: keepaliveTime and keepaliveTimeout: then a connection is dead, and to make another takes messages both ways.
+DEAD_CONNECTION_US = 40 * SECOND
 # Over which line, whether it is still wanted, and what comes of it on the other side.
 _Crossing = tuple[Link, Callable[[], bool], Callable[[], None]]
 
@@ -44,6 +47,7 @@ class Reach:
         self._back = network.link(storage.name, name, own=True)
         self._halted: list[_Crossing] = []
         self._look()
+        self._dead_us = ctx.kernel.now_us  # when the connection is dead, while the line is cut
         network.settled.append(self._settle)
         ctx.on_stop(lambda: network.settled.remove(self._settle))
         ctx.on_stop(self._halted.clear)
@@ -58,6 +62,8 @@ class Reach:
         before = self.clear, self.cut, self.lag_us
         if self._look() == before:
             return
+        if self.cut and not before[1]:
+            self._dead_us = self._ctx.kernel.now_us + DEAD_CONNECTION_US
         self._changed()
         halted = self._halted[:]
         self._halted.clear()
@@ -77,7 +83,7 @@ class Reach:
     def _cross(self, link: Link, wanted: Callable[[], bool], then: Callable[[], None]) -> None:
         if not self._ctx.alive or not wanted():
             return
-        if not link.up:
+        if self._stopped(link):
             self._halted.append((link, wanted, then))
         elif link.clear:
             then()
@@ -86,7 +92,11 @@ class Reach:
 
     def _arrive(self, crossing: _Crossing) -> None:
         link, _, then = crossing
-        if link.up:
+        if not self._stopped(link):
             then()
         elif self._ctx.alive:
             self._halted.append(crossing)
+
+    def _stopped(self, link: Link) -> bool:
+        """Whether nothing crosses: the line is cut that way, or either way for so long that the connection is dead."""
+        return not link.up or (self.cut and self._ctx.kernel.now_us >= self._dead_us)

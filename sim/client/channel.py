@@ -3,7 +3,8 @@
 Turns a `Request` into a call of an `Endpoint` one link delay later, and its answer into a callback one link
 delay after that; a server's `Watch` into one on the client's side (`channel_watch`).
 
-Holds: `on_reply` is called exactly once unless the client dies. A request that arrives twice is carried out twice; the second
+Holds: `on_reply` is called exactly once unless the client dies. While only answers are lost, requests arrive until the connection
+is found dead: to make another takes messages both ways. A request that arrives twice is carried out twice; the second
 copy arrives after the first and is caused by the fault, and of their answers the first counts.
 
 Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apimachinery configures them
@@ -72,6 +73,7 @@ class Channel:
         self.halted: tuple[Call, ...] = ()  # by a cut link
         self.served: tuple[Call, ...] = ()  # by a server that takes its time
         self._opened = 0
+        self._settle(connected=self.up)
         self._frozen_since_us = -1
         self._cut_since_us = -1 if self.up else ctx.kernel.now_us
         self._still = self.still
@@ -128,6 +130,7 @@ class Channel:
     def _on_link(self) -> None:
         """A link was (or is about to be: no change yet) cut or healed, or the server stands still or goes on."""
         now_us = self.ctx.kernel.now_us
+        self._settle(self._connected or self.up)
         if not self.frozen:
             self._frozen_since_us = -1
             self.unanswered = ()
@@ -148,6 +151,11 @@ class Channel:
             for call in calls:
                 call.go_on()
 
+    def _settle(self, connected: bool) -> None:
+        """Whether there is a connection, which goes on for a while when the link is cut; and what is sent arrives."""
+        self._connected = connected
+        self.passes = connected and self.out.up
+
     def abandon(self, on_reply: Callable[[Reply], None]) -> None:
         """Its client does not wait for this answer any more: nothing is sent again for it, and the server is told."""
         self.halted = tuple([call for call in self.halted if call.on_reply is not on_reply])
@@ -161,7 +169,8 @@ class Channel:
             self.lose()
 
     def lose(self) -> None:
-        """The connection is found dead."""
+        """The connection is found dead; another takes messages both ways to make."""
+        self._settle(self.up)
         for watch in list(self.watches.values()):
             watch.break_off()
         for tell in self.on_lost:
@@ -206,7 +215,7 @@ class Call(msgspec.Struct, eq=False):
 
     def arrive(self, _: Any) -> None:
         channel = self.channel
-        if not channel.out.up:
+        if not channel.passes:
             self._halt(self.arrive, None)
             return
         server: Any = channel.servers.get(channel.target)
@@ -232,7 +241,7 @@ class Call(msgspec.Struct, eq=False):
         channel = self.channel
         server: Any = channel.servers.get(channel.target)
         forget: Callable[[Callable[[Reply], None]], None] | None = getattr(server, "forget", None)
-        if forget is not None and channel.out.up and self in channel.served:
+        if forget is not None and channel.passes and self in channel.served:
             self._leave()
             forget(self.respond)
 

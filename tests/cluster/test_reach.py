@@ -109,6 +109,21 @@ async def test_when_only_answers_are_lost_what_was_written_stays() -> None:
         assert (asked.code, asked.took, shown.names) == (504, 60, [])
 
 
+async def test_nothing_is_written_any_more_over_a_connection_that_is_dead_for_its_answers_are_lost() -> None:
+    async with Cluster(bare(2), seed=1) as cluster:
+        await cluster.run_for("5s")
+        disturb(cluster, "storage", CUT_OFF, both=False)
+        await cluster.run_for("39s")
+        Asked(cluster, "create", CUT_OFF, "made")
+        await cluster.run_for("2s")
+        late = Asked(cluster, "create", CUT_OFF, "late")
+        await cluster.run_for("30s")
+        assert stored(cluster) == ["made"]
+        cluster.kernel.network.lift("line")
+        await cluster.run_for("1s")
+        assert stored(cluster) == ["late", "made"] and late.code == 201
+
+
 async def test_a_slow_line_is_crossed_there_and_back_and_watches_come_so_much_later() -> None:
     async with Cluster(bare(2), seed=1) as cluster:
         cluster.apply(pod("a"))
