@@ -14,6 +14,7 @@ Differs  entries of other versions are compared in the version of the write; no 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,7 @@ from sim.machinery.managed_fields import (
     with_own,
 )
 from sim.machinery.managed_set import (
+    LEAF,
     NOTHING,
     Tree,
     difference,
@@ -49,6 +51,7 @@ from sim.units import SECOND, format_time, parse_time
 UPDATE_MANAGERS_MAX = 10  # fieldmanager.DefaultMaxUpdateManagers
 ANCIENT = "ancient-changes"  # capmanagers.go: oldUpdatesManagerName
 UPDATE, APPLY = "Update", "Apply"
+FIELDS_TYPE = "FieldsV1"  # the only form of sets that there is
 
 
 class Writer(msgspec.Struct, frozen=True):
@@ -225,7 +228,7 @@ def _cap(entries: list[Managed]) -> None:
     if surplus <= 0:
         return
     first: dict[str, Managed] = {}
-    for entry in sorted(updaters, key=order):
+    for entry in sorted(updaters, key=lambda entry: (entry.time_s, identifier(entry))):
         if surplus <= 0:
             return
         version = entry.api_version
@@ -252,23 +255,23 @@ def given_record(obj: Obj) -> tuple[Managed, ...] | None:
         return None
     if not entries or entries == [{}]:
         return ()
-    out = []
+    out = {}
     for entry in entries:
-        fields, operation = entry.get("fieldsV1"), entry.get("operation")
-        if not is_tree(fields) or operation not in (UPDATE, APPLY):
+        fields, version = entry.get("fieldsV1") or LEAF, entry.get("apiVersion")
+        decodable = entry.get("operation") in (UPDATE, APPLY) and entry.get("fieldsType") == FIELDS_TYPE
+        if not decodable or not version or not is_tree(fields):
             return None
         time = entry.get("time")
-        out.append(
-            Managed(
-                manager=entry.get("manager", ""),
-                operation=operation,
-                api_version=entry.get("apiVersion", ""),
-                time_s=parse_time(time) // SECOND if time else 0,
-                fields=intern_deep(fields),
-                subresource=entry.get("subresource", ""),
-            )
+        read = Managed(
+            manager=entry.get("manager", ""),
+            operation=entry["operation"],
+            api_version=version,
+            time_s=parse_time(time) // SECOND if time else 0,
+            fields=intern_deep(fields),
+            subresource=entry.get("subresource", ""),
         )
-    return tuple(sorted((e for e in out if e.fields), key=order))
+        out[identifier(read)] = read
+    return tuple(sorted([entry for entry in out.values() if entry.fields], key=order))
 
 
 def live_or_given(live: tuple[Managed, ...], new: Obj, subresource: str) -> tuple[Managed, ...]:
@@ -287,14 +290,23 @@ def as_read(managed: tuple[Managed, ...]) -> tuple[Managed, ...]:
             break
     else:
         return managed
-    named = {_identity(entry): entry for entry in managed}
+    named = {identifier(entry): entry for entry in managed}
     return managed if len(named) == len(managed) else tuple(named.values())
 
 
-def _identity(entry: Managed) -> tuple[str, str, str, str]:
-    """What tells entries apart (internal/managedfields.go, BuildManagerIdentifier): of appliers not the version."""
-    version = entry.api_version if entry.operation == UPDATE else ""
-    return (entry.manager, entry.operation, version, entry.subresource)
+def identifier(entry: Managed) -> str:
+    """What tells entries apart, and orders their conflicts (internal/managedfields.go, BuildManagerIdentifier).
+
+    Of appliers the version does not count.
+    """
+    parts = {
+        "manager": entry.manager,
+        "operation": entry.operation,
+        "apiVersion": entry.api_version if entry.operation == UPDATE else "",
+        "subresource": entry.subresource,
+    }
+    kept = {key: text for key, text in parts.items() if text}
+    return json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
 
 
 def render(managed: tuple[Managed, ...], obj: Obj) -> list[Obj]:
@@ -308,7 +320,7 @@ def _render(entry: Managed) -> Obj:
     out |= {"operation": entry.operation, "apiVersion": entry.api_version}
     if entry.time_s:
         out["time"] = format_time(entry.time_s * SECOND)
-    out |= {"fieldsType": "FieldsV1", "fieldsV1": entry.fields}
+    out |= {"fieldsType": FIELDS_TYPE, "fieldsV1": entry.fields}
     if entry.subresource:
         out["subresource"] = entry.subresource
     return out

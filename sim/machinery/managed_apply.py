@@ -213,7 +213,7 @@ def with_last_applied(obj: Obj, wanted: Configuration) -> Obj:
 
 def conflict_texts(conflicts: list[Conflict]) -> tuple[list[tuple[str, str]], str]:
     """(field, "conflict with …") of each conflict, and the summary."""
-    found = sorted(conflicts, key=lambda conflict: _identifier(conflict.entry))
+    found = sorted(conflicts, key=lambda conflict: ownership.identifier(conflict.entry))
     causes = [
         (path, f"conflict with {_shown(conflict.entry)}")
         for conflict in found
@@ -228,10 +228,6 @@ def conflict_texts(conflicts: list[Conflict]) -> tuple[list[tuple[str, str]], st
         lines += [f"- {path}" for path in paths(conflict.fields)]
     listed = "\n".join(lines)
     return causes, f"Apply failed with {len(causes)} conflicts: {listed}"
-
-
-def _identifier(entry: Managed) -> tuple[str, str, str, str]:
-    return (entry.manager, entry.operation, entry.api_version, entry.subresource)
 
 
 def _shown(entry: Managed) -> str:

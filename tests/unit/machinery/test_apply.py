@@ -149,6 +149,20 @@ def test_several_conflicts_are_listed_manager_by_manager() -> None:
     )
 
 
+def test_of_one_managers_conflicts_those_of_a_subresource_come_first() -> None:
+    apps = Applier(f"{APPS}/deployments/d")
+    apps.apply("a", deployment())
+    for where, name in (("", "main"), ("/status", "sub")):
+        patch = {"metadata": {"annotations": {name: "1"}}}
+        assert apps.api.ask("PATCH", f"{apps.path}{where}?fieldManager=u", patch, MERGE).code == 200
+    body = deployment()
+    body["metadata"]["annotations"] = {"main": "2", "sub": "2"}
+    assert apps.apply("b", body).message == (
+        'Apply failed with 2 conflicts: conflicts with "u" with subresource "status" using apps/v1:\n'
+        '- .metadata.annotations.sub\nconflicts with "u" using apps/v1:\n- .metadata.annotations.main'
+    )
+
+
 def test_what_is_no_longer_applied_goes_unless_somebody_else_owns_it() -> None:
     maps = Applier()
     maps.apply("a", config_map({"mine": "1", "shared": "1"}, labels=LABELS))

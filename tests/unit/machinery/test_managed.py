@@ -146,6 +146,18 @@ def test_a_client_empties_the_record_through_the_main_resource_only():
     assert live_or_given((), config_map({}, managedFields=render(live, {})), "") == live
 
 
+def test_a_record_that_is_none_leaves_the_old_one_and_of_two_of_one_name_the_later_counts():
+    live = on_create(CONFIG_MAP, config_map({"a": "1"}), by("m"))
+    (entry,) = render(live, {})
+    for wrong in ({"apiVersion": ""}, {"fieldsType": ""}, {"operation": "Sing"}, {"fieldsV1": {"data": {}}}):
+        given = [{**entry, **wrong}]
+        assert live_or_given(live, config_map({"a": "1"}, managedFields=given), "") is live
+    other = {**entry, "fieldsV1": {"f:data": {"f:z": {}}}}
+    bare = {key: entry[key] for key in ("operation", "apiVersion", "fieldsType")}
+    (read,) = live_or_given(live, config_map({"a": "1"}, managedFields=[entry, bare, other]), "")
+    assert read.fields == {"f:data": {"f:z": {}}}
+
+
 def test_more_than_ten_updaters_fold_the_oldest_into_one():
     obj = config_map({"k0": "0"})
     managed = on_create(CONFIG_MAP, obj, by("m0", 100))
