@@ -25,7 +25,7 @@ from sim.machinery.api import Json, Obj
 from sim.machinery.identity import IdentityMemo
 from sim.machinery.schema import SchemaNode
 from sim.machinery.scheme import CUSTOM, CUSTOM_WITH_STATUS, Resource, Subresource
-from sim.machinery.store import Change
+from sim.machinery.store import Change, Managed
 from sim.machinery.structural import Structural, ownership_node, structural
 
 # In upstream's order of discovery, which is not that of other kinds.
@@ -83,6 +83,11 @@ class CustomResource(Resource):
     @cached_property
     def schema(self) -> SchemaNode:
         return ownership_node(self.structure)
+
+    def lost_version(self, managed: tuple[Managed, ...]) -> str:
+        """A version that somebody has written and the definition has no more; "" if there is none."""
+        written = [entry.api_version for entry in managed]
+        return next((text for text in written if text.rpartition("/")[2] not in self.schemas), "")
 
 
 _made: IdentityMemo[tuple[CustomResource, ...]] = IdentityMemo()

@@ -23,6 +23,7 @@ from functools import lru_cache, partial
 from sim.machinery import managed as ownership
 from sim.machinery import status
 from sim.machinery.api import Json, Obj, Reply
+from sim.machinery.custom import CustomResource
 from sim.machinery.fieldvalidation import duplicate_fields
 from sim.machinery.json_text import parse
 from sim.machinery.names_gen import generated_name, new_uid
@@ -290,6 +291,8 @@ def taken_over(call: Call, item: Item, wanted: Obj) -> Record:
     """Ownership after an update: who changes a field owns it."""
     resource = call.resource
     live = ownership.live_or_given(item.managed, wanted, call.subresource)
+    if isinstance(resource, CustomResource) and resource.lost_version(live):
+        return ()  # it cannot be converted (fieldmanager.go, UpdateNoErrors: the record goes)
     reset = reset_of(resource, call.subresource)
     record = ownership.on_update(resource.schema, live, item.obj, wanted, call.writer(), reset)
     if resource.rule == "events" and record is not item.managed:

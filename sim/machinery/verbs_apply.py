@@ -22,6 +22,7 @@ import msgspec
 from sim.machinery import fieldvalidation, managed_scale, status, verbs
 from sim.machinery.api import Json, Obj
 from sim.machinery.apply_typed import go_value, type_errors
+from sim.machinery.custom import CustomResource
 from sim.machinery.managed_apply import Applied, Configuration, apply, conflict_texts, with_last_applied
 from sim.machinery.managed_fields import bound, own_address
 from sim.machinery.managed_set import NOTHING, Tree
@@ -135,6 +136,8 @@ def _merged(kind: Resource, live: Obj, managed: Record, wanted: Configuration) -
 
 def _check_live(kind: Resource, live: Obj, managed: Record) -> None:
     """Refuse to merge into what fits its schema no more, or holds two items of one name."""
+    if isinstance(kind, CustomResource) and (lost := kind.lost_version(managed)):
+        raise internal(f"request to convert CR to an invalid group/version: {lost}")
     wrong = type_errors(kind.schema, live) if live else []
     if not kind.custom:  # of a Go type, so nothing else can be wrong
         wrong = [text for text in wrong if "duplicate entries" in text]

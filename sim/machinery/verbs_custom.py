@@ -104,8 +104,10 @@ def write_scale(call: Call) -> Steps:
 
 def _disowned(call: Call, item: Item, wanted: Obj) -> Record:
     """Quirk: what a scale writes belongs to nobody afterwards, even where it was that already."""
+    assert isinstance(call.resource, CustomResource)
     number = of_paths(tuple(_names(call)))
-    kept = [replace(entry, fields=difference(entry.fields, number)) for entry in item.managed]
+    known = [entry for entry in item.managed if entry.api_version.rpartition("/")[2] in call.resource.schemas]
+    kept = [replace(entry, fields=difference(entry.fields, number)) for entry in known]
     return tuple([entry for entry in kept if entry.fields])
 
 

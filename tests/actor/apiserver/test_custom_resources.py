@@ -199,3 +199,31 @@ async def test_replicas_of_a_scale_are_those_of_the_object_and_nobodys() -> None
         assert (await ask(p, of("update", "a", scale, subresource="scale"))).code == 200
         item = (await ask(p, of("get", "a"))).item
         assert item is not None and all("f:n" not in entry.fields["f:spec"] for entry in item.managed)
+
+
+async def test_who_wrote_a_version_that_is_gone_is_no_manager_any_more() -> None:
+    async with plane() as p:
+        await p.run(S)
+        made = definition()
+        (first,) = made["spec"]["versions"]
+        first["schema"]["openAPIV3Schema"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        made["spec"]["versions"].append({**first, "name": "v1alpha1", "storage": False})
+        assert (await p.ask("create", DEFINITIONS, body=made)).code == 201
+        await p.run(S)
+        for name in ("a", "b"):
+            old = {**widget(name, spec={"n": 1}), "apiVersion": f"{GROUP}/v1alpha1"}
+            assert (await ask(p, of("create", body=old, version="v1alpha1"))).code == 201
+        drop = {"spec": {"versions": [first]}}
+        name = made["metadata"]["name"]
+        assert (await p.ask("patch", DEFINITIONS, name=name, body=drop, content_type=MERGE)).code == 200
+        await p.run(S)
+        config = widget("a", spec={"n": 1})
+        applied = of("patch", "a", config, content_type="application/apply-patch+yaml")
+        applied.options = {"fieldManager": "m"}
+        refused = await ask(p, applied)
+        assert (refused.code, refused.message) == (
+            500,
+            f"request to convert CR to an invalid group/version: {GROUP}/v1alpha1",
+        )
+        changed = await ask(p, of("patch", "b", {"spec": {"n": 2}}, content_type=MERGE))
+        assert changed.code == 200 and changed.item is not None and changed.item.managed == ()
