@@ -9,14 +9,14 @@ client sets it on purpose.  An object whose record is empty stays untracked unti
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/fieldmanager (structuredmerge, managedfieldsupdater,
          buildmanagerinfo, capmanagers, skipnonapplied, stripmeta), structured-merge-diff v4 typed/merge.go.
-Differs  entries of other versions are compared in the version of the write; no served kind but Event has two.
+Differs  fields that a write leaves as they are are left out in its version only.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -63,6 +63,16 @@ class Writer(msgspec.Struct, frozen=True):
     subresource: str = ""
 
 
+class Version(NamedTuple):
+    """Another version of an object: its schema, and how an object of the write's version looks in it."""
+
+    node: SchemaNode
+    shown: Callable[[Obj], Obj]
+
+
+Versions = Callable[[str], Version | None]  # by apiVersion; None: as the version of the write
+
+
 # --- entries ----------------------------------------------------------------------------------------------
 
 
@@ -88,14 +98,23 @@ def on_create(node: SchemaNode, obj: Obj, writer: Writer, reset: Tree = NOTHING)
 
 
 def on_update(
-    node: SchemaNode, managed: tuple[Managed, ...], old: Obj, new: Obj, writer: Writer, reset: Tree = NOTHING
+    node: SchemaNode,
+    managed: tuple[Managed, ...],
+    old: Obj,
+    new: Obj,
+    writer: Writer,
+    reset: Tree = NOTHING,
+    versions: Versions | None = None,
 ) -> tuple[Managed, ...]:
     """The record after an update: who changes a field owns it, nobody owns one that is gone.
 
-    managed: `live_or_given`'s answer.  An entry's time moves only when its writer adds or changes a value.
+    managed: `live_or_given`'s answer.  versions: where entries of other versions may be.
+    An entry's time moves only when its writer adds or changes a value.
     """
     if not managed or old is new:
         return managed
+    if versions is not None:
+        managed = _left_elsewhere(managed, old, new, writer.api_version, versions)
     if not node.typed:
         if type_errors(node, new) or type_errors(node, old):
             return ()  # fieldmanager.go, UpdateNoErrors: the record goes
@@ -112,6 +131,21 @@ def on_update(
     managed = _renamed(managed, own, spelled)
     managed = _updated(node, managed, old, new, writer, reset)
     return _renamed(managed, now, bound) if now else managed
+
+
+def _left_elsewhere(
+    managed: tuple[Managed, ...], old: Obj, new: Obj, version: str, versions: Versions
+) -> tuple[Managed, ...]:
+    """The record without what the change takes, each in its version, from entries of other versions."""
+    out = []
+    for entry in managed:
+        other = versions(entry.api_version) if entry.api_version != version else None
+        if other is not None:
+            changed, removed = changed_fields(other.node, other.shown(old), other.shown(new))
+            entry = _with_fields(entry, difference(difference(entry.fields, changed), removed))
+        if entry.fields:
+            out.append(entry)
+    return tuple(out)
 
 
 def rebound(managed: tuple[Managed, ...], wanted: Obj, stored: Obj) -> tuple[Managed, ...]:

@@ -9,7 +9,7 @@ the object changes, so that who merely joins an owner has none.  Pure: the objec
 Mirrors  structured-merge-diff v4.2.3 merge/update.go (Apply, prune); kubernetes v1.25 apiserver
          pkg/endpoints/handlers/fieldmanager (structuredmerge, skipnonapplied, lastappliedmanager,
          managedfieldsupdater), internal/conflict.go.
-Differs  entries of other versions are read in the version of the request (see `managed`).
+Differs  what a manager applied in another version is taken out in the version of the request.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Configuration(NamedTuple):
 
     force: take fields from others; reset: fields left as they are
     annotation: of a manager that takes over what it applied on the client's side, where that is told
+    versions: where entries of other versions may be
     """
 
     obj: Obj
@@ -60,6 +61,7 @@ class Configuration(NamedTuple):
     force: bool = False
     reset: Tree = NOTHING
     annotation: str = ""
+    versions: ownership.Versions | None = None
 
 
 class Applied(NamedTuple):
@@ -122,14 +124,20 @@ def _settled(
         merged = _pruned(node, merged, outside(last.fields, reset), union(theirs, given))
     changed, removed = changed_fields(node, live, merged)
     changed, removed = outside(changed, reset), outside(removed, reset)
+    changes = [_elsewhere(entry, live, merged, wanted) or (changed, removed) for entry in others]
     conflicts = [
-        Conflict(entry, fields) for entry in others if (fields := intersection(entry.fields, changed))
+        Conflict(entry, fields)
+        for entry, (taken, _) in zip(others, changes, strict=True)
+        if (fields := intersection(entry.fields, taken))
     ]
     if conflicts and not wanted.force:
         return conflicts
     # Of lists whose items are owned one by one no order counts, of fields left as they are no value.
     same = merged == live or not (changed or removed or not unowned_alike(live, merged))
-    kept = [_with(entry, difference(difference(entry.fields, changed), removed)) for entry in others]
+    kept = [
+        _with(entry, difference(difference(entry.fields, taken), gone))
+        for entry, (taken, gone) in zip(others, changes, strict=True)
+    ]
     given = outside(field_set(node, wanted.obj), reset)
     if given:
         time_s = (last.time_s if last is not None else 0) if same else writer.time_s
@@ -138,6 +146,14 @@ def _settled(
         )
     record = tuple(sorted([entry for entry in kept if entry.fields], key=ownership.order))
     return Applied(live if same else merged, record)
+
+
+def _elsewhere(entry: Managed, live: Obj, merged: Obj, wanted: Configuration) -> tuple[Tree, Tree] | None:
+    """(added or modified, removed) in the entry's version, where that is another one."""
+    if wanted.versions is None or entry.api_version == wanted.writer.api_version:
+        return None
+    other = wanted.versions(entry.api_version)
+    return None if other is None else changed_fields(other.node, other.shown(live), other.shown(merged))
 
 
 def _is_of(entry: Managed, writer: Writer) -> bool:

@@ -62,6 +62,7 @@ from sim.machinery.verbs_call import (
     parse_revision,
     written,
 )
+from sim.machinery.verbs_versions import versions_of
 from sim.units import parse_unsigned
 
 Transform = Callable[[Item], Obj]
@@ -294,7 +295,9 @@ def taken_over(call: Call, item: Item, wanted: Obj) -> Record:
     if isinstance(resource, CustomResource) and resource.lost_version(live):
         return ()  # it cannot be converted (fieldmanager.go, UpdateNoErrors: the record goes)
     reset = reset_of(resource, call.subresource)
-    record = ownership.on_update(resource.schema, live, item.obj, wanted, call.writer(), reset)
+    record = ownership.on_update(
+        resource.schema, live, item.obj, wanted, call.writer(), reset, versions_of(call)
+    )
     if resource.rule == "events" and record is not item.managed:
         # Quirk: what was owned in the other group's form cannot be converted, and is lost.
         return tuple(entry for entry in record if entry.api_version == resource.api_version)

@@ -41,6 +41,7 @@ from sim.machinery.verbs_call import (
     internal,
     parse_revision,
 )
+from sim.machinery.verbs_versions import versions_of
 
 
 def is_apply(call: Call) -> bool:
@@ -100,6 +101,7 @@ def configuration(call: Call, kind: Resource, reset: Tree) -> Configuration:
         force="force" in options and options["force"].lower() not in ("0", "false"),
         reset=reset,
         annotation=names.annotation_last_applied if taking_over else "",
+        versions=versions_of(call),
     )
 
 

@@ -273,6 +273,37 @@ def test_an_applied_scale_names_the_version_of_scales() -> None:
     assert refused.code == 200 and entries(apps)[0] == ("a", "scale", False, True)
 
 
+def test_who_wrote_another_version_owns_and_disputes_what_it_is_called_there() -> None:
+    where = "/apis/autoscaling/{}/namespaces/golden-ns/horizontalpodautoscalers"
+
+    def scaler(version: str, **spec: Any) -> dict[str, Any]:
+        about = {"apiVersion": f"autoscaling/{version}", "kind": "HorizontalPodAutoscaler"}
+        return {**about, "metadata": {"name": "h"}, "spec": {"maxReplicas": 3, **spec}}
+
+    def share(percent: int) -> list[Any]:
+        target = {"type": "Utilization", "averageUtilization": percent}
+        return [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+
+    def owned(manager: str) -> Any:
+        return second.owners().get(f"{manager} Update", {}).get("f:spec", {})
+
+    first, second = Applier(f"{where.format('v1')}/h"), Applier(f"{where.format('v2')}/h")
+    first.api = second.api
+    made = scaler("v2", metrics=share(50), scaleTargetRef={"kind": "Deployment", "name": "d"})
+    assert second.api.ask("POST", f"{where.format('v2')}?fieldManager=a", made).code == 201
+    assert "f:metrics" in owned("a")
+    assert first.update("b", {"spec": {"targetCPUUtilizationPercentage": 60}}).code == 200
+    assert "f:metrics" not in owned("a") and owned("b") == {"f:targetCPUUtilizationPercentage": {}}
+    assert causes(second.apply("s", scaler("v2", metrics=share(70)))) == [
+        (".spec.targetCPUUtilizationPercentage", 'conflict with "b" using autoscaling/v1')
+    ]
+    assert second.apply("s", scaler("v2", metrics=share(70)), "&force=true").code == 200
+    assert owned("b") == {} and first.get()["spec"]["targetCPUUtilizationPercentage"] == 70
+    assert causes(first.apply("t", scaler("v1", targetCPUUtilizationPercentage=80))) == [
+        (".spec.metrics", 'conflict with "s"')
+    ]
+
+
 def test_a_secrets_plain_text_is_stored_as_data_and_owned_as_it_was_given() -> None:
     secrets = Applier(f"{CORE}/secrets/s")
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "plain"}}
