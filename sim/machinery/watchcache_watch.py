@@ -42,7 +42,8 @@ def _time_of(change: Change) -> int:
 class CacheWatch:
     """A watch on a cache (`sim.machinery.api.Watch`).
 
-    prefix: of the keys it wants; key, value: the one object or index value it wants, when it can be indexed
+    prefix: of the keys it wants; key, value: the one object or index value it wants, when it can be indexed (by a value
+    only in all namespaces: an index knows none)
     matches: label and field selector in one predicate (None: everything)
     """
 
@@ -62,8 +63,8 @@ class CacheWatch:
         self.whole = prefix == cache.prefix
         self.matches = matches
         self.key = key
-        self.value = value
-        self.indexed = bool(key or value)
+        self.value = value if self.whole else ""
+        self.indexed = bool(key or self.value)
         self.fed = self.indexed  # given each change as it is committed; else it reads the log
         self.client = ""  # the user who holds it, told by the server
         self.queue: Sequence[Change] = []  # mostly empty, by the thousand: a deque takes 600 bytes even then

@@ -8,6 +8,7 @@ import pytest
 
 from actors.apiserver import ApiServerOptions
 from sim.machinery.api import Reply
+from sim.machinery.store import Item
 from tests.actor.apiserver.cluster import ADMIN, SCHEME, USER, Plane, Seen, lease, plane, request
 
 S = 1_000_000
@@ -144,6 +145,20 @@ async def test_a_watch_of_one_nodes_pods_hears_of_no_others() -> None:
             assert bound.code == 201, bound
         await p.run(S)
         assert seen.short == [("ADDED", "a")]
+
+
+async def test_a_watch_of_one_nodes_pods_in_one_namespace_hears_of_no_other_namespace() -> None:
+    async with plane() as p:
+        opened = await p.ask("watch", "pods", "default", options={"fieldSelector": "spec.nodeName=n1"})
+        seen = Seen(p.kernel, opened.watch)
+        for namespace in ("other", "default"):
+            pod = {"metadata": {"name": namespace, "namespace": namespace}, "spec": {"nodeName": "n1"}}
+            key = f"{SCHEME.prefix('pods')}{namespace}/{namespace}"
+            made = p.storage.store.put(key, pod, 0)
+            assert isinstance(made, Item)
+            p.storage.store.put(key, {**pod, "spec": {}}, made.rev)
+        await p.run(S)
+        assert seen.short == [("ADDED", "default"), ("DELETED", "default")]
 
 
 async def test_a_watch_without_revision_starts_with_what_is_there() -> None:
