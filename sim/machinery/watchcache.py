@@ -159,10 +159,19 @@ class WatchCache:
         return Page(page.items, rev)
 
     def _copied(self, rev: int) -> dict[str, Item] | None:
-        """All objects at a revision, where they are copied; the copy goes when it is not shown any more."""
+        """All objects at a revision, where history has lost it; the copy moves on with what is shown."""
         if self._copy is not None and self._copy[0] != rev:
-            self._copy = None
+            self._copy = (rev, self._moved_on(*self._copy, rev)) if rev < self.feed.floor else None
         return None if self._copy is None else self._copy[1]
+
+    def _moved_on(self, since: int, copied: dict[str, Item], rev: int) -> dict[str, Item]:
+        found = dict(copied)
+        for change in self._window.changes:
+            if since < change.rev <= rev:
+                found.pop(change.item.key, None)
+                if not change.deleted:
+                    found[change.item.key] = change.item
+        return {key: found[key] for key in sorted(found)}
 
     def get(self, key: str) -> Item | None:
         item = self.feed.get(key)

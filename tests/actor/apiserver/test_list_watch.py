@@ -282,6 +282,20 @@ async def test_a_lagging_replica_shows_the_past_until_its_lag_has_passed() -> No
         assert times[0] < 0.01 * S and 1.9 * S < times[1] < 2.1 * S
 
 
+async def test_a_lagging_replica_shows_one_write_after_the_other_though_history_has_lost_them() -> None:
+    async with plane() as p:
+        p.server.lag(2 * S)
+        shown = []
+        for name in "abc":
+            await make(p, name)
+            await p.run(S // 2)
+        p.storage.store.compact(p.storage.store.revision)
+        for _ in range(5):
+            shown.append(names(await listed(p, resourceVersion="0")))
+            await p.run(S // 2)
+        assert shown == [[], ["a"], ["a", "b"], ["a", "b", "c"], ["a", "b", "c"]]
+
+
 async def test_a_crash_cuts_watches_and_requests_in_flight() -> None:
     async with plane(replicas=2) as p:
         seen = Seen(p.kernel, (await p.ask("watch", "leases")).watch)
