@@ -3,7 +3,8 @@
 Turns a look at the cache every 20 s into deletions with grace 0.
 
 Holds: of finished pods all go at once, others one after the other; a node must be missing for 40 s and then be missing at the API itself before its pods go; a pass costs in
-proportion to the pods it deletes and the nodes there are, not to the pods.
+proportion to the pods it deletes and the nodes there are, not to the pods.  With the gate PodDisruptionConditions a pod is made
+Failed first, and one whose node is gone says so.
 
 Mirrors  kubernetes v1.25 pkg/controller/podgc/gc_controller.go.
 """
@@ -13,8 +14,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from actors.controllers.shell import NODE_INDEX, Env, in_parallel, index_by_node
+from sim.client.disruptions import status_request
 from sim.machinery.api import Obj, Request
-from sim.units import MS, SECOND
+from sim.machinery.disruption import Disruption, disrupted, failed
+from sim.options.gates import POD_DISRUPTION, enabled
+from sim.units import MS, SECOND, format_time
 
 CLIENT = "pod-garbage-collector"
 PERIOD_US = 20 * SECOND  # gcCheckPeriod
@@ -76,6 +80,7 @@ class PodCollector:
         self._pods.add_index(TERMINATED_INDEX, terminated_values, ("status", "phase"))
         self._pods.add_index(UNSCHEDULED_INDEX, unscheduled_values, ("metadata", "deletionTimestamp"))
         index_by_node(self._pods)
+        self._tells_why = enabled(env.options.feature_gates, POD_DISRUPTION)
         self._used: dict[str, int] = {}  # pods per node
         self._waiting: dict[str, int] = {}
         self._removed: dict[str, int] = {}  # nodes that pods are left of -> the record by which they went
@@ -113,7 +118,7 @@ class PodCollector:
         await self._delete(surplus(self._pods.by_index(TERMINATED_INDEX, ""), threshold))
         await self._delete_orphaned()
         for pod in self._pods.by_index(UNSCHEDULED_INDEX, ""):
-            await self._client.ask(self._request(pod))
+            await self._remove(pod)
 
     async def _delete_orphaned(self) -> None:
         nodes, kernel = self._nodes.objects, self._env.ctx.kernel
@@ -123,8 +128,19 @@ class PodCollector:
         for name in gone:
             for pod in self._pods.by_index(NODE_INDEX, name):
                 kernel.cause = self._removed.get(name, before)
-                await self._client.ask(self._request(pod))
+                await self._remove(pod, Disruption.COLLECTOR)
         kernel.cause = before
+
+    async def _remove(self, pod: Obj, why: Disruption | None = None) -> None:
+        """Delete a pod, which its status says first where the gate is on."""
+        if self._tells_why:
+            told = failed(pod)
+            if why is not None:
+                told = disrupted(told, why, format_time(self._env.ctx.wall_us()))
+            request = status_request(self._client, pod, told)
+            if request is not None and not (await self._client.ask(request)).ok:
+                return
+        await self._client.ask(self._request(pod))
 
     def _request(self, pod: Obj) -> Request:
         """A deletion; one that fails is tried again by the next pass."""

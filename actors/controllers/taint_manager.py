@@ -3,7 +3,8 @@
 Turns changes of nodes' taints and of pods' places and tolerations into timers, and their end into DELETEs.
 
 Holds: at most one timer per pod; a pod deleted once is not deleted again until its object is gone; timers live
-in memory only, so that a new leader starts every one of them anew.
+in memory only, so that a new leader starts every one of them anew.  With the gate PodDisruptionConditions a pod's status says
+why first.
 
 Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/scheduler/taint_manager.go, timed_workers.go.
 Differs  changes are taken at the instant they are seen, without workers: upstream's eight never wait for
@@ -18,8 +19,11 @@ from typing import TYPE_CHECKING
 
 from actors.controllers.shell import Env
 from actors.controllers.taint_manager_decide import UNTOLERATED, Taint, no_execute_taints, stay_us
+from sim.client.disruptions import status_request
 from sim.machinery.api import Obj, Reply
-from sim.units import MS
+from sim.machinery.disruption import Disruption, disrupted
+from sim.options.gates import POD_DISRUPTION, enabled
+from sim.units import MS, format_time
 
 if TYPE_CHECKING:
     from sim.client import Client
@@ -42,6 +46,7 @@ class TaintManager:
         self._pods_of = pods_of
         self._tainted: dict[str, list[Taint]] = {}
         self._work: dict[str, Timer | None] = {}
+        self._tells_why = enabled(env.options.feature_gates, POD_DISRUPTION)
 
     # --- what the informers say ---------------------------------------------------------------------------
 
@@ -118,17 +123,33 @@ class TaintManager:
 
     def _delete(self, job: tuple[Obj, int]) -> None:
         pod, attempt = job
+        meta, client = pod["metadata"], self._client
 
-        def on_reply(reply: Reply) -> None:
-            if reply.ok:
-                return
+        def failed() -> None:
             if attempt < DELETE_TRIES:
                 self._env.ctx.call_later_us(DELETE_PAUSE_US, self._delete, (pod, attempt + 1))
             else:
                 self._work.pop(_key(pod), None)
 
-        meta = pod["metadata"]
-        self._client.call(self._client.request("delete", "pods", meta["namespace"], meta["name"]), on_reply)
+        def delete() -> None:
+            request = client.request("delete", "pods", meta["namespace"], meta["name"])
+            client.call(request, lambda reply: None if reply.ok else failed())
+
+        def tell_why(reply: Reply) -> None:
+            if not reply.ok:
+                failed()
+                return
+            told = disrupted(reply.obj, Disruption.TAINT, format_time(self._env.ctx.wall_us()))
+            request = status_request(client, reply.obj, told)
+            if request is None:
+                delete()
+            else:
+                client.call(request, lambda patched: delete() if patched.ok else failed())
+
+        if self._tells_why:
+            client.call(client.request("get", "pods", meta["namespace"], meta["name"]), tell_why)
+        else:
+            delete()
 
     def _event(self, pod: Obj, what: str) -> None:
         meta = pod["metadata"]

@@ -29,10 +29,13 @@ from actors.scheduler.status import assigned, condition_patch, node_event, waits
 from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate
 from sim.client.channel import REFUSED
 from sim.client.client import PATCH_TYPES
+from sim.client.disruptions import status_request
 from sim.ident import Names
 from sim.kernel import Context, Kind
 from sim.machinery.api import Obj, Reply, Request, Transport, UserInfo
+from sim.machinery.disruption import Disruption, disrupted
 from sim.machinery.scheme import Scheme
+from sim.options.gates import POD_DISRUPTION, enabled
 from sim.options.scheduler import SchedulerOptions
 from sim.units import format_time
 
@@ -118,6 +121,7 @@ class Scheduler:
         )
         self.attempts = Attempts(self.cluster, options.percentage_of_nodes_to_score)
         self._name = options.scheduler_name
+        self._tells_why = enabled(options.feature_gates, POD_DISRUPTION)
         self._client, self._informers, self._events = clients
         self._pods = self._informers["pods"]
         self._budgets_informer = self._informers["poddisruptionbudgets"]
@@ -412,7 +416,17 @@ class Scheduler:
                 self._wake()
 
         meta = chosen["metadata"]
-        self._client.call(self._client.request("delete", "pods", meta["namespace"], meta["name"]), deleted)
+        request = self._client.request("delete", "pods", meta["namespace"], meta["name"])
+        told = None
+        if self._tells_why:
+            wanted = disrupted(chosen, Disruption.PREEMPTION, format_time(self.ctx.wall_us()))
+            told = status_request(self._client, chosen, wanted)
+        if told is None:
+            self._client.call(request, deleted)
+        else:
+            self._client.call(
+                told, lambda reply: self._client.call(request, deleted) if reply.ok else deleted(reply)
+            )
 
     def _yield_to(self, pod: PodInfo, node: str) -> None:
         """Let pods of lower priority no longer wait for that node: they do until their status is seen to say so."""

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from sim.machinery.api import CONFLICT, Obj, Reply
+from sim.machinery.disruption import Disruption, disrupted
 from sim.machinery.selectors import from_selector
 from sim.machinery.status import not_found, timeout, too_many_requests
 from sim.machinery.store import Answer, Get, Item, Op, Page, Pause, Put, Range, Unavailable
@@ -40,6 +41,7 @@ from sim.machinery.verbs_log import read_log
 from sim.machinery.verbs_review import review_access, review_rules
 from sim.machinery.verbs_scale import get_scale, write_scale
 from sim.machinery.verbs_token import request_token
+from sim.options.gates import POD_DISRUPTION
 from sim.units import MS
 
 # eviction.go, EvictionsRetry: what conflicts is tried 20 times, 0.5 s x (1..1.1) apart.
@@ -174,7 +176,7 @@ def evict(call: Call) -> Steps:
             break
         tries += 1
         try:
-            yield from delete_object(call, _as_it_is(options, item))
+            yield from _delete_evicted(call, _as_it_is(options, item))
         except Refusal as refusal:
             if refusal.code != CONFLICT or options.revision is not None or tries >= EVICTION_TRIES_MAX:
                 raise
@@ -200,13 +202,35 @@ def _evict_within_budget(call: Call, item: Item, options: DeleteOptions) -> Step
     pod = item.obj
     budget = yield from _budget_of(call, pod)
     if budget is None or (yield from _spend(call, pod, budget)):
-        return (yield from delete_object(call, options))
+        return (yield from _delete_evicted(call, options))
     try:
-        return (yield from delete_object(call, _as_it_is(options, item)))
+        return (yield from _delete_evicted(call, _as_it_is(options, item)))
     except Refusal as refusal:
         if refusal.code != CONFLICT or options.revision is not None:
             raise
         raise _still_processed(budget.obj["metadata"]["name"]) from None
+
+
+def _delete_evicted(call: Call, options: DeleteOptions) -> Steps:
+    """Delete the pod; say why first, where its gate is on."""
+    if POD_DISRUPTION not in call.registry.gates or call.dry_run:
+        return (yield from delete_object(call, options))
+    while True:
+        item = found((yield Get(call.key)))
+        if item is None:
+            raise call.not_found()
+        told = disrupted(item.obj, Disruption.EVICTION, call.now_text)
+        if told is item.obj:
+            return (yield from delete_object(call, options))
+        if options.revision not in (None, item.obj["metadata"]["resourceVersion"]):
+            return (yield from delete_object(call, options))  # which is refused
+        told = {**told, "metadata": {**told["metadata"]}}
+        put = written((yield Put(item.key, told, item.rev, item.managed, call.request.cause)))
+        if put is not None:
+            break
+    if options.revision is not None:
+        options = replace(options, revision=str(put.rev))
+    return (yield from delete_object(call, options))
 
 
 def _ignores_budget(pod: Obj) -> bool:

@@ -47,6 +47,7 @@ _OFF = """
 CLAIM_RETENTION = "StatefulSetAutoDeletePVC"
 FAILURE_POLICY = "JobPodFailurePolicy"
 MAX_UNAVAILABLE = "MaxUnavailableStatefulSet"
+POD_DISRUPTION = "PodDisruptionConditions"
 OF_FIELDS = (
     FAILURE_POLICY,
     MAX_UNAVAILABLE,

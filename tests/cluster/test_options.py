@@ -238,64 +238,6 @@ def test_controllers_that_are_named_alone_run_alone() -> None:
     assert not parse_controller_manager({"controllers": "-job"}).runs("deployment")
 
 
-@pytest.mark.parametrize("gate", [True, False])
-async def test_what_a_pod_costs_to_delete_counts_while_its_gate_is_on(gate: bool) -> None:
-    """Of two pods of one age the smaller uid goes, but for what the other's deletion is said to cost less."""
-    async with Cluster(manager(1, feature_gates=f"PodDeletionCost={gate}")) as cluster:
-        cluster.apply(deployment("a", 2))
-        await cluster.run_for("60s")
-        by_uid = sorted(cluster.list("pods", "default"), key=lambda p: p["metadata"]["uid"])
-        cheap = by_uid[1]["metadata"]["name"]
-        body = {"metadata": {"annotations": {cluster.names.annotation_pod_deletion_cost: "-1"}}}
-        merge = "application/merge-patch+json"
-        assert cluster.request("patch", "pods", "default", cheap, body=body, content_type=merge).ok
-        body = {"spec": {"replicas": 1}}
-        assert cluster.request("patch", "deployments", "default", "a", body=body, content_type=merge).ok
-        await cluster.run_for("5s")
-        gone = [
-            p["metadata"]["name"]
-            for p in cluster.list("pods", "default")
-            if "deletionTimestamp" in p["metadata"]
-        ]
-        left = [p["metadata"]["name"] for p in cluster.list("pods", "default")]
-        lost = gone or [p["metadata"]["name"] for p in by_uid if p["metadata"]["name"] not in left]
-        assert lost == [by_uid[1 if gate else 0]["metadata"]["name"]]
-
-
-@pytest.mark.parametrize("gate", [True, False])
-async def test_a_jobs_status_tells_ready_pods_while_their_gate_is_on(gate: bool) -> None:
-    async with Cluster(manager(1, feature_gates={"JobReadyPods": gate})) as cluster:
-        spec = {"template": {"spec": pod("", restartPolicy="Never")["spec"]}}
-        cluster.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})
-        await cluster.run_for("20s")
-        status = (cluster.get("jobs", "j") or {})["status"]
-        assert (status["active"], status.get("ready")) == (1, 1 if gate else None)
-
-
-@pytest.mark.parametrize(
-    ("server", "loop", "replaced"), [(True, True, 3), (True, False, 1), (False, True, 1)]
-)
-async def test_several_pods_of_a_set_are_replaced_at_once_if_the_gate_is_on_on_both_sides(
-    server: bool, loop: bool, replaced: int
-) -> None:
-    """The API server keeps the field by its gate, the loop heeds it by its own."""
-    gates = [{"feature-gates": {"MaxUnavailableStatefulSet": gate}} for gate in (server, loop)]
-    async with Cluster(plan(1, api_server=gates[0], controller_manager=gates[1])) as cluster:
-        strategy = {"rollingUpdate": {"maxUnavailable": 3}}
-        made = workload("StatefulSet", "db", replicas=4, updateStrategy=strategy)
-        cluster.apply(made)
-        await cluster.run_for("60s")
-        image = {
-            "spec": {"containers": [{**made["spec"]["template"]["spec"]["containers"][0], "image": "new"}]}
-        }
-        merge = "application/merge-patch+json"
-        body = {"spec": {"template": image}}
-        assert cluster.request("patch", "statefulsets", "default", "db", body=body, content_type=merge).ok
-        await cluster.run_for("1s")
-        going = ["deletionTimestamp" in each["metadata"] for each in cluster.list("pods", "default")]
-        assert sum(going) == replaced
-
-
 # --- scheduler ------------------------------------------------------------------------------------------------
 
 
