@@ -9,7 +9,10 @@ view or is gone; what a failed bind assumed is forgotten.
 
 Mirrors  kubernetes v1.25 cmd/kube-scheduler/app/server.go, pkg/scheduler/{scheduler,schedule_one,
          eventhandlers}.go.
-Differs  a cycle takes a fixed time; the patches of statuses are sent without waiting for their answers.
+Differs  a cycle takes a fixed time; the patches of statuses are sent without waiting for their answers; a pod that a list
+         shows under the name of another is that one's deletion and a new pod (upstream keeps the other's back-off, and
+         exits where both have nodes, and not the same: cache.go UpdatePod); what changes of a pod while its victims are
+         being deleted brings it no try at once.
 """
 
 from __future__ import annotations
