@@ -284,7 +284,10 @@ def wanted_annotations(
     wanted = {**have, **{k: v for k, v in annotations_of(deployment).items() if k not in skipped}}
     old_text = have.get(names.annotation_revision)
     old = parse_whole(old_text) if old_text else 0
-    if old is None or old >= new_revision:
+    if old is None:
+        # Quirk: beside a revision that is no number nothing else is taken over either.
+        return have
+    if old >= new_revision:
         return wanted
     wanted[names.annotation_revision] = str(new_revision)
     if old_text is not None:

@@ -97,6 +97,14 @@ def test_history_keeps_the_replaced_numbers_and_forgets_the_oldest_when_too_long
     assert cut.endswith(",77")
 
 
+def test_nothing_is_taken_over_beside_a_revision_that_is_no_number() -> None:
+    names, noted = NAMES_ORCH, deployment(1)
+    noted["metadata"]["annotations"] = {"note": "1"}
+    for revision, taken in (("7", True), ("x", False)):
+        have = {names.annotation_revision: revision}
+        assert ("note" in decide.wanted_annotations(noted, have, 7, names)) == taken
+
+
 def test_a_condition_of_the_same_status_and_reason_is_not_touched() -> None:
     old = [decide.make_condition("Available", "True", "R", "old", 0)]
     assert (
