@@ -386,7 +386,8 @@ class Scheduler:
                 # As if the pod had been deleted from its node: others may use the room.
                 self.queue.move("AssignedPodDelete", self.ctx.now_us())
             text = f'binding rejected: running Bind plugin "DefaultBinder": {reply.message}'
-            self._fail(queued, Failed(text, ERROR), cycle)
+            # Quirk: by which plugins it was refused earlier is forgotten (QueuedPodInfo.DeepCopy).
+            self._fail(queued, Failed(text, ERROR, ()), cycle)
             self._wake()
 
         request = self._client.request(

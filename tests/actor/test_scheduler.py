@@ -1,6 +1,7 @@
 """The scheduler against a real API server and store on the virtual clock."""
 
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import pairwise
 
 import trio
@@ -370,7 +371,7 @@ def lose(rig, resource, verb=""):
 
 
 def hold(rig, verb, subresource, name):
-    """Let the scheduler's requests of this kind wait; calling what this answers carries them out."""
+    """Let the scheduler's requests of this kind wait; what this answers carries them out, or gives them a reply."""
     handle, held = rig.server.handle, []
 
     def handled(request, respond):
@@ -380,9 +381,10 @@ def hold(rig, verb, subresource, name):
         else:
             handle(request, respond)
 
-    def let_through():
+    def let_through(reply=None):
         for request, respond in held:
-            rig.kernel.call_later(0, lambda _, request=request, respond=respond: handle(request, respond))
+            answer = partial(handle, request, respond) if reply is None else partial(respond, reply)
+            rig.kernel.call_later(0, lambda _, answer=answer: answer())
         held.clear()
 
     rig.server.handle, rig.server.serve = handled, lambda request: None

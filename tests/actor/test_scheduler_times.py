@@ -9,8 +9,9 @@ import pytest
 
 from actors.scheduler.actor import CYCLE_US
 from sim.ident import NAMES
+from sim.machinery.api import Reply
 from sim.units import SECOND
-from tests.actor.test_scheduler import a_rig, condition_of, lose
+from tests.actor.test_scheduler import a_rig, condition_of, hold, lose
 
 N = NAMES["orch"]
 SOON_US = 20_000  # an event's way to the scheduler and a cycle
@@ -262,6 +263,26 @@ async def test_any_event_wakes_a_pod_that_no_plugin_refused():
         await come_and_go(rig, "p")
         await rig.run_s(5)
         assert (len(tries.of["lost"]), len(tries.of["picky"])) == (2, 1)
+
+
+async def test_a_refused_bind_makes_forgotten_what_a_pod_waited_for():
+    """Then no node is left, which is no plugin's doing, and any event brings it a try."""
+    async with a_rig() as rig:
+        tries = Tries(rig)
+        await rig.node("n1")
+        await rig.pod("picky", nodeSelector={"disk": "ssd"})
+        await rig.run_s(3)
+        let_through = hold(rig, "create", "binding", "picky")
+        await rig.change("nodes", "n1", {"metadata": {"labels": {"disk": "ssd"}}})
+        await rig.run_s(1)
+        await rig.ask("delete", "nodes", "", "n1")
+        let_through(Reply(409, body={"message": "no"}))
+        await rig.run_s(10)
+        assert condition_of(await rig.get("picky"))["message"] == "no nodes available to schedule pods"
+        before = len(tries.of["picky"])
+        await come_and_go(rig, "p")
+        await rig.run_s(10)
+        assert len(tries.of["picky"]) == before + 1
 
 
 async def test_room_is_kept_from_the_first_try_of_a_scheduler_that_starts_anew():
