@@ -20,7 +20,7 @@ from actors.users.load import Load, LoadSpec
 from sim.client import Client
 from sim.ident import Names
 from sim.kernel import Context, Kernel
-from sim.machinery.api import INTERNAL_SERVER_ERROR, Reply
+from sim.machinery.api import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS, Reply
 from sim.machinery.objects import controller_of
 from sim.machinery.scheme import Resource, Scheme
 from sim.units import MS, SECOND, format_duration, format_micro_time
@@ -208,7 +208,7 @@ class Admin:
             return reply if replaced.reason == "NotFound" else replaced
 
         # the namespace or its service account may not be there yet: whoever applies tries again
-        reply = await self._persist(put, ("TooManyRequests", "NotFound", "Forbidden"))
+        reply = await self._persist(put, ("NotFound", "Forbidden"))
         self.note("apply", f"{resource.plural}/{meta['name']}", reply)
 
     async def _kind_of(self, obj: Obj) -> Resource | None:
@@ -223,12 +223,20 @@ class Admin:
         return None
 
     async def _persist(
-        self, send: Callable[[], Awaitable[Reply]], passing: tuple[str, ...] = ("TooManyRequests",)
+        self,
+        send: Callable[[], Awaitable[Reply]],
+        passing: tuple[str, ...] = (),
+        code: int = TOO_MANY_REQUESTS,
     ) -> Reply:
-        """Send a request until it is answered for good; refusals for the `passing` reasons pass."""
+        """Send a request until it is answered for good; refusals for the `passing` reasons, or of this code, pass."""
         reply = await send()
         for _ in range(TRIES):
-            if not (reply.lost or reply.code >= INTERNAL_SERVER_ERROR or reply.reason in passing):
+            if not (
+                reply.lost
+                or reply.code == code
+                or reply.code >= INTERNAL_SERVER_ERROR
+                or reply.reason in passing
+            ):
                 break
             await self._sleep(RETRY_US)
             reply = await send()
@@ -374,10 +382,10 @@ class Admin:
                 lambda: self.client.create(
                     "pods", meta["namespace"], body, name=meta["name"], subresource="eviction"
                 ),
-                passing=(),
+                code=0,
             )
             self._record("evict", f"pods/{meta['name']}", _words(reply))
-            if reply.reason != "TooManyRequests" or self._ctx.now_us() + EVICT_RETRY_US >= end_us:
+            if reply.code != TOO_MANY_REQUESTS or self._ctx.now_us() + EVICT_RETRY_US >= end_us:
                 return reply
             await self._sleep(EVICT_RETRY_US)
 
