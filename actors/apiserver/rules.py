@@ -239,4 +239,5 @@ def _custom_errors(call: Call, obj: Obj, old: Obj | None) -> Errors:
         raise Refusal.of(status.invalid(group, str(obj.get("kind")), name, wrong))
     if old is None:
         return custom_objects.create_errors(resource, obj)
-    return _errors(call, obj, old) + custom_objects.update_errors(resource, obj, old)
+    found = custom_objects.status_errors if call.subresource == "status" else custom_objects.update_errors
+    return _errors(call, obj, old) + found(resource, obj, old)

@@ -21,7 +21,7 @@ import msgspec
 from sim.machinery import fieldvalidation
 from sim.machinery.api import Json, Obj
 from sim.machinery.apply_typed import go_syntax
-from sim.machinery.custom import CustomResource
+from sim.machinery.custom import CustomResource, Scale
 from sim.machinery.fieldvalidation import IGNORE, STRICT, duplicate_fields
 from sim.machinery.identity import IdentityMemo
 from sim.machinery.json_text import go_quote, parse
@@ -220,18 +220,32 @@ def type_errors(resource: CustomResource, obj: Obj) -> Errors:
 
 def create_errors(resource: CustomResource, obj: Obj) -> Errors:
     errors = object_meta(obj["metadata"], resource.namespaced, text.subdomain, core=False)
-    return errors + _value_errors(resource, obj)
+    return errors + _value_errors(resource, obj, None)
 
 
 def update_errors(resource: CustomResource, new: Obj, old: Obj) -> Errors:
-    return object_meta_update(new["metadata"], old["metadata"], core=False) + _value_errors(resource, new)
+    return object_meta_update(new["metadata"], old["metadata"], core=False) + _value_errors(
+        resource, new, old
+    )
 
 
-def _value_errors(resource: CustomResource, obj: Obj) -> Errors:
-    structure = resource.structure
-    errors = schema_errors(structure.raw, obj) + _scale_errors(resource, obj)
+def status_errors(resource: CustomResource, new: Obj, old: Obj) -> Errors:
+    """Quirk: of a status neither embedded objects nor items that come twice are told."""
+    errors = object_meta_update(new["metadata"], old["metadata"], core=False)
+    errors += schema_errors(resource.structure.raw, new)
+    scale = resource.scale
+    return errors if scale is None else errors + _shown_errors(scale, new)
+
+
+def _value_errors(resource: CustomResource, obj: Obj, old: Obj | None) -> Errors:
+    structure, scale = resource.structure, resource.scale
+    errors = schema_errors(structure.raw, obj)
+    if scale is not None:
+        errors += _number_errors(scale.replicas, obj) + _shown_errors(scale, obj)
     embedded_errors(structure, obj, "", False, errors)
-    _list_errors(structure, obj, "", errors)
+    # What came twice before its list was told to have names may stay (strategy.go, ValidateUpdate).
+    if old is None or not list_errors(structure, old):
+        errors += list_errors(structure, obj)
     return errors
 
 
@@ -243,22 +257,25 @@ def at_path(obj: Obj, path: str) -> Any:
     return found
 
 
-def _scale_errors(resource: CustomResource, obj: Obj) -> Errors:
-    """What a scale shows must be numbers and a text; nothing at all may stand there."""
-    errors: Errors = []
-    scale = resource.scale
-    for path in () if scale is None else (scale.replicas, scale.status_replicas):
-        odd = _not_of(int, obj, path)
-        found = 0 if odd else at_path(obj, path) or 0
-        if odd:
-            errors.append(invalid(path, 0, odd))
-        elif found < 0:
-            errors.append(invalid(path, found, "should be a non-negative integer"))
-        elif found >= 1 << 31:
-            errors.append(invalid(path, found, f"should be less than or equal to {(1 << 31) - 1}"))
-    if scale is not None and scale.selector and (odd := _not_of(str, obj, scale.selector)):
+def _shown_errors(scale: Scale, obj: Obj) -> Errors:
+    """What is wrong with what a scale shows of a status."""
+    errors = _number_errors(scale.status_replicas, obj)
+    if scale.selector and (odd := _not_of(str, obj, scale.selector)):
         errors.append(invalid(scale.selector, "", odd))
     return errors
+
+
+def _number_errors(path: str, obj: Obj) -> Errors:
+    """What a scale shows must be a number; nothing at all may stand there."""
+    odd = _not_of(int, obj, path)
+    if odd:
+        return [invalid(path, 0, odd)]
+    found = at_path(obj, path) or 0
+    if found < 0:
+        return [invalid(path, found, "should be a non-negative integer")]
+    if found >= 1 << 31:
+        return [invalid(path, found, f"should be less than or equal to {(1 << 31) - 1}")]
+    return []
 
 
 _GO_TYPES = {
@@ -334,19 +351,25 @@ def _head_errors(value: Obj, at: str) -> Errors:
     return errors
 
 
-def _list_errors(schema: Structural, value: Json, at: str, errors: Errors) -> None:
+def list_errors(schema: Structural, obj: Obj) -> Errors:
     """Items that come twice in lists of type set and map."""
+    errors: Errors = []
+    _repeated(schema, obj, "", errors)
+    return errors
+
+
+def _repeated(schema: Structural, value: Json, at: str, errors: Errors) -> None:
     if isinstance(value, dict):
         for key, given in value.items():
             below = schema.below(key)
             if below is not None:
-                _list_errors(below, given, schema.place(at, key), errors)
+                _repeated(below, given, schema.place(at, key), errors)
     elif isinstance(value, list):
         if schema.list_type in ("set", "map"):
             errors += _duplicates(schema, value, at)
         for i, item in enumerate(value) if schema.items is not None else ():
             assert schema.items is not None
-            _list_errors(schema.items, item, f"{at}[{i}]", errors)
+            _repeated(schema.items, item, f"{at}[{i}]", errors)
 
 
 def _duplicates(schema: Structural, value: list[Json], at: str) -> Errors:

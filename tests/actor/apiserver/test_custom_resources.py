@@ -201,6 +201,28 @@ async def test_replicas_of_a_scale_are_those_of_the_object_and_nobodys() -> None
         assert item is not None and all("f:n" not in entry.fields["f:spec"] for entry in item.managed)
 
 
+async def test_a_status_may_hold_one_name_twice_and_is_nobodys_then() -> None:
+    named = {
+        "type": "array",
+        "items": {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"}}},
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    }
+    status = {"type": "object", "properties": {"conditions": named}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"status": status, "conditions": named}}}
+    twice = [{"type": "A"}, {"type": "A"}]
+    async with plane() as p:
+        await p.run(S)
+        await defined(p, schema=schema)
+        await ask(p, of("create", body=widget("a", conditions=twice[:1])))
+        refused = await ask(p, of("patch", "a", {"conditions": twice}, content_type=MERGE))
+        assert refused.code == 422 and "Duplicate value" in refused.message
+        told = {"status": {"conditions": twice}}
+        done = await ask(p, of("patch", "a", told, content_type=MERGE, subresource="status"))
+        assert done.code == 200 and done.item is not None
+        assert done.item.obj["status"] == told["status"] and done.item.managed == ()
+
+
 async def test_who_wrote_a_version_that_is_gone_is_no_manager_any_more() -> None:
     async with plane() as p:
         await p.run(S)

@@ -163,6 +163,19 @@ def test_keys_of_lists_and_numbers_of_scales_are_checked() -> None:
     ]
 
 
+def test_what_came_twice_may_stay_and_of_a_status_is_not_told() -> None:
+    schema = {"type": "object", "properties": {"l": MANY, "n": {"type": "integer"}}}
+    scale = {"specReplicasPath": ".n", "statusReplicasPath": ".m"}
+    known = one(schema=schema, subresources={"scale": scale})
+    meta = {"metadata": {"name": "a", "namespace": "n", "resourceVersion": "1"}}
+    once, twice = {**meta, "l": [{"k": "a"}]}, {**meta, "l": [{"k": "a"}, {"k": "a"}]}
+    assert [e.field for e in custom_objects.update_errors(known, twice, once)] == ["l[1]"]
+    more = {**meta, "l": [*twice["l"], {"k": "a"}]}
+    assert custom_objects.update_errors(known, more, twice) == []
+    below = {**twice, "n": -1, "m": -1}
+    assert [e.field for e in custom_objects.status_errors(known, below, once)] == [".m"]
+
+
 @pytest.mark.parametrize(
     ("obj", "wanted"),
     [
