@@ -191,7 +191,7 @@ def _converted(resource: CustomResource, obj: Obj, wanted: str) -> Obj:
     if given != wanted:
         obj = {**obj, "apiVersion": f"{resource.group}/{wanted}"}
         after: Structural | None = resource.schemas.get(wanted)
-        obj = obj if after is None else pruned(after, obj)[0]
+        obj = obj if after is None else without_nulls(after, pruned(after, obj)[0])
     return obj
 
 

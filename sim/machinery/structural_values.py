@@ -76,14 +76,14 @@ def _prune_fields(
 
 
 def without_nulls(schema: Structural, value: Json) -> Any:
-    """Without the nulls that may not be: a default may take their place."""
+    """Without the nulls that may not be, unless a default takes their place."""
     if isinstance(value, dict):
         out: Obj = {}
         for key, given in value.items():
             below = schema.below(key)
             if below is None:
                 out[key] = given
-            elif given is not None or below.nullable or below is ANYTHING:
+            elif given is not None or below.nullable or below is ANYTHING or _has_default(below):
                 out[key] = without_nulls(below, given)
         return _unless_same(value, out)
     if isinstance(value, list) and schema.items is not None:
@@ -111,7 +111,7 @@ def defaulted(schema: Structural, value: Json) -> Any:
         out = dict(value)
         for key, below in schema.properties.items():
             given = out.get(key, ABSENT)
-            if below.default in (ABSENT, None) or not (given is ABSENT or _is_bad_null(below, given)):
+            if not _has_default(below) or not (given is ABSENT or _is_bad_null(below, given)):
                 continue
             out[key] = below.default
         for key, given in out.items():
@@ -130,6 +130,10 @@ def defaulted(schema: Structural, value: Json) -> Any:
             items.append(defaulted(below, item))
         return _unless_all_same(value, items)
     return value
+
+
+def _has_default(schema: Structural) -> bool:
+    return schema.default is not ABSENT and schema.default is not None
 
 
 def _is_bad_null(schema: Structural, value: Json) -> bool:

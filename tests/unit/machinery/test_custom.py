@@ -141,6 +141,18 @@ def test_an_object_is_shown_in_the_version_asked_for() -> None:
     assert custom_objects.stored(second, made)["apiVersion"] == "example.com/v1"
 
 
+def test_a_null_that_may_not_be_in_the_version_asked_for_is_not_shown_there() -> None:
+    text = {"type": "string"}
+    v1 = version(
+        "v1", storage=True, schema={"type": "object", "properties": {"a": {**text, "nullable": True}}}
+    )
+    v2 = version("v2", schema={"type": "object", "properties": {"a": text}})
+    first, second = resources_of(definition(v1, v2))
+    obj = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {}, "a": None}
+    assert custom_objects.shown(first, obj) == obj
+    assert "a" not in custom_objects.shown(second, obj)
+
+
 def test_a_stored_version_that_is_gone_and_a_webhook_are_refused() -> None:
     resource = one()
     with pytest.raises(Refusal, match=r"from an invalid group/version: example\.com/v0"):

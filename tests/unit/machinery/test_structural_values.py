@@ -90,7 +90,7 @@ def test_unknown_fields_are_told_by_the_alphabet() -> None:
 def test_a_null_stays_only_where_it_may_be() -> None:
     node = schema(n={"nullable": True, **TEXT}, o=TEXT, d={"default": "q", **TEXT})
     obj = without_nulls(node, {"spec": {"n": None, "o": None, "d": None}})
-    assert obj == {"spec": {"n": None}}
+    assert obj == {"spec": {"n": None, "d": None}}  # to be filled in
     assert defaulted(node, obj) == {"spec": {"n": None, "d": "q"}}
 
 
@@ -108,6 +108,12 @@ def test_defaults_fill_what_other_defaults_made() -> None:
         }
     )
     assert defaulted(node, {}) == {"spec": {"a": [1]}}
+
+
+def test_the_default_of_a_maps_values_takes_the_place_of_a_null() -> None:
+    node = schema(m={"type": "object", "additionalProperties": {**TEXT, "default": "d"}})
+    obj = {"spec": {"m": {"a": None, "b": "x"}}}
+    assert defaulted(node, without_nulls(node, obj)) == {"spec": {"m": {"a": "d", "b": "x"}}}
 
 
 def test_items_and_values_of_maps_have_defaults_of_their_own() -> None:
