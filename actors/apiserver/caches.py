@@ -161,7 +161,7 @@ class Caches:
     def deadline_us(self, timeout_s: int) -> int:
         now_us = self.timers.now_us()
         if timeout_s:
-            return now_us + timeout_s * SECOND
+            return now_us + max(0, timeout_s) * SECOND
         # default watch time-out: uniform between --min-request-timeout and twice that
         return now_us + self.timers.uniform_us(self._min_watch_us, 2 * self._min_watch_us)
 

@@ -44,7 +44,7 @@ from sim.machinery.verbs_call import (
 )
 from sim.machinery.watchcache import WatchCache
 from sim.machinery.watchcache_watch import CacheWatch
-from sim.units import not_unsigned, parse_unsigned
+from sim.units import not_unsigned, parse_whole
 
 READS = ("get", "list", "watch")
 PLAIN: dict[str, Callable[[Call], Steps]] = {
@@ -214,9 +214,9 @@ class Handlers:
         return request.verb == "watch"
 
     def deadline_us(self, call: Call) -> int:
-        """When a watch that begins now ends."""
+        """When a watch that begins now ends; of less than no time, at once (apiserver get.go: ListResource)."""
         timeout = call.options.get("timeoutSeconds", "")
-        timeout_s = parse_unsigned(timeout or "0")
+        timeout_s = parse_whole(timeout or "0")
         if timeout_s is None:
             raise bad_request(not_unsigned(timeout, "ParseInt"))
         return self._caches.deadline_us(timeout_s)

@@ -263,6 +263,18 @@ async def test_bookmarks_come_about_each_minute_and_before_the_end(seed: int) ->
         assert [t for t, _ in seen.short if t == "ERROR"] == []
 
 
+async def test_a_watch_of_less_than_no_time_ends_at_once() -> None:
+    async with plane() as p:
+        await make(p, "a")
+        replies = p.send_watch({"resourceVersion": "0", "timeoutSeconds": "-5"})
+        await p.run(10_000)
+        assert replies[0].code == 200
+        seen = Seen(p.kernel, replies[0].watch)
+        await p.run(S)
+        assert seen.ended_us is not None and seen.ended_us - p.kernel.now_us < 10_000
+        assert [t for t, _ in seen.short if t == "ERROR"] == []
+
+
 async def test_a_lagging_replica_shows_the_past_until_its_lag_has_passed() -> None:
     async with plane(replicas=2) as p:
         behind = p.servers[1]
