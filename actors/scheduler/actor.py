@@ -38,7 +38,7 @@ from sim.kernel import Context, Kind
 from sim.machinery.api import Obj, Reply, Request, Transport, UserInfo
 from sim.machinery.disruption import Disruption, disrupted
 from sim.machinery.scheme import Scheme
-from sim.options.gates import POD_DISRUPTION, enabled
+from sim.options.gates import OF_SPREAD, POD_DISRUPTION, enabled
 from sim.options.scheduler import SchedulerOptions
 from sim.units import format_time
 
@@ -118,7 +118,7 @@ class Scheduler:
         clients: tuple[Client, Informers, EventSeries],
     ) -> None:
         self.ctx = ctx
-        self.cluster = Cluster(names)
+        self.cluster = Cluster(names, [gate for gate in OF_SPREAD if enabled(options.feature_gates, gate)])
         self.queue = SchedulingQueue(
             options.pod_initial_backoff_us, options.pod_max_backoff_us, options.pod_max_unschedulable_us
         )

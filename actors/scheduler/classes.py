@@ -28,11 +28,11 @@ from actors.scheduler.filters import (
     image_score,
     intolerable,
     known_score,
-    matches_node,
     pods_status,
     preferred_weight,
     room_on,
     static_status,
+    tolerates,
 )
 from actors.scheduler.match import holds
 from actors.scheduler.pods import Group, PodInfo, PodTerm, Spread, Template
@@ -61,6 +61,7 @@ from actors.scheduler.signature import (
     Signature,
     Static,
     Tally,
+    count_domains,
     normalized_spread,
 )
 
@@ -87,7 +88,12 @@ class ClassState:
     def sync(self) -> None:
         """Take in what has changed since the last time."""
         cluster = self.cluster
-        if self._layout != cluster.layout or self._cursor < cluster.log_base or self._outdated():
+        if (
+            self._layout != cluster.layout
+            or self._cursor < cluster.log_base
+            or self._outdated()
+            or (self._heeds_taints and self._tolerated() != self._borne)
+        ):
             self._rebuild()
         elif self._cursor < cluster.log_end:
             log = cluster.log[self._cursor - cluster.log_base :]
@@ -163,7 +169,8 @@ class ClassState:
             tuple(node.labels.get(key) for key in self.keys) if self.keys else () for node in self.nodes
         ]
         if self.tallies:
-            self._count_domains()
+            self._borne = self._tolerated()
+            count_domains(self.tallies, self.nodes, template, self._borne)
             for position in range(count):
                 self._tally(position)
         for position in range(count):
@@ -205,6 +212,7 @@ class ClassState:
             else:
                 self._entry_slot[entry] = keys.setdefault(entry.term.topology_key, len(keys))
         self.keys = tuple(keys)
+        self._heeds_taints = any(tally.tolerated for tally in self.tallies)
         # What is counted on a node's host is counted by that node's own pods.
         self._alone = not self._local_entries and all(tally.own for tally in self._local_tallies)
 
@@ -216,13 +224,15 @@ class ClassState:
         if not self._selector or (named is not None and len(named) < 2):  # one node needs no score
             return ()
         return (
-            Spread(names.label_hostname, DEFAULT_HOST_SKEW, self._selector, 0),
-            Spread(names.label_zone, DEFAULT_ZONE_SKEW, self._selector, 0),
+            Spread(names.label_hostname, DEFAULT_HOST_SKEW, self._selector),
+            Spread(names.label_zone, DEFAULT_ZONE_SKEW, self._selector),
         )
 
     def _spread_tally(self, constraint: Spread, nodes: int) -> Tally:
         own = nodes == SOFT and constraint.topology_key == self.cluster.names.label_hostname
-        return self._new_tally(constraint.topology_key, Matcher(constraint.selector, ()), nodes, own)
+        tally = self._new_tally(constraint.topology_key, Matcher(constraint.selector, ()), nodes, own)
+        tally.any_node, tally.tolerated = constraint.any_node, constraint.tolerated
+        return tally
 
     def _term_tally(self, key: str, terms: tuple[PodTerm, ...]) -> Tally:
         return self._new_tally(key, Matcher(None, terms), ALL, False)
@@ -234,26 +244,10 @@ class ClassState:
         self.tallies.append(tally)
         return tally
 
-    def _count_domains(self) -> None:
-        """Which nodes count for which tally: by their labels, so that it holds until the layout changes."""
-        template = self.template
-        hard_keys = [c.topology_key for c in template.hard]
-        soft_keys = [c.topology_key for c in template.soft] if template.own_spread else []
-        for node in self.nodes:
-            labels = node.labels
-            matches = matches_node(template, node)
-            counted = (
-                True,
-                matches and all(key in labels for key in soft_keys),
-                matches and all(key in labels for key in hard_keys),
-            )
-            for tally in self.tallies:
-                value = labels.get(tally.key)
-                if value is None or not (tally.own or counted[tally.nodes]):
-                    tally.shares.append(-1)
-                else:
-                    tally.shares.append(0)
-                    tally.counts.setdefault(value, 0)
+    def _tolerated(self) -> list[bool]:
+        """Of each node whether the pod tolerates all its taints, if that is asked."""
+        wanted, nodes = self.template.tolerations, self.nodes
+        return [not self._heeds_taints or all(tolerates(wanted, t) for t in node.taints) for node in nodes]
 
     def _vector(self, group: Group) -> tuple[int, ...]:
         """Which matchers count the pods of this group."""

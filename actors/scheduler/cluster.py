@@ -13,7 +13,7 @@ Differs  there is no snapshot: cycles do not overlap, so the live state is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from actors.scheduler.images import Counted, Images
@@ -117,9 +117,9 @@ class Entry:
 class Cluster:
     """All nodes, the pods on them, and indexes over both."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, gates: Collection[str] = ()) -> None:
         self.names = names
-        self.templates = Templates()
+        self.templates = Templates(gates)
         self.nodes: dict[str, NodeInfo] = {}
         self.order: list[NodeInfo] = []
         self.position: dict[str, int] = {}

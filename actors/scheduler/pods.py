@@ -15,7 +15,7 @@ Mirrors  kubernetes v1.25 pkg/scheduler/framework/types.go: PodInfo, calculateRe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from sys import intern
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from actors.scheduler.match import (
 from sim.machinery.api import Obj
 from sim.machinery.identity import IdentityMemo
 from sim.machinery.store import Item
+from sim.options.gates import MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION
 from sim.units import quantity_milli, quantity_value
 
 # Counted for scoring where a container asks for nothing (pkg/scheduler/util/pod_resources.go).
@@ -92,12 +93,17 @@ class PodTerm(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """A topology spread constraint."""
+    """A topology spread constraint.
+
+    any_node: also nodes that the pod's affinity leaves out are domains; tolerated: only nodes are whose taints the pod tolerates
+    """
 
     topology_key: str
     max_skew: int
     selector: Requirements | None
-    min_domains: int
+    min_domains: int = 0
+    any_node: bool = False
+    tolerated: bool = False
 
 
 NO_SCALARS: Mapping[str, int] = {}
@@ -182,7 +188,7 @@ class Template:
     own_keys: the labels that the pod's own terms and constraints ask for
     """
 
-    def __init__(self, pod: Obj) -> None:
+    def __init__(self, pod: Obj, gates: Collection[str] = ()) -> None:
         meta, spec = pod["metadata"], pod["spec"]
         self.shape = object()
         self.namespace: str = meta["namespace"]
@@ -199,8 +205,11 @@ class Template:
         self._affinities(spec.get("affinity") or {}, spec.get("nodeSelector") or {})
         constraints = spec.get("topologySpreadConstraints") or ()
         self.own_spread = bool(constraints)
-        self.hard = tuple(_spread(c) for c in constraints if c["whenUnsatisfiable"] == "DoNotSchedule")
-        self.soft = tuple(_spread(c) for c in constraints if c["whenUnsatisfiable"] == "ScheduleAnyway")
+        hard, soft = (
+            tuple([_spread(c, self.labels, gates) for c in constraints if c["whenUnsatisfiable"] == action])
+            for action in ("DoNotSchedule", "ScheduleAnyway")
+        )
+        self.hard, self.soft = hard, soft
         asking = (
             *(spread.selector for spread in (*self.hard, *self.soft)),
             *(term.selector for term in (*self.affinity, *self.anti_affinity)),
@@ -290,13 +299,27 @@ def _for_scoring(container: Mapping[str, Any], asked: Amounts) -> Amounts:
     )
 
 
-def _spread(constraint: Mapping[str, Any]) -> Spread:
+def _spread(constraint: Mapping[str, Any], labels: Mapping[str, str], gates: Collection[str]) -> Spread:
+    selector = from_label_selector(constraint.get("labelSelector"))
+    if MATCH_LABEL_KEYS in gates and selector is not None:
+        keys = dict.fromkeys(constraint.get("matchLabelKeys") or ())
+        selector = from_labels({key: labels[key] for key in keys if key in labels}) + selector
+    includes = NODE_INCLUSION in gates
     return Spread(
         constraint["topologyKey"],
         constraint["maxSkew"],
-        from_label_selector(constraint.get("labelSelector")),
-        constraint.get("minDomains") or 0,
+        selector,
+        (constraint.get("minDomains") or 0) if MIN_DOMAINS in gates else 0,
+        includes and constraint.get("nodeAffinityPolicy") == "Ignore",
+        includes and constraint.get("nodeTaintsPolicy") == "Honor",
     )
+
+
+def _looked_at(pod: Obj) -> list[str | None]:
+    """The labels that the pod's own spread constraints take their values from."""
+    labels = pod["metadata"].get("labels") or {}
+    constraints = pod["spec"].get("topologySpreadConstraints") or ()
+    return [labels.get(key) for each in constraints for key in each.get("matchLabelKeys") or ()]
 
 
 def _controller(meta: Mapping[str, Any]) -> tuple[str, str]:
@@ -370,9 +393,10 @@ def binding(pod: PodInfo, node: str) -> Obj:
 
 
 class Templates:
-    """The classes of equal pods met so far."""
+    """The classes of equal pods met so far.  gates: of fields, as far as they are on."""
 
-    def __init__(self) -> None:
+    def __init__(self, gates: Collection[str] = ()) -> None:
+        self._gates = gates
         self._known: dict[tuple[bytes, bytes], Template] = {}
         self._shapes: dict[bytes, Template] = {}
         self._asks: dict[tuple[Any, ...], Asks] = {}
@@ -407,6 +431,7 @@ class Templates:
                 [(c.get("image"), c.get("resources"), c.get("ports")) for c in get("containers") or ()],
                 [c.get("resources") for c in get("initContainers") or ()],
                 [get(part) for part in _PLAIN_PARTS],
+                _looked_at(pod),
             )
         )
         key = (shape, self._encode(labels))
@@ -419,7 +444,7 @@ class Templates:
                 self._seen = IdentityMemo()
             like = self._shapes.get(shape)
             if like is None:
-                known = self._shapes[shape] = Template(pod)
+                known = self._shapes[shape] = Template(pod, self._gates)
                 known.asks = self._asks.setdefault(known.asks.key, known.asks)
             else:
                 known = like.labelled(labels)

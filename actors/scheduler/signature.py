@@ -7,13 +7,14 @@ Mirrors  kubernetes v1.25 pkg/scheduler/framework/plugins/{podtopologyspread,int
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
-from actors.scheduler.filters import Status
+from actors.scheduler.cluster import NodeInfo
+from actors.scheduler.filters import Status, matches_node
 from actors.scheduler.match import holds
-from actors.scheduler.pods import Group, NamespaceLabels, PodTerm
+from actors.scheduler.pods import Group, NamespaceLabels, PodTerm, Template
 
 # Plugin weights (apis/config/v1/default_plugins.go); Fit, Balanced and ImageLocality have weight 1.
 TAINT_WEIGHT, AFFINITY_WEIGHT, SPREAD_WEIGHT, POD_AFFINITY_WEIGHT = 3, 2, 2, 2
@@ -67,11 +68,47 @@ class Tally:
         self.matcher = matcher
         self.nodes = nodes
         self.own = own
+        self.any_node = self.tolerated = False  # as the spread constraint's
         self.host = False
         self.slot = 0
         self.counts: dict[str, int] = {}
         self.shares: list[int] = []  # per node; -1: the node does not count
         self.total = 0
+
+    def includes(self, labelled: bool, matches: bool, borne: bool) -> bool:
+        """Whether a node counts.
+
+        labelled: it has all keys that are asked for; matches: the pod's affinity; borne: the pod tolerates its taints
+        """
+        if self.own or self.nodes == ALL:
+            return True
+        return labelled and (matches or self.any_node) and (borne or not self.tolerated)
+
+
+def count_domains(
+    tallies: Sequence[Tally], nodes: Sequence[NodeInfo], template: Template, borne: Sequence[bool]
+) -> None:
+    """Which nodes count for which tally: by their labels and taints, so that it holds until these change.
+
+    borne: of each node whether a pod of the template tolerates its taints, if that is asked
+    """
+    hard_keys = [c.topology_key for c in template.hard]
+    soft_keys = [c.topology_key for c in template.soft] if template.own_spread else []
+    for node, is_borne in zip(nodes, borne, strict=True):
+        labels = node.labels
+        matches = matches_node(template, node)
+        labelled = (
+            True,
+            all(key in labels for key in soft_keys),
+            all(key in labels for key in hard_keys),
+        )
+        for tally in tallies:
+            value = labels.get(tally.key)
+            if value is None or not tally.includes(labelled[tally.nodes], matches, is_borne):
+                tally.shares.append(-1)
+            else:
+                tally.shares.append(0)
+                tally.counts.setdefault(value, 0)
 
 
 class Static(NamedTuple):

@@ -15,7 +15,14 @@ from collections.abc import Collection
 from sim.machinery.api import Obj
 from sim.machinery.defaults_parts import fill, within
 from sim.machinery.objects import get_in, remove_in, replace_in
-from sim.options.gates import CLAIM_RETENTION, FAILURE_POLICY, MAX_UNAVAILABLE
+from sim.options.gates import (
+    CLAIM_RETENTION,
+    FAILURE_POLICY,
+    MATCH_LABEL_KEYS,
+    MAX_UNAVAILABLE,
+    MIN_DOMAINS,
+    NODE_INCLUSION,
+)
 
 _EMPTY: Obj = {}
 _TEMPLATE = ("spec", "template", "spec")
@@ -37,8 +44,12 @@ _OTHERS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {  # by kind: gate
     ),
     "jobs": ((FAILURE_POLICY, ("spec", "podFailurePolicy")),),
 }
-# MinDomainsInPodTopologySpread, NodeInclusionPolicyInPodTopologySpread (two), MatchLabelKeysInPodTopologySpread
-_OF_SPREAD = ("minDomains", "nodeAffinityPolicy", "nodeTaintsPolicy", "matchLabelKeys")
+_OF_SPREAD = {
+    "minDomains": MIN_DOMAINS,
+    "nodeAffinityPolicy": NODE_INCLUSION,
+    "nodeTaintsPolicy": NODE_INCLUSION,
+    "matchLabelKeys": MATCH_LABEL_KEYS,
+}
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
@@ -49,7 +60,7 @@ def without_disabled(plural: str, new: Obj, old: Obj = _EMPTY, gates: Collection
         return new
     spec, before = get_in(new, path), get_in(old, path)
     if isinstance(spec, dict) and spec is not before:
-        kept = _pod_spec(spec, before or _EMPTY)
+        kept = _pod_spec(spec, before or _EMPTY, gates)
         if kept is not spec:
             new = replace_in(new, path, kept)
     for gate, place in _OTHERS.get(plural, ()):
@@ -80,14 +91,18 @@ def _counted(strategy: Obj) -> Obj:
     return within(strategy, "rollingUpdate", lambda rolling: fill(rolling, {"maxUnavailable": 1}))
 
 
-def _pod_spec(spec: Obj, before: Obj) -> Obj:
+def _pod_spec(spec: Obj, before: Obj, gates: Collection[str]) -> Obj:
     # UserNamespacesStatelessPodsSupport
     if spec.get("hostUsers") is not None and before.get("hostUsers") is None:
         spec = {k: v for k, v in spec.items() if k != "hostUsers"}
     spread = spec.get("topologySpreadConstraints")
     if spread:
         had = before.get("topologySpreadConstraints") or ()
-        off = [name for name in _OF_SPREAD if all(constraint.get(name) is None for constraint in had)]
+        off = [
+            name
+            for name, gate in _OF_SPREAD.items()
+            if gate not in gates and all(constraint.get(name) is None for constraint in had)
+        ]
         if any(name in constraint for constraint in spread for name in off):
             kept = [{k: v for k, v in constraint.items() if k not in off} for constraint in spread]
             spec = {**spec, "topologySpreadConstraints": kept}

@@ -53,6 +53,10 @@ OF_FIELDS = (
     MAX_UNAVAILABLE,
     CLAIM_RETENTION,
 )  # each the gate of a field, and of a loop that heeds it
+MATCH_LABEL_KEYS = "MatchLabelKeysInPodTopologySpread"
+MIN_DOMAINS = "MinDomainsInPodTopologySpread"
+NODE_INCLUSION = "NodeInclusionPolicyInPodTopologySpread"
+OF_SPREAD = (MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION)  # of fields that the scheduler heeds
 LOCKED = tuple(_LOCKED_ON.split())
 DEFAULTS: Mapping[str, bool] = (
     dict.fromkeys(_BETA_ON.split(), True) | dict.fromkeys(LOCKED, True) | dict.fromkeys(_OFF.split(), False)

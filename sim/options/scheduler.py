@@ -27,7 +27,7 @@ from sim.options.base import (
     within,
 )
 from sim.options.election import ElectionFlags
-from sim.options.gates import POD_DISRUPTION, feature_gates
+from sim.options.gates import OF_SPREAD, POD_DISRUPTION, feature_gates
 
 # Known upstream, and without effect in this program.
 WITHOUT_EFFECT = (
@@ -83,7 +83,7 @@ class SchedulerOptions(ElectionFlags):
         "leader-elect-resource-name", string, "{short}-scheduler", "name of the lock object"
     )
 
-    feature_gates: Mapping[str, str] = feature_gates(POD_DISRUPTION)
+    feature_gates: Mapping[str, str] = feature_gates(POD_DISRUPTION, *OF_SPREAD)
 
     # --- configuration ---
     scheduler_name: str = option(

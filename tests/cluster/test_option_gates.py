@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from sim.app.cluster import Cluster
+from sim.machinery.api import Obj
 from tests.cluster.fixed import workload
 from tests.cluster.test_options import Commits, deployment, manager, plan, pod
 
@@ -153,3 +155,104 @@ async def test_a_job_may_ignore_that_its_pods_are_disrupted(ignores: bool, over:
         status = (cluster.get("jobs", "j") or {})["status"]
         assert [each["type"] for each in status.get("conditions") or ()][-1:] == over
         assert (status.get("failed", 0), status.get("active", 0)) == ((0, 1) if ignores else (1, 0))
+
+
+def zoned(cluster: Cluster, taint: bool = False) -> None:
+    """node-0 is in zone a, node-1 in b, where it may be tainted."""
+    merge = "application/merge-patch+json"
+    for number, zone in enumerate("ab"):
+        body: Obj = {"metadata": {"labels": {"zone": zone}}}
+        if taint and number:
+            body["spec"] = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
+        name = f"node-{number}"
+        assert cluster.request("patch", "nodes", "", name, body=body, content_type=merge).ok
+
+
+def spread(name: str, version: str = "1", **fields: Any) -> Obj:
+    """A pod that is spread over the zones."""
+    selector = {"matchLabels": {"app": "a"}}
+    rule = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": selector,
+    }
+    spec = {"nodeSelector": fields.pop("nodeSelector")} if "nodeSelector" in fields else {}
+    made = pod(name, topologySpreadConstraints=[{**rule, **fields}], **spec)
+    made["metadata"]["labels"]["v"] = version
+    return made
+
+
+def places(cluster: Cluster) -> list[str]:
+    """Where pods p… are, in the order of their names."""
+    found = [each for each in cluster.list("pods", "default") if each["metadata"]["name"].startswith("p")]
+    found.sort(key=lambda each: str(each["metadata"]["name"]))
+    return [each["spec"].get("nodeName", "") for each in found]
+
+
+@pytest.mark.parametrize(
+    ("gate", "fields", "taint", "on", "off"),
+    [
+        (
+            "MinDomainsInPodTopologySpread",
+            {"minDomains": 3},
+            False,
+            2,
+            4,
+        ),  # one a zone, as if the third had none
+        ("NodeInclusionPolicyInPodTopologySpread", {"nodeTaintsPolicy": "Honor"}, True, 4, 1),
+        (
+            "NodeInclusionPolicyInPodTopologySpread",
+            {"nodeAffinityPolicy": "Ignore", "nodeSelector": {"zone": "a"}},
+            False,
+            1,
+            4,
+        ),
+    ],
+)
+@pytest.mark.parametrize("sides", ["both", "server", "scheduler"])
+async def test_which_domains_there_are_for_a_spread(
+    gate: str, fields: dict[str, Any], taint: bool, on: int, off: int, sides: str
+) -> None:
+    flags = {"feature-gates": {gate: True}}
+    who = {"both": ("api_server", "scheduler"), "server": ("api_server",), "scheduler": ("scheduler",)}[sides]
+    async with Cluster(plan(2, **dict.fromkeys(who, flags))) as cluster:
+        await cluster.run_for("20s")
+        zoned(cluster, taint)
+        for number in range(4):
+            cluster.apply(spread(f"p{number}", **fields))
+            await cluster.run_for("5s")
+        assert len([place for place in places(cluster) if place]) == (on if sides == "both" else off)
+
+
+@pytest.mark.parametrize("gate", [True, False])
+async def test_a_spread_may_count_pods_of_the_same_label_only(gate: bool) -> None:
+    flags = {"feature-gates": {"MatchLabelKeysInPodTopologySpread": gate}}
+    async with Cluster(plan(2, api_server=flags, scheduler=flags)) as cluster:
+        await cluster.run_for("20s")
+        zoned(cluster)
+        old = [spread(f"old{number}", version="1") for number in range(5)]
+        for each in old:
+            del each["spec"]["topologySpreadConstraints"]
+        cluster.apply(*[{**each, "spec": {**each["spec"], "nodeName": "node-0"}} for each in old])
+        await cluster.run_for("5s")
+        for number in range(4):
+            cluster.apply(spread(f"p{number}", version="2", matchLabelKeys=["v", "none"]))
+            await cluster.run_for("5s")
+        assert places(cluster).count("node-1") == (2 if gate else 4)
+
+
+async def test_a_taint_that_comes_makes_a_domain_of_a_spread_go() -> None:
+    flags = {"feature-gates": {"NodeInclusionPolicyInPodTopologySpread": True}}
+    async with Cluster(plan(2, api_server=flags, scheduler=flags)) as cluster:
+        await cluster.run_for("20s")
+        zoned(cluster)
+        fields = {"nodeTaintsPolicy": "Honor"}
+        cluster.apply(*[spread(f"p{number}", **fields) for number in range(2)])
+        await cluster.run_for("5s")
+        assert sorted(places(cluster)) == ["node-0", "node-1"]
+        zoned(cluster, taint=True)
+        await cluster.run_for("5s")
+        cluster.apply(*[spread(f"p{number}", **fields) for number in range(2, 5)])
+        await cluster.run_for("5s")
+        assert places(cluster)[2:] == ["node-0"] * 3

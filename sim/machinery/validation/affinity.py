@@ -182,6 +182,33 @@ def _go_toleration(toleration: Obj) -> Shown:
     )
 
 
+_NODE_POLICIES = ("Honor", "Ignore")
+
+
+def _gated(constraint: Obj, at: str, action: str) -> Errors:
+    """Fields of a spread constraint that are there while their gates are on."""
+    errors: Errors = []
+    least = constraint.get("minDomains")
+    if least is not None and least <= 0:
+        errors.append(invalid(f"{at}.minDomains", least, ABOVE_ZERO))
+    if least is not None and action != "DoNotSchedule":
+        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        errors.append(invalid(f"{at}.minDomains", least, detail))
+    for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+        policy = constraint.get(name)
+        if policy is not None and policy not in _NODE_POLICIES:
+            errors.append(unsupported(f"{at}.{name}", policy, _NODE_POLICIES))
+    selector = constraint.get("labelSelector") or {}
+    selected = [*(selector.get("matchLabels") or ())]
+    selected += [each.get("key") for each in selector.get("matchExpressions") or ()]
+    for i, label in enumerate(constraint.get("matchLabelKeys") or ()):
+        where = f"{at}.matchLabelKeys[{i}]"
+        errors += [invalid(where, label, problem) for problem in text.qualified_name(label)]
+        if label in selected:
+            errors.append(invalid(where, label, "exists in both matchLabelKeys and labelSelector"))
+    return errors
+
+
 def spread_constraints(given: Any, field: str) -> Errors:
     errors: Errors = []
     seen: list[tuple[str, str]] = []
@@ -199,5 +226,6 @@ def spread_constraints(given: Any, field: str) -> Errors:
             shown = f"{{{key}, {action}}}"
             errors.append(duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", shown))
         seen.append((key, action))
+        errors += _gated(constraint, at, action)
         errors += label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
     return errors

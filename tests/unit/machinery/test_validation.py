@@ -321,3 +321,37 @@ def test_rules_on_pods_that_fail_want_pods_that_run_once_and_stay_as_they_are() 
     assert created("jobs", made("jobs", spec=many)) == [
         "spec.podFailurePolicy.rules: Too many: 21: must have at most 20 items"
     ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"minDomains": 2, "nodeAffinityPolicy": "Ignore", "matchLabelKeys": ["x.io/v"]}, []),
+        ({"minDomains": 0}, ["minDomains: Invalid value: 0: must be greater than zero"]),
+        (
+            {"minDomains": 2, "whenUnsatisfiable": "ScheduleAnyway"},
+            [
+                "minDomains: Invalid value: 2: can only use minDomains if"
+                " whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway"
+            ],
+        ),
+        (
+            {"nodeTaintsPolicy": "Heed"},
+            ['nodeTaintsPolicy: Unsupported value: "Heed": supported values: "Honor", "Ignore"'],
+        ),
+        (
+            {"matchLabelKeys": ["a", "b c"]},
+            [
+                'matchLabelKeys[0]: Invalid value: "a": exists in both matchLabelKeys and labelSelector',
+                'matchLabelKeys[1]: Invalid value: "b c": name part must consist of',
+            ],
+        ),
+    ],
+)
+def test_fields_of_a_spread_that_have_gates(fields: dict[str, Any], wrong: list[str]) -> None:
+    rule = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    rule["labelSelector"] = {"matchLabels": {"a": "b"}}
+    spec = {**made("pods")["spec"], "topologySpreadConstraints": [{**rule, **fields}]}
+    found = created("pods", made("pods", spec=spec))
+    at = "spec.topologySpreadConstraints[0]."
+    assert [text.removeprefix(at)[: len(want)] for text, want in zip(found, wrong, strict=True)] == wrong

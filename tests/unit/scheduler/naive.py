@@ -110,17 +110,31 @@ class Naive:
                 return "PodTopologySpread"
             counts = {}
             for n in self.nodes:
-                if matches_node(pod, n) and all(h["topologyKey"] in labels(n) for h in hard):
+                if self.includes(pod, c, n) and all(h["topologyKey"] in labels(n) for h in hard):
                     value = labels(n)[key]
                     counts[value] = counts.get(value, 0) + self.count(pod, c, n)
-            least = min(counts.values(), default=1 << 31)
-            itself = holds(from_label_selector(c["labelSelector"]), labels(pod))
+            least = min(counts.values(), default=1 << 31) if len(counts) >= c.get("minDomains", 0) else 0
+            itself = holds(self.selector(pod, c), labels(pod))
             if counts.get(labels(node)[key], 0) + itself - least > c["maxSkew"]:
                 return "PodTopologySpread"
         return None
 
+    def includes(self, pod, constraint, node):
+        """Whether a node is a domain of a constraint."""
+        taints = (node.get("spec") or {}).get("taints") or ()
+        return (constraint.get("nodeAffinityPolicy") == "Ignore" or matches_node(pod, node)) and (
+            constraint.get("nodeTaintsPolicy") != "Honor" or all(tolerates(pod, taint) for taint in taints)
+        )
+
+    def selector(self, pod, constraint):
+        own = [key for key in constraint.get("matchLabelKeys") or () if key in labels(pod)]
+        given = constraint["labelSelector"]
+        return from_label_selector(
+            {"matchLabels": {**given["matchLabels"], **{key: labels(pod)[key] for key in own}}}
+        )
+
     def count(self, pod, constraint, node):
-        selector = from_label_selector(constraint["labelSelector"])
+        selector = self.selector(pod, constraint)
         return sum(
             p["metadata"]["namespace"] == pod["metadata"]["namespace"]
             and "deletionTimestamp" not in p["metadata"]
@@ -255,7 +269,7 @@ class Naive:
                         self.count(pod, c, n)
                         for n in self.nodes
                         if labels(n).get(key) == labels(node)[key]
-                        and matches_node(pod, n)
+                        and self.includes(pod, c, n)
                         and (not own or all(k in labels(n) for k in keys))
                     )
                 score += count * math.log(domains + 2) + (c["maxSkew"] - 1)

@@ -5,6 +5,7 @@ import pytest
 from actors.scheduler.attempt import Attempts, nodes_wanted
 from actors.scheduler.cluster import Cluster
 from sim.ident import NAMES
+from sim.options.gates import OF_SPREAD
 from tests.unit.scheduler.naive import Naive
 
 N = NAMES["orch"]
@@ -36,7 +37,23 @@ def pod_term(app, key):
     return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
 
 
-def make_class(draw):
+def gated(draw, action):
+    """Fields of a spread constraint that are there while their gates are on."""
+    found = {}
+    if draw.random() < 0.4 and action == "DoNotSchedule":
+        found["minDomains"] = draw.choice((1, 2, 3, 4))
+    for field, values in (
+        ("nodeAffinityPolicy", ("Honor", "Ignore")),
+        ("nodeTaintsPolicy", ("Honor", "Ignore")),
+    ):
+        if draw.random() < 0.5:
+            found[field] = draw.choice(values)
+    if draw.random() < 0.4:
+        found["matchLabelKeys"] = draw.choice((["v"], ["v", "w"], ["w"]))
+    return found
+
+
+def make_class(draw, gates=()):
     """A pod without name or node."""
     app = draw.choice(APPS)
     keys = (N.label_zone, N.label_hostname)
@@ -71,31 +88,33 @@ def make_class(draw):
             affinity[kind] = side
     if affinity:
         spec["affinity"] = affinity
-    if draw.random() < 0.4:
+    if draw.random() < (0.8 if gates else 0.4):
         spec["topologySpreadConstraints"] = [
             {
                 "topologyKey": key,
                 "maxSkew": draw.choice((1, 2)),
-                "whenUnsatisfiable": draw.choice(("DoNotSchedule", "ScheduleAnyway")),
+                "whenUnsatisfiable": (action := draw.choice(("DoNotSchedule", "ScheduleAnyway"))),
                 "labelSelector": {"matchLabels": {"app": app}},
+                **(gated(draw, action) if gates else {}),
             }
             for key in draw.sample(keys, draw.choice((1, 2)))
         ]
-    return {"metadata": {"namespace": "default", "labels": {"app": app}}, "spec": spec}
+    version = {"v": draw.choice("12")} if gates else {}
+    return {"metadata": {"namespace": "default", "labels": {"app": app, **version}}, "spec": spec}
 
 
 class World:
     """The same objects in a Cluster and as plain lists."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, gates=()):
         self.draw = random.Random(seed)
-        self.cluster = Cluster(N)
+        self.cluster = Cluster(N, gates)
         self.attempts = Attempts(self.cluster, 0)
         self.nodes, self.pods = {}, {}
         self.made = 0
         for _ in range(self.draw.choice((5, 12))):
             self.add_node()
-        self.classes = [make_class(self.draw) for _ in range(5)]
+        self.classes = [make_class(self.draw, gates) for _ in range(5)]
         self.service = "web" if self.draw.random() < 0.6 else ""
         if self.service:
             service = {"spec": {"selector": {"app": self.service}}}
@@ -148,9 +167,10 @@ class World:
         return Naive(ordered, list(self.pods.values()), {"app": self.service} if selected else None)
 
 
+@pytest.mark.parametrize("gates", [(), OF_SPREAD])
 @pytest.mark.parametrize("seed", range(60))
-def test_the_incremental_choice_is_that_of_every_plugin_on_every_sampled_node(seed):
-    world = World(seed)
+def test_the_incremental_choice_is_that_of_every_plugin_on_every_sampled_node(seed, gates):
+    world = World(seed, gates)
     for _ in range(25):
         world.step()
         shape = world.draw.choice(world.classes)
