@@ -221,8 +221,9 @@ class Cluster:
     def _place(self, node: NodeInfo, labels: Mapping[str, str], there: bool = True) -> None:
         """Put the node where these labels say, or nowhere; in a zone that it is in already it stays where it is."""
         names = self.names
-        zone = labels.get(names.label_zone) or labels.get(names.label_beta_zone) or ""
-        region = labels.get(names.label_region) or labels.get(names.label_beta_region) or ""
+        # The beta labels win, as in a node's zone everywhere (component-helpers node/topology GetZoneKey).
+        zone = labels.get(names.label_beta_zone, labels.get(names.label_zone, ""))
+        region = labels.get(names.label_beta_region, labels.get(names.label_region, ""))
         was, now = self._zone_of.pop(node.name, None), f"{region}:\0:{zone}" if there else None
         if was != now:
             _move(self._zones, node.name, was, now)

@@ -280,10 +280,12 @@ def test_an_image_without_a_tag_is_the_latest(image, name):
     assert image_name(image) == name
 
 
-def test_nodes_are_taken_from_each_zone_in_turn():
+@pytest.mark.parametrize("labels", [[N.label_zone], [N.label_beta_zone], [N.label_beta_zone, N.label_zone]])
+def test_nodes_are_taken_from_each_zone_in_turn(labels):
+    """The beta label's, where they have both."""
     world = World()
     for index, zone in enumerate("aaabbc"):
-        world.node(f"{zone}{index}", **{N.label_zone: zone})
+        world.node(f"{zone}{index}", **dict(zip(labels, (zone, f"other-{index % 2}"), strict=False)))
     assert [node.name for node in world.cluster.list_nodes()] == ["a0", "b3", "c5", "a1", "b4", "a2"]
 
 
