@@ -4,20 +4,20 @@ Turns events of informers into changes of `Cluster` and `SchedulingQueue`, and t
 requests: Bindings, deletes of victims, status patches, events.
 
 Holds: informers run before leadership is won, cycles only while it is held; one cycle at a time, which deletes
-its victims one after the other, binds overlap them; a pod is in the queue until it has a node in the informer's
-view or is gone; what a failed bind assumed is forgotten.
+its victims one after the other and lasts until the status of a pod that has no node is written, binds overlap them; a
+pod is in the queue until it has a node in the informer's view or is gone; what a failed bind assumed is forgotten.
 
 Mirrors  kubernetes v1.25 cmd/kube-scheduler/app/server.go, pkg/scheduler/{scheduler,schedule_one,
          eventhandlers}.go.
-Differs  a cycle takes a fixed time; the patches of statuses are sent without waiting for their answers; a pod that a list
-         shows under the name of another is that one's deletion and a new pod (upstream keeps the other's back-off, and
-         exits where both have nodes, and not the same: cache.go UpdatePod); what changes of a pod while its victims are
-         being deleted brings it no try at once.
+Differs  a cycle takes a fixed time, besides what it waits for; a pod that a list shows under the name of another is that
+         one's deletion and a new pod (upstream keeps the other's back-off, and exits where both have nodes, and not the
+         same: cache.go UpdatePod); what changes of a pod while its victims are being deleted brings it no try at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from actors.scheduler.attempt import ERROR, Attempts, Failed, Placed
@@ -134,7 +134,7 @@ class Scheduler:
         self._opened: dict[str, int] = {}  # node -> the record by which there was last more room on it
         self._leading = False
         self._due = False
-        self._preempting = False
+        self._busy = False  # a cycle is under way
         self._going = ""  # the last victim, while it is not known that it ends
         self._watch()
 
@@ -205,7 +205,7 @@ class Scheduler:
 
     def _wake(self) -> None:
         """See to it that a cycle comes if a pod can be tried."""
-        if self._leading and not self._due and not self._preempting and len(self.queue):
+        if self._leading and not self._due and not self._busy and len(self.queue):
             self._due = True
             self.ctx.call_later_us(CYCLE_US, self._cycle)
 
@@ -331,8 +331,14 @@ class Scheduler:
             self.queue.delete(queued.pod.key)
             text = f"skip schedule deleting pod: {queued.pod.key}"
             self._events.event(queued.pod.obj, "Warning", ("FailedScheduling", "Scheduling"), text)
+            self._wake()
         else:
+            self._busy = True
             self._try(queued)
+
+    def _over(self) -> None:
+        """The cycle under way has ended."""
+        self._busy = False
         self._wake()
 
     def _draw(self, count: int) -> int:
@@ -348,10 +354,11 @@ class Scheduler:
                 kernel.cause = max(queued.cause, self._opened.get(answer.node, 0))
             kernel.cause = self.ctx.record(self._kind, (pod.key, answer.node, ""))
             self._bind(queued, answer.node, cycle)
+            self._over()
             return
         kernel.cause = queued.cause = self.ctx.record(self._kind, (pod.key, "", answer.message))
         if answer.candidate is None:
-            self._fail(queued, answer, cycle)
+            self._fail(queued, answer, cycle, self._over)
         else:
             self._make_room(queued, answer, list(answer.candidate.victims), cycle)
 
@@ -387,8 +394,7 @@ class Scheduler:
                 self.queue.move("AssignedPodDelete", self.ctx.now_us())
             text = f'binding rejected: running Bind plugin "DefaultBinder": {reply.message}'
             # Quirk: by which plugins it was refused earlier is forgotten (QueuedPodInfo.DeepCopy).
-            self._fail(queued, Failed(text, ERROR, ()), cycle)
-            self._wake()
+            self._fail(queued, Failed(text, ERROR, ()), cycle, self._wake)
 
         request = self._client.request(
             "create", "pods", meta["namespace"], meta["name"], subresource="binding", body=binding(pod, node)
@@ -399,12 +405,10 @@ class Scheduler:
         """Delete the victims one after the other; then the try is over, or when one of them could not be."""
         assert failed.candidate is not None
         node, preemptor = failed.candidate.node, queued.pod.obj
-        self._preempting = bool(victims)
         self._going = victims[0].key if len(victims) == 1 else ""
         if not victims:
-            self._yield_to(queued.pod, node)
-            self._fail(queued, failed, cycle)
-            self._wake()
+            lower = self._lower_nominated(queued.pod, node)
+            self._yield_to(lower, partial(self._fail, queued, failed, cycle, self._over))
             return
         victim, *others = victims
         chosen = victim.obj  # as it was then
@@ -415,9 +419,8 @@ class Scheduler:
                 self._events.event(chosen, "Normal", ("Preempted", "Preempting"), text, preemptor)
                 self._make_room(queued, failed, others, cycle)
             else:
-                self._preempting, self._going = False, ""
-                self._fail(queued, failed._replace(nominate=None), cycle)
-                self._wake()
+                self._going = ""
+                self._fail(queued, failed._replace(nominate=None), cycle, self._over)
 
         meta = chosen["metadata"]
         request = self._client.request("delete", "pods", meta["namespace"], meta["name"])
@@ -432,16 +435,22 @@ class Scheduler:
                 told, lambda reply: self._client.call(request, deleted) if reply.ok else deleted(reply)
             )
 
-    def _yield_to(self, pod: PodInfo, node: str) -> None:
-        """Let pods of lower priority no longer wait for that node: they do until their status is seen to say so."""
-        for other in self.cluster.nominated.get(node, {}).values():
-            if other.template.priority < pod.template.priority and other.nominated:
-                self._patch_status(other.obj, {"nominatedNodeName": None})
+    def _lower_nominated(self, pod: PodInfo, node: str) -> list[Obj]:
+        """Pods of lower priority that wait for room on that node and say so in their status."""
+        waiting = self.cluster.nominated.get(node, {}).values()
+        return [w.obj for w in waiting if w.template.priority < pod.template.priority and w.nominated]
+
+    def _yield_to(self, lower: list[Obj], then: Callable[[], None]) -> None:
+        """Let these, one after the other, wait for room no longer: they do until their status is seen to say so."""
+        if not lower:
+            then()
+            return
+        self._patch_status(lower[0], {"nominatedNodeName": None}, partial(self._yield_to, lower[1:], then))
 
     # --- failure ------------------------------------------------------------------------------------------------
 
-    def _fail(self, queued: QueuedPod, failed: Failed, cycle: int) -> None:
-        """Queue the pod again if it still waits, and tell why it has no node, even if it is gone."""
+    def _fail(self, queued: QueuedPod, failed: Failed, cycle: int, then: Callable[[], None]) -> None:
+        """Queue the pod again if it still waits, and tell why it has no node, even if it is gone; `then` go on."""
         pod = queued.pod
         latest = self._pods.get(pod.key)
         if self.queue.pods.get(pod.key) is not queued:
@@ -456,10 +465,12 @@ class Scheduler:
         patch = condition_patch(pod.obj, failed.reason, failed.message, now)
         if failed.nominate is not None and failed.nominate != pod.nominated:
             patch = {**(patch or {}), "nominatedNodeName": failed.nominate or None}
-        if patch is not None:
-            self._patch_status(pod.obj, patch)
+        if patch is None:
+            then()
+        else:
+            self._patch_status(pod.obj, patch, then)
 
-    def _patch_status(self, pod: Obj, status: Obj) -> None:
+    def _patch_status(self, pod: Obj, status: Obj, then: Callable[[], None]) -> None:
         meta = pod["metadata"]
         request = self._client.request(
             "patch",
@@ -470,15 +481,17 @@ class Scheduler:
             body={"status": status},
             content_type=PATCH_TYPES["strategic"],
         )
-        self._send_patch((request, PATCH_PAUSES_US))
+        self._send_patch((request, PATCH_PAUSES_US, then))
 
-    def _send_patch(self, patch: tuple[Request, Sequence[int]]) -> None:
-        request, pauses_us = patch
+    def _send_patch(self, patch: tuple[Request, Sequence[int], Callable[[], None]]) -> None:
+        request, pauses_us, then = patch
 
         def answered(reply: Reply) -> None:
             """What fails otherwise is given up: the next try of the pod writes again."""
             if reply.lost == REFUSED and pauses_us:
-                self.ctx.call_later_us(pauses_us[0], self._send_patch, (request, pauses_us[1:]))
+                self.ctx.call_later_us(pauses_us[0], self._send_patch, (request, pauses_us[1:], then))
+            else:
+                then()
 
         self._client.call(request, answered)
 

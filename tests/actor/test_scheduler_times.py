@@ -336,6 +336,28 @@ async def test_victims_go_one_after_the_other_and_who_waits_for_several_is_tried
         assert await rig.node_of("high") == "n1"
 
 
+async def test_a_try_lasts_until_the_status_of_a_pod_that_got_no_node_is_written():
+    """Nobody is tried meanwhile: who cannot be placed holds up all others at the rate of the scheduler's client."""
+    async with a_rig(**{"orch-api-qps": 1, "orch-api-burst": 2}) as rig:
+        await rig.run_s(20)  # its lists take tokens too
+        tries = Tries(rig)
+        await rig.node("n1", cpu="2")
+        let_through = hold(rig, "patch", "status", "big-0")
+        for index in range(6):
+            await rig.pod(f"big-{index}", cpu="3")
+        await rig.pod("small", cpu="1")
+        await rig.run_s(3)
+        assert list(tries.of) == ["big-0"]
+        at_us = rig.kernel.now_us
+        let_through()
+        await rig.run_s(10)
+        assert await rig.node_of("small") == "n1"
+        # two tokens are there, the others come one a second
+        after_s = [(tries.of[f"big-{index}"][0] - at_us) / SECOND for index in range(1, 6)]
+        assert [round(wait_s) for wait_s in after_s] == [0, 0, 0, 1, 2]
+        assert round((tries.of["small"][0] - at_us) / SECOND) == 3
+
+
 async def test_a_victim_that_cannot_be_deleted_spares_the_others_and_there_is_no_nomination():
     async with a_rig() as rig:
         await rig.priority_class("high", 9)
