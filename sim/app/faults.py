@@ -175,7 +175,7 @@ class Faults:
             actor.pause()
             return
         if before < 0 or not pace:
-            actor.resume()
+            actor.resume(pace)
         if pace:
             actor.slow(pace)
 

@@ -8,7 +8,7 @@ All waiting, timing and randomness of an actor goes through its `Context`, which
 - crash: tasks are cancelled, callbacks dropped, `on_stop` hooks run (they cut connections, nothing more);
 - terminate (SIGTERM): the process ends by itself, after its farewell if it has one;
 - pause (SIGSTOP, a long stall): tasks and callbacks due meanwhile are held and run, in order, on resume;
-- slow: each piece of work is put off by a fixed extra delay, in order;
+- slow: each piece of work is put off by a fixed extra delay, in order; what is left of it when that ends is done at once;
 - clock: offset and drift change what the actor reads as time, drift also how long its sleeps really last: those that
   begin under it; one that has begun keeps its end.
 
@@ -93,7 +93,9 @@ class Context:
         self.clock = actor.clock
         self._actor = actor
         self._nursery = nursery
-        self._held: list[Callable[[], None]] = []
+        self._held: list[Callable[[], None]] = []  # while it is paused
+        self._late: dict[int, Callable[[], None]] = {}  # while it is slow, by number
+        self._put_offs = 0
         self._free_us = 0
         self._paused_us = 0
         self._stop_hooks: list[Callable[[], None]] = []
@@ -159,21 +161,30 @@ class Context:
             cause = self.kernel.cause
             self._held.append(lambda: self._run_caused(work, cause))
         elif state is State.SLOW:
-            self._put_off(self._run_slow, work)
+            cause = self.kernel.cause
+            self._put_off(lambda: self._do(work, cause))
 
     def _run_caused(self, work: tuple[Callable[[Any], None], Any], cause: int) -> None:
         self.kernel.cause = cause
         self._run(work)
 
-    def _run_slow(self, work: tuple[Callable[[Any], None], Any]) -> None:
-        if self.state is State.SLOW:
+    def _do(self, work: tuple[Callable[[Any], None], Any], cause: int) -> None:
+        if self.state is not State.DEAD:
+            self.kernel.cause = cause
             work[0](work[1])
-        else:
-            self._run(work)
 
-    def _put_off(self, fn: Callable[[Any], None], arg: Any) -> None:
+    def _put_off(self, go: Callable[[], None]) -> None:
+        """For as long as it and all before it take."""
         self._free_us = max(self._free_us, self.kernel.now_us) + self._actor.extra_us
-        self.kernel.call_at(self._free_us, fn, arg)
+        self._put_offs += 1
+        self._late[self._put_offs] = go
+        self.kernel.call_at(self._free_us, self._turn, self._put_offs)
+
+    def _turn(self, number: int) -> None:
+        """That piece of work has its turn, unless its process has caught up, or is paused, since."""
+        go = self._late.pop(number, None)
+        if go is not None:
+            go()
 
     # --- tasks --------------------------------------------------------------------------------------------
 
@@ -198,7 +209,7 @@ class Context:
             return True
         if task.why != "slow":
             task.why = "slow"
-            self._put_off(lambda _: self.kernel.resume_task(ticket, value), None)
+            self._put_off(lambda: self.kernel.resume_task(ticket, value))
             return True
         return False
 
@@ -353,6 +364,7 @@ class Actor:
         with supervisor.noted(how, self.name, reason):
             still, context.state = context.state is State.PAUSED, State.DEAD
             context._held.clear()
+            context._late.clear()
             hooks, context._stop_hooks = context._stop_hooks, []
             for hook in hooks:
                 hook()
@@ -370,18 +382,24 @@ class Actor:
                 if context.state is not State.PAUSED:
                     context._paused_us = self._supervisor.kernel.now_us
                 context.state = State.PAUSED
+                context._held += context._late.values()  # it came before all that comes now
+                context._late.clear()
                 self._supervisor.kernel.network.stir(self.name)
 
-    def resume(self) -> None:
-        """Go on after `pause` or `slow`; what was held runs now, in order."""
+    def resume(self, extra_us: int = 0) -> None:
+        """Go on after `pause` or `slow`; what was held runs now, in order.  extra_us: it is slow from now on."""
         context = self.context
         if context is not None and context.state is not State.DEAD:
             with self._supervisor.noted("resume", self.name, ""):
-                stood, context.state = context.state is State.PAUSED, State.RUNNING
+                stood, context.state = (
+                    context.state is State.PAUSED,
+                    State.SLOW if extra_us else State.RUNNING,
+                )
+                self.extra_us, context._free_us = extra_us, 0
                 self._supervisor.kernel.network.stir(self.name)
                 if stood and context._resume_hook is not None:
                     context._resume_hook(context._paused_us)
-                held, context._held = context._held, []
+                held, context._held, context._late = [*context._late.values(), *context._held], [], {}
                 for go in held:
                     go()
 

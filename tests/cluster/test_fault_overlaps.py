@@ -14,11 +14,12 @@ from actors.node.pressure import available
 from sim.app.cluster import Cluster
 from sim.app.director import Director
 from sim.app.faults import NODE_FAULTS
-from sim.kernel import Record, State, Trace, read
+from sim.kernel import Context, Record, State, Trace, read
 from sim.machinery.objects import is_ready
 from sim.report.story import Book, about, chosen
 from sim.scenario.compile import compile_plan
 from sim.scenario.source import parse_documents
+from sim.units import SECOND
 
 AGENT, CUT = {"nodes": {"name": "node-0"}}, {"nodes": {"name": "node-0"}, "how": "network-cut"}
 
@@ -223,6 +224,25 @@ async def test_a_process_that_exits_while_it_is_slow_comes_back_slow(tmp_path: P
         states = [actor.context.state]
         await cluster.run_until("4m10s")
         assert [*states, actor.context.state] == [State.SLOW, State.RUNNING]
+
+
+async def test_who_goes_on_after_a_stall_and_is_slow_does_what_was_held_slowly() -> None:
+    done: list[int] = []
+
+    def main(ctx: Context) -> None:
+        for second in range(1, 4):
+            ctx.call_later_us(second * SECOND, lambda _: done.append(ctx.kernel.now_us // SECOND))
+
+    async with Cluster() as cluster:
+        cluster.supervisor.add("worker", main)
+        for step, aspect, value in (("slow", "slow", 10 * SECOND), ("stalled", "pause", True)):
+            cluster.faults.impose(step, "worker", aspect, value)
+        await cluster.run_until("5s")
+        cluster.faults.lift("stalled")
+        await cluster.run_until("28s")
+        cluster.faults.lift("slow")  # no more is in the way of the third
+        await cluster.run_until("40s")
+    assert done == [15, 25, 28]
 
 
 PROBE = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 1}

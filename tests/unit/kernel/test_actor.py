@@ -129,6 +129,44 @@ async def test_a_slow_actor_does_each_piece_of_work_later_but_in_order() -> None
         assert log == [(110, 10), (210, 11), (310, 12)]
 
 
+async def test_what_an_actor_has_put_off_is_done_in_order_as_soon_as_it_is_not_slow_any_more() -> None:
+    kernel, log = Kernel(), []
+    async with running(kernel) as supervisor:
+
+        async def main(ctx: Context) -> None:
+            for delay in (10, 11, 12, 250):
+                ctx.call_later_us(delay, lambda d: log.append((kernel.now_us, d)), delay)
+            await ctx.sleep_us(13)
+            log.append((kernel.now_us, 13))
+
+        actor = supervisor.add("a", main)
+        await kernel.run_until(1)
+        actor.slow(100)
+        await kernel.run_until(120)
+        actor.resume()
+        actor.slow(1_000)  # what was put off before is not waited for by what comes now
+        await kernel.run_until(2_000)
+        assert log == [(110, 10), (120, 11), (120, 12), (120, 13), (1250, 250)]
+
+
+async def test_a_paused_actor_that_is_slow_then_does_what_was_held_slowly() -> None:
+    kernel, log = Kernel(), []
+    async with running(kernel) as supervisor:
+
+        def main(ctx: Context) -> None:
+            for delay in (10, 20, 30, 40):
+                ctx.call_later_us(delay, lambda d: log.append((kernel.now_us, d)), delay)
+
+        actor = supervisor.add("a", main)
+        actor.slow(100)
+        await kernel.run_until(15)
+        actor.pause()
+        await kernel.run_until(35)
+        actor.resume(100)
+        await kernel.run_until(1_000)
+        assert log == [(35, 10), (135, 20), (235, 30), (335, 40)]
+
+
 async def test_a_drifting_clock_changes_what_is_read_and_how_long_sleeps_last() -> None:
     kernel, log = Kernel(), []
     async with running(kernel) as supervisor:
