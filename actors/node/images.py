@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from actors.node.backoff import Backoff
+from actors.node.blame import caused
 from actors.node.image_names import fault_of
 from actors.node.pod_status import Reason
 from sim.client.limiter import TokenBucket
@@ -29,11 +30,12 @@ TOO_FAST = "pull QPS exceeded"
 
 @dataclass(slots=True)
 class Pull:
-    """One try to pull an image, which takes so long unless the registry's rate refuses it."""
+    """One try to pull an image, which takes so long unless the registry's rate refuses it.  cause: what led to it."""
 
     worker: Worker
     work: Any
     took_us: int
+    cause: int
     refused: bool = False
 
 
@@ -85,7 +87,7 @@ class Images:
         began_us = agent.now_us
         profile = agent.spec.profile
         took_us = profile.refresh_us if present else profile.pull_us + (agent.machine.runtime_delay_us or 0)
-        pull = Pull(worker, worker.work, took_us)
+        pull = Pull(worker, worker.work, took_us, agent.ctx.kernel.cause)
         if agent.options.serialize_image_pulls:
             self._queue.append(pull)
             self._pull_next()
@@ -125,7 +127,8 @@ class Images:
         if not self._pulling and self._queue:
             self._pulling = True
             pull = self._queue.pop(0)
-            self._agent.ctx.call_later_us(self._begin(pull), self._pulled, pull)
+            with caused(self._agent.ctx.kernel, pull.cause):
+                self._agent.ctx.call_later_us(self._begin(pull), self._pulled, pull)
 
     def _begin(self, pull: Pull) -> int:
         """Ask the registry now: how long that takes."""

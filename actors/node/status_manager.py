@@ -39,9 +39,12 @@ class Entry:
     held: the status, or the API's copy of the pod, which says the same and takes less memory while nobody reads it
     shown: the API's copy that says what was set last, as far as that is known: while it is there, nothing is to be written
     key: of the pod, in the store; version: of what is held; sent: the newest that was sent to the API
+    cause: the record that led to what there is to tell
     """
 
-    __slots__ = ("failed", "held", "key", "reclaimed", "running", "sent", "shown", "target", "uid", "version")
+    __slots__ = (
+        "cause", "failed", "held", "key", "reclaimed", "running", "sent", "shown", "target", "uid", "version",
+    )  # fmt: skip
 
     def __init__(self, uid: str, item: Item, held: Obj | Item = NOTHING) -> None:
         self.uid = uid
@@ -51,7 +54,7 @@ class Entry:
         self.shown: Item | None = None
         self.running = True
         self.reclaimed = False
-        self.version = self.sent = 0
+        self.version = self.sent = self.cause = 0
         self.failed = False
 
     @property
@@ -181,8 +184,8 @@ def _same_condition(a: Obj, b: Obj) -> bool:
     )
 
 
-# An entry, which version of it, and what it held then.
-Wanted = tuple[Entry, int, Obj | Item]
+# An entry, which version of it, what it held then, and the cause of that.
+Wanted = tuple[Entry, int, Obj | Item, int]
 NO_VERSION: tuple[int, Obj | Item] = (0, NOTHING)
 
 
@@ -288,15 +291,16 @@ class StatusManager:
         if entry is None:
             return
         # What the batch queued while it was being sent is not sent again.
-        waits = entry.dirty and any(e is entry and v == entry.version for e, v, _ in self._queue)
+        waits = entry.dirty and any(e is entry and v == entry.version for e, v, *_ in self._queue)
         if not waits:
             self._push(entry)
 
     def _push(self, entry: Entry) -> None:
         entry.version += 1
+        entry.cause = cause = self._ctx.kernel.cause
         idle = self._idle()
         if len(self._queue) < WAITING_MAX:
-            self._queue.append((entry, entry.version, entry.held))
+            self._queue.append((entry, entry.version, entry.held, cause))
         if idle:
             self._next()
         else:
@@ -319,9 +323,10 @@ class StatusManager:
         if self._sent is not None:
             self._let_go(self._sent)
         while self._queue:
-            entry, version, held = self._queue.pop(0)
+            entry, version, held, cause = self._queue.pop(0)
             if held and (entry.sent < version or entry.failed):
                 self._sent, self._wanted = entry, (version, held)
+                self._ctx.kernel.cause = cause
                 self._ask()
                 return
         self._queue = []  # of the room that it had
@@ -437,6 +442,8 @@ class StatusManager:
     def _fail(self, entry: Entry) -> None:
         """Leave it to the next batch."""
         entry.failed = True
+        if not entry.dirty:
+            entry.cause = self._ctx.kernel.cause
         if entry is self._sent:
             self._idle()
         self._batch_later()
@@ -451,7 +458,7 @@ class StatusManager:
         """What waits gives way to what is held now of all pods of which there is something to tell."""
         self._retrying = False
         entries = [entry for entry in self._entries.values() if isinstance(entry, Entry)]
-        self._queue = [(e, e.version, e.held) for e in entries if e.dirty or e.failed]
+        self._queue = [(e, e.version, e.held, e.cause) for e in entries if e.dirty or e.failed]
         if self._queue:
             if self._idle():
                 self._next()

@@ -271,6 +271,19 @@ async def test_an_image_that_cannot_be_pulled_tells_its_waits_and_the_fault_behi
     assert following.text.endswith(": no route; waits 10s before it tries again")
 
 
+@pytest.mark.parametrize("pull", ["0s", "5s"])
+async def test_what_waits_for_its_turn_on_a_node_leads_back_to_its_own_pod(pull: str, tmp_path: Path) -> None:
+    """Statuses are written, and images pulled, one after the other."""
+    nodes = {"nodes": [{"count": 1, "runtime": {"imagePull": pull}}]}
+    slow = {"at": "5s", "storage": {"how": "slow", "by": "20ms"}}
+    book = await told(tmp_path, slow, cluster=nodes, duration="2m")
+    told_of = [r for r in pods(book, "patch status", 0) if r.values["user"].endswith("node-0")]
+    assert len(told_of) >= 12
+    for record in told_of:
+        before = [str(r.values.get("key")) for r in book.chain(record)[:-1]]
+        assert [key for key in before if key.startswith("//pods/")][-1] == record.values["key"]
+
+
 async def test_an_image_cannot_be_pulled_because_of_the_fault_whose_words_are_told(tmp_path: Path) -> None:
     broken = {"image": "r/web:1", "pullError": "no route"}
     both = {"at": "1s", "name": "first", "workload": {**broken, "pullError": "no registry"}, "for": "25s"}
