@@ -99,9 +99,11 @@ class Established:
         """One step after the other: a node or an object each."""
         cluster = self._cluster
         for namespace in cluster.list("namespaces"):
+            self._kernel.cause = 0
             self._welcome(namespace)
         for name in cluster.nodes:
             if cluster.options.nodes[name].register_node:
+                self._kernel.cause = 0  # not the node before it
                 self._register(name)
                 yield
         planned = cluster.plan.established

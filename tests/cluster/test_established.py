@@ -13,7 +13,9 @@ import pytest
 
 from sim.app.cluster import Cluster, plain_nodes
 from sim.app.run import run_plan
+from sim.kernel import read
 from sim.machinery.store import Change
+from sim.report.story import Book, about, chosen
 from sim.scenario.compile import load
 from sim.scenario.plan import ClusterPlan
 from sim.units import SECOND
@@ -163,6 +165,17 @@ async def test_what_runs_there_fails_and_is_replaced_as_anywhere() -> None:
         assert len(pods) == 12
         assert all(pod["spec"]["nodeName"] != "node-2" for pod in pods)
         assert all(pod["status"]["phase"] == "Running" for pod in pods)
+
+
+async def test_no_node_is_there_because_another_is(tmp_path: Path) -> None:
+    async with Cluster(
+        nodes=3, established=[workload("Deployment", "web", 2)], trace=tmp_path / "t"
+    ) as cluster:
+        await cluster.run_for("1s")
+    book = Book(read(tmp_path / "t"))
+    for node in ("node-0", "node-1", "node-2"):
+        made = chosen(about(book, f"//nodes//{node}"), "created")
+        assert made is not None and book.chain(made) == [made]
 
 
 async def test_the_library_takes_objects_as_they_are() -> None:
