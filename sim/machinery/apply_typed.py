@@ -255,6 +255,33 @@ def _merge_items(node: SchemaNode, live: list[Json], given: list[Json]) -> list[
     return out
 
 
+def told_nulls(node: SchemaNode, live: Obj, given: Obj) -> Tree:
+    """Fields of a Go type that a configuration says are null and the object, which never says so, has not."""
+    return (_nulls(node, live, given) or LEAF) if node.typed else LEAF
+
+
+def _nulls(node: SchemaNode, live: Any, given: Any) -> Tree | None:
+    out: Tree = {}
+    if is_list(node):
+        assert node.items is not None
+        mine = {path_element(node, item): item for item in live}
+        for item in given:
+            name = path_element(node, item)
+            below = _nulls(node.items, mine[name], item) if name in mine else None
+            if below is not None:
+                out[name] = below
+    elif is_map(node):
+        for key, value in given.items():
+            schema = node.properties.get(key) or node.values
+            if value is None and key not in live:
+                out[f"f:{key}"] = LEAF
+            elif schema is not None and value and type(live.get(key)) is type(value):
+                below = _nulls(schema, live[key], value)
+                if below is not None:
+                    out[f"f:{key}"] = below
+    return intern(out) if out else None
+
+
 # --- taking out -------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ import msgspec
 
 from sim.machinery import managed as ownership
 from sim.machinery.api import Obj
-from sim.machinery.apply_typed import element_text, merge, type_errors, with_named, without
+from sim.machinery.apply_typed import element_text, merge, told_nulls, type_errors, with_named, without
 from sim.machinery.managed import APPLY, UPDATE, Writer
 from sim.machinery.managed_fields import (
     changed_fields,
@@ -123,6 +123,7 @@ def _settled(
         given = outside(whole_set(node, wanted.obj), reset)
         merged = _pruned(node, merged, outside(last.fields, reset), union(theirs, given))
     changed, removed = changed_fields(node, live, merged)
+    changed = union(changed, told_nulls(node, live, wanted.obj))
     changed, removed = outside(changed, reset), outside(removed, reset)
     changes = [_elsewhere(entry, live, merged, wanted) or (changed, removed) for entry in others]
     conflicts = [

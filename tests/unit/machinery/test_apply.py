@@ -121,6 +121,16 @@ def test_an_apply_of_the_same_in_other_words_is_written_if_its_time_moves_its_en
     assert third["spec"] == second["spec"]
 
 
+def test_a_null_is_told_anew_with_each_apply_and_disputed_by_who_told_it_before() -> None:
+    maps = Applier()
+    null = config_map({"k": "v"}, labels=None)
+    assert maps.apply("a", null).code == 201
+    assert maps.apply("a", null).code == 200
+    assert causes(maps.apply("b", null)) == [(".metadata.labels", 'conflict with "a"')]
+    assert causes(maps.apply("b", {**config_map(), "data": None, "metadata": null["metadata"]}))
+    assert maps.apply("b", config_map({"k": "v"})).code == 200
+
+
 def test_another_managers_value_is_a_conflict_until_it_is_forced() -> None:
     """Timing case 55."""
     apps = Applier(f"{APPS}/deployments/d")
