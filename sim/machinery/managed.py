@@ -369,7 +369,6 @@ _RESET = {
     ("pods", "status"): of_paths(
         ("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences")
     ),
-    ("pods", "ephemeralcontainers"): _SPEC,
     ("deployments", "status"): of_paths(("spec",), ("metadata", "labels")),
     ("flowschemas", "status"): _METADATA_SPEC,
     ("prioritylevelconfigurations", "status"): _METADATA_SPEC,

@@ -356,7 +356,8 @@ def _prepared(
     elif call.subresource == "finalize":
         new = for_finalize(new, old, names)
     elif call.subresource == "ephemeralcontainers":
-        new = for_ephemeral(new, old)
+        # Quirk: the record is the old pod's, as all but the one list (dropNonEphemeralContainerUpdates).
+        new, record = for_ephemeral(new, old), item.managed
     elif call.subresource == "":
         if plural == "services":
             new = yield from _allocate(call, new, old)

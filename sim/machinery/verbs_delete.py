@@ -243,7 +243,7 @@ def _marked(call: Call, options: DeleteOptions, item: Item) -> Obj | None:
         if grace_s is not None and grace_s < left_s:
             at_us = parse_time(deleted) - left_s * SECOND + grace_s * SECOND
             fields |= {"deletionTimestamp": format_time(at_us), "deletionGracePeriodSeconds": grace_s}
-        elif left_s and not fields:
+        elif left_s:  # nor are finalizers changed then (store.go, Delete)
             return None
         elif finalizers and "deletionGracePeriodSeconds" not in metadata and not _kept_by_spec(obj):
             fields["deletionGracePeriodSeconds"] = 0  # a namespace that its own finalizers have let go
@@ -265,9 +265,9 @@ def _grace_s(call: Call, options: DeleteOptions, obj: Obj) -> int | None:
         return None
     spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
     grace_s = options.grace_s
+    if obj["metadata"].get("deletionTimestamp"):
+        return None if grace_s is None else 1 if grace_s < 0 else int(grace_s)
     if grace_s is None:
-        if obj["metadata"].get("deletionTimestamp"):
-            return None
         grace_s = spec.get("terminationGracePeriodSeconds", 30)
     if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return 0

@@ -110,6 +110,22 @@ async def test_a_pod_on_a_node_is_deleted_gracefully_and_its_grace_only_shrinks(
         assert (await p.ask("get", "pods", name="a")).code == 404
 
 
+async def test_who_deletes_a_pod_again_changes_nothing_but_its_grace() -> None:
+    async with plane() as p:
+        await make_account(p)
+        await bound_pod(p, "a")
+        await p.ask("delete", "pods", name="a")
+        before = p.storage.store.revision
+        again = await p.ask("delete", "pods", name="a", options={"propagationPolicy": "Orphan"})
+        assert "finalizers" not in again.obj["metadata"] and p.storage.store.revision == before
+        done = {"status": {"phase": "Succeeded"}}
+        merge = "application/merge-patch+json"
+        await p.ask("patch", "pods", name="a", subresource="status", body=done, content_type=merge)
+        shorter = await p.ask("delete", "pods", name="a", options={"gracePeriodSeconds": 10})
+        assert shorter.obj["metadata"]["deletionGracePeriodSeconds"] == 10
+        assert (await p.ask("get", "pods", name="a")).code == 200
+
+
 async def test_an_unscheduled_pod_is_deleted_at_once() -> None:
     async with plane() as p:
         await make_account(p)

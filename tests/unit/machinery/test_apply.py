@@ -215,6 +215,19 @@ def test_a_status_is_applied_beside_its_main_resource() -> None:
     assert [e["fieldsV1"] for e in entries] == [{"f:status": {"f:observedGeneration": {}}}]
 
 
+def test_an_applied_ephemeral_container_is_there_and_nobodys() -> None:
+    pods = Applier(f"{CORE}/pods/p")
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    container = {"name": "c", "image": "i"}
+    pods.apply("a", {**pod, "spec": {"automountServiceAccountToken": False, "containers": [container]}})
+    before = pods.get()["metadata"]["managedFields"]
+    body = {**pod, "spec": {"ephemeralContainers": [{"name": "e", "image": "i"}]}}
+    assert pods.apply("b", body, subresource="/ephemeralcontainers").code == 200
+    after = pods.get()
+    assert [c["name"] for c in after["spec"]["ephemeralContainers"]] == ["e"]
+    assert after["metadata"]["managedFields"] == before
+
+
 def test_an_applied_scale_conflicts_with_the_workloads_applier() -> None:
     apps = Applier(f"{APPS}/deployments/d")
     apps.apply("a", deployment(replicas=2))
