@@ -75,6 +75,10 @@ class Attempts:
         """The class's state, up to date."""
         key = self._key(template)
         state = self._states.pop(key, None)
+        if state is not None and self._key(state.template) != key:
+            # It is of a pod with labels that nobody asked for then, and somebody does now.
+            self._refusals.pop(state, None)
+            state = None
         if state is None:
             state = ClassState(self.cluster, template)
             if len(self._states) >= STATES_MAX:

@@ -335,6 +335,20 @@ def test_pods_that_differ_in_a_label_nobody_asks_for_share_a_class_until_somebod
     assert world.attempts.state(one) is world.attempts.state(two)
 
 
+def test_a_class_made_for_a_label_that_nobody_asked_for_is_not_that_of_pods_without_it_once_somebody_does():
+    world = World()
+    world.node("n1", cpu="8")
+    assert world.place(app="db") == Placed("n1")
+    term = {"topologyKey": N.label_hostname, "labelSelector": {"matchLabels": {"app": "db"}}}
+    far = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    world.put("n1", app="loner", affinity=far)
+    unlabelled = world.pod()
+    unlabelled["metadata"]["labels"] = {}
+    info = world.cluster.templates.info(unlabelled)
+    assert world.attempts.place(info, list, lambda count: 0) == Placed("n1")
+    assert isinstance(world.place(app="db"), Failed)
+
+
 def test_a_class_that_keeps_up_does_not_look_at_every_node_anew_when_the_log_is_cut():
     world = World()
     world.node("n1")
