@@ -11,7 +11,7 @@ Mirrors  kubernetes v1.25 cmd/kube-scheduler/app/server.go, pkg/scheduler/{sched
          eventhandlers}.go.
 Differs  a cycle takes a fixed time, besides what it waits for; a pod that a list shows under the name of another is that
          one's deletion and a new pod (upstream keeps the other's back-off, and exits where both have nodes, and not the
-         same: cache.go UpdatePod); what changes of a pod while its victims are being deleted brings it no try at once.
+         same: cache.go UpdatePod).
 """
 
 from __future__ import annotations
@@ -302,18 +302,18 @@ class Scheduler:
         key = f"{new['metadata']['namespace']}/{new['metadata']['name']}"
         queued = queue.pods.get(key)
         info = cluster.templates.info(new, queued.pod if queued is not None else None)
-        if queued is None:
+        if queued is None or (queued.place == "flight" and key not in cluster.assumed):
+            # Quirk: one that is being tried is in none of the queue's places, and is taken for a new one.
             queue.add(info, self.ctx.now_us())
             queue.pods[key].cause = self.ctx.kernel.cause
             cluster.nominate(info, info.nominated)
+        elif key in cluster.assumed:
+            queued.pod = info  # about to be bound, it waits for no room, though its status may come to say so
         else:
-            before = queued.pod.nominated
+            # A nomination made here may not have come back with the status yet: keep it until there is one.
+            held = "" if queued.pod.nominated else cluster.nominations.get(key, "")
             queue.update(info, old is None or _changed(old, new), self.ctx.now_us())
-            # What is about to be bound waits for room no longer, though the status may still come to say so.
-            if key not in cluster.assumed:
-                # A nomination made here may not have come back with the status yet: keep it until there is one.
-                held = "" if before else cluster.nominations.get(key, "")
-                cluster.nominate(info, info.nominated or held)
+            cluster.nominate(info, info.nominated or held)
         self._wake()
 
     def _leave_queue(self, key: str) -> None:
@@ -452,14 +452,15 @@ class Scheduler:
     def _fail(self, queued: QueuedPod, failed: Failed, cycle: int, then: Callable[[], None]) -> None:
         """Queue the pod again if it still waits, and tell why it has no node, even if it is gone; `then` go on."""
         pod = queued.pod
-        latest = self._pods.get(pod.key)
-        if self.queue.pods.get(pod.key) is not queued:
-            pass  # deleted meanwhile, perhaps made anew
-        elif latest is None or not waits(latest, self._name):
+        latest, known = self._pods.get(pod.key), self.queue.pods.get(pod.key)
+        if latest is None or not waits(latest, self._name):
             self._leave_queue(pod.key)
-        else:
+        elif (
+            known is not None and known.pod.uid == pod.uid
+        ):  # it is no other that was made anew under its name
             self.queue.put_back(queued, failed.plugins, cycle, self.ctx.now_us())
-            self.cluster.nominate(pod, pod.nominated if failed.nominate is None else failed.nominate)
+            nominate = known.pod.nominated if failed.nominate is None else failed.nominate
+            self.cluster.nominate(known.pod, nominate)
         self._events.event(pod.obj, "Warning", ("FailedScheduling", "Scheduling"), failed.message)
         now = format_time(self.ctx.wall_us())
         patch = condition_patch(pod.obj, failed.reason, failed.message, now)

@@ -120,8 +120,9 @@ class SchedulingQueue:
     # --- pods -------------------------------------------------------------------------------------------------
 
     def add(self, pod: PodInfo, now_us: int) -> None:
-        """A pod without a node was created."""
-        if pod.key in self.pods:
+        """A pod without a node was created, or changed while it was being tried."""
+        known = self.pods.get(pod.key)
+        if known is not None and known.place != "flight":
             self.update(pod, True, now_us)
             return
         queued = self.pods[pod.key] = QueuedPod(pod, now_us)
@@ -162,7 +163,7 @@ class SchedulingQueue:
     def put_back(self, queued: QueuedPod, plugins: Iterable[str] | None, cycle: int, now_us: int) -> None:
         """A try of the cycle `cycle` failed, for these plugins (None: for what is said of none of them)."""
         if self.pods.get(queued.pod.key) is not queued:
-            return  # deleted meanwhile
+            return  # deleted meanwhile, or added again
         queued.since_us = now_us
         if plugins is not None:  # else those of the last time go on to say which events may help
             queued.failed_plugins = frozenset(plugins)

@@ -336,6 +336,32 @@ async def test_victims_go_one_after_the_other_and_who_waits_for_several_is_tried
         assert await rig.node_of("high") == "n1"
 
 
+async def test_what_changes_of_a_pod_while_its_victim_is_being_deleted_brings_it_a_try_at_once():
+    async with a_rig() as rig:
+        tries = Tries(rig)
+        await rig.priority_class("high", 9)
+        await rig.node("n1", cpu="2")
+        await rig.pod("low", cpu="2", metadata={"finalizers": ["x.io/hold"]})
+        await rig.run_s(1)
+        let_through = hold(rig, "delete", "", "low")
+        await rig.pod("high", cpu="2", priorityClassName="high")
+        await rig.run_s(0.5)
+        await rig.change("pods", "high", {"metadata": {"labels": {"a": "b"}}}, "default")
+        await rig.run_s(0.5)
+        at_us = rig.kernel.now_us
+        let_through()
+        await rig.run_s(0.5)
+        first, second = tries.of["high"]
+        assert first < at_us < second < at_us + SOON_US
+        assert (await rig.get("high"))["status"]["nominatedNodeName"] == "n1"
+        assert condition_of(await rig.get("high"))["message"].endswith(
+            "preemption: not eligible due to a terminating pod on the nominated node."
+        )
+        await rig.let_go("low")
+        await rig.run_s(10)
+        assert await rig.node_of("high") == "n1"
+
+
 async def test_a_try_lasts_until_the_status_of_a_pod_that_got_no_node_is_written():
     """Nobody is tried meanwhile: who cannot be placed holds up all others at the rate of the scheduler's client."""
     async with a_rig(**{"orch-api-qps": 1, "orch-api-burst": 2}) as rig:
