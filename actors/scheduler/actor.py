@@ -301,7 +301,8 @@ class Scheduler:
         cluster, queue = self.cluster, self.queue
         key = f"{new['metadata']['namespace']}/{new['metadata']['name']}"
         queued = queue.pods.get(key)
-        info = cluster.templates.info(new, queued.pod if queued is not None else None)
+        kept = queued is not None and _owners(queued.pod.obj) == _owners(new)  # by which its kind is spread
+        info = cluster.templates.info(new, queued.pod if queued is not None and kept else None)
         if queued is None or (queued.place == "flight" and key not in cluster.assumed):
             # Quirk: one that is being tried is in none of the queue's places, and is taken for a new one.
             queue.add(info, self.ctx.now_us())
@@ -495,6 +496,10 @@ class Scheduler:
                 then()
 
         self._client.call(request, answered)
+
+
+def _owners(pod: Obj) -> Any:
+    return pod["metadata"].get("ownerReferences")
 
 
 def _changed(old: Obj, new: Obj) -> bool:

@@ -237,3 +237,35 @@ async def test_how_many_nodes_hold_an_image_is_counted_for_a_node_when_it_is_hea
             assert placed is not None
             found.append(placed["spec"]["nodeName"])
         assert sorted(found) == wanted
+
+
+async def test_a_pod_that_is_adopted_while_it_waits_is_spread_with_those_of_its_owner() -> None:
+    """One node has more room, but all other pods of the set are there."""
+    plan = replace(alone(), controller_manager=ComponentPlan(flags={"controllers": "replicaset"}))
+    async with Cluster(plan) as cluster:
+        cluster.apply(*(node(cluster, number, zone="a") for number in range(2)))
+        await cluster.run_for("20s")
+        near = {"topologyKey": cluster.names.label_zone, "labelSelector": {"matchLabels": {"app": "anchor"}}}
+        company = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+        web = {"app": "web"}
+        waits = pod("waits")
+        waits["spec"]["affinity"] = company
+        others = [bound(pod(f"web-{number}", cpu="0")) for number in range(3)]
+        for each in (waits, *others):
+            each["metadata"]["labels"] = web
+        template = {"metadata": {"labels": web}, "spec": {"containers": [container()]}}
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"}}
+        owner["spec"] = {"replicas": 4, "selector": {"matchLabels": web}, "template": template}
+        cluster.apply(waits, *others, bound(pod("filler", cpu="32"), "node-1"))
+        await cluster.run_for("5s")
+        cluster.apply(owner)
+        await cluster.run_for("20s")
+        adopted = cluster.get("pods", "waits")
+        assert adopted is not None and adopted["metadata"]["ownerReferences"][0]["name"] == "web"
+        assert "nodeName" not in adopted["spec"]
+        anchor = bound(pod("anchor", cpu="0"))
+        anchor["metadata"]["labels"] = {"app": "anchor"}
+        cluster.apply(anchor)
+        await cluster.run_for("20s")
+        placed = cluster.get("pods", "waits")
+        assert placed is not None and placed["spec"]["nodeName"] == "node-1"
