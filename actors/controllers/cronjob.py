@@ -72,8 +72,10 @@ class CronJobLoop:
         self.cron_jobs = env.informers["cronjobs"]
         self.jobs = env.informers["jobs"]
         self._failed = env.ctx.kernel.kind("sync-error", "queue", "key", "error")
+        # By which record each is as it is, 0 where that is not known: its runs follow from that, not from one another.
+        self._made: dict[str, int] = {}
         index_by_namespace(self.jobs)
-        self.cron_jobs.on(add=self._changed, update=self._updated, delete=self._changed)
+        self.cron_jobs.on(add=self._added, update=self._updated, delete=self._removed)
         self.jobs.on(add=self._job_changed, update=self._job_updated, delete=self._job_changed)
 
     # --- events -------------------------------------------------------------------------------------------
@@ -81,8 +83,19 @@ class CronJobLoop:
     def _changed(self, cron_job: Obj) -> None:
         self.queue.add(key_of(cron_job))
 
+    def _added(self, cron_job: Obj) -> None:
+        has_run = "lastScheduleTime" in status_of(cron_job)  # then what wrote it last is a run
+        self._made[key_of(cron_job)] = 0 if has_run else self.env.ctx.kernel.cause
+        self._changed(cron_job)
+
+    def _removed(self, cron_job: Obj) -> None:
+        self._made.pop(key_of(cron_job), None)
+        self._changed(cron_job)
+
     def _updated(self, old: Obj, new: Obj) -> None:
         before, spec = spec_of(old), spec_of(new)
+        if before != spec:
+            self._made[key_of(new)] = self.env.ctx.kernel.cause
         if all(before.get(name) == spec.get(name) for name in ("schedule", "timeZone")):
             self._changed(new)
             return
@@ -123,8 +136,14 @@ class CronJobLoop:
                 self.queue.add_rate_limited(key)
             elif wait_us is not None:
                 self.queue.forget(key)
-                self.queue.add_after_us(key, wait_us)
+                self._await(key, wait_us)
             self.queue.done(key)
+
+    def _await(self, key: str, wait_us: int) -> None:
+        kernel = self.env.ctx.kernel
+        cause, kernel.cause = kernel.cause, self._made.get(key, 0)
+        self.queue.add_after_us(key, wait_us)
+        kernel.cause = cause
 
     async def sync(self, key: str) -> tuple[str | None, int | None]:
         """The error if any, and the wait until the next sync."""

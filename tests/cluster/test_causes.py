@@ -284,6 +284,24 @@ async def test_what_waits_for_its_turn_on_a_node_leads_back_to_its_own_pod(pull:
         assert [key for key in before if key.startswith("//pods/")][-1] == record.values["key"]
 
 
+async def test_a_run_of_a_schedule_follows_from_that_not_from_the_run_before_it(tmp_path: Path) -> None:
+    """Nor from what befell one of them, or its controller, since."""
+    run = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "r/c:1", "command": ["true"]}]}
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": run}}}}
+    tick = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"}, "spec": spec}
+    faults = [
+        {"at": "2m", "name": "slow", "workload": {"name": "tick-", "startError": "no such file"}, "for": "5s"},
+        {"at": "3m30s", "name": "killed", "crash": {"actor": "controller-manager-leader"}, "for": "1s"},
+        {"at": "5m30s", "name": "edit", "patch": {"resource": "cronjobs", "name": "tick", "merge": {"spec": {"schedule": "*/2 * * * *"}}}},
+    ]  # fmt: skip
+    book = await told(tmp_path, *faults, objects=[tick], duration="9m")
+    made = [r for r in book.records if r.kind == "write" and r.values["verb"] == "create"]
+    runs = [r for r in made if r.values["key"].startswith("/batch/jobs/")]
+    found = [[str(r.values.get("name") or r.values["key"]) for r in book.chain(r)[:-1]] for r in runs]
+    own = "/batch/cronjobs/default/tick"
+    assert found[:3] == [[own]] * 3 and found[4:5] == [[]] and found[-1] == ["edit", own]
+
+
 async def test_an_image_cannot_be_pulled_because_of_the_fault_whose_words_are_told(tmp_path: Path) -> None:
     broken = {"image": "r/web:1", "pullError": "no route"}
     both = {"at": "1s", "name": "first", "workload": {**broken, "pullError": "no registry"}, "for": "25s"}
