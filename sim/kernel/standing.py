@@ -108,11 +108,12 @@ class Standing:
         return max(hindered, key=_end).record if hindered else 0
 
     def relief(self, host: str, since_us: int) -> int:
-        """The record of the end of what kept others from hearing `host` since then, in the same order; 0 if none is known."""
+        """The record of the end of what kept others from hearing `host` since then, in the same order; 0 if none is known,
+        or what would be blamed still stands: then it is heard for another reason."""
         for found in self._since(since_us, (host,), tuple(self.shared)):
-            over = [fault for fault in found if fault.ended_us is not None]
-            if over:
-                return max(over, key=_end).over
+            if found:
+                over = [fault for fault in found if fault.ended_us is not None]
+                return max(over, key=_end).over if over else 0
         return 0
 
     def _since(self, since_us: int, *groups: tuple[str, ...]) -> Iterator[list[Fault]]:

@@ -117,3 +117,18 @@ def test_relief_is_the_end_of_what_hindered_one_since_then_the_own_before_the_sh
     assert run.standing.relief("a", 15) == 6
     assert run.standing.relief("a", 22) == run.standing.relief("b", 15) == 7
     assert run.standing.relief("a", 23) == 0
+
+
+def test_the_end_of_a_lesser_hindrance_is_no_relief_of_who_is_hindered_still() -> None:
+    run = Run()
+    run.standing.shared = {"server": None}
+    run.now_us, run.cause = 10, 7
+    run.standing.begin("load", ("server",), mute=False)
+    run.end(20, "load", "server", cause=8)
+    assert run.standing.relief("a", 0) == 8
+    run.now_us, run.cause = 15, 9
+    run.standing.begin("clock", ("a",), mute=False, lasting=True)
+    assert run.standing.silence("a", "o", 0) == 9
+    assert run.standing.relief("a", 0) == 0
+    run.end(30, "clock", "a", cause=10)
+    assert run.standing.relief("a", 0) == 10
