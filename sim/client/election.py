@@ -464,8 +464,11 @@ class LeaderElector:
         renewed = self._observed.spec.get("renewTime")
         if renewed:  # by its holder's clock, and maybe long before it was seen
             since_us = min(since_us, ctx.now_us() - (ctx.wall_us() - parse_time(renewed)))
-        written = 0 if self._held is None else self._held.cause
-        ctx.decided(what, "leases/" + "/".join(self._lease), why, ctx.silence(silent, since_us) or written)
+        cause = 0 if self._held is None else self._held.cause
+        # Electors are called by their hosts and a number ("_"); who is not took it by hand, and was not kept from renewing it.
+        if "_" in holder_of(self._observed.spec) or not cause:
+            cause = ctx.silence(silent, since_us) or cause
+        ctx.decided(what, "leases/" + "/".join(self._lease), why, cause)
 
     def _ask(
         self,

@@ -331,7 +331,8 @@ async def test_a_lease_that_was_taken_or_given_up_has_its_next_holder_by_that(
     tmp_path: Path, action: dict[str, Any]
 ) -> None:
     schedulers = {"nodes": [{"count": 3}], "scheduler": {"replicas": 2}}
-    book = await told(tmp_path, {"at": "2m", "name": "gone", **action}, cluster=schedulers)
+    over = {"at": "1m", "name": "over by then", "lag": {"apiServer": "apiserver-0", "by": "1s"}, "for": "50s"}
+    book = await told(tmp_path, over, {"at": "2m", "name": "gone", **action}, cluster=schedulers)
     holders = [
         r
         for r in about(book, "/coordination.orch.io/leases/orch-system/orch-scheduler")
