@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME
 from actors.node.pressure import shared
 from sim.kernel import Rule as NetworkRule
+from sim.kernel.actor import PROCESS
 from sim.scenario.steps import DRIFT_MIN_PPM
 from sim.units import format_duration
 
@@ -28,6 +29,8 @@ RUNTIME_MESSAGE = "the runtime does not answer"
 NETWORK_MESSAGE = "the network plugin does not answer"
 # Aspects that stand for a silence beside those of processes and of the network, each by itself -> whether nothing gets through.
 STANDING = {"clock": False, "overload": False, "lag": False, "frozen": True, "quorum": True, "disk": False}
+# Aspects that silence a target in the same way, so that it does not show when one of them comes or goes beside another.
+ALIKE = (("power", "shutdown", "down"), ("pause",), ("cut",))
 # Aspects by which something is wrong with a machine for as long as any fault says so: the first of those in force is why.
 TROUBLES = (BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK, "pressure")
 # How a node fails -> which aspect of it, and with what value.
@@ -122,6 +125,7 @@ class Faults:
 
     def _drop(self, target: str, aspect: str, step: str) -> None:
         values, records = self._values[target, aspect], self._records[target, aspect]
+        dropped = records[step]
         del values[step], records[step]
         if not values:
             del self._values[target, aspect], self._records[target, aspect]
@@ -130,6 +134,21 @@ class Faults:
             self._cluster.nodes[node].machine.trouble(resource or aspect, next(iter(records.values())))
         if aspect in STANDING:
             self._kernel.standing.end(f"{aspect} {step}", (target,))
+        else:
+            self._pass_on(target, aspect, dropped)
+
+    def _pass_on(self, target: str, aspect: str, dropped: int) -> None:
+        """Of several that silence a target alike the first is to blame, and the next one when that is over."""
+        alike = next((group for group in ALIKE if aspect in group), ())
+        held = [one for each in alike for one in self._records.get((target, each), {}).values()]
+        if not held or dropped > min(held):
+            return
+        if aspect == "cut":
+            self._kernel.standing.pass_on(CUTS, target, min(held))
+        elif self._cluster.supervisor[target].running is (
+            aspect == "pause"
+        ):  # else it is silent for another reason
+            self._kernel.standing.pass_on(PROCESS, target, min(held))
 
     def _on(self, target: str, aspect: str) -> list[Any]:
         """The values in force, in the order in which they came."""

@@ -70,12 +70,15 @@ class Standing:
         named = list(hosts)
         apart = [host for host in named if host not in self.shared]
         for host in apart or named:
-            faults = self._faults.setdefault(host, [])
-            if len(faults) == KEPT:
-                over = (index for index, fault in enumerate(faults) if fault.ended_us is not None)
-                del faults[next(over, 0)]
-            faults.append(Fault(what, mute, lasting, self._cause(), self._now_us()))
+            self._add(host, Fault(what, mute, lasting, self._cause(), self._now_us()))
         return self._cause()
+
+    def _add(self, host: str, fault: Fault) -> None:
+        faults = self._faults.setdefault(host, [])
+        if len(faults) == KEPT:
+            over = (index for index, each in enumerate(faults) if each.ended_us is not None)
+            del faults[next(over, 0)]
+        faults.append(fault)
 
     def end(self, what: str, hosts: Iterable[str]) -> None:
         self.moved()
@@ -83,6 +86,15 @@ class Standing:
             for fault in self._faults.get(host, ()):
                 if fault.what == what and fault.ended_us is None:
                     fault.ended_us, fault.over = self._now_us(), self._cause()
+
+    def pass_on(self, what: str, host: str, record: int) -> None:
+        """The one that began last of what stands of this name ends, and goes on by another record (no effect if none does)."""
+        for fault in reversed(self._faults.get(host, ())):
+            if fault.what == what and fault.ended_us is None:
+                self.moved()
+                fault.ended_us, fault.over = self._now_us(), self._cause()
+                self._add(host, Fault(what, fault.mute, fault.lasting, record, self._now_us()))
+                return
 
     def silence(self, host: str, observer: str, since_us: int) -> int:
         """The record of the fault that kept `observer` from hearing `host` since then; 0 if none is known.

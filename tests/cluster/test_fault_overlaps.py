@@ -425,3 +425,30 @@ async def test_faults_that_stand_are_not_forgotten_for_those_that_are_over(tmp_p
     book = Book(read(tmp_path / "trace"))
     marked = chosen(about(book, "//nodes//node-0"), "ready=Unknown")
     assert marked is not None
+
+
+@pytest.mark.parametrize(
+    ("action", "other"),
+    [
+        ({"reboot": {**AGENT, "downtime": "30s"}}, {"reboot": {**AGENT, "downtime": "10m"}}),
+        ({"fail": {**AGENT, "how": "agent-crash"}, "for": "30s"}, {"fail": {**AGENT, "how": "power-loss"}}),
+        ({"fail": {**AGENT, "how": "hang"}, "for": "30s"}, {"stall": {"actor": "node-0"}}),
+        ({"fail": CUT, "for": "30s"}, {"fail": CUT}),
+    ],
+)
+async def test_who_is_silent_still_is_so_because_of_what_stands_not_of_what_began_it(
+    action: dict[str, Any], other: dict[str, Any], tmp_path: Path
+) -> None:
+    async with befalls(
+        tmp_path,
+        {"at": "1m", "name": "first", **action},
+        {"at": "80s", "name": "second", **other},
+    ) as cluster:
+        silence = cluster.kernel.standing.silence
+        await cluster.run_until("85s")
+        blamed = [silence("node-0", "controller-manager-0", 70_000_000)]
+        await cluster.run_until("2m")
+        blamed.append(silence("node-0", "controller-manager-0", 110_000_000))
+    book = Book(read(tmp_path / "trace"))
+    begun = [book.get(ident) for ident in blamed]
+    assert [str(book.chain(r)[0].values["name"]) for r in begun if r is not None] == ["first", "second"]
