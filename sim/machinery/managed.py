@@ -158,6 +158,18 @@ def rebound(managed: tuple[Managed, ...], wanted: Obj, stored: Obj) -> tuple[Man
     return _renamed(managed, kept, bound) if kept else managed
 
 
+def kept_times(before: tuple[Managed, ...], after: tuple[Managed, ...]) -> tuple[Managed, ...]:
+    """The record as it was, where only times differ: nobody writes for the sake of a time (equality.go).
+
+    Quirk: entries are compared by place; one whose time moves it behind another is written.
+    """
+
+    def timeless(record: tuple[Managed, ...]) -> list[Managed]:
+        return [msgspec.structs.replace(entry, time_s=0) for entry in record]
+
+    return before if timeless(before) == timeless(after) else after
+
+
 def is_bound(managed: tuple[Managed, ...]) -> bool:
     """True if the record spells no address of a pod."""
     return all(is_neutral(entry.fields) for entry in managed)

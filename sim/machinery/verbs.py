@@ -107,15 +107,15 @@ def _given_metadata(call: Call, obj: Obj) -> Obj:
         del metadata["resourceVersion"]
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(field, None)
-    _drop_repeated_owners(call, metadata)
     return metadata
 
 
 def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     """record: who owns which fields, where it isn't all the writer's."""
     registry, resource, request = call.registry, call.resource, call.request
-    names, metadata = registry.names, _given_metadata(call, obj)
-    obj = registry.rules.defaults(resource, {**obj, "metadata": metadata}, call.subresource)
+    names = registry.names
+    obj = _once_owned(call, {**obj, "metadata": _given_metadata(call, obj)})
+    obj = registry.rules.defaults(resource, obj, call.subresource)
     if resource.rule == "namespaces":
         obj = namespace_label(obj, names)
     elif resource.rule == "daemonsets":
@@ -157,24 +157,31 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     raise call.name_taken(name if fixed else base) if base else call.already_exists(name, existing)
 
 
-def _drop_repeated_owners(call: Call, metadata: Obj) -> None:
-    owners = metadata.get("ownerReferences")
+_REPEATED = (
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may reject "
+    "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
+
+
+def _once_owned(call: Call, obj: Obj, admitted: bool = False) -> Obj:
+    """The object without owner references that come twice, which is warned of (rest.go).  admitted: after admission."""
+    owners = (obj.get("metadata") or {}).get("ownerReferences")
     if not owners or len(owners) == 1:
-        return
-    first: dict[str, Obj] = {}
-    repeated: dict[str, None] = {}
+        return obj
+    kept: list[Obj] = []
+    repeated: list[str] = []
     for owner in owners:
-        uid = owner.get("uid", "")
-        if first.setdefault(uid, owner) is not owner and first[uid] == owner:
-            repeated[uid] = None
-    if repeated:
-        call.warnings.append(
-            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and "
-            "may reject such requests as early as 1.24; please fix your requests; "
-            f"duplicate UID(s) observed: {', '.join(repeated)}"
-        )
-        kept = [o for i, o in enumerate(owners) if o not in owners[:i]]
-        metadata["ownerReferences"] = kept
+        if owner in kept:
+            repeated.append(owner.get("uid", ""))
+        else:
+            kept.append(owner)
+    if not repeated:
+        return obj
+    when = " after mutating admission happens" if admitted else ""
+    text = _REPEATED.format(when, ", ".join(repeated))
+    if text not in call.warnings:
+        call.warnings.append(text)
+    return with_metadata(obj, ownerReferences=kept)
 
 
 _EMPTIED = ("labels", "annotations", "finalizers", "ownerReferences")
@@ -232,7 +239,7 @@ def update(call: Call) -> Steps:
     revision, uid = metadata.get("resourceVersion", ""), metadata.get("uid", "")
     parse_revision(revision)
     strategy = strategy_of(call.resource.rule)
-    obj = call.registry.rules.defaults(call.resource, tidied(obj), call.subresource)
+    obj = call.registry.rules.defaults(call.resource, _once_owned(call, tidied(obj)), call.subresource)
 
     def replace(item: Item) -> Obj:
         _check_uid(call, uid, item)
@@ -324,8 +331,10 @@ def update_object(
         wanted = transform(item)
         obj, record = yield from _prepared(call, wanted, item, owning(call, item, wanted))
         removed = "deletionTimestamp" in obj["metadata"] and _is_removed(call, obj)
-        if not removed and obj == item.obj and record == item.managed:
-            return Reply(200, item=item, warnings=tuple(call.warnings))
+        if not removed and obj == item.obj:
+            record = ownership.kept_times(item.managed, record)
+            if record == item.managed:
+                return Reply(200, item=item, warnings=tuple(call.warnings))
         if call.dry_run:
             item = Item(item.key, obj, item.rev, item.created, record)
             return Reply(200, item=item, warnings=tuple(call.warnings))
@@ -348,6 +357,8 @@ def _prepared(
     registry, resource = call.registry, call.resource
     names, old, plural = registry.names, item.obj, resource.rule
     new = without_record(registry.rules.admit(call, wanted, old))
+    if wanted is not old:
+        new = _once_owned(call, new, admitted=True)
     if resource.namespaced and not new["metadata"].get("namespace"):
         new = with_metadata(new, namespace=call.request.namespace)
     new = keep_system_fields(new, old)

@@ -27,7 +27,7 @@ from sim.machinery.managed_apply import Applied, Configuration, apply, conflict_
 from sim.machinery.managed_fields import bound, own_address
 from sim.machinery.managed_set import NOTHING, Tree
 from sim.machinery.scheme import Resource
-from sim.machinery.store import Get, Item, Managed
+from sim.machinery.store import Get, Item
 from sim.machinery.verbs import Record, create_object, reset_of, tidied, update_object
 from sim.machinery.verbs_body import subresource_kind
 from sim.machinery.verbs_call import (
@@ -207,23 +207,11 @@ class _Merge:
             obj = call.registry.rules.defaults(resource, tidied(obj), call.subresource)
         address = own_address(obj)
         record = _bound(record, address) if address else record
-        self.record = _kept_times(item.managed, record) if obj == item.obj else record
+        self.record = record
         return item.obj if obj == item.obj else obj
 
     def owning(self, call: Call, item: Item, wanted: Obj) -> Record:
         return self.record
-
-
-def _kept_times(before: Record, after: Record) -> Record:
-    """The record as it was, where only times differ (equality.go: nobody writes for the sake of a time).
-
-    Quirk: entries are compared by place; one whose time moves it behind another is written.
-    """
-
-    def timeless(record: Record) -> list[Managed]:
-        return [msgspec.structs.replace(entry, time_s=0) for entry in record]
-
-    return before if timeless(before) == timeless(after) else after
 
 
 # --- scale ------------------------------------------------------------------------------------------------

@@ -223,6 +223,21 @@ async def test_a_status_may_hold_one_name_twice_and_is_nobodys_then() -> None:
         assert done.item.obj["status"] == told["status"] and done.item.managed == ()
 
 
+async def test_what_a_status_may_not_change_is_not_written_for_the_sake_of_a_time() -> None:
+    async with plane() as p:
+        await p.run(S)
+        await defined(p)
+        await ask(p, of("create", body=widget("a", spec={"n": 1})))
+        labels = {"metadata": {"labels": {"k": "v"}}}
+        told = []
+        for _ in range(3):
+            await p.run(S)
+            reply = await ask(p, of("patch", "a", labels, content_type=MERGE, subresource="status"))
+            assert reply.item is not None and "labels" not in reply.obj["metadata"]
+            told.append(reply.item.rev)
+        assert told[0] == told[1] == told[2]  # the first made an entry
+
+
 async def test_who_wrote_a_version_that_is_gone_is_no_manager_any_more() -> None:
     async with plane() as p:
         await p.run(S)

@@ -66,6 +66,23 @@ async def test_the_second_put_of_one_revision_conflicts_and_an_equal_put_writes_
         assert same.code == 200 and same.item is done.item and p.storage.store.revision == before
 
 
+async def test_an_owner_that_is_named_twice_is_named_once_and_warned_of_by_every_write() -> None:
+    async with plane() as p:
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u1"}
+        named = {"metadata": {"name": "m", "ownerReferences": [owner, owner, owner]}}
+        merge = {"content_type": "application/merge-patch+json"}
+        for verb, name, more, when in (
+            ("create", "", {}, ""),
+            ("update", "m", {}, ""),
+            ("patch", "m", merge, " after mutating admission happens"),
+        ):
+            reply = await p.ask(verb, "configmaps", name=name, body=named, **more)
+            assert reply.ok and reply.obj["metadata"]["ownerReferences"] == [owner]
+            (warning,) = reply.warnings
+            assert warning.startswith(f".metadata.ownerReferences contains duplicate entries{when}; ")
+            assert warning.endswith("observed: u1, u1")
+
+
 async def test_a_lease_needs_a_revision_to_be_updated_and_a_config_map_does_not() -> None:
     async with plane() as p:
         await p.ask("create", "leases", body=lease("a"))

@@ -121,6 +121,17 @@ def test_an_apply_of_the_same_in_other_words_is_written_if_its_time_moves_its_en
     assert third["spec"] == second["spec"]
 
 
+def test_what_is_restored_is_not_written_for_the_sake_of_a_time() -> None:
+    """store.go: times are compared when all is as it will be stored, as by manifests that say `creationTimestamp: null`."""
+    maps = Applier()
+    passes = clocked(maps)
+    config = config_map({"k": "v"}, creationTimestamp=None)
+    assert maps.apply("a", config).code == 201
+    before = maps.get()
+    passes()
+    assert maps.apply("a", config).code == 200 and maps.get() == before
+
+
 def test_a_null_is_told_anew_with_each_apply_and_disputed_by_who_told_it_before() -> None:
     maps = Applier()
     null = config_map({"k": "v"}, labels=None)
