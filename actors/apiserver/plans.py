@@ -298,13 +298,11 @@ class Plans:
         made = {**metadata, "namespace": namespace, "uid": new_uid(registry.bits)}
         name = generated_name(base, registry.bits)
         path = f"{self._pods.prefix}{namespace}/{name}"
-        if self._storage.store.get(path) is not None:
-            return self._taken(request, base)
+        taken = self._storage.store.get(path)
+        if taken is not None:
+            return Call(request, self._pods, registry).already_exists(name, taken, True).reply()
         made["creationTimestamp"], made["name"] = "", name
         return Reply(201, item=self._put(request, body, path, plan, made))
-
-    def _taken(self, request: Request, base: str) -> Reply:
-        return Call(request, self._pods, self._registry).name_taken(base).reply()
 
     def _put(self, like: Request, body: Obj, path: str, plan: Created, made: Obj) -> Item:
         """Commit a new object; `made`: its metadata but for the time."""

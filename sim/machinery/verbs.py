@@ -126,8 +126,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
     obj = without_record(registry.rules.admit(call, obj, None))
     metadata = {**obj["metadata"], "uid": new_uid(registry.bits), "creationTimestamp": call.now_text}
     base = metadata.get("generateName", "")
-    fixed = metadata.get("name", "")
-    if not fixed and base:
+    if not metadata.get("name") and base:
         metadata["name"] = generated_name(base, registry.bits)
     obj = {**obj, "metadata": metadata}
     if resource.rule == "services":
@@ -154,7 +153,7 @@ def create_object(call: Call, obj: Obj, record: Record | None = None) -> Steps:
         if item is not None:
             return Reply(201, item=item, warnings=tuple(call.warnings))
         existing = found((yield Get(key)))
-    raise call.name_taken(name if fixed else base) if base else call.already_exists(name, existing)
+    raise call.already_exists(name, existing, bool(base))
 
 
 _REPEATED = (

@@ -172,16 +172,15 @@ class Call:
         name = name or self.request.name
         return Refusal(404, "NotFound", f"{self._named(name)} not found", self.details(name))
 
-    def already_exists(self, name: str, existing: Item | None) -> Refusal:
+    def already_exists(self, name: str, existing: Item | None, generated: bool = False) -> Refusal:
+        """generated: the object asked for a generated name, if only in vain (create.go, CheckGeneratedNameError)."""
         text = f"{self._named(name)} already exists"
+        if generated:
+            text += ", the server was not able to generate a unique name for the object"
         if existing is not None and existing.obj["metadata"].get("deletionTimestamp"):
             text = f"object is being deleted: {text}"
-        return Refusal(409, "AlreadyExists", text, self.details(name))
-
-    def name_taken(self, base: str) -> Refusal:
-        """A generated name met an existing one."""
-        text = f"{self._named(base)} already exists, the server was not able to generate a unique name for the object"
-        return Refusal(409, "AlreadyExists", text, self.details(base, retryAfterSeconds=1))
+        more: dict[str, Any] = {"retryAfterSeconds": 1} if generated else {}
+        return Refusal(409, "AlreadyExists", text, self.details(name, **more))
 
     def conflict(self, text: str) -> Refusal:
         message = f"Operation cannot be fulfilled on {self._named(self.request.name)}: {text}"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from actors.apiserver import ApiServerOptions
+from sim.machinery import verbs
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import Plane, Seen, lease, plane
 
@@ -318,6 +319,19 @@ async def test_a_dry_run_answers_and_stores_nothing() -> None:
         assert p.storage.store.revision == before
         bad = await p.ask("create", "leases", body=lease("a"), options={"dryRun": ""})
         assert bad.code == 422
+
+
+async def test_a_generated_name_that_is_taken_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs, "generated_name", lambda base, _: f"{base}same")
+    async with plane() as p:
+        kept = {"generateName": "g-", "finalizers": ["example.com/f"]}
+        assert (await p.ask("create", "configmaps", body={"metadata": kept})).code == 201
+        taken = 'configmaps "g-same" already exists, the server was not able to generate a unique name for the object'
+        for expected in (taken, f"object is being deleted: {taken}"):
+            reply = await p.ask("create", "configmaps", body={"metadata": kept})
+            assert (reply.code, reply.message) == (409, expected)
+            assert reply.body["details"] == {"name": "g-same", "kind": "configmaps", "retryAfterSeconds": 1}
+            await p.ask("delete", "configmaps", name="g-same")
 
 
 async def test_generated_names_differ_and_deletecollection_takes_what_matches() -> None:
