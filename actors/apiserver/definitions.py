@@ -3,8 +3,8 @@
 Turns the commits of definitions into `Served`, once the replica's watch caches show them.
 
 Holds: a commit counts from the instant at which a list from the cache would show it, not before; what a definition
-served and does not any more, or in another way, ends its watches; asking changes nothing, so that discovery may be
-read from outside a simulation at any time.
+served and does not any more, or in another way, ends its watches, and none goes on from before; asking changes
+nothing, so that discovery may be read from outside a simulation at any time.
 
 Mirrors  apiextensions-apiserver v1.25 pkg/apiserver/customresource_handler.go (updateCustomResourceDefinition,
          removeDeadStorage).
@@ -22,8 +22,11 @@ from sim.machinery.custom import CustomResource, Served
 from sim.machinery.horizon import NEVER_US
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Change, Page, Range
+from sim.machinery.watchcache_watch import CacheWatch
+from sim.units import SECOND
 
 DEFINITIONS = "customresourcedefinitions"
+DRAIN_US = 1 * SECOND  # tearDown: for requests that hold on to the old storage
 
 
 class Definitions:
@@ -71,15 +74,25 @@ class Definitions:
                 self._found[change.item.key] = change.item.obj
         if seen:
             self.served = Served(self._sorted())
-            self._end_watches(before)
+            self._renew(before)
 
-    def _end_watches(self, before: Served) -> None:
-        """Of kinds that are served in another way than they were: their storage upstream is made anew."""
+    def _renew(self, before: Served) -> None:
+        """Of kinds that are served in another way than they were upstream's storage is made anew: its window is empty.
+
+        The old one tells its watches for a moment more (tearDown).
+        """
+        timers = self._caches.timers
         for resource in before.resources:
             after = self.served.find(resource.group, resource.version, resource.plural)
             if after is None or _is_other(resource, after):
-                for watch in self._caches.of(resource).watches():
-                    watch.end()
+                cache = self._caches.of(resource)
+                cache.restart()
+                timers.call_at(timers.now_us() + DRAIN_US, _end, cache.watches())
+
+
+def _end(watches: list[CacheWatch]) -> None:
+    for watch in watches:
+        watch.end()
 
 
 def _is_other(old: CustomResource, new: CustomResource) -> bool:

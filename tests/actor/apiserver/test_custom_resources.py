@@ -118,8 +118,15 @@ async def test_watches_end_when_their_definition_changes_or_goes() -> None:
         assert first.ended_us is None  # nothing that concerns its objects
         other = {"spec": {"names": {"categories": ["all"]}}}
         assert (await p.ask("patch", DEFINITIONS, name=name, body=other, content_type=MERGE)).code == 200
+        changed_us = p.kernel.now_us
+        await p.run(2 * S)
+        assert first.ended_us is not None and S // 2 < first.ended_us - changed_us < 2 * S
+        # Who knew it as it was lists anew, and so sees what all objects are by now.
+        known = {"resourceVersion": str(first.events[-1][1].revision)}
+        late = Seen(p.kernel, (await ask(p, of("watch", options=known))).watch)
         await p.run(S)
-        assert first.ended_us is not None
+        ((_, error),) = late.events
+        assert error.status is not None and error.status["reason"] == "Expired"
         second = Seen(p.kernel, (await ask(p, of("watch"))).watch)
         assert (await p.ask("delete", DEFINITIONS, name=name)).code == 200
         await p.run(30 * S)
