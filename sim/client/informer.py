@@ -123,6 +123,7 @@ class Informer:
         self._items: dict[str, Item] = {}
         self._view = View(self._items)
         kind = client.scheme.resource(resource)
+        self._custom = kind.custom
         # This and a key are the key in the store.
         self._prefix = kind.prefix if kind.namespaced else f"{kind.prefix}/"
         # Taken in while nobody handled events, and not read yet; by key in the store.
@@ -379,6 +380,8 @@ class Informer:
                     self._news.append(item)
                 self._put(key, item)
                 kernel.cause = cause
+            elif self._custom and old.obj != item.obj:  # its definition shows it in another way now
+                self._put(key, item)
             elif not self.lazy and not self._resynced:
                 self._tell_again(old.obj)
         kernel.cause = cause

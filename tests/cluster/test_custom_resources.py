@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from sim.app.cluster import Cluster
+from sim.client import Client, Informers
+from sim.client.informer import Informer
 from sim.errors import InputError
 from sim.scenario.compile import compile_plan
 from sim.scenario.source import parse_documents
@@ -54,6 +56,36 @@ async def begun(cluster: Cluster) -> None:
     assert cluster.request("create", "customresourcedefinitions", body=definition()).code == 201
     assert cluster.request("create", "namespaces", body={"metadata": {"name": "n"}}).code == 201
     await cluster.run_for("1s")
+
+
+async def test_who_knows_an_object_hears_of_what_its_definition_fills_in_since() -> None:
+    async with Cluster(naming="kubernetes") as cluster:
+        await begun(cluster)
+        made(cluster, WIDGETS, {**widget("a"), "spec": {}})
+        known: list[Informer] = []
+
+        async def operator(client: Client) -> None:
+            kind = client.scheme.by_kind(f"{GROUP}/v1", "Widget")
+            assert kind is not None
+            known.append(Informers(client.ctx, client).custom(kind))
+            known[0].start()
+            await client.ctx.sleep_us(1 << 40)
+
+        cluster.add_program("operator", operator)
+        await cluster.run_for("5s")
+        (seen,) = known
+        assert seen.objects["n/a"]["spec"] == {"a": "d"}
+        (version,) = definition()["spec"]["versions"]
+        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        spec["properties"]["b"] = {"type": "string", "default": "e"}
+        patch = {"spec": {"versions": [version]}}
+        kind = "application/merge-patch+json"
+        changed = cluster.request(
+            "patch", "customresourcedefinitions", "", WIDGETS, body=patch, content_type=kind
+        )
+        assert changed.code == 200
+        await cluster.run_for("5s")
+        assert seen.objects["n/a"]["spec"] == {"a": "d", "b": "e"}
 
 
 async def test_owners_and_dependents_may_be_custom() -> None:
