@@ -49,6 +49,7 @@ from sim.machinery.store import Answer, Get, Op, Pause, Range, Unavailable
 from sim.machinery.verbs_call import Call, Refusal, Registry, Steps
 from sim.units import MS, SECOND
 
+WRITE_US = 34 * SECOND  # handlers: requestTimeoutUpperBound, of whatever is no read
 PROGRESS_US = 600 * SECOND  # etcd's watch progress notification
 # etcd's client asks again what only reads, as long as the request lasts (clientv3/retry.go; defaultBackoffWaitBetween).
 AGAIN_US = 25 * MS
@@ -342,6 +343,8 @@ class ApiServer:
 
     def start(self, number: int) -> None:
         flight, ctx = self._flights[number], self.ctx
+        if flight.mutating:
+            flight.until_us = min(flight.until_us, self.kernel.now_us + WRITE_US)
         if not self._extra_us or ctx is None:
             self._begin(number)
         elif flight.request.verb != "watch" and self.kernel.now_us + self._extra_us >= flight.until_us:

@@ -84,13 +84,14 @@ async def test_caches_answer_and_all_else_waits_for_the_line_or_for_its_minute()
         lost = Asked(cluster, "create", CUT_OFF, "lost")
         await cluster.run_for("49s")
         late = Asked(cluster, "create", CUT_OFF, "late")
-        await cluster.run_for("40s")
+        await cluster.run_for("20s")
         assert made.code == 201 and (stale.code, stale.names) == (200, ["old"])
-        assert (fresh.code, lost.code) == (504, 504) and fresh.took == lost.took == 60
+        assert (fresh.code, lost.code) == (504, 504)
+        assert (fresh.took, lost.took) == (60, 34)  # a write has less time
         assert late.code == -1 and stored(cluster) == ["new", "old"]
         cluster.kernel.network.lift("line")
         await cluster.run_for("1s")
-        assert late.code == 201 and 40 <= late.took <= 40.01
+        assert late.code == 201 and 20 <= late.took <= 20.01
         assert stored(cluster) == ["late", "new", "old"]  # nobody waited for the other
         after = Asked(cluster, "list", CUT_OFF, resourceVersion="0")
         await cluster.run_for("1s")
@@ -106,7 +107,7 @@ async def test_when_only_answers_are_lost_what_was_written_stays() -> None:
         assert stored(cluster) == ["made"]
         shown = Asked(cluster, "list", CUT_OFF, resourceVersion="0")
         await cluster.run_for("60s")
-        assert (asked.code, asked.took, shown.names) == (504, 60, [])
+        assert (asked.code, asked.took, shown.names) == (504, 34, [])
 
 
 async def test_nothing_is_written_any_more_over_a_connection_that_is_dead_for_its_answers_are_lost() -> None:
