@@ -87,10 +87,9 @@ class Retention:
         """The claims of a pod that have not, with them.  One that is not there is looked after by a later sync."""
         by_set, by_pod = self._owners(ordinal)
         wanted = ((self.set_ref, by_set), (self.pod_ref(pod), by_pod))
-        found = [claim for claim in self._claims(ordinal) if claim is not None]
         return [
             _with_owners(claim, wanted)
-            for claim in found
+            for claim in self._claims(ordinal)
             if any(_is_owned(claim, ref) is not owns for ref, owns in wanted)
         ]
 
@@ -100,12 +99,13 @@ class Retention:
         return self._policy("whenScaled") == "Delete" and any(
             ref["name"] == name and ref.get("uid") != uid
             for claim in self._claims(ordinal)
-            if claim is not None
             for ref in claim["metadata"].get("ownerReferences") or ()
         )
 
-    def _claims(self, ordinal: int) -> list[Obj | None]:
-        return [self.lookup(claim["metadata"]["name"]) for _, claim in claims_of(self.owner, ordinal)]
+    def _claims(self, ordinal: int) -> list[Obj]:
+        """Those of an ordinal that are there."""
+        found = (self.lookup(claim["metadata"]["name"]) for _, claim in claims_of(self.owner, ordinal))
+        return [claim for claim in found if claim is not None]
 
     def _policy(self, when: str) -> str:
         return str((self.owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}).get(when, "Retain"))
