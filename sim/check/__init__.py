@@ -1,7 +1,8 @@
 """Conditions in words and expectations over the commits of a run."""
 
 from sim.check.condition import Condition, misplaced, parse_condition
-from sim.check.expect import Checker, Expectation, Matter, Observer, Verdict, build, parse_matter
+from sim.check.expect import Expectation, Matter, Verdict, build, parse_matter
+from sim.check.observer import Checker, Observer
 from sim.check.over import Bounds, Judgement, judge
 from sim.check.trigger import Trigger
 from sim.check.world import World, split_key

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -533,55 +533,3 @@ _KINDS: dict[str, Callable[[Spec, Names], Expectation]] = {
     "count": Count,
     "order": Order,
 }
-
-
-class Watcher(Protocol):
-    """Whatever looks at commits and steps."""
-
-    def resources(self) -> frozenset[str]: ...
-    def see(self, world: World, resource: str, change: Change) -> None: ...
-    def step(self, name: str, kind: str, at_us: int, world: World) -> None: ...
-
-
-class Observer:
-    """Watchers of a run over one world; subscribe `see` to the `resources` of the store."""
-
-    def __init__(self, world: World, watchers: Sequence[Watcher]) -> None:
-        self.world = world
-        self._watchers = watchers
-        self._by_resource: dict[str, list[Watcher]] = {}
-        for watcher in watchers:
-            for resource in sorted(watcher.resources()):
-                self._by_resource.setdefault(resource, []).append(watcher)
-
-    @property
-    def resources(self) -> list[str]:
-        """Whose commits matter: the watchers', and nodes for the world."""
-        return sorted({"nodes", *self._by_resource})
-
-    def see(self, change: Change) -> None:
-        """Take a commit in."""
-        resource = change.item.key.split("/", 3)[2]
-        if resource == "nodes":
-            self.world.see_node(change)
-        for watcher in self._by_resource.get(resource, ()):
-            watcher.see(self.world, resource, change)
-
-    def step(self, name: str, kind: str, at_us: int) -> None:
-        """A step of the timeline takes place, or ends ("end of NAME")."""
-        for watcher in self._watchers:
-            watcher.step(name, kind, at_us, self.world)
-
-
-class Checker(Observer):
-    """All expectations of a run."""
-
-    def __init__(self, world: World, expectations: list[Expectation]) -> None:
-        super().__init__(world, expectations)
-        self.expectations = expectations
-
-    def verdicts(self, end_us: int) -> list[Verdict]:
-        return [
-            replace(one.verdict(end_us), kind=one.kind, witness=one.witness, after=one.after)
-            for one in self.expectations
-        ]

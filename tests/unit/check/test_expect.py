@@ -378,3 +378,24 @@ def test_a_node_or_zone_that_does_not_exist_is_told(
     resource: str, where: dict[str, Any], problem: str
 ) -> None:
     assert misplaced(resource, where, {"n-0": "a", "n-1": "b"}) == problem
+
+
+@pytest.mark.parametrize(
+    ("reason", "doubt"),
+    [
+        ("Faild", " (no event Faild came; did you mean 'Failed'?)"),
+        ("Backoff", " (no event Backoff came; did you mean 'BackOff'?)"),
+        ("NodeNotReady", ""),  # which is another thing than NodeReady
+        ("Evicted", ""),
+    ],
+)
+def test_what_is_expected_of_events_that_never_came_says_so_if_others_are_called_nearly_so(
+    reason: str, doubt: str
+) -> None:
+    run = Run({"never": {"event": reason}}, {"never": {"event": "Failed"}, "until": "1s"})
+    for at_s, each in enumerate(("Failed", "NodeReady", "BackOff", "Failed"), 2):
+        about = {"kind": "Pod", "namespace": "default", "name": "p"}
+        run.put(at_s, f"//events/default/e{at_s}", {"reason": each, "involvedObject": about})
+    first, second = run.checker.verdicts(100_000_000)
+    assert (first.ok, first.measured) == (True, f"never{doubt}")
+    assert (second.ok, second.measured) == (True, "never")

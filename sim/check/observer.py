@@ -1,0 +1,106 @@
+"""Whoever looks at a run from outside: commits and steps go to all that watch, and at the end come the verdicts.
+
+Holds: nothing of a run depends on who watches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from sim.check.expect import Expectation, Matter, Verdict
+from sim.check.world import World
+from sim.errors import suggestion
+from sim.machinery.store import Change
+
+LIKENESS = 0.88  # of reasons: NodeReady is no misspelt NodeNotReady
+
+
+class Watcher(Protocol):
+    """Whatever looks at commits and steps."""
+
+    def resources(self) -> frozenset[str]: ...
+    def see(self, world: World, resource: str, change: Change) -> None: ...
+    def step(self, name: str, kind: str, at_us: int, world: World) -> None: ...
+
+
+class Observer:
+    """Watchers of a run over one world; subscribe `see` to the `resources` of the store."""
+
+    def __init__(self, world: World, watchers: Sequence[Watcher]) -> None:
+        self.world = world
+        self._watchers = watchers
+        self._by_resource: dict[str, list[Watcher]] = {}
+        for watcher in watchers:
+            for resource in sorted(watcher.resources()):
+                self._by_resource.setdefault(resource, []).append(watcher)
+
+    @property
+    def resources(self) -> list[str]:
+        """Whose commits matter: the watchers', and nodes for the world."""
+        return sorted({"nodes", *self._by_resource})
+
+    def see(self, change: Change) -> None:
+        """Take a commit in."""
+        resource = change.item.key.split("/", 3)[2]
+        if resource == "nodes":
+            self.world.see_node(change)
+        for watcher in self._by_resource.get(resource, ()):
+            watcher.see(self.world, resource, change)
+
+    def step(self, name: str, kind: str, at_us: int) -> None:
+        """A step of the timeline takes place, or ends ("end of NAME")."""
+        for watcher in self._watchers:
+            watcher.step(name, kind, at_us, self.world)
+
+
+class Reasons:
+    """The reasons of all events of a run that expects something of events: a misspelt one never comes."""
+
+    def __init__(self, expectations: Sequence[Expectation]) -> None:
+        self._wanted = [
+            [matter.reason for matter in one.matters() if isinstance(matter, Matter) and matter.reason]
+            for one in expectations
+        ]
+        self._seen: dict[str, None] = {}
+
+    def resources(self) -> frozenset[str]:
+        return frozenset({"events"} if any(self._wanted) else ())
+
+    def see(self, world: World, resource: str, change: Change) -> None:
+        self._seen[str(change.item.obj.get("reason", ""))] = None
+
+    def step(self, name: str, kind: str, at_us: int, world: World) -> None:
+        """Nothing depends on it."""
+
+    def doubts(self) -> list[str]:
+        """Of each expectation what is odd about the events it speaks of: none came, but some that are called nearly so."""
+        return ["; ".join(filter(None, map(self._doubt, wanted))) for wanted in self._wanted]
+
+    def _doubt(self, reason: str) -> str:
+        if reason in self._seen:
+            return ""
+        alike = next((seen for seen in self._seen if seen.lower() == reason.lower()), "")
+        hint = f"did you mean {alike!r}?" if alike else suggestion(reason, self._seen, likeness=LIKENESS)
+        return f"no event {reason} came; {hint}" if hint else ""
+
+
+class Checker(Observer):
+    """All expectations of a run."""
+
+    def __init__(self, world: World, expectations: list[Expectation]) -> None:
+        self._reasons = Reasons(expectations)
+        super().__init__(world, [*expectations, self._reasons])
+        self.expectations = expectations
+
+    def verdicts(self, end_us: int) -> list[Verdict]:
+        return [
+            self._verdict(one, doubt, end_us)
+            for one, doubt in zip(self.expectations, self._reasons.doubts(), strict=True)
+        ]
+
+    def _verdict(self, one: Expectation, doubt: str, end_us: int) -> Verdict:
+        verdict = one.verdict(end_us)
+        measured = f"{verdict.measured} ({doubt})" if doubt else verdict.measured
+        return replace(verdict, measured=measured, kind=one.kind, witness=one.witness, after=one.after)
