@@ -112,9 +112,8 @@ class Retention:
 
     def _owners(self, ordinal: int) -> tuple[bool, bool]:
         """Whether the set and whether the pod owns the claims of an ordinal: the pod where it is one too many."""
-        by_pod = self._policy("whenScaled") == "Delete" and ordinal >= int(
-            self.owner["spec"].get("replicas", 1)
-        )
+        surplus = ordinal >= int(self.owner["spec"].get("replicas", 1))
+        by_pod = surplus and self._policy("whenScaled") == "Delete"
         return self._policy("whenDeleted") == "Delete" and not by_pod, by_pod
 
 

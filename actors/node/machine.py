@@ -237,9 +237,8 @@ class Machine:
         self.troubles: dict[str, int] = {}  # what is wrong with it -> the record of what made it so
         self.usage_fault = 0  # the record by which programs here use more or less than before
         self.eased = 0  # the record by which something that is no pod last gave a resource back
-        self.outside: dict[
-            str, Ramp | Most
-        ] = {}  # resource -> what is used of it by everything that is no pod
+        # resource -> what is used of it by everything that is no pod
+        self.outside: dict[str, Ramp | Most] = {}
         self.agent: Any = None  # the living NodeAgent, for the log endpoint and for faults
         self.changed: Callable[[PodRuntime | None], None] = _no_listener
         self._last_ip = 1

@@ -456,9 +456,7 @@ class Scheduler:
         latest, known = self._pods.get(pod.key), self.queue.pods.get(pod.key)
         if latest is None or not waits(latest, self._name):
             self._leave_queue(pod.key)
-        elif (
-            known is not None and known.pod.uid == pod.uid
-        ):  # it is no other that was made anew under its name
+        elif known is not None and known.pod.uid == pod.uid:  # none that was made anew under its name
             self.queue.put_back(queued, failed.plugins, cycle, self.ctx.now_us())
             nominate = known.pod.nominated if failed.nominate is None else failed.nominate
             self.cluster.nominate(known.pod, nominate)

@@ -145,9 +145,9 @@ class Faults:
             return
         if aspect == "cut":
             self._kernel.standing.pass_on(CUTS, target, min(held))
-        elif self._cluster.supervisor[target].running is (
-            aspect == "pause"
-        ):  # else it is silent for another reason
+            return
+        runs = self._cluster.supervisor[target].running
+        if runs is (aspect == "pause"):  # else it is silent for another reason
             self._kernel.standing.pass_on(PROCESS, target, min(held))
 
     def _on(self, target: str, aspect: str) -> list[Any]:

@@ -193,13 +193,8 @@ def places(cluster: Cluster) -> list[str]:
 @pytest.mark.parametrize(
     ("gate", "fields", "taint", "on", "off"),
     [
-        (
-            "MinDomainsInPodTopologySpread",
-            {"minDomains": 3},
-            False,
-            2,
-            4,
-        ),  # one a zone, as if the third had none
+        # one a zone, as if the third had none
+        ("MinDomainsInPodTopologySpread", {"minDomains": 3}, False, 2, 4),
         ("NodeInclusionPolicyInPodTopologySpread", {"nodeTaintsPolicy": "Honor"}, True, 4, 1),
         (
             "NodeInclusionPolicyInPodTopologySpread",
