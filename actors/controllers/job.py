@@ -6,8 +6,7 @@ Holds: a finished pod is written into the status before it loses its finalizer, 
 over only when no pod is between the two.  At most 500 creates or deletes a sync, none while earlier ones are unseen.
 
 Mirrors  kubernetes v1.25.10 pkg/controller/job/job_controller.go with JobTrackingWithFinalizers and JobReadyPods.
-Differs  no pod failure policy (its gate is off in v1.25); a Job without the tracking annotation is tracked all the
-         same; no metrics.
+Differs  a Job without the tracking annotation is tracked all the same; no metrics.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from actors.controllers.shell import NODE_INDEX, Env, in_parallel, index_by_node
-from sim.client.disruptions import status_request
+from sim.client.pod_status import status_request
 from sim.machinery.api import Obj, Request
-from sim.machinery.disruption import Disruption, disrupted, failed
+from sim.machinery.disruption import Disruption, disrupted, failed, status_patch
 from sim.options.gates import POD_DISRUPTION, enabled
 from sim.units import MS, SECOND, format_time
 
@@ -137,8 +137,8 @@ class PodCollector:
             told = failed(pod)
             if why is not None:
                 told = disrupted(told, why, format_time(self._env.ctx.wall_us()))
-            request = status_request(self._client, pod, told)
-            if request is not None and not (await self._client.ask(request)).ok:
+            patch = status_patch(pod, told)
+            if patch and not (await self._client.ask(status_request(self._client, pod, patch))).ok:
                 return
         await self._client.ask(self._request(pod))
 

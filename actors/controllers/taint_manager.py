@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from actors.controllers.shell import Env
 from actors.controllers.taint_manager_decide import UNTOLERATED, Taint, no_execute_taints, stay_us
-from sim.client.disruptions import status_request
+from sim.client.pod_status import status_request
 from sim.machinery.api import Obj, Reply
-from sim.machinery.disruption import Disruption, disrupted
+from sim.machinery.disruption import Disruption, disrupted, status_patch
 from sim.options.gates import POD_DISRUPTION, enabled
 from sim.units import MS, format_time
 
@@ -140,10 +140,11 @@ class TaintManager:
                 failed()
                 return
             told = disrupted(reply.obj, Disruption.TAINT, format_time(self._env.ctx.wall_us()))
-            request = status_request(client, reply.obj, told)
-            if request is None:
+            patch = status_patch(reply.obj, told)
+            if patch is None:
                 delete()
             else:
+                request = status_request(client, reply.obj, patch)
                 client.call(request, lambda patched: delete() if patched.ok else failed())
 
         if self._tells_why:

@@ -31,12 +31,11 @@ from actors.scheduler.queue import FLUSH_BACKOFF_US, FLUSH_LEFTOVER_US, QueuedPo
 from actors.scheduler.status import assigned, condition_patch, node_event, waits
 from sim.client import DEFAULT_QPS, Client, ElectionOptions, EventRecorder, Informers, candidate
 from sim.client.channel import REFUSED
-from sim.client.client import PATCH_TYPES
-from sim.client.disruptions import status_request
+from sim.client.pod_status import status_request
 from sim.ident import Names
 from sim.kernel import Context, Kind
 from sim.machinery.api import Obj, Reply, Request, Transport, UserInfo
-from sim.machinery.disruption import Disruption, disrupted
+from sim.machinery.disruption import Disruption, disrupted, status_patch
 from sim.machinery.scheme import Scheme
 from sim.options.gates import OF_SPREAD, POD_DISRUPTION, enabled
 from sim.options.scheduler import SchedulerOptions
@@ -428,12 +427,13 @@ class Scheduler:
         told = None
         if self._tells_why:
             wanted = disrupted(chosen, Disruption.PREEMPTION, format_time(self.ctx.wall_us()))
-            told = status_request(self._client, chosen, wanted)
+            told = status_patch(chosen, wanted)
         if told is None:
             self._client.call(request, deleted)
         else:
             self._client.call(
-                told, lambda reply: self._client.call(request, deleted) if reply.ok else deleted(reply)
+                status_request(self._client, chosen, told),
+                lambda reply: self._client.call(request, deleted) if reply.ok else deleted(reply),
             )
 
     def _lower_nominated(self, pod: PodInfo, node: str) -> list[Obj]:
@@ -471,16 +471,7 @@ class Scheduler:
             self._patch_status(pod.obj, patch, then)
 
     def _patch_status(self, pod: Obj, status: Obj, then: Callable[[], None]) -> None:
-        meta = pod["metadata"]
-        request = self._client.request(
-            "patch",
-            "pods",
-            meta["namespace"],
-            meta["name"],
-            subresource="status",
-            body={"status": status},
-            content_type=PATCH_TYPES["strategic"],
-        )
+        request = status_request(self._client, pod, {"status": status})
         self._send_patch((request, PATCH_PAUSES_US, then))
 
     def _send_patch(self, patch: tuple[Request, Sequence[int], Callable[[], None]]) -> None:

@@ -15,7 +15,7 @@ from sim.machinery.validation.core import taints
 from sim.machinery.validation.meta import labels
 from sim.options.api_server import ApiServerFlags, parse_api_server
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
-from sim.options.gates import OF_FIELDS, OF_SPREAD, POD_DISRUPTION, enabled
+from sim.options.gates import OF_API_SERVER, enabled
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan import ClusterPlan, NodePlan
@@ -193,8 +193,6 @@ def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> 
         replicas=replicas,
         collects=flags.enable_garbage_collector,
         checks_fields=enabled(flags.feature_gates, "ServerSideFieldValidation"),
-        gates=tuple(
-            gate for gate in (*OF_FIELDS, *OF_SPREAD, POD_DISRUPTION) if enabled(flags.feature_gates, gate)
-        ),
+        gates=tuple(gate for gate in OF_API_SERVER if enabled(flags.feature_gates, gate)),
         tolerations=Defaults(flags.not_ready_toleration_s, flags.unreachable_toleration_s),
     )

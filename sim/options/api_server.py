@@ -31,7 +31,7 @@ from sim.options.base import (
     strings,
     switches,
 )
-from sim.options.gates import OF_FIELDS, OF_SPREAD, POD_DISRUPTION, enabled, feature_gates
+from sim.options.gates import OF_API_SERVER, enabled, feature_gates
 from sim.units import MS
 
 # Known upstream, and without effect in this program (the frequent ones: others are called unknown).
@@ -161,7 +161,7 @@ class ApiServerFlags:
         "disable-admission-plugins", strings, "", "plugins that are off"
     )
     feature_gates: Mapping[str, str] = feature_gates(
-        "APIPriorityAndFairness", POD_DISRUPTION, "ServerSideFieldValidation", *OF_FIELDS, *OF_SPREAD
+        "APIPriorityAndFairness", "ServerSideFieldValidation", *OF_API_SERVER
     )
     runtime_config: Mapping[str, str] = option(
         "runtime-config",

@@ -57,6 +57,8 @@ MATCH_LABEL_KEYS = "MatchLabelKeysInPodTopologySpread"
 MIN_DOMAINS = "MinDomainsInPodTopologySpread"
 NODE_INCLUSION = "NodeInclusionPolicyInPodTopologySpread"
 OF_SPREAD = (MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION)  # of fields that the scheduler heeds
+# Off by default, and in a server's registry while they are on.
+OF_API_SERVER = (*OF_FIELDS, *OF_SPREAD, POD_DISRUPTION)
 LOCKED = tuple(_LOCKED_ON.split())
 DEFAULTS: Mapping[str, bool] = (
     dict.fromkeys(_BETA_ON.split(), True) | dict.fromkeys(LOCKED, True) | dict.fromkeys(_OFF.split(), False)
