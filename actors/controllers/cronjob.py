@@ -14,18 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actors.controllers import cronjob_decide as decide
-from actors.controllers.job_decide import ended, spec_of, status_of, uid_of
-from actors.controllers.pod_owners import (
-    controller_of,
-    index_by_namespace,
-    is_deleting,
-    is_terminating_refusal,
-    key_of,
-    owner_ref,
-)
+from actors.controllers.job_decide import ended
+from actors.controllers.pod_owners import index_by_namespace, is_terminating_refusal, owner_ref
 from actors.controllers.shell import Env
 from sim.machinery.api import Obj
 from sim.machinery.cron import Schedule, ScheduleError, parse_schedule, zone_of
+from sim.machinery.objects import controller_of, is_deleting, key_of, spec_of, status_of, uid_of
 from sim.units import SECOND, format_time, parse_time
 
 CLIENT = "cronjob-controller"

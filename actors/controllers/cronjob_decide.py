@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
-from actors.controllers.job_decide import ended, spec_of, status_of
+from actors.controllers.job_decide import ended
 from sim.machinery.api import Obj
 from sim.machinery.cron import Schedule, ScheduleError, zone_of
+from sim.machinery.objects import spec_of, status_of
 from sim.units import MS, SECOND, parse_time
 
 LATE_US = 100 * MS  # nextScheduleDelta

@@ -19,11 +19,8 @@ from actors.controllers.pod_owners import (
     PodControl,
     PodEvents,
     candidates_of,
-    controller_of,
     index_by_controller,
     index_by_namespace,
-    is_deleting,
-    key_of,
     owner_ref,
     selector_of,
     selects_nothing,
@@ -32,6 +29,7 @@ from actors.controllers.pod_template_hash import revision_data
 from actors.controllers.shell import Env, Expectations, Owner, claim_objects, run_workers
 from sim.client import unmoved
 from sim.machinery.api import Obj
+from sim.machinery.objects import controller_of, is_deleting, key_of
 from sim.units import SECOND
 
 RESOURCE = "daemonsets"

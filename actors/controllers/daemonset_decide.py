@@ -17,17 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from actors.controllers.pod_owners import (
-    int_or_percent,
-    is_available,
-    is_deleting,
-    is_ready,
-    phase_of,
-    pod_from_template,
-)
+from actors.controllers.pod_owners import int_or_percent, is_available, pod_from_template
 from actors.controllers.pod_template_hash import pod_template_hash, revision_data
 from actors.controllers.revisions import make_revision
 from sim.machinery.api import Obj
+from sim.machinery.objects import is_deleting, is_ready, phase_of
 from sim.machinery.selectors import meets
 from sim.units import parse_whole
 

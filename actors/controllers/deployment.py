@@ -16,20 +16,14 @@ from collections.abc import Sequence
 from operator import is_
 
 from actors.controllers import deployment_decide as decide
-from actors.controllers.deployment_decide import replicas_of
 from actors.controllers.pod_owners import (
     CONTROLLER_INDEX,
     NAMESPACE_INDEX,
     candidates_of,
-    condition_of,
-    controller_of,
     index_by_controller,
     index_by_namespace,
-    is_deleting,
     is_terminating_refusal,
-    key_of,
     owner_ref,
-    phase_of,
     selector_of,
     selects_nothing,
 )
@@ -37,6 +31,15 @@ from actors.controllers.pod_template_hash import pod_template_hash
 from actors.controllers.shell import Env, Owner, claim_objects, run_workers
 from sim.ident import Names
 from sim.machinery.api import Obj, Reply
+from sim.machinery.objects import (
+    annotations_of,
+    condition_of,
+    controller_of,
+    is_deleting,
+    is_terminal,
+    key_of,
+    replicas_of,
+)
 from sim.units import SECOND
 
 MAX_RETRIES = 15  # deployment_controller.go: maxRetries
@@ -314,7 +317,7 @@ class _Rollout:
         for rs in olds:
             for pod in self.loop.pods.by_index(CONTROLLER_INDEX, rs["metadata"]["uid"]):
                 # Quirk: a pod on its way out that was given other labels is not waited for.
-                if phase_of(pod) not in ("Succeeded", "Failed") and matches(pod):
+                if not is_terminal(pod) and matches(pod):
                     return True
         return False
 
@@ -537,8 +540,8 @@ class _Rollout:
     def _restore(self, rs: Obj) -> None:
         """The template and annotations of a ReplicaSet become the Deployment's."""
         skipped = decide.skipped_annotations(self.names)
-        kept = {k: v for k, v in decide.annotations_of(self.d).items() if k in skipped}
-        kept.update((k, v) for k, v in decide.annotations_of(rs).items() if k not in skipped)
+        kept = {k: v for k, v in annotations_of(self.d).items() if k in skipped}
+        kept.update((k, v) for k, v in annotations_of(rs).items() if k not in skipped)
         template = rs["spec"]["template"]
         labels = dict(template["metadata"].get("labels") or {})
         labels.pop(self.names.label_pod_template_hash, None)

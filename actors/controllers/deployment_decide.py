@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.controllers.pod_owners import condition_of, int_or_percent
+from actors.controllers.pod_owners import int_or_percent
 from sim.machinery.api import Obj
+from sim.machinery.objects import annotations_of, condition_of, replicas_of
 from sim.units import SECOND, format_time, parse_time, parse_whole
 
 if TYPE_CHECKING:
@@ -32,10 +33,6 @@ NEW_AVAILABLE, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 
 
 # --- reading ----------------------------------------------------------------------------------------------
-
-
-def replicas_of(obj: Obj) -> int:
-    return int(obj["spec"].get("replicas", 1))
 
 
 def counted(rs: Obj, field: str) -> int:
@@ -69,10 +66,6 @@ def max_unavailable(deployment: Obj) -> int:
 def has_deadline(deployment: Obj) -> bool:
     deadline = deployment["spec"].get("progressDeadlineSeconds")
     return deadline is not None and deadline != MAX_INT32
-
-
-def annotations_of(obj: Obj) -> dict[str, str]:
-    return obj["metadata"].get("annotations") or {}
 
 
 def int_annotation(obj: Obj, key: str, bits: int = 32) -> int | None:

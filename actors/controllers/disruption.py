@@ -20,13 +20,9 @@ from dataclasses import dataclass
 from actors.controllers.pod_owners import (
     LABEL_INDEX,
     NAMESPACE_INDEX,
-    controller_of,
     index_by_labels,
     index_by_namespace,
     int_or_percent,
-    is_deleting,
-    is_ready,
-    key_of,
     label_values,
     pair_of,
     pod_changed,
@@ -34,6 +30,7 @@ from actors.controllers.pod_owners import (
 from actors.controllers.shell import Env, run_workers
 from sim.client.digests import Digests
 from sim.machinery.api import Obj
+from sim.machinery.objects import condition_of, controller_of, is_deleting, is_ready, key_of, replicas_of
 from sim.machinery.selectors import from_selector
 from sim.units import SECOND, format_time, parse_time
 
@@ -166,7 +163,7 @@ def next_status(budget: Obj, healthy: int, expected: int, disrupted: dict[str, s
 
 def is_up_to_date(budget: Obj, status: Obj) -> bool:
     stored = budget.get("status") or {}
-    had = next((c for c in stored.get("conditions") or () if c["type"] == ALLOWED), None)
+    had = condition_of(budget, ALLOWED)
     if had is None or any(had.get(k) != status["conditions"][0][k] for k in ("status", "reason")):
         return False
     return {**stored, "conditions": None} == {**status, "conditions": None}
@@ -175,7 +172,7 @@ def is_up_to_date(budget: Obj, status: Obj) -> bool:
 def failed_status(budget: Obj, message: str, wall_us: int) -> Obj:
     stored = budget.get("status") or {}
     conditions = list(stored.get("conditions") or ())
-    had = next((c for c in conditions if c["type"] == ALLOWED), None)
+    had = condition_of(budget, ALLOWED)
     made = {
         "type": ALLOWED,
         "status": "False",
@@ -338,7 +335,7 @@ class DisruptionLoop:
             if above is not None and above["kind"] == "Deployment":
                 found = self._cached(above, namespace)
         if found is not None:
-            return found["metadata"]["uid"], int(found["spec"].get("replicas", 1))
+            return found["metadata"]["uid"], replicas_of(found)
         resource = self.env.scheme.by_kind(ref["apiVersion"], ref["kind"])
         if resource is None:
             raise _Failed(f'no matches for kind "{ref["kind"]}" in version "{ref["apiVersion"]}"')

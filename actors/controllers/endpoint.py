@@ -33,13 +33,13 @@ from actors.controllers.endpoint_pods import (
     is_selecting,
     pod_ips,
     publishes_unready,
-    revision_of,
     target_ref,
     trigger_us,
 )
-from actors.controllers.pod_owners import is_ready, is_terminating_refusal, key_of
+from actors.controllers.pod_owners import is_terminating_refusal
 from actors.controllers.shell import Env, run_workers
 from sim.machinery.api import Obj
+from sim.machinery.objects import is_ready, key_of, revision_of
 
 if TYPE_CHECKING:
     from sim.ident import Names

@@ -19,18 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.controllers.pod_owners import (
     LABEL_INDEX,
-    condition_of,
     for_last_pair,
     index_by_labels,
     index_by_namespace,
-    is_deleting,
-    key_of,
     pair_of,
     ready_changed,
 )
 from sim.client.digests import Digests
 from sim.machinery.api import Obj
 from sim.machinery.identity import IdentityMemo
+from sim.machinery.objects import TERMINAL, condition_of, is_deleting, key_of
 from sim.units import format_time, parse_time
 
 if TYPE_CHECKING:
@@ -169,10 +167,6 @@ class ServicePods:
         self._queue_all(keys)
 
 
-def revision_of(stored: Obj) -> str:
-    return str(stored["metadata"]["resourceVersion"])
-
-
 class Quiet:
     """What a sync of each Service saw that left nothing to write: while all of that is the same, nothing is to be written."""
 
@@ -199,7 +193,7 @@ class Quiet:
 def belongs(pod: Obj, with_terminating: bool) -> bool:
     """Whether a selected pod is an endpoint at all: it has an address, and is neither finished nor going."""
     status = pod.get("status", {})
-    if status.get("phase") in ("Succeeded", "Failed") or not (status.get("podIP") or status.get("podIPs")):
+    if status.get("phase") in TERMINAL or not (status.get("podIP") or status.get("podIPs")):
         return False
     return with_terminating or not is_deleting(pod)
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.controllers import endpointslice_decide as decide
-from actors.controllers.endpoint_pods import Quiet, ServicePods, TriggerTimes, is_selecting, revision_of
+from actors.controllers.endpoint_pods import Quiet, ServicePods, TriggerTimes, is_selecting
 from actors.controllers.own_slices import MAX_RETRIES, OwnSlices, slice_queue
-from actors.controllers.pod_owners import is_deleting, is_ready, key_of, owner_ref
+from actors.controllers.pod_owners import owner_ref
 from actors.controllers.shell import Env, aggregate, run_workers
 from actors.controllers.topology_hints import Counts, Shares, hints_enabled, is_overloaded, shares_of
 from sim.client import unmoved
 from sim.machinery.api import Obj
+from sim.machinery.objects import is_deleting, is_ready, key_of, revision_of
 from sim.units import SECOND
 
 SYNC_DELAY_US = 1 * SECOND  # endpointSliceChangeMinSyncDelay

@@ -26,9 +26,9 @@ from actors.controllers.endpoint_pods import (
     target_ref,
     trigger_us,
 )
-from actors.controllers.pod_owners import is_deleting, is_ready, key_of
 from actors.controllers.topology_hints import Counts, Shares, hinted, unhinted, without_hints
 from sim.machinery.api import Obj
+from sim.machinery.objects import is_deleting, is_ready, key_of
 
 if TYPE_CHECKING:
     from sim.ident import Names

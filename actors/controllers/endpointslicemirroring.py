@@ -13,9 +13,10 @@ from __future__ import annotations
 from actors.controllers import endpointslicemirroring_decide as decide
 from actors.controllers.endpoint_pods import is_selecting
 from actors.controllers.own_slices import MAX_RETRIES, OwnSlices, slice_queue
-from actors.controllers.pod_owners import is_deleting, key_of, owner_ref
+from actors.controllers.pod_owners import owner_ref
 from actors.controllers.shell import Env, run_workers
 from sim.machinery.api import Obj
+from sim.machinery.objects import is_deleting, key_of
 
 
 async def start(env: Env) -> None:

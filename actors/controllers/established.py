@@ -19,12 +19,12 @@ from actors.controllers import (
     statefulset,
     statefulset_decide,
 )
-from actors.controllers.deployment_decide import replicas_of
 from actors.controllers.pod_owners import pod_from_template
 from actors.controllers.replicaset import REPLICA_SET, REPLICATION_CONTROLLER
 from actors.controllers.shell import controller_ref
 from sim.ident import Names
 from sim.machinery.api import Obj
+from sim.machinery.objects import replicas_of
 
 FLAVOURS = {flavour.kind: flavour for flavour in (REPLICA_SET, REPLICATION_CONTROLLER)}
 FIRST = 1  # the number of a revision without others
@@ -63,7 +63,7 @@ def _of_stateful_set(obj: Obj, names: Names) -> list[Child]:
     name = revision["metadata"]["name"]
     pods = [
         statefulset_decide.pod_of(obj, ref, template, name, ordinal, names)
-        for ordinal in range(statefulset_decide.replicas_of(obj))
+        for ordinal in range(replicas_of(obj))
     ]
     return [
         Child(statefulset.CLIENT, revisions.RESOURCE, revision),

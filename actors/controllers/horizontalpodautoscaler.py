@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.controllers import horizontalpodautoscaler_decide as decide
-from actors.controllers.pod_owners import key_of, labelled
+from actors.controllers.pod_owners import labelled
 from actors.controllers.shell import Env
 from sim.client.limiter import ItemExponential
 from sim.client.queue import WorkQueue
 from sim.machinery.api import Obj, Reply
+from sim.machinery.objects import key_of
 from sim.machinery.selectors import SelectorError, parse_labels
 from sim.units import format_quantity_milli, format_time, quantity_milli
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from actors.controllers.metrics import Sample
-from actors.controllers.pod_owners import condition_of, is_deleting, phase_of
 from sim.machinery.api import Obj
+from sim.machinery.objects import condition_of, is_deleting, phase_of
 from sim.units import SECOND, parse_time, quantity_milli
 
 SCALE_UP_FACTOR, SCALE_UP_MIN = 2, 4  # scaleUpLimitFactor, scaleUpLimitMinimum

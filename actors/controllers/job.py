@@ -18,15 +18,9 @@ from actors.controllers import job_decide as decide
 from actors.controllers.pod_owners import (
     PodControl,
     candidates_of,
-    controller_of,
     index_by_controller,
     index_by_namespace,
-    is_active,
-    is_deleting,
-    is_ready,
-    key_of,
     owner_ref,
-    phase_of,
     pod_from_template,
     route_by_controller,
     selector_of,
@@ -36,6 +30,17 @@ from actors.controllers.shell import Env, Expectations, Owner, claim_objects, in
 from sim.client.limiter import ItemExponential
 from sim.client.queue import WorkQueue
 from sim.machinery.api import Obj, Reply
+from sim.machinery.objects import (
+    controller_of,
+    is_active,
+    is_deleting,
+    is_ready,
+    key_of,
+    phase_of,
+    spec_of,
+    status_of,
+    uid_of,
+)
 from sim.options.gates import FAILURE_POLICY, enabled
 from sim.units import SECOND, format_time, parse_time
 
@@ -117,7 +122,7 @@ class JobLoop:
     def _job_deleted(self, job: Obj) -> None:
         """Nobody will count its pods any more."""
         self._job_changed(job)
-        for pod in self.pods.by_index("controller", decide.uid_of(job)):
+        for pod in self.pods.by_index("controller", uid_of(job)):
             if decide.is_tracked(pod, self._finalizer):
                 self.orphans.add(key_of(pod))
 
@@ -126,7 +131,7 @@ class JobLoop:
         if ref is None or ref["kind"] != "Job":
             return None
         job = self.jobs.get(f"{pod['metadata']['namespace']}/{ref['name']}")
-        return job if job is not None and decide.uid_of(job) == ref["uid"] else None
+        return job if job is not None and uid_of(job) == ref["uid"] else None
 
     def _enqueue(self, job: Obj, at_once: bool = True) -> None:
         """A pod changed: gather for a moment; one that has just failed waits for the Job's back-off."""
@@ -192,7 +197,7 @@ class JobLoop:
 
     def _observe_freed(self, job: Obj, pod: Obj, tracked: bool) -> None:
         if not tracked:
-            self._removing.get(key_of(job), {}).pop(decide.uid_of(pod), None)
+            self._removing.get(key_of(job), {}).pop(uid_of(pod), None)
 
     # --- a sync -------------------------------------------------------------------------------------------
 
@@ -229,7 +234,7 @@ class JobLoop:
             indexes = decide.succeeded_indexes(job, pods, tracking)
             good = len(indexes[1])
         wall_us = self.env.ctx.wall_us()
-        status = {**decide.status_of(job), "ready": sum(is_ready(pod) for pod in active)}
+        status = {**status_of(job), "ready": sum(is_ready(pod) for pod in active)}
         if not self._tells_ready:
             del status["ready"]
         if not status.get("startTime") and not decide.is_suspended(job):
@@ -248,7 +253,7 @@ class JobLoop:
         self, it: _Sync, seen: Obj, bad: int, tracking: decide.Tracking
     ) -> tuple[str | None, bool]:
         """Write what the sync has come to; `seen` is the Job as it was."""
-        had = decide.status_of(seen)
+        had = status_of(seen)
         status = {**it.job["status"], "active": it.active}
         needed = (
             it.suspend_changed or it.active != had.get("active", 0) or status.get("ready") != had.get("ready")
@@ -267,14 +272,14 @@ class JobLoop:
 
     def _tracking(self, key: str, job: Obj) -> decide.Tracking:
         """As of now: finalizers are on their way out only until a watch shows them gone."""
-        policy = decide.spec_of(job).get("podFailurePolicy") if self._heeds_policies else None
+        policy = spec_of(job).get("podFailurePolicy") if self._heeds_policies else None
         return decide.Tracking.of(self.env.names, dict(self._removing.get(key, {})), policy)
 
     async def _claim(self, job: Obj) -> tuple[list[Obj], str | None]:
         owner = Owner(job, "jobs", self.resource.api_version, self.resource.kind, (self._finalizer,))
         candidates = candidates_of(self.pods, job)
         pods, error = await claim_objects(self.client, owner, "pods", candidates, selector_of(job))
-        uid = decide.uid_of(job)
+        uid = uid_of(job)
         return [pod if _owned(pod, uid) else self._adopted(pod) for pod in pods], error
 
     def _adopted(self, pod: Obj) -> Obj:
@@ -384,7 +389,7 @@ class JobLoop:
 
     async def _track(self, it: _Sync, seen: Obj, needed: bool, tracking: decide.Tracking) -> str | None:
         """Count finished pods in three steps: write down who they are, free them, add them up."""
-        held = {decide.uid_of(pod): None for pod in it.pods if tracking.counts(pod)}
+        held = {uid_of(pod): None for pod in it.pods if tracking.counts(pod)}
         given = decide.uncounted_of(seen)
         left = self._settle(it, given, held)
         count = decide.count_finished(seen, it.pods, left, it.indexes[0], it.end is not None, tracking)
@@ -467,7 +472,7 @@ class JobLoop:
     async def _free(self, key: str, pods: Sequence[Obj]) -> tuple[list[str], str | None]:
         """Take the finalizer off pods: the uids of those that are free of it, and the first error."""
         removing = self._removing.setdefault(key, {})
-        removing.update({decide.uid_of(pod): None for pod in pods})
+        removing.update({uid_of(pod): None for pod in pods})
 
         def send(index: int, on_reply: Callable[[Reply], None]) -> None:
             self._patch_free(pods[index], on_reply)
@@ -476,7 +481,7 @@ class JobLoop:
         freed: list[str] = []
         error: str | None = None
         for pod, reply in zip(pods, replies, strict=True):
-            uid = decide.uid_of(pod)
+            uid = uid_of(pod)
             if not reply.ok:
                 removing.pop(uid, None)  # no watch will show it
             if reply.ok or reply.reason == "NotFound":

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.controllers.job_failure_policy import verdict
-from actors.controllers.pod_owners import is_deleting, is_ready, phase_of, ready_since_us
+from actors.controllers.pod_owners import ready_since_us
 from sim.ident import Names
 from sim.machinery.api import Obj
+from sim.machinery.objects import is_deleting, is_ready, is_terminal, phase_of, spec_of, status_of, uid_of
 from sim.units import SECOND, format_time, parse_time, parse_whole
 
 PODS_PER_SYNC_MAX = 500  # MaxPodCreateDeletePerSync
@@ -28,18 +29,6 @@ UNCOUNTED_MAX = 500  # MaxUncountedPods
 PREFIX_MAX = 58  # names.MaxGeneratedNameLength
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 _RUN_MIN = 3  # indexes in a row that are written as a range
-
-
-def spec_of(job: Obj) -> Obj:
-    return job.get("spec") or {}
-
-
-def status_of(job: Obj) -> Obj:
-    return job.get("status") or {}
-
-
-def uid_of(obj: Obj) -> str:
-    return str(obj["metadata"]["uid"])
 
 
 def is_finished(job: Obj) -> bool:
@@ -233,7 +222,7 @@ def count_finished(
             continue
         uid = uid_of(pod)
         going = over or is_deleting(pod)
-        if going or phase_of(pod) in ("Succeeded", "Failed") or is_deleting(job):
+        if going or is_terminal(pod) or is_deleting(job):
             free.append(pod)
         if _is_succeeded(pod) and uid not in known_bad:
             index = index_of(pod, t.annotation)
@@ -301,7 +290,7 @@ def failure_of(job: Obj, pods: Sequence[Obj], active: int, failed: int, wall_us:
     return DEADLINE if left_us is not None and left_us <= 0 else None
 
 
-def _restarted_too_often(spec: Obj, pods: Sequence[Obj]) -> bool:
+def _restarted_too_often(spec: Mapping[str, Any], pods: Sequence[Obj]) -> bool:
     if ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy") != "OnFailure":
         return False
     count = sum(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sim.machinery.api import Obj
+from sim.machinery.objects import is_terminal
 from sim.units import SECOND, parse_time
 
 FINALIZER_ESTIMATE_S = 15  # finalizerEstimateSeconds
@@ -31,11 +32,7 @@ class Leftover:
 
 def pods_estimate_s(pods: Sequence[Obj], deleted_at: str, now_us: int) -> int:
     """The longest grace of the pods still alive; 0 once that long has passed since the namespace's deletion."""
-    graces = [
-        pod["spec"].get("terminationGracePeriodSeconds") or 0
-        for pod in pods
-        if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
-    ]
+    graces = [pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods if not is_terminal(pod)]
     longest: int = max(graces, default=0)
     return 0 if now_us - parse_time(deleted_at) >= longest * SECOND else longest
 

@@ -27,7 +27,6 @@ from actors.controllers.nodelifecycle_decide import (
     Health,
     PassCost,
     Turns,
-    condition_of,
     has_taint,
     label_fixes,
     last_verdict,
@@ -46,6 +45,7 @@ from actors.controllers.nodelifecycle_zones import Zones
 from actors.controllers.shell import NODE_INDEX, Env, index_by_node, run_workers
 from actors.controllers.taint_manager import TaintManager
 from sim.machinery.api import Obj
+from sim.machinery.objects import condition_of
 from sim.units import format_time, parse_time
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from typing import Any
 
 from sim.ident import Names
 from sim.machinery.api import Obj
+from sim.machinery.objects import condition_of
 from sim.units import MS
 
 NO_SCHEDULE = "NoSchedule"
@@ -30,14 +31,6 @@ HEALTH_TICKS = 5  # scheduler.NodeHealthUpdateRetry
 _SILENT_TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")  # not NetworkUnavailable
 
 Taint = Mapping[str, Any]
-
-
-def condition_of(obj: Obj, kind: str) -> Obj | None:
-    for condition in obj.get("status", {}).get("conditions") or ():
-        if condition["type"] == kind:
-            found: Obj = condition
-            return found
-    return None
 
 
 @dataclass(frozen=True, slots=True)

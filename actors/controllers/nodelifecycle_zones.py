@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 from actors.controllers.nodelifecycle_decide import (
     NO_EXECUTE,
     Health,
-    condition_of,
     last_verdict,
     opposite_taint,
     taint_for,
 )
-from actors.controllers.zones import Disruption, TaintQueue, Zone, ZoneState, decide_disruption, zone_key
+from actors.controllers.zones import Disruption, TaintQueue, Zone, ZoneState, decide_disruption
 from sim.kernel import TIMED_OUT
 from sim.machinery.api import Obj
+from sim.machinery.objects import condition_of, zone_key
 from sim.units import MS
 
 if TYPE_CHECKING:

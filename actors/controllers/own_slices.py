@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from actors.controllers.endpointslice_decide import Changes, SliceTracker
-from actors.controllers.pod_owners import is_terminating_refusal, key_of
+from actors.controllers.pod_owners import is_terminating_refusal
 from actors.controllers.shell import Env
 from sim.client import Client, ItemExponential, MaxOf, SharedBucket, WorkQueue
 from sim.machinery.api import Obj
+from sim.machinery.objects import key_of
 from sim.units import SECOND
 
 RESOURCE = "endpointslices"

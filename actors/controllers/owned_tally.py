@@ -10,16 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from actors.controllers.pod_owners import (
-    controller_of,
-    is_active,
-    is_ready,
-    ready_changed,
-    route_by_controller,
-)
+from actors.controllers.pod_owners import ready_changed, route_by_controller
 from sim.client import Informer
 from sim.machinery.api import Obj
 from sim.machinery.identity import IdentityMemo
+from sim.machinery.objects import controller_of, is_active, is_ready
 
 Labels = tuple[tuple[str, str], ...]
 _NO_LABELS: dict[str, str] = {}

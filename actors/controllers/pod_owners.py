@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.controllers.shell import Expectations, controller_ref, in_parallel, slow_start
 from sim.machinery.api import Obj, Reply
+from sim.machinery.objects import condition_of, controller_of, is_deleting, is_ready, key_of
 from sim.machinery.selectors import LabelSelector, from_selector
 from sim.units import SECOND, parse_time, parse_whole
 
@@ -37,26 +38,6 @@ _TERMINATING = "NamespaceTerminating"
 
 
 # --- plain facts of objects -------------------------------------------------------------------------------
-
-
-def key_of(obj: Obj) -> str:
-    meta = obj["metadata"]
-    namespace = meta.get("namespace")
-    return f"{namespace}/{meta['name']}" if namespace else str(meta["name"])
-
-
-def controller_of(obj: Obj) -> Obj | None:
-    for ref in obj["metadata"].get("ownerReferences") or ():
-        if ref.get("controller"):
-            return ref  # type: ignore[no-any-return]
-    return None
-
-
-def condition_of(obj: Obj, kind: str) -> Obj | None:
-    for condition in obj.get("status", {}).get("conditions") or ():
-        if condition["type"] == kind:
-            return condition  # type: ignore[no-any-return]
-    return None
 
 
 def for_last_pair(fn: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
@@ -88,26 +69,6 @@ def ready_changed(old: Obj, new: Obj) -> bool:
     return (before is not None and before["status"] == "True") != (
         after is not None and after["status"] == "True"
     )
-
-
-def phase_of(pod: Obj) -> str:
-    return str(pod.get("status", {}).get("phase", ""))
-
-
-def is_deleting(obj: Obj) -> bool:
-    return "deletionTimestamp" in obj["metadata"]
-
-
-def is_active(pod: Obj) -> bool:
-    return "deletionTimestamp" not in pod["metadata"] and pod.get("status", {}).get("phase") not in (
-        "Succeeded",
-        "Failed",
-    )
-
-
-def is_ready(pod: Obj) -> bool:
-    condition = condition_of(pod, "Ready")
-    return condition is not None and condition["status"] == "True"
 
 
 def ready_since_us(pod: Obj) -> int | None:

@@ -23,24 +23,27 @@ from actors.controllers.pod_owners import (
     PodControl,
     PodEvents,
     candidates_of,
-    condition_of,
-    controller_of,
     index_by_controller,
     index_by_namespace,
-    is_active,
     is_available,
-    is_deleting,
-    is_ready,
-    key_of,
     labelled,
     owner_ref,
-    phase_of,
     pod_from_template,
     ready_since_us,
     selector_of,
 )
 from actors.controllers.shell import Env, Expectations, Owner, claim_objects, run_workers
 from sim.machinery.api import Obj
+from sim.machinery.objects import (
+    condition_of,
+    controller_of,
+    is_active,
+    is_deleting,
+    is_ready,
+    key_of,
+    phase_of,
+    replicas_of,
+)
 from sim.machinery.selectors import from_selector
 from sim.options.gates import enabled
 from sim.units import SECOND, format_time, parse_time
@@ -80,7 +83,7 @@ async def start_flavour(env: Env, flavour: Flavour, workers: int) -> None:
 
 def surplus_of(owner: Obj, active_count: int) -> int:
     """Pods to delete (positive) or to create (negative) now, at most a burst."""
-    diff = active_count - (owner["spec"].get("replicas", 1) or 0)
+    diff = active_count - replicas_of(owner)
     return max(-BURST_REPLICAS, min(BURST_REPLICAS, diff))
 
 
@@ -293,7 +296,7 @@ class ReplicaSetLoop:
             self.expectations.forget(key)
             return None
         totals, pods = self._counted(owner), list[Obj]()
-        if totals is not None and totals.replicas == owner["spec"].get("replicas", 1):
+        if totals is not None and totals.replicas == replicas_of(owner):
             return await self._write_status(owner, status_of(owner, totals, None, self.env.ctx.wall_us()))
         satisfied = self.expectations.satisfied(key)
         if totals is None or surplus_of(owner, totals.replicas) > 0:
@@ -315,7 +318,7 @@ class ReplicaSetLoop:
         error = await self._write_status(owner, status)
         if error is not None:
             return error
-        wanted = owner["spec"].get("replicas", 1)
+        wanted = replicas_of(owner)
         min_ready_s = owner["spec"].get("minReadySeconds") or 0
         if failed is None and min_ready_s and status.get("readyReplicas", 0) == wanted:
             if status.get("availableReplicas", 0) != wanted:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.controllers.pod_owners import candidates_of, controller_of
+from actors.controllers.pod_owners import candidates_of
 from actors.controllers.shell import Owner, adopt, can_adopt, claim_objects
 from sim.client import Client, Informer
 from sim.machinery.api import Obj, Reply
+from sim.machinery.objects import controller_of
 from sim.machinery.selectors import from_selector
 
 RESOURCE = "controllerrevisions"

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sim.machinery.api import Obj, Reply
+from sim.machinery.objects import controller_of
 from sim.units import MINUTE, MS
 
 if TYPE_CHECKING:
@@ -287,7 +288,7 @@ def claim(owner: Obj, candidates: Sequence[Obj], matches: Callable[[Obj], bool])
     release: list[Obj] = []
     for obj in candidates:
         meta = obj["metadata"]
-        holder = next((ref for ref in meta.get("ownerReferences") or () if ref.get("controller")), None)
+        holder = controller_of(obj)
         if holder is not None:
             if holder["uid"] != uid:
                 continue

@@ -18,7 +18,6 @@ from actors.controllers.pod_owners import (
     candidates_of,
     index_by_controller,
     index_by_namespace,
-    key_of,
     owner_ref,
     selector_of,
 )
@@ -42,12 +41,12 @@ from actors.controllers.statefulset_decide import (
     is_member,
     new_revision,
     ordinal_of,
-    replicas_of,
     status_of,
     steps,
     with_identity,
 )
 from sim.machinery.api import Obj, Reply
+from sim.machinery.objects import key_of, replicas_of
 from sim.options.gates import CLAIM_RETENTION, MAX_UNAVAILABLE, enabled
 from sim.units import SECOND
 

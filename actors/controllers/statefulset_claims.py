@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sim.machinery.api import Obj
+from sim.machinery.objects import replicas_of
 
 
 def claims_of(owner: Obj, ordinal: int) -> list[tuple[str, Obj]]:
@@ -112,7 +113,7 @@ class Retention:
 
     def _owners(self, ordinal: int) -> tuple[bool, bool]:
         """Whether the set and whether the pod owns the claims of an ordinal: the pod where it is one too many."""
-        surplus = ordinal >= int(self.owner["spec"].get("replicas", 1))
+        surplus = ordinal >= replicas_of(self.owner)
         by_pod = surplus and self._policy("whenScaled") == "Delete"
         return self._policy("whenDeleted") == "Delete" and not by_pod, by_pod
 

@@ -19,18 +19,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from actors.controllers.pod_owners import (
-    int_or_percent,
-    is_available,
-    is_deleting,
-    is_ready,
-    phase_of,
-    pod_from_template,
-)
+from actors.controllers.pod_owners import int_or_percent, is_available, pod_from_template
 from actors.controllers.pod_template_hash import revision_data, revision_hash, revision_json
 from actors.controllers.revisions import make_revision
 from actors.controllers.statefulset_claims import Retention, storage_matches, with_storage
 from sim.machinery.api import Obj
+from sim.machinery.objects import is_deleting, is_ready, phase_of, replicas_of
 
 if TYPE_CHECKING:
     from sim.ident import Names
@@ -129,10 +123,6 @@ class Plan:
             and storage_matches(self.owner, pod, ordinal)
             and (self.retention is None or self.retention.is_kept(pod, ordinal))
         )
-
-
-def replicas_of(owner: Obj) -> int:
-    return int(owner["spec"].get("replicas", 1))
 
 
 def is_ordered(owner: Obj) -> bool:

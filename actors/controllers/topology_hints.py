@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from actors.controllers.pod_owners import is_ready
 from sim.machinery.api import Obj
+from sim.machinery.objects import is_ready
 from sim.units import quantity_milli
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from sim.ident import Names
 from sim.options.controller_manager import ControllerManagerOptions
 from sim.units import SECOND
 
@@ -35,14 +34,6 @@ class ZoneState(Enum):
     NORMAL = "Normal"
     PARTIAL = "PartialDisruption"
     FULL = "FullDisruption"
-
-
-def zone_key(labels: Mapping[str, str], names: Names) -> str:
-    """Region and zone of a node as one key; the beta labels win; no labels, no zone: ""."""
-    region = labels.get(names.label_beta_region) or labels.get(names.label_region, "")
-    zone = labels.get(names.label_beta_zone) or labels.get(names.label_zone, "")
-    # the zero byte keeps ("a:", "b") apart from ("a", ":b"), as upstream
-    return f"{region}:\0:{zone}" if region or zone else ""
 
 
 def zone_state(ready: int, not_ready: int, unhealthy_share: float) -> ZoneState:

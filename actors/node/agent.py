@@ -44,7 +44,6 @@ from actors.node.mirrors import Mirrors
 from actors.node.node_loop import NodeLoop
 from actors.node.node_status import WELL, Health
 from actors.node.pod_objects import age, only_status_differs, reference
-from actors.node.pod_status import TERMINAL
 from actors.node.preempting import Preemption
 from actors.node.references import References
 from actors.node.runtime_health import RuntimeHealth
@@ -56,6 +55,7 @@ from actors.node.worker import FINISHED, Worker
 from sim.ident import Names
 from sim.kernel.actor import Context
 from sim.kernel.dice import Dice
+from sim.machinery.objects import TERMINAL
 from sim.machinery.store import Item
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import SECOND

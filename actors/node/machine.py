@@ -25,8 +25,6 @@ from typing import Any
 from actors.node.pressure import Most, Ramp, oom_us, pressed, shared
 from actors.node.profile import ContainerBehaviour, NodeSpec, Override
 
-Obj = dict[str, Any]
-
 RUNTIME = "containerd"
 RUNTIME_VERSION = "1.6.8"  # of the time of v1.25
 SIGKILL_CODE = 137

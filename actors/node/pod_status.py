@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from actors.node.machine import Container, PodRuntime
+from sim.machinery.objects import TERMINAL
 from sim.units import SECOND, format_time, quantity_milli, quantity_value
 
 Obj = dict[str, Any]
@@ -28,7 +29,6 @@ LOST_MESSAGE = (
 DEADLINE_REASON = "DeadlineExceeded"
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 NOTHING: Obj = {}
-TERMINAL = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)

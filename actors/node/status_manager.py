@@ -18,9 +18,10 @@ from operator import itemgetter
 from typing import Any
 
 from actors.node.api import Api
-from actors.node.pod_status import OWN_CONDITIONS, TERMINAL
+from actors.node.pod_status import OWN_CONDITIONS
 from sim.kernel.actor import Context
 from sim.machinery.api import NOT_FOUND, Reply, Request
+from sim.machinery.objects import TERMINAL
 from sim.machinery.store import Item
 from sim.units import SECOND
 

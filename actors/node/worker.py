@@ -35,7 +35,6 @@ from actors.node.pod_status import (
     DEADLINE_MESSAGE,
     DEADLINE_REASON,
     NOTHING,
-    TERMINAL,
     Reason,
     View,
     ended,
@@ -47,6 +46,7 @@ from actors.node.pod_status import (
 from actors.node.prober import Probe, output_of, probe_specs
 from actors.node.references import volumes_of
 from actors.node.status_manager import status_in
+from sim.machinery.objects import TERMINAL
 from sim.units import MS, SECOND, format_duration, parse_time, quantity_value
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ from actors.scheduler.pods import (
 )
 from sim.ident import Names
 from sim.machinery.api import Obj
+from sim.machinery.objects import zone_key
 from sim.units import quantity_value
 
 Taint = tuple[str, str, str]  # key, value, effect
@@ -220,16 +221,13 @@ class Cluster:
 
     def _place(self, node: NodeInfo, labels: Mapping[str, str], there: bool = True) -> None:
         """Put the node where these labels say, or nowhere; in a zone that it is in already it stays where it is."""
-        names = self.names
-        # The beta labels win, as in a node's zone everywhere (component-helpers node/topology GetZoneKey).
-        zone = labels.get(names.label_beta_zone, labels.get(names.label_zone, ""))
-        region = labels.get(names.label_beta_region, labels.get(names.label_region, ""))
-        was, now = self._zone_of.pop(node.name, None), f"{region}:\0:{zone}" if there else None
+        was, now = self._zone_of.pop(node.name, None), zone_key(labels, self.names) if there else None
         if was != now:
             _move(self._zones, node.name, was, now)
         if now is not None:
             self._zone_of[node.name] = now
-        _move(self._hosts, node.name, node.labels.get(names.label_hostname), labels.get(names.label_hostname))
+        host = self.names.label_hostname
+        _move(self._hosts, node.name, node.labels.get(host), labels.get(host))
         node.labels = labels
         self._listed = False
         self.layout += 1

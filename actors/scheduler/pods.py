@@ -32,6 +32,7 @@ from actors.scheduler.match import (
 )
 from sim.machinery.api import Obj
 from sim.machinery.identity import IdentityMemo
+from sim.machinery.objects import controller_of
 from sim.machinery.store import Item
 from sim.options.gates import MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION
 from sim.units import quantity_milli, quantity_value
@@ -193,7 +194,7 @@ class Template:
         self.shape = object()
         self.namespace: str = meta["namespace"]
         self._label(meta.get("labels") or {})
-        self.owner = _controller(meta)
+        self.owner = _controller(pod)
         self.priority: int = spec.get("priority") or 0
         self.never_preempts = spec.get("preemptionPolicy") == "Never"
         self.tolerations: tuple[Toleration, ...] = tuple(
@@ -322,13 +323,12 @@ def _looked_at(pod: Obj) -> list[str | None]:
     return [labels.get(key) for each in constraints for key in each.get("matchLabelKeys") or ()]
 
 
-def _controller(meta: Mapping[str, Any]) -> tuple[str, str]:
+def _controller(pod: Obj) -> tuple[str, str]:
     """(kind, name) of the controlling owner if its selector spreads its pods, or two empty strings."""
-    for owner in meta.get("ownerReferences") or ():
-        if owner.get("controller"):
-            spreads = (owner["apiVersion"], owner["kind"]) in OWNERS.values()
-            return (owner["kind"], owner["name"]) if spreads else ("", "")
-    return "", ""
+    owner = controller_of(pod)
+    if owner is None or (owner["apiVersion"], owner["kind"]) not in OWNERS.values():
+        return "", ""
+    return owner["kind"], owner["name"]
 
 
 def image_name(image: str) -> str:
@@ -427,7 +427,7 @@ class Templates:
         shape = self._encode(
             (
                 meta["namespace"],
-                _controller(meta),
+                _controller(pod),
                 [(c.get("image"), c.get("resources"), c.get("ports")) for c in get("containers") or ()],
                 [c.get("resources") for c in get("initContainers") or ()],
                 [get(part) for part in _PLAIN_PARTS],

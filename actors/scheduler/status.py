@@ -9,23 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from sim.machinery.api import Obj
-
-FINISHED = ("Succeeded", "Failed")
-
-
-def _over(pod: Obj) -> bool:
-    return (pod.get("status") or {}).get("phase") in FINISHED
+from sim.machinery.objects import is_terminal
 
 
 def assigned(pod: Obj) -> bool:
     """A pod that takes room on a node."""
-    return bool(pod["spec"].get("nodeName")) and (pod.get("status") or {}).get("phase") not in FINISHED
+    return bool(pod["spec"].get("nodeName")) and not is_terminal(pod)
 
 
 def waits(pod: Obj, scheduler_name: str) -> bool:
     """A pod that this scheduler has to find a node for."""
     spec = pod["spec"]
-    return not spec.get("nodeName") and spec.get("schedulerName") == scheduler_name and not _over(pod)
+    return not spec.get("nodeName") and spec.get("schedulerName") == scheduler_name and not is_terminal(pod)
 
 
 def node_event(old: Obj, new: Obj) -> str:

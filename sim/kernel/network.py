@@ -23,7 +23,6 @@ DEFAULT_LOW_US = 200
 DEFAULT_HIGH_US = 800
 # A lost segment of an established TCP connection is sent again after the minimum RTO (Linux: 200 ms).
 RETRANSMIT_US = 200_000
-LOST = -1
 
 
 @dataclass(slots=True)

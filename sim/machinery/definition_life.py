@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from sim.machinery import objects
 from sim.machinery.api import Json, Obj
 from sim.machinery.json_text import go_quote
-from sim.machinery.objects import condition, condition_status
+from sim.machinery.objects import condition_of, condition_status
 from sim.machinery.validation.definitions import approval
 
 ACCEPTED, ESTABLISHED, TERMINATING = "NamesAccepted", "Established", "Terminating"
@@ -63,19 +64,11 @@ def with_condition(obj: Obj, kind: str, said: tuple[str, str, str], now_text: st
         "reason": reason,
         "message": message,
     }
-    old = condition(obj, kind)
-    conditions = (obj.get("status") or {}).get("conditions") or []
-    if old is None:
-        conditions = [*conditions, new]
-    else:
-        if old["status"] == status and old.get("lastTransitionTime"):
-            new["lastTransitionTime"] = old["lastTransitionTime"]
-        conditions = [new if one is old else one for one in conditions]
-    return {**obj, "status": {**(obj.get("status") or {}), "conditions": conditions}}
+    return objects.with_condition(obj, new)
 
 
 def _says(obj: Obj, kind: str, said: tuple[str, str, str]) -> bool:
-    old = condition(obj, kind)
+    old = condition_of(obj, kind)
     return old is not None and (old["status"], old.get("reason"), old.get("message")) == said
 
 
@@ -124,7 +117,7 @@ def named(obj: Obj, group: Iterable[Obj], now_text: str) -> Obj | None:
         return with_condition(
             made, ESTABLISHED, ("False", "Installing", "the initial names have been accepted"), now_text
         )
-    if condition(obj, ESTABLISHED) is None:
+    if condition_of(obj, ESTABLISHED) is None:
         refused = ("False", "NotAccepted", "not all names are accepted")
         return with_condition(made, ESTABLISHED, refused, now_text)
     return made

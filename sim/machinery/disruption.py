@@ -13,7 +13,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from sim.machinery.objects import phase_of, with_condition
+from sim.machinery.objects import is_terminal, with_condition
 
 Obj = dict[str, Any]
 
@@ -43,7 +43,7 @@ def disrupted(pod: Obj, by: Disruption, now: str) -> Obj:
 
 def failed(pod: Obj) -> Obj:
     """The pod in its last phase: nobody else says so of one that no agent looks after."""
-    if phase_of(pod) in ("Succeeded", "Failed"):
+    if is_terminal(pod):
         return pod
     return {**pod, "status": {**(pod.get("status") or {}), "phase": "Failed"}}
 

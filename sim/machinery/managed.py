@@ -118,7 +118,7 @@ def on_update(
     if not node.typed:
         if type_errors(node, new) or type_errors(node, old):
             return ()  # fieldmanager.go, UpdateNoErrors: the record goes
-        managed = tuple([_with_fields(entry, reconciled(node, entry.fields)) for entry in managed])
+        managed = tuple([with_fields(entry, reconciled(node, entry.fields)) for entry in managed])
     was, now = own_address(old), own_address(new)
     own = was or now
     if not own:
@@ -142,7 +142,7 @@ def _left_elsewhere(
         other = versions(entry.api_version) if entry.api_version != version else None
         if other is not None:
             changed, removed = changed_fields(other.node, other.shown(old), other.shown(new))
-            entry = _with_fields(entry, difference(difference(entry.fields, changed), removed))
+            entry = with_fields(entry, difference(difference(entry.fields, changed), removed))
         if entry.fields:
             out.append(entry)
     return tuple(out)
@@ -181,11 +181,11 @@ def _renamed(
     """The entries with their sets `bound` or `spelled`; the same tuple where nothing was to do."""
     for entry in managed:
         if rename(entry.fields, address) is not entry.fields:
-            return tuple([_with_fields(entry, rename(entry.fields, address)) for entry in managed])
+            return tuple([with_fields(entry, rename(entry.fields, address)) for entry in managed])
     return managed
 
 
-def _with_fields(entry: Managed, fields: Tree) -> Managed:
+def with_fields(entry: Managed, fields: Tree) -> Managed:
     return entry if fields is entry.fields else msgspec.structs.replace(entry, fields=fields)
 
 
@@ -234,7 +234,7 @@ def _folded(
             if changed:
                 continue
         if fields:
-            kept.append(_with_fields(entry, fields))
+            kept.append(with_fields(entry, fields))
     if changed:
         kept.append(_entry(writer, union(mine, changed)))
         _cap(kept)

@@ -22,7 +22,7 @@ import msgspec
 from sim.machinery import managed as ownership
 from sim.machinery.api import Obj
 from sim.machinery.apply_typed import element_text, merge, told_nulls, type_errors, with_named, without
-from sim.machinery.managed import APPLY, UPDATE, Writer
+from sim.machinery.managed import APPLY, UPDATE, Writer, with_fields
 from sim.machinery.managed_fields import (
     changed_fields,
     field_set,
@@ -102,11 +102,11 @@ def _spelled(
         writer = msgspec.structs.replace(wanted.writer, manager=BEFORE_FIRST_APPLY)
         return ownership.on_create(node, live, writer, wanted.reset)
     if not node.typed:
-        return tuple([_with(entry, reconciled(node, entry.fields)) for entry in managed])
+        return tuple([with_fields(entry, reconciled(node, entry.fields)) for entry in managed])
     address = own_address(live)
     if not address:
         return managed
-    return tuple([_with(entry, spelled(entry.fields, address)) for entry in managed])
+    return tuple([with_fields(entry, spelled(entry.fields, address)) for entry in managed])
 
 
 def _settled(
@@ -136,7 +136,7 @@ def _settled(
     # Of lists whose items are owned one by one no order counts, of fields left as they are no value.
     same = merged == live or not (changed or removed or not unowned_alike(live, merged))
     kept = [
-        _with(entry, difference(difference(entry.fields, taken), gone))
+        with_fields(entry, difference(difference(entry.fields, taken), gone))
         for entry, (taken, gone) in zip(others, changes, strict=True)
     ]
     given = outside(field_set(node, wanted.obj), reset)
@@ -163,10 +163,6 @@ def _is_of(entry: Managed, writer: Writer) -> bool:
         and entry.manager == writer.manager
         and entry.subresource == writer.subresource
     )
-
-
-def _with(entry: Managed, fields: Tree) -> Managed:
-    return entry if fields is entry.fields else msgspec.structs.replace(entry, fields=fields)
 
 
 def _pruned(node: SchemaNode, merged: Obj, last: Tree, owned: Tree) -> Obj:

@@ -4,7 +4,7 @@ Turns an object into what it says (name, labels, owner, a condition), or into a 
 every untouched part with the old one.
 
 Holds: nothing here changes an argument.  A change that changes nothing returns the object itself, so callers can
-ask `new is old`.  `metadata` may be missing; what is missing reads as "" or empty.
+ask `new is old`.  What an object of the API always has is taken to be there; what it may lack reads as "" or empty.
 
 Mirrors  apimachinery v1.25 pkg/apis/meta/v1/{controller_ref,helpers}.go,
          kubernetes pkg/api/v1/pod/util.go, pkg/controller/controller_utils.go (IsPodActive).
@@ -16,7 +16,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from sim.ident import Names
+
 Obj = dict[str, Any]
+
+TERMINAL = ("Succeeded", "Failed")  # phases that a pod never leaves
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -33,15 +37,14 @@ def name_of(obj: Obj) -> str:
 
 
 def uid_of(obj: Obj) -> str:
-    return str(metadata_of(obj).get("uid") or "")
+    return str(obj["metadata"]["uid"])
 
 
 def key_of(obj: Obj) -> str:
     """ "namespace/name", or "name" where there is no namespace: the key of informers and work queues."""
-    meta = metadata_of(obj)
+    meta = obj["metadata"]
     namespace = meta.get("namespace")
-    name = str(meta.get("name") or "")
-    return f"{namespace}/{name}" if namespace else name
+    return f"{namespace}/{meta['name']}" if namespace else str(meta["name"])
 
 
 def split_key(key: str) -> tuple[str, str]:
@@ -54,22 +57,32 @@ def labels_of(obj: Obj) -> Mapping[str, str]:
     return metadata_of(obj).get("labels") or _NOTHING
 
 
+def zone_key(labels: Mapping[str, str], names: Names) -> str:
+    """Region and zone of a node as one key; no labels, no zone: "".
+
+    A beta label that is there wins, were it empty (component-helpers node/topology GetZoneKey).
+    """
+    region = labels.get(names.label_beta_region, labels.get(names.label_region, ""))
+    zone = labels.get(names.label_beta_zone, labels.get(names.label_zone, ""))
+    # the zero byte keeps ("a:", "b") apart from ("a", ":b"), as upstream
+    return f"{region}:\0:{zone}" if region or zone else ""
+
+
 def annotations_of(obj: Obj) -> Mapping[str, str]:
     return metadata_of(obj).get("annotations") or _NOTHING
 
 
 def revision_of(obj: Obj) -> str:
-    """The resource version as the object has it: decimal text, "" if it was never stored."""
-    return str(metadata_of(obj).get("resourceVersion") or "")
+    return str(obj["metadata"]["resourceVersion"])
 
 
 def is_deleting(obj: Obj) -> bool:
-    return metadata_of(obj).get("deletionTimestamp") is not None
+    return "deletionTimestamp" in obj["metadata"]
 
 
-def controller_of(obj: Obj) -> Mapping[str, Any] | None:
+def controller_of(obj: Obj) -> Obj | None:
     """The one owner reference that controls the object."""
-    for owner in metadata_of(obj).get("ownerReferences") or ():
+    for owner in obj["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             return owner  # type: ignore[no-any-return]
     return None
@@ -84,6 +97,11 @@ def spec_of(obj: Obj) -> Mapping[str, Any]:
 
 def status_of(obj: Obj) -> Mapping[str, Any]:
     return obj.get("status") or _NOTHING
+
+
+def replicas_of(owner: Obj) -> int:
+    """How many pods a workload asks for."""
+    return int(owner["spec"].get("replicas", 1))
 
 
 def get_in(obj: Any, path: Sequence[str], default: Any = None) -> Any:
@@ -127,7 +145,7 @@ def remove_in(obj: Obj, path: Sequence[str]) -> Obj:
 # --- conditions -------------------------------------------------------------------------------------------
 
 
-def condition(obj: Obj, type: str) -> Mapping[str, Any] | None:
+def condition_of(obj: Obj, type: str) -> Obj | None:
     """The status condition of that type."""
     for found in (obj.get("status") or _NOTHING).get("conditions") or ():
         if found["type"] == type:
@@ -137,7 +155,7 @@ def condition(obj: Obj, type: str) -> Mapping[str, Any] | None:
 
 def condition_status(obj: Obj, type: str) -> str:
     """ "True", "False" or "Unknown"; "" where there is no such condition."""
-    found = condition(obj, type)
+    found = condition_of(obj, type)
     return str(found["status"]) if found is not None else ""
 
 
@@ -173,14 +191,9 @@ def phase_of(obj: Obj) -> str:
 
 def is_terminal(pod: Obj) -> bool:
     """Its containers have ended for good."""
-    return phase_of(pod) in ("Succeeded", "Failed")
+    return phase_of(pod) in TERMINAL
 
 
 def is_active(pod: Obj) -> bool:
-    """Neither ended nor being deleted: what a workload controller counts."""
-    return not is_terminal(pod) and not is_deleting(pod)
-
-
-def is_available(pod: Obj, min_ready_us: int, now_us: int, ready_since_us: int) -> bool:
-    """Ready for at least the given time.  The caller parses the transition time of the Ready condition."""
-    return is_ready(pod) and (min_ready_us == 0 or ready_since_us + min_ready_us <= now_us)
+    """Neither ended nor being deleted: what a workload controller counts (IsPodActive)."""
+    return "deletionTimestamp" not in pod["metadata"] and not is_terminal(pod)

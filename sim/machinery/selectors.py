@@ -84,15 +84,9 @@ class LabelSelector:
         return not self.requirements and not self.nothing
 
 
-EVERYTHING = LabelSelector()
 NOTHING = LabelSelector(nothing=True)
 
 # --- label selectors from objects -------------------------------------------------------------------------
-
-
-def from_labels(labels: Mapping[str, str] | None) -> LabelSelector:
-    """The selector of a plain map, as Services and ReplicationControllers have (empty: everything)."""
-    return _equalities(tuple(sorted((labels or {}).items())))
 
 
 def from_selector(obj: Mapping[str, Any] | None) -> LabelSelector:

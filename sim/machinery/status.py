@@ -16,8 +16,6 @@ from sim.machinery.scheme import Resource
 
 Body = dict[str, Any]
 
-MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-
 
 class Cause(Protocol):
     """One field error.  `message` is without the field: 'Invalid value: "x": must be y'."""
@@ -47,16 +45,6 @@ def status(code: int, reason: str, message: str, details: Body | None = None) ->
     return body
 
 
-def success(resource: Resource | None = None, name: str = "", uid: str = "", code: int = 200) -> Body:
-    """What a deletion without an object to show answers; without a resource the bare 201 of a binding."""
-    body: Body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-    if resource is not None:
-        body["details"] = {**_details(resource, name), "uid": uid}
-    else:
-        body["code"] = code
-    return body
-
-
 def _details(resource: Resource, name: str, subresource: str = "") -> Body:
     details: Body = {"name": name} if name else {}
     if resource.group:
@@ -79,17 +67,6 @@ def _qualified(resource: Resource, subresource: str = "") -> str:
 def not_found(resource: Resource, name: str, subresource: str = "") -> Body:
     message = f"{_qualified(resource, subresource)} {go_quote(name)} not found"
     return status(404, "NotFound", message, _details(resource, name, subresource))
-
-
-def already_exists(resource: Resource, name: str, deleting: bool = False) -> Body:
-    prefix = "object is being deleted: " if deleting else ""
-    message = f"{prefix}{resource.group_resource} {go_quote(name)} already exists"
-    return status(409, "AlreadyExists", message, _details(resource, name))
-
-
-def conflict(resource: Resource, name: str, message: str = MODIFIED, subresource: str = "") -> Body:
-    text = f"Operation cannot be fulfilled on {_qualified(resource, subresource)} {go_quote(name)}: {message}"
-    return status(409, "Conflict", text, _details(resource, name, subresource))
 
 
 def apply_conflict(conflicts: Sequence[tuple[str, str]], message: str) -> Body:

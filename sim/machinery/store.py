@@ -15,8 +15,7 @@ memory and step by step over one that is slow, failing or elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -233,21 +232,3 @@ class Unavailable(msgspec.Struct, frozen=True):
 
 
 Answer = Item | None | Page | Mismatch | Compacted | FutureRevision | Unavailable
-
-
-class Store(Protocol):
-    """A store that answers at once."""
-
-    @property
-    def revision(self) -> int: ...
-    @property
-    def floor(self) -> int:
-        """Revisions below this one are compacted away."""
-        ...
-
-    def apply(self, op: Op) -> Answer: ...
-    def events(self, after: int, prefix: str, limit: int = 0) -> Sequence[Change] | Compacted: ...
-    def compact(self, rev: int) -> None: ...
-    def subscribe(self, prefix: str, on_change: Callable[[Change], None]) -> Callable[[], None]:
-        """Call `on_change` for every later change below `prefix`, in revision order; returns the cancel."""
-        ...

@@ -16,7 +16,16 @@ from sim.ident import Names
 from sim.machinery import tables_batch, tables_custom, tables_network
 from sim.machinery.custom import CustomResource
 from sim.machinery.forms import form_of
-from sim.machinery.objects import condition_status, get_in, is_deleting, labels_of, metadata_of, name_of
+from sim.machinery.objects import (
+    TERMINAL,
+    condition_status,
+    controller_of,
+    get_in,
+    is_deleting,
+    labels_of,
+    metadata_of,
+    name_of,
+)
 from sim.machinery.schema import definition_name, description
 from sim.machinery.scheme import Resource
 from sim.machinery.selectors import format_labels, format_selector
@@ -129,7 +138,7 @@ def row(resource: Resource, obj: Obj, now_us: int, names: Names) -> Obj:
     """One row without its object; a pod that has ended is marked so."""
     made: Obj = {"cells": cells(resource, obj, now_us, names)}
     phase = get_in(obj, ("status", "phase"))
-    if resource.kind == "Pod" and phase in ("Succeeded", "Failed"):
+    if resource.kind == "Pod" and phase in TERMINAL:
         failed = phase == "Failed"
         made["conditions"] = [
             {
@@ -208,7 +217,7 @@ def _daemon_set(obj: Obj, now_us: int, _: Names) -> Cells:
 
 
 def _revision(obj: Obj, now_us: int, _: Names) -> Cells:
-    owner = next((o for o in metadata_of(obj).get("ownerReferences") or () if o.get("controller")), None)
+    owner = controller_of(obj)
     controller = "<none>"
     if owner is not None:
         group = owner["apiVersion"].rpartition("/")[0]

@@ -20,6 +20,7 @@ import msgspec
 
 from sim.machinery import definition_life, fieldvalidation, status
 from sim.machinery.api import NOT_FOUND, Json, Obj, Reply, Request
+from sim.machinery.objects import TERMINAL
 from sim.machinery.schema import schema_of_kind
 from sim.machinery.store import Delete, Get, Item, Put
 from sim.machinery.strategies import strategy_of, with_metadata
@@ -269,7 +270,7 @@ def _grace_s(call: Call, options: DeleteOptions, obj: Obj) -> int | None:
         return None if grace_s is None else 1 if grace_s < 0 else int(grace_s)
     if grace_s is None:
         grace_s = spec.get("terminationGracePeriodSeconds", 30)
-    if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+    if not spec.get("nodeName") or phase in TERMINAL:
         return 0
     return 1 if grace_s < 0 else int(grace_s)
 

@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from sim.machinery.api import CONFLICT, Obj, Reply
 from sim.machinery.disruption import Disruption, disrupted
+from sim.machinery.objects import is_ready
 from sim.machinery.selectors import from_selector
 from sim.machinery.status import not_found, timeout, too_many_requests
 from sim.machinery.store import Answer, Get, Item, Op, Page, Pause, Put, Range, Unavailable
@@ -258,15 +259,10 @@ def _budget_of(call: Call, pod: Obj) -> Generator[Op, Answer, Item | None]:
     return matching[0] if matching else None
 
 
-def _is_ready(pod: Obj) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-
-
 def _spend(call: Call, pod: Obj, item: Item) -> Generator[Op, Answer, bool]:
     """Take one disruption of the budget, or refuse the eviction; False: it takes none, as long as the pod stays unready."""
     status = item.obj.get("status") or {}
-    if not _is_ready(pod) and status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0:
+    if not is_ready(pod) and status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0:
         return False
     for left in reversed(range(EVICTION_TRIES_MAX)):
         status = item.obj.get("status") or {}

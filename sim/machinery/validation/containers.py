@@ -5,7 +5,6 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/validation.go: validateContai
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from sim.machinery.api import Obj
@@ -19,6 +18,7 @@ from sim.machinery.validation.errors import (
     forbidden,
     invalid,
     not_found,
+    one_of,
     required,
     unsupported,
 )
@@ -148,7 +148,7 @@ def _common(container: Obj, at: str, volumes: dict[str, Obj], host_network: bool
     errors += _env_from(container.get("envFrom"), f"{at}.envFrom")
     errors += _mounts(container, f"{at}.volumeMounts", volumes)
     errors += _devices(container, f"{at}.volumeDevices", volumes)
-    errors += _one_of(container.get("imagePullPolicy"), f"{at}.imagePullPolicy", PULL_POLICIES)
+    errors += one_of(f"{at}.imagePullPolicy", container.get("imagePullPolicy"), PULL_POLICIES)
     resources = container.get("resources")
     if resources:
         errors += requirements(resources, f"{at}.resources")
@@ -156,12 +156,6 @@ def _common(container: Obj, at: str, volumes: dict[str, Obj], host_network: bool
     if security:
         errors += _security(security, f"{at}.securityContext")
     return errors
-
-
-def _one_of(value: Any, field: str, supported: Iterable[str]) -> Errors:
-    if not value:
-        return [required(field)]
-    return [] if value in supported else [unsupported(field, value, supported)]
 
 
 # --- ports ------------------------------------------------------------------------------------------------
@@ -187,7 +181,7 @@ def ports(given: Any, field: str, host_network: bool) -> Errors:
             errors += [invalid(f"{at}.containerPort", number, p) for p in text.port_number(number)]
         if host:
             errors += [invalid(f"{at}.hostPort", host, p) for p in text.port_number(host)]
-        errors += _one_of(port.get("protocol"), f"{at}.protocol", PROTOCOLS)
+        errors += one_of(f"{at}.protocol", port.get("protocol"), PROTOCOLS)
         if host_network and host != number:
             detail = "must match `hostPort` when `hostNetwork` is true"
             errors.append(invalid(f"{at}.containerPort", number, detail))

@@ -30,8 +30,8 @@ from sim.machinery.validation.errors import (
     go_strings,
     immutable,
     invalid,
+    one_of,
     required,
-    unsupported,
 )
 from sim.machinery.validation.meta import object_meta, object_meta_update
 
@@ -112,7 +112,7 @@ def _same(one: Json, other: Json) -> bool:
 
 def _spec(spec: Obj) -> Errors:
     spec = hub(spec)
-    errors = _group(spec["group"]) + _enum(spec["scope"], SCOPES, "spec.scope")
+    errors = _group(spec["group"]) + one_of("spec.scope", spec["scope"], SCOPES)
     versions, above = spec["versions"] or [], spec.get("validation") or {}
     if above.get("openAPIV3Schema") is None:
         errors += [
@@ -141,12 +141,6 @@ def _group(group: str) -> Errors:
     if not problems and "." not in group:
         problems = ("should be a domain with at least one dot",)
     return [invalid("spec.group", group, ",".join(problems))] if problems else []
-
-
-def _enum(value: str, known: tuple[str, ...], field: str) -> Errors:
-    if not value:
-        return [required(field)]
-    return [] if value in known else [unsupported(field, value, known)]
 
 
 def _label(value: str, field: str, before: str = "") -> Errors:
@@ -304,7 +298,7 @@ def _conversion(spec: Obj) -> Errors:
     if strategy != "None" and spec.get("preserveUnknownFields"):
         detail = "must be None if spec.preserveUnknownFields is true"
         errors.append(invalid(f"{at}.strategy", strategy, detail))
-    errors += _enum(strategy, ("None", "Webhook"), f"{at}.strategy")
+    errors += one_of(f"{at}.strategy", strategy, ("None", "Webhook"))
     if strategy == "Webhook":
         return errors + _client(client, f"{at}.webhookClientConfig") + _reviews(versions or [], at)
     unused = "should not be set when strategy is not set to Webhook"

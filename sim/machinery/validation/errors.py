@@ -125,6 +125,13 @@ def unsupported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
     return FieldError(field, UNSUPPORTED, f"supported values: {texts}" if texts else "", shown(value))
 
 
+def one_of(field: str, value: Any, supported: Iterable[str], detail: str = "") -> Errors:
+    """What is not given is required (`detail` says more of that), and what is given has to be one of these."""
+    if not value:
+        return [required(field, detail)]
+    return [] if value in supported else [unsupported(field, value, supported)]
+
+
 def too_long(field: str, limit: int) -> FieldError:
     return FieldError(field, TOO_LONG, f"must have at most {limit} bytes")
 

@@ -14,9 +14,8 @@ from sim.machinery.validation.errors import (
     Shown,
     duplicate,
     invalid,
-    required,
+    one_of,
     too_many,
-    unsupported,
 )
 
 RULES_MAX, PATTERNS_MAX, CODES_MAX = 20, 20, 255
@@ -55,10 +54,8 @@ def _rule(rule: Obj, at: str, known: list[str]) -> Errors:
 
 
 def _one_of(value: str, at: str, values: tuple[str, ...]) -> Errors:
-    if not value:
-        shown = " ".join(f'"{each}"' for each in values)
-        return [required(at, f"valid values: [{shown}]")]
-    return [] if value in values else [unsupported(at, value, values)]
+    shown = " ".join(f'"{each}"' for each in values)
+    return one_of(at, value, values, f"valid values: [{shown}]")
 
 
 def _patterns(patterns: list[Obj], at: str) -> Errors:

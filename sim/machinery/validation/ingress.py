@@ -25,7 +25,6 @@ from sim.machinery.validation.errors import (
     unsupported,
 )
 from sim.machinery.validation.meta import label_selector, object_meta, object_meta_update
-from sim.machinery.validation.network import load_balancer_points
 
 CONTROLLER_MAX = 250  # validation.go: maxLenIngressClassController
 PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
@@ -54,10 +53,6 @@ def create_ingress(obj: Obj) -> Errors:
 
 def update_ingress(new: Obj, old: Obj) -> Errors:
     return object_meta_update(new["metadata"], old["metadata"]) + _ingress(new.get("spec") or {})
-
-
-def status_ingress(new: Obj, old: Obj) -> Errors:
-    return object_meta_update(new["metadata"], old["metadata"]) + load_balancer_points(new)
 
 
 def _ingress(spec: Obj) -> Errors:

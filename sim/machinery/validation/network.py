@@ -313,7 +313,8 @@ def _addresses_update(spec: Obj, before: Obj) -> Errors:
     return errors
 
 
-def status_service(new: Obj, old: Obj) -> Errors:
+def status_balanced(new: Obj, old: Obj) -> Errors:
+    """The status of a Service or an Ingress, which a balancer writes."""
     return object_meta_update(new["metadata"], old["metadata"]) + load_balancer_points(new)
 
 

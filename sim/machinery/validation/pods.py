@@ -23,8 +23,8 @@ from sim.machinery.validation.errors import (
     duplicate,
     forbidden,
     invalid,
+    one_of,
     required,
-    unsupported,
 )
 from sim.machinery.validation.meta import annotation_map, labels, object_meta, object_meta_update
 from sim.machinery.validation.volumes import volumes
@@ -71,8 +71,8 @@ def _pod_spec(spec: Obj, field: str) -> Errors:
     errors += ephemeral_containers(
         spec.get("ephemeralContainers"), f"{field}.ephemeralContainers", spec, known
     )
-    errors += _one_of(spec.get("restartPolicy"), f"{field}.restartPolicy", _RESTART_POLICIES)
-    errors += _one_of(spec.get("dnsPolicy"), f"{field}.dnsPolicy", _DNS_POLICIES)
+    errors += one_of(f"{field}.restartPolicy", spec.get("restartPolicy"), _RESTART_POLICIES)
+    errors += one_of(f"{field}.dnsPolicy", spec.get("dnsPolicy"), _DNS_POLICIES)
     errors += labels(spec.get("nodeSelector"), f"{field}.nodeSelector")
     errors += _security(spec, field)
     for i, secret in enumerate(spec.get("imagePullSecrets") or ()):
@@ -85,12 +85,6 @@ def _pod_spec(spec: Obj, field: str) -> Errors:
         errors += [invalid(at, kind, problem) for problem in text.qualified_name(kind)]
     errors += spread_constraints(spec.get("topologySpreadConstraints"), f"{field}.topologySpreadConstraints")
     return errors + _scalars(spec, field)
-
-
-def _one_of(value: Any, field: str, supported: tuple[str, ...]) -> Errors:
-    if not value:
-        return [required(field)]
-    return [] if value in supported else [unsupported(field, value, supported)]
 
 
 def _scalars(spec: Obj, field: str) -> Errors:
@@ -122,10 +116,10 @@ def _scalars(spec: Obj, field: str) -> Errors:
         errors += [invalid(f"{field}.runtimeClassName", name, problem) for problem in text.subdomain(name)]
     policy = spec.get("preemptionPolicy")
     if policy is not None:
-        errors += _one_of(policy, f"{field}.preemptionPolicy", ("PreemptLowerPriority", "Never"))
+        errors += one_of(f"{field}.preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
     system = (spec.get("os") or {}).get("name")
     if spec.get("os") is not None:
-        errors += _one_of(system, f"{field}.os.name", ("linux", "windows"))
+        errors += one_of(f"{field}.os.name", system, ("linux", "windows"))
     if system == "windows":
         errors += only_linux_knows(spec, field)
     return errors + host_processes(spec, field)
@@ -149,7 +143,7 @@ def _security(spec: Obj, field: str) -> Errors:
         errors += _sysctl(sysctl.get("name", ""), f"{at}.sysctls[{i}].name", names)
     policy = security.get("fsGroupChangePolicy")
     if policy is not None:
-        errors += _one_of(policy, f"{at}.fsGroupChangePolicy", ("Always", "OnRootMismatch"))
+        errors += one_of(f"{at}.fsGroupChangePolicy", policy, ("Always", "OnRootMismatch"))
     errors += seccomp(security.get("seccompProfile"), f"{at}.seccompProfile")
     return errors + windows_options(security, at)
 

@@ -258,11 +258,6 @@ def is_cidr(text: str) -> bool:
     return bool(slash) and parsed is not None and length is not None and length <= parsed.max_prefixlen
 
 
-def int_or_percent(value: Any) -> Problems:
-    """Of maxSurge and its kind: a number is checked by the caller."""
-    return percent(value) if isinstance(value, str) else ()
-
-
 def percent_of(value: Any) -> int | None:
     """The number of a well-formed percentage; None for anything else, as for a number without end."""
     return parse_whole(value[:-1]) if isinstance(value, str) and _percent_re.fullmatch(value) else None

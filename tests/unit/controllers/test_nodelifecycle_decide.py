@@ -9,7 +9,6 @@ import pytest
 from actors.controllers.nodelifecycle_decide import (
     ConditionTaints,
     Health,
-    condition_of,
     label_fixes,
     listen,
     next_health_try,
@@ -21,6 +20,7 @@ from actors.controllers.nodelifecycle_decide import (
     without_taints,
 )
 from sim.ident import NAMES
+from sim.machinery.objects import condition_of
 from sim.units import MS, SECOND
 
 N = NAMES["orch"]

@@ -11,7 +11,6 @@ from actors.controllers.zones import (
     ZoneState,
     decide_disruption,
     taint_rate,
-    zone_key,
     zone_state,
 )
 from sim.ident import NAMES
@@ -40,13 +39,6 @@ def test_only_a_large_zone_is_tainted_while_partly_disrupted() -> None:
     assert taint_rate(ZoneState.PARTIAL, 50, OPTIONS) == 0
     assert taint_rate(ZoneState.PARTIAL, 51, OPTIONS) == 0.01
     assert taint_rate(ZoneState.FULL, 10, OPTIONS) == taint_rate(ZoneState.NORMAL, 10, OPTIONS) == 0.1
-
-
-def test_the_beta_labels_of_a_zone_win() -> None:
-    new = {NAMES_ORCH.label_region: "r", NAMES_ORCH.label_zone: "z"}
-    old = {NAMES_ORCH.label_beta_zone: "y"}
-    assert zone_key({}, NAMES_ORCH) == ""
-    assert zone_key({**new, **old}, NAMES_ORCH) == "r:\0:y"
 
 
 def test_a_token_comes_each_ten_seconds_and_none_is_saved_up() -> None:

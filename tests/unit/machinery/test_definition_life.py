@@ -18,7 +18,7 @@ from sim.machinery.definition_life import (
     released,
     with_condition,
 )
-from sim.machinery.objects import condition
+from sim.machinery.objects import condition_of
 
 NOW, LATER = "2020-01-01T00:00:00Z", "2020-01-01T00:01:00Z"
 
@@ -58,7 +58,7 @@ FIRST = accepted(made("widgets", "Widget", shortNames=["wd", "w"]))
     ],
 )
 def test_a_name_that_somebody_has_is_refused(obj: Obj, reason: str, message: str) -> None:
-    found = condition(accepted(obj, FIRST), "NamesAccepted")
+    found = condition_of(accepted(obj, FIRST), "NamesAccepted")
     assert found is not None
     assert (found["status"], found["reason"], found["message"]) == ("False", reason, message)
 
@@ -93,7 +93,7 @@ def test_a_conditions_time_is_that_of_its_status() -> None:
     first = with_condition(FIRST, "A", ("True", "r", "m"), NOW)
     same = with_condition(first, "A", ("True", "s", "n"), LATER)
     other = with_condition(same, "A", ("False", "s", "n"), LATER)
-    times = [(condition(one, "A") or {})["lastTransitionTime"] for one in (first, same, other)]
+    times = [(condition_of(one, "A") or {})["lastTransitionTime"] for one in (first, same, other)]
     assert times == [NOW, NOW, LATER]
 
 
@@ -103,4 +103,4 @@ def test_the_finalizer_keeps_a_deleted_definition_until_it_is_taken_off() -> Non
     assert is_going(going, "f")
     gone = released(going, "f", COMPLETED, LATER)
     assert not is_going(gone, "f")
-    assert (condition(gone, TERMINATING) or {})["reason"] == "InstanceDeletionCompleted"
+    assert (condition_of(gone, TERMINATING) or {})["reason"] == "InstanceDeletionCompleted"

@@ -1,5 +1,6 @@
 """Accessors and path copies."""
 
+from sim.ident import NAMES
 from sim.machinery import objects as o
 
 POD = {
@@ -21,11 +22,12 @@ POD = {
 def test_accessors_read_what_is_there_and_nothing_where_it_is_missing():
     assert (o.key_of(POD), o.uid_of(POD), o.labels_of(POD)) == ("ns/a", "u", {"app": "x"})
     assert o.key_of({"metadata": {"name": "n1"}}) == "n1"
-    assert (o.name_of({}), o.labels_of({}), o.revision_of({}), o.is_deleting({})) == ("", {}, "", False)
+    assert (o.name_of({}), o.labels_of({})) == ("", {})
+    assert not o.is_deleting(POD) and o.is_deleting({"metadata": {"deletionTimestamp": "t"}})
     assert o.split_key("ns/a") == ("ns", "a") and o.split_key("n1") == ("", "n1")
     controller = o.controller_of(POD)
     assert controller is not None and controller["uid"] == "c"
-    assert o.controller_of({}) is None
+    assert o.controller_of({"metadata": {"ownerReferences": [{"uid": "w"}]}}) is None
 
 
 def test_a_path_copy_shares_what_it_does_not_touch():
@@ -53,7 +55,11 @@ def test_a_condition_keeps_its_transition_time_until_its_status_changes():
         {"type": "Ready", "status": "True", "reason": "r", "lastTransitionTime": "t0"}
     ]
     changed = o.with_condition(POD, {"type": "Ready", "status": "False", "lastTransitionTime": "t1"})
-    assert o.condition(changed, "Ready") == {"type": "Ready", "status": "False", "lastTransitionTime": "t1"}
+    assert o.condition_of(changed, "Ready") == {
+        "type": "Ready",
+        "status": "False",
+        "lastTransitionTime": "t1",
+    }
     added = o.with_condition(POD, {"type": "New", "status": "True"})
     assert [c["type"] for c in added["status"]["conditions"]] == ["Ready", "New"]
 
@@ -63,3 +69,11 @@ def test_an_active_pod_neither_ended_nor_is_leaving():
     assert not o.is_active(o.replace_in(POD, ("status", "phase"), "Failed"))
     assert not o.is_active(o.replace_in(POD, ("metadata", "deletionTimestamp"), "t"))
     assert not o.is_ready({})
+
+
+def test_the_beta_labels_of_a_zone_win_also_where_they_are_empty():
+    names = NAMES["orch"]
+    labels = {names.label_region: "r", names.label_zone: "z"}
+    assert o.zone_key({}, names) == ""
+    assert o.zone_key({**labels, names.label_beta_zone: "y"}, names) == "r:\0:y"
+    assert o.zone_key({**labels, names.label_beta_zone: ""}, names) == "r:\0:"

@@ -8,7 +8,6 @@ from sim.machinery.selectors import (
     NOTHING,
     SelectorError,
     format_selector,
-    from_labels,
     from_selector,
     parse_fields,
     parse_labels,
@@ -76,7 +75,6 @@ def test_a_selector_object_missing_matches_nothing_and_empty_matches_everything(
         {"matchLabels": {"app": "x"}, "matchExpressions": [{"key": "t", "operator": "DoesNotExist"}]}
     )
     assert both.matches({"app": "x"}) and not both.matches({"app": "x", "t": ""})
-    assert from_labels({"a": "b"}) is from_labels({"a": "b"})
 
 
 def test_a_selector_object_prints_as_kubectl_shows_it():

@@ -34,19 +34,6 @@ def test_what_is_missing_is_named_with_its_group():
     assert scale["details"]["kind"] == "deployments/scale"
 
 
-def test_a_taken_name_tells_whether_its_owner_is_leaving():
-    assert status.already_exists(PODS, "a")["message"] == 'pods "a" already exists'
-    body = status.already_exists(PODS, "a", deleting=True)
-    assert body["message"] == 'object is being deleted: pods "a" already exists'
-
-
-def test_a_stale_write_is_asked_to_try_again():
-    assert status.conflict(DEPLOYMENTS, "w")["message"] == (
-        'Operation cannot be fulfilled on deployments.apps "w": the object has been modified; '
-        "please apply your changes to the latest version and try again"
-    )
-
-
 def test_equal_errors_are_merged_in_the_message_and_kept_in_the_causes():
     twice = Cause("spec.x", "FieldValueRequired", "Required value")
     one = status.invalid_object(DEPLOYMENTS, "w", [twice, twice])
@@ -83,10 +70,3 @@ def test_an_error_unknown_to_the_api_has_no_reason():
     assert "reason" not in status.plain_error("x")
     assert "details" not in status.bad_request("x")
     assert status.unknown_resource()["details"] == {}
-
-
-def test_a_deletion_without_an_object_answers_what_it_deleted():
-    body = status.success(PODS, "a", "u1")
-    assert body["details"] == {"name": "a", "kind": "pods", "uid": "u1"}
-    assert "code" not in body
-    assert status.success(code=201)["code"] == 201
