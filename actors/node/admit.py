@@ -36,10 +36,14 @@ _REQUESTS: IdentityMemo[Requests] = IdentityMemo()
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What a pod holds: cpu in milli, the rest whole, in the order of checking.  `ports`: (protocol, host ip, port)."""
+    """What a pod holds: cpu in milli, the rest whole, in the order of checking.  `ports`: (protocol, host ip, port).
+
+    anyhow: of extended resources, what its init containers ask for, though the node may not know them
+    """
 
     amounts: tuple[tuple[str, int], ...]
     ports: tuple[tuple[str, str, int], ...] = ()
+    anyhow: tuple[tuple[str, int], ...] = ()
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -64,14 +68,17 @@ def _requests_of(spec: Obj) -> Requests:
         for port in container.get("ports") or ():
             if port.get("hostPort"):
                 ports.append((port.get("protocol", "TCP"), port.get("hostIP") or "0.0.0.0", port["hostPort"]))
+    anyhow: dict[str, int] = {}
     for container in spec.get("initContainers") or ():
         for resource, text in ((container.get("resources") or {}).get("requests") or {}).items():
             total[resource] = max(total.get(resource, 0), amount(resource, text))
+            if "/" in resource and amount(resource, text):
+                anyhow[resource] = max(anyhow.get(resource, 0), amount(resource, text))
     for resource, text in (spec.get("overhead") or {}).items():
         total[resource] = total.get(resource, 0) + amount(resource, text)
     amounts = [(resource, total[resource]) for resource in FIRST if resource in total]
     amounts += sorted((resource, value) for resource, value in total.items() if resource not in FIRST)
-    return Requests(tuple(amounts), tuple(ports))
+    return Requests(tuple(amounts), tuple(ports), tuple(anyhow.items()))
 
 
 class Used:
@@ -179,8 +186,9 @@ def shortages(requests: Requests, used: Used, node: Obj) -> list[tuple[str, int,
     limit = amount("pods", allocatable.get("pods", 0))
     if used.pods + 1 > limit:
         found.append(("pods", 1, used.pods, limit))
-    # An extended resource that the node lacks is ignored.
+    # An extended resource that the node lacks is ignored.  Quirk: not in init containers (removeMissingExtendedResources).
     wanted = {name: value for name, value in requests.amounts if "/" not in name or name in allocatable}
+    wanted |= {name: value for name, value in requests.anyhow if name not in allocatable}
     others = [name for name in wanted if name not in FIRST]
     if not others and not any(wanted.values()):
         return found

@@ -158,6 +158,19 @@ def test_huge_pages_that_a_node_lacks_are_short_and_extended_resources_are_not()
     assert shortages(requests_of(wanting), Used(), node()) == [("hugepages-2Mi", 2 << 20, 0, 0)]
 
 
+def test_an_extended_resource_that_the_node_lacks_is_short_where_an_init_container_asks_for_it() -> None:
+    wanting, used = pod(), Used()
+    wanting["spec"]["containers"][0]["resources"] = {"requests": {"e.com/gpu": "3"}}
+    used.add(requests_of(wanting))
+    first = {"name": "i", "image": "i", "resources": {"requests": {"e.com/gpu": "1"}}}
+    wanting["spec"]["initContainers"] = [first]
+    assert shortages(requests_of(wanting), used, node()) == [("e.com/gpu", 1, 3, 0)]
+    has_some = node(**{"e.com/gpu": "6"})
+    assert shortages(requests_of(wanting), used, has_some) == []
+    used.add(requests_of(wanting))
+    assert shortages(requests_of(wanting), used, has_some) == [("e.com/gpu", 3, 6, 6)]
+
+
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
