@@ -33,6 +33,7 @@ from actors.node.admit import (
 from actors.node.api import Api, Caller, HeartbeatCaller, user_of
 from actors.node.backoff import Backoff
 from actors.node.blame import caused
+from actors.node.container_gc import ContainerGC
 from actors.node.eviction import Evictor
 from actors.node.image_gc import ImageGC
 from actors.node.images import Images
@@ -117,7 +118,7 @@ class NodeAgent:
 
     __slots__ = (
         "_began_us", "_housekept", "_nodes", "_pods", "_pods_started", "_recorder", "_tick_phase_us", "_told",
-        "api", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "kills", "leases", "loop", "machine", "mirrors",
+        "api", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "kills", "leases", "loop", "machine", "mirrors",
         "names", "node_loop", "options", "preemption", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
         "workers",
     )  # fmt: skip
@@ -149,6 +150,7 @@ class NodeAgent:
         self.restarts = Backoff()
         self.images = Images(self)
         self.references = References(self)
+        self.container_gc = ContainerGC(self)
         self.image_gc = ImageGC(self)
         self.evictor = Evictor(self)
         self.statuses = StatusManager(ctx, self.api, self._gone)
@@ -189,6 +191,7 @@ class NodeAgent:
         self.ctx.on_stop(machine.forget_agent)
         self.ctx.on_resume(self.node_loop.resumed)
         self.node_event("Starting")
+        self.container_gc.start()
         self.image_gc.start()
         if not self.runtime.well:
             with caused(self.ctx.kernel, machine.blamed(BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK)):
@@ -502,7 +505,8 @@ class NodeAgent:
 
     def worker_finished(self, worker: Worker) -> None:
         asked = worker.override[1] if worker.override is not None else ""
-        if "Evicted" in (asked, worker.status.get("reason")):
+        deleted = worker.removed or "deletionTimestamp" in worker.pod["metadata"]
+        if deleted or "Evicted" in (asked, worker.status.get("reason")):
             self.image_gc.remove(worker.uid)  # its dead containers go at once
         if worker.removed:
             self._forget(worker)
@@ -511,10 +515,11 @@ class NodeAgent:
         uid = worker.uid
         self.workers.pop(uid, None)
         self.statuses.forget(uid)
-        self.image_gc.remove(uid)
         self.restarts.forget(uid)
         self.images.forget(uid)
         self.references.forget(uid)
+        if uid in self.machine.pods:  # it had ended before it was deleted
+            self.container_gc.consider()
 
     def _gone(self, uid: str) -> None:
         """Our DELETE was answered; the source will show it."""
@@ -537,11 +542,14 @@ class NodeAgent:
             worker = self.workers.get(uid)
             if (worker is not None and worker.state != FINISHED) or self.preemption.holds(uid):
                 continue
-            for container in runtime.running(now_us):
+            running = runtime.running(now_us)
+            for container in running:
                 machine.stop(container, ORPHAN_GRACE_US, now_us)
             machine.stop_sandbox(runtime)
-            if worker is None:
+            if running:
                 self.image_gc.remove(uid)
+            elif worker is None:
+                self.container_gc.consider()
 
     def _housekeep_later(self) -> None:
         wait_us = HOUSEKEEPING_US - (self.now_us - self._began_us) % HOUSEKEEPING_US
@@ -577,6 +585,7 @@ class NodeAgent:
             for worker in self.workers.values()
             if worker.pod["metadata"]["name"] == name and worker.pod["metadata"]["namespace"] == namespace
         ]
-        pod = found[0].pod if found else None
-        runtime = found[0].runtime if found else None
-        return container_log(pod, runtime, name, container, previous, (self.now_us, self.wall_us))
+        asked, clock = (name, container, previous), (self.now_us, self.wall_us)
+        if not found:
+            return container_log(None, None, asked, {}, clock)
+        return container_log(found[0].pod, self.machine.pods.get(found[0].uid), asked, found[0].status, clock)

@@ -249,6 +249,7 @@ class Evictor:
         own_disk = bool(self._agent.spec.profile.image_disk_bytes)
         if kind_of(signal) != "disk" or (own_disk and signal.startswith("nodefs")):
             return False
+        self._agent.container_gc.collect(ended=True)
         self._agent.image_gc.clear()
         return not met(self.thresholds, self._observations(), reclaimed=True)
 

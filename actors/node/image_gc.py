@@ -1,4 +1,4 @@
-"""Removes images that nobody uses, and what dead pods left, when their disk is full.
+"""Removes images that nobody uses when their disk is full.
 
 Turns how full the images' file system is into removed images: every five minutes if it is fuller than the high
 threshold, and all at once when the eviction manager asks (`clear`).  Tells the node's status what images there are: it
@@ -7,22 +7,21 @@ shows those of a list that is made every half minute.
 Holds: an image that a container (also a dead one) was made from stays, and so does one known for less than two minutes;
 the one that no pass has found in use for longest goes first; a disk that does not fill schedules nothing.
 
-Mirrors  pkg/kubelet/images/image_gc_manager.go: GarbageCollect, freeSpace, detectImages; kuberuntime_gc.go:
-         GarbageCollect with evictTerminatedPods (v1.25).
+Mirrors  pkg/kubelet/images/image_gc_manager.go: GarbageCollect, freeSpace, detectImages (v1.25).
 Differs  images that were last used, and found, at the same time go by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from actors.node.pressure import available, capacity, first_below, least_available, turns
-from actors.node.worker import FINISHED
 from sim.units import MINUTE, SECOND
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
+    from actors.node.machine import Container
 
 PERIOD_US = 5 * MINUTE  # kubelet.go: ImageGCPeriod; image_gc_manager.go: detectImages runs as often
 LIST_US = 30 * SECOND  # image_gc_manager.go: imageCache
@@ -53,7 +52,7 @@ def removable(
 
 
 class ImageGC:
-    """One agent's image and container garbage collection.
+    """One agent's image garbage collection.
 
     _pulled_us: images that this incarnation pulled; _last_us: the last pass that found the image in use, of those that a
     pod used which is gone
@@ -76,14 +75,24 @@ class ImageGC:
             self._agent.node_event("InvalidDiskCapacity", NO_STATISTICS, "Warning")
 
     def remove(self, uid: str) -> None:
-        """Nothing of the pod is left on the machine: passes find its images no more."""
-        machine, now_us = self._agent.machine, self._agent.now_us
+        """Nothing of the pod is left on the machine."""
+        machine = self._agent.machine
         pod = machine.pods.get(uid)
+        self._unused(pod.containers if pod is not None else ())
+        machine.remove(uid)
+
+    def drop(self, uid: str, gone: Sequence[Container]) -> None:
+        """These of the pod's containers are removed."""
+        self._unused(gone)
+        self._agent.machine.drop(uid, gone)
+
+    def _unused(self, gone: Sequence[Container]) -> None:
+        """Passes find images in use no more by these."""
+        machine, now_us = self._agent.machine, self._agent.now_us
         pass_us = now_us - (now_us - self._began_us) % PERIOD_US
-        for container in pod.containers if pod is not None and machine.images else ():
+        for container in gone if machine.images else ():
             if container.image in machine.images and (container.attempt or container.started_us <= pass_us):
                 self._last_us[container.image] = max(pass_us, self._last_us.get(container.image, -1))
-        machine.remove(uid)
 
     def pulled(self, image: str) -> None:
         """A new image takes room."""
@@ -144,12 +153,8 @@ class ImageGC:
         self.consider()
 
     def clear(self) -> None:
-        """Remove what dead pods left behind, then every image that may go."""
-        machine = self._agent.machine
-        for worker in list(self._agent.workers.values()):
-            if worker.state == FINISHED:
-                self.remove(worker.uid)
-        self._free(sum(machine.images.values()))
+        """Remove every image that may go."""
+        self._free(sum(self._agent.machine.images.values()))
 
     def _free(self, wanted: int) -> int:
         """Remove images until so many bytes are free; returns how many are."""

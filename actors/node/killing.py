@@ -8,9 +8,10 @@ Mirrors  pkg/kubelet/kuberuntime/kuberuntime_container.go: killContainer, killCo
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from actors.node.actions import hook_time_us, own_grace_us
+from actors.node.actions import Actions, failed_probe, hook_time_us, own_grace_us
 from actors.node.machine import SIGKILL_CODE, Container
 from sim.units import SECOND
 
@@ -40,6 +41,17 @@ def kill_all(worker: Worker, stop_us: int | None = None) -> int:
         took_us = kill(worker, container_spec, newest, f"Stopping container {name}", grace_us, stop_us)
         longest_us = max(longest_us, took_us)
     return longest_us
+
+
+def kill_failed(worker: Worker, actions: Actions) -> Generator[int, None, None]:
+    """Stop containers whose probes failed or whose image changed, one after the other."""
+    agent, meta = worker.agent, worker.pod["metadata"]
+    why = {"containers": [spec["name"] for spec, _, _ in actions.kills], "message": actions.kills[0][2]}
+    agent.ctx.decided("kill", f"pods/{meta['namespace']}/{meta['name']}", why)
+    for spec, container, message in actions.kills:
+        if container.running(agent.now_us):  # it may have ended while it waited for its turn
+            grace_us = own_grace_us(worker.pod, failed_probe(spec, message))
+            yield kill(worker, spec, container, message, grace_us)
 
 
 def kill(

@@ -18,13 +18,13 @@ Obj = dict[str, Any]
 def container_log(
     pod: Obj | None,
     runtime: PodRuntime | None,
-    name: str,
-    container: str,
-    previous: bool,
+    asked: tuple[str, str, bool],
+    status: Obj,
     clock: tuple[int, int],
 ) -> tuple[int, str]:
-    """(HTTP code, text) for one container of the pod called `name`.  clock: now_us and wall_us."""
+    """(HTTP code, text).  asked: pod, container, whether the instance before; status: of the pod; clock: now_us, wall_us."""
     now_us, wall_us = clock
+    name, container, previous = asked
     if pod is None:
         return 404, f'pod "{name}" does not exist'
     spec = pod["spec"]
@@ -32,27 +32,35 @@ def container_log(
     known = [c["name"] for kind in kinds for c in spec.get(kind) or ()]
     if container not in known:
         return 404, f'container "{container}" not found in pod "{name}"'
-    instances = runtime.instances(container) if runtime is not None else []
+    ident, refusal = _instance(status, name, container, previous)
+    if refusal:
+        return 400, refusal
+    for instance in runtime.instances(container) if runtime is not None else ():
+        if instance.ident == ident:
+            return 200, text_of(instance, now_us, wall_us)
+    return 400, f"unable to retrieve container logs for {ident}"
+
+
+def _instance(status: Obj, name: str, container: str, previous: bool) -> tuple[str, str]:
+    """The id of the instance that is meant, or why there is none."""
+    about = f'container "{container}" in pod "{name}"'
+    keys = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    shown = [one for key in keys for one in status.get(key) or () if one["name"] == container]
+    if not shown:
+        return "", f"{about} is not available"
+    state = shown[0]["state"]
+    ended, last = state.get("terminated"), (shown[0].get("lastState") or {}).get("terminated")
     if previous:
-        ended = [c for c in instances if c.exited(now_us)]
-        if not ended:
-            return 400, f'previous terminated container "{container}" in pod "{name}" not found'
-        return 200, text_of(ended[-1], now_us, wall_us)
-    if not instances:
-        return 400, f'container "{container}" in pod "{name}" is waiting to start: {_waiting(pod, container)}'
-    return 200, text_of(instances[-1], now_us, wall_us)
-
-
-def _waiting(pod: Obj, container: str) -> str:
-    for key in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
-        for status in (pod.get("status") or {}).get(key) or ():
-            if status["name"] == container and "waiting" in status["state"]:
-                reason = str(status["state"]["waiting"].get("reason", ""))
-                return {
-                    "ErrImagePull": "image can't be pulled",
-                    "ImagePullBackOff": "trying and failing to pull image",
-                }.get(reason, reason)
-    return "ContainerCreating"
+        ident = (last or {}).get("containerID", "")
+        return ident, "" if ident else f"previous terminated {about} not found"
+    if "running" in state:
+        return str(shown[0]["containerID"]), ""
+    if ended or last:
+        ident = (ended or {}).get("containerID", "") or (last or {}).get("containerID", "")
+        return ident, "" if ident else f"{about} is terminated"
+    reason = str((state.get("waiting") or {}).get("reason", ""))
+    told = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
+    return "", f"{about} is waiting to start: {told.get(reason, reason)}"
 
 
 def text_of(container: Container, now_us: int, wall_us: int) -> str:

@@ -6,8 +6,7 @@ The agent reads these records; whoever interferes (`end_container`, `set_health`
 `changed`, by which a living agent learns that it should look again.
 
 Holds: a container's `ident` is its id as the API shows it; all times are the kernel's microseconds; a container's `exit_us` only moves earlier, except before it
-is stopped; at most two instances per container name are kept (newest last), as
---maximum-dead-containers-per-container asks for.
+is stopped; instances that have ended are kept, newest last, until the agent removes them.
 
 Mirrors  what the container runtime promises to pkg/kubelet/kuberuntime.
 Differs  SIGKILL at the end of the grace period is the runtime's own doing: an agent that dies while it waits
@@ -35,12 +34,14 @@ LOST_CODE = 255
 
 
 @lru_cache(maxsize=1024)
-def _ident(uid: str, sandbox: int, name: str, attempt: int) -> str:
+def _ident(uid: str, sandbox: int, name: str, attempt: int, anew: int) -> str:
     """Worked out when it is asked for: kept, it would be a third of what a running container takes."""
-    return f"{RUNTIME}://{hashlib.sha256(f'{uid}/{sandbox}/{name}/{attempt}'.encode()).hexdigest()}"
+    text = f"{uid}/{sandbox}/{name}/{attempt}" + (f"/{anew}" if anew else "")
+    return f"{RUNTIME}://{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-Made = tuple[str, str, int, int]  # name, image, which sandbox's, which instance
+# Name, image, which sandbox's, which instance, how often all instances of its name had been removed.
+Made = tuple[str, str, int, int, int]
 End = tuple[int, str, str, Override | None]  # exit code, reason, message, the fault that brings it
 NO_END: End = (0, "", "", None)
 
@@ -57,10 +58,16 @@ class Container:
     __slots__ = ("_end", "_made", "behaviour", "exit_us", "started_us", "uid", "unhealthy")
 
     def __init__(
-        self, pod: PodRuntime, name: str, attempt: int, image: str, behaviour: ContainerBehaviour
+        self,
+        pod: PodRuntime,
+        name: str,
+        attempt: int,
+        image: str,
+        behaviour: ContainerBehaviour,
+        anew: int = 0,
     ) -> None:
         self.uid = pod.uid
-        self._made = _made(name, image, pod.attempt, attempt)
+        self._made = _made(name, image, pod.attempt, attempt, anew)
         self.behaviour = behaviour
         self.started_us = -1
         self.exit_us: int | None = None
@@ -98,8 +105,8 @@ class Container:
 
     @property
     def ident(self) -> str:
-        name, _, sandbox, attempt = self._made
-        return _ident(self.uid, sandbox, name, attempt)
+        name, _, sandbox, attempt, anew = self._made
+        return _ident(self.uid, sandbox, name, attempt, anew)
 
     def running(self, now_us: int) -> bool:
         return self.started_us >= 0 and (self.exit_us is None or self.exit_us > now_us)
@@ -160,6 +167,12 @@ class PodRuntime:
         return held if isinstance(held, tuple) else (held,)
 
     @property
+    def several(self) -> bool:
+        """Whether more than one instance is kept."""
+        held = self._containers
+        return isinstance(held, tuple) and len(held) > 1
+
+    @property
     def ip(self) -> str:
         return _address(self._address, self.host) if self.host else self._address
 
@@ -183,17 +196,21 @@ class PodRuntime:
         return None
 
     def add(self, container: Container) -> None:
-        """A new instance; of the older ones of its name the newest is kept."""
+        """A new instance."""
         older, kept = self.instances(container.name), list(self.containers)
         if not older:
             self._containers = (*kept, container) if kept else container
             return
         kept.insert(kept.index(older[-1]) + 1, container)
-        self._containers = tuple([held for held in kept if held not in older[:-1]])
+        self._containers = tuple(kept)
 
     def purge(self, names: Sequence[str]) -> None:
         """Nothing is left of the instances of these containers, which have ended."""
-        kept = tuple([held for held in self.containers if held.name not in names])
+        self.drop([held for held in self.containers if held.name in names])
+
+    def drop(self, gone: Sequence[Container]) -> None:
+        """These instances, which have ended, are removed."""
+        kept = tuple([held for held in self.containers if held not in gone])
         self._containers = kept[0] if len(kept) == 1 else kept
 
     def running(self, now_us: int) -> list[Container]:
@@ -239,6 +256,7 @@ class Machine:
         self.outside: dict[str, Ramp | Most] = {}
         self.agent: Any = None  # the living NodeAgent, for the log endpoint and for faults
         self.changed: Callable[[PodRuntime | None], None] = _no_listener
+        self._wiped: dict[str, dict[str, int]] = {}  # uid, name -> how often all instances of it were removed
         self._last_ip = 1
         self._used_ips = 0  # a bit for each host number
 
@@ -301,8 +319,10 @@ class Machine:
         by: the fault by which it fails or ends; after: the one before it, if that is not kept any more
         """
         old = after or pod.newest(name)
+        # Without any it is the first one again: their logs, by which they would be counted, went with them.
         attempt = old.attempt + 1 if old is not None else 0
-        container = Container(pod, name, attempt, image, behaviour)
+        anew = self._wiped[pod.uid].get(name, 0) if pod.uid in self._wiped else 0
+        container = Container(pod, name, attempt, image, behaviour, anew)
         container.started_us = now_us
         if behaviour.start_error:
             container.end(now_us, 128, "StartError", behaviour.start_error, by)
@@ -331,8 +351,18 @@ class Machine:
         pod.ready = False
         self._free_ip(pod)
 
+    def drop(self, uid: str, gone: Sequence[Container]) -> None:
+        """Remove these of the pod's dead containers."""
+        pod = self.pods[uid]
+        pod.drop(gone)
+        for name in dict.fromkeys(container.name for container in gone):
+            if pod.newest(name) is None:
+                wiped = self._wiped.setdefault(uid, {})
+                wiped[name] = wiped.get(name, 0) + 1
+
     def remove(self, uid: str) -> None:
         """Forget the pod's dead containers and its sandbox."""
+        self._wiped.pop(uid, None)
         pod = self.pods.pop(uid, None)
         if pod is not None:
             self._free_ip(pod)

@@ -20,16 +20,9 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.node.actions import (
-    Actions,
-    compute_actions,
-    effective_grace_us,
-    failed_probe,
-    hook_time_us,
-    own_grace_us,
-)
+from actors.node.actions import compute_actions, effective_grace_us, hook_time_us
 from actors.node.blame import caused, met_first, unseen_end
-from actors.node.killing import kill, kill_all
+from actors.node.killing import kill_all, kill_failed
 from actors.node.machine import Container, PodRuntime
 from actors.node.pod_status import (
     DEADLINE_MESSAGE,
@@ -198,6 +191,14 @@ class Worker:
         except StopIteration as end:
             self._ended(end.value)
 
+    def resync(self) -> None:
+        """Let its next regular sync be run, whenever that falls."""
+        if self._work is not None:
+            self._again = True
+        else:
+            agent = self.agent
+            self._wake_at(agent.tick_after(agent.now_us + agent.dice.below(agent.options.sync_frequency_us)))
+
     def proceed(self, work: Work) -> None:
         """Called when what the work waits for (an image) has come."""
         self._step(work)
@@ -218,6 +219,7 @@ class Worker:
         agent = self.agent
         self._work = None
         self._settled_us = agent.now_us
+        stale = agent.container_gc.trim(self)
         if self.state == FINISHED:
             agent.worker_finished(self)
             return
@@ -228,7 +230,7 @@ class Worker:
         if error:
             base_us = NETWORK_RETRY_US if error.startswith(NO_NETWORK) else RETRY_US
             self._wake_at(agent.resync_after(base_us))
-        elif self._is_unready():
+        elif stale or self._is_unready():
             self._wake_at(agent.resync_after(agent.options.sync_frequency_us))
         if self._made_us >= 0:  # a relist shows it, were it all that there is to see
             shown_us, self._made_us = agent.relist_after(self._made_us), -1
@@ -341,7 +343,7 @@ class Worker:
                 first = self.runtime.newest(actions.init["name"])
                 self.runtime.purge([spec["name"] for spec in pod["spec"]["initContainers"]])
         elif actions.kills:
-            yield from self._kill_failed(actions)
+            yield from kill_failed(self, actions)
         if actions.create_sandbox:
             yield agent.spec.profile.sandbox_us + (agent.machine.runtime_delay_us or 0)
             meta = pod["metadata"]
@@ -471,18 +473,7 @@ class Worker:
         elif name in self.reasons:
             self.reasons = {held: why for held, why in self.reasons.items() if held != name} or NOTHING
 
-    # --- killing ------------------------------------------------------------------------------------------
-
-    def _kill_failed(self, actions: Actions) -> Work:
-        """Stop containers whose probes failed or whose image changed, one after the other."""
-        agent, meta = self.agent, self.pod["metadata"]
-        why = {"containers": [spec["name"] for spec, _, _ in actions.kills], "message": actions.kills[0][2]}
-        agent.ctx.decided("kill", f"pods/{meta['namespace']}/{meta['name']}", why)
-        for spec, container, message in actions.kills:
-            if container.running(agent.now_us):  # it may have ended while it waited for its turn
-                grace_us = own_grace_us(self.pod, failed_probe(spec, message))
-                yield kill(self, spec, container, message, grace_us)
-        return ""
+    # --- the end ------------------------------------------------------------------------------------------
 
     def _terminate(self) -> Work:
         """syncTerminatingPod."""

@@ -363,6 +363,20 @@ class NodeAgentOptions:
         unit="us",
         check=at_least(0),
     )
+    maximum_dead_containers: int = option(
+        "maximum-dead-containers", integer, -1, "dead containers kept on the node; negative: no limit"
+    )
+    maximum_dead_containers_per_container: int = option(
+        "maximum-dead-containers-per-container", integer, 1, "of one name in a pod; negative: no limit"
+    )
+    minimum_container_ttl_us: int = option(
+        "minimum-container-ttl-duration",
+        duration,
+        "0s",
+        "a dead container is kept so long from its start",
+        unit="us",
+        check=at_least(0),
+    )
 
     feature_gates: Mapping[str, str] = feature_gates(*SHUTDOWN_GATES)
 
@@ -526,9 +540,6 @@ WITHOUT_EFFECT = (
     "skip-headers",
     "skip-log-headers",
     "stderrthreshold",
-    "maximum-dead-containers",
-    "maximum-dead-containers-per-container",
-    "minimum-container-ttl-duration",
     "max-open-files",
     "{short}-api-content-type",
     "runtime-request-timeout",

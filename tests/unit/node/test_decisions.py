@@ -326,14 +326,19 @@ def test_a_status_that_lacks_a_condition_or_has_another_transition_time_is_chang
     assert changed({**status, "conditions": [*others, {**ready, "lastTransitionTime": "t0"}]}, status)
 
 
-def test_of_each_container_the_two_newest_instances_are_kept() -> None:
+def test_instances_of_a_container_stay_until_they_are_dropped_and_then_are_counted_anew() -> None:
     machine = Machine(NodeSpec("n"))
     sandbox = machine.run_sandbox("u", "default", "p", "10.0.0.0/24", "")
     for name in ("a", "b", "a", "a", "b"):
         machine.start(sandbox, name, "i", ENDED, 0)
-    assert [(c.name, c.attempt) for c in sandbox.containers] == [("a", 1), ("a", 2), ("b", 0), ("b", 1)]
+    kept = [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
+    assert [(c.name, c.attempt) for c in sandbox.containers] == kept
     newest = sandbox.newest("a")
     assert newest is not None and newest.attempt == 2 and sandbox.newest("c") is None
+    first = sandbox.containers[0].ident
+    machine.drop("u", sandbox.instances("a"))
+    again = machine.start(sandbox, "a", "i", ENDED, 0)
+    assert again.attempt == 0 and again.ident != first
 
 
 def test_a_new_boot_is_an_event() -> None:

@@ -1,0 +1,137 @@
+"""Dead containers: which are kept, what goes with those that are removed, and what is told of them then."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from actors.node.container_gc import excess
+from actors.node.machine import Container, Machine
+from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.options.node_agent import parse_node_agent
+from sim.units import MINUTE, SECOND
+from tests.actor.node.fake import FakeApi, one_node
+from tests.actor.node.test_agent import behaving
+
+Obj = dict[str, Any]
+CRASHING = {"exit_after_us": 1 * SECOND, "exit_code": 1}
+
+
+def shown(api: FakeApi, name: str = "web") -> Obj:
+    status: Obj = api.pod(name)["status"]["containerStatuses"][0]
+    return status
+
+
+def kept(machine: Machine) -> list[int]:
+    return [container.attempt for pod in machine.pods.values() for container in pod.containers]
+
+
+@pytest.mark.parametrize(("given", "wanted"), [({}, 1), ({"maximum-dead-containers-per-container": 3}, 3),
+                                               ({"maximum-dead-containers-per-container": -1}, 1)])  # fmt: skip
+async def test_the_newest_dead_instances_of_a_container_are_kept(
+    given: Mapping[str, object], wanted: int
+) -> None:
+    async with one_node(behaving(**CRASHING), parse_node_agent(given)) as (kernel, api, node):
+        api.bind("web")
+        await kernel.run_until(20 * SECOND + 3 * MINUTE)
+        dead = kept(node.machine)
+        newest = shown(api)["restartCount"]
+        assert newest >= 4 and dead == list(range(newest + 1 - wanted, newest + 1))
+
+
+async def test_how_a_container_ended_before_is_told_until_it_has_ended_for_good() -> None:
+    """`c` fails once and succeeds then; `d` goes on, so that the pod does."""
+    ends = ContainerBehaviour(exit_after_us=5 * SECOND, exit_code=1)
+    spec = NodeSpec("n1", profile=RuntimeProfile(rules=(Rule(ends, container="c"),)))
+    containers = [{"name": name, "image": "img:1"} for name in "cd"]
+    async with one_node(spec) as (kernel, api, node):
+        api.bind("web", {"containers": containers, "restartPolicy": "OnFailure"})
+        await kernel.run_until(25 * SECOND)
+        good = RuntimeProfile(rules=(Rule(ContainerBehaviour(exit_after_us=5 * SECOND), container="c"),))
+        node.machine.agent.spec = NodeSpec("n1", profile=good)
+        await kernel.run_until(50 * SECOND)
+        first = shown(api)
+        assert first["state"]["terminated"]["exitCode"] == 0 and first["restartCount"] == 1
+        assert first["lastState"]["terminated"]["exitCode"] == 1
+        ended_us = next(c.exit_us for pod in node.machine.pods.values() for c in pod.instances("c"))
+        await kernel.run_until(ended_us + 59 * SECOND)
+        assert shown(api) == first
+        await kernel.run_until(ended_us + 95 * SECOND)
+        assert shown(api) == {**first, "lastState": {}}
+
+
+async def test_an_end_after_a_failure_is_the_only_one_told_of_a_pod_that_is_over() -> None:
+    rule = Rule(ContainerBehaviour(**CRASHING))  # type: ignore[arg-type]
+    async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=(rule,)))) as (kernel, api, node):
+        api.bind("web", {"restartPolicy": "OnFailure"})
+        await kernel.run_until(22 * SECOND)
+        good = Rule(ContainerBehaviour(exit_after_us=5 * SECOND))
+        node.machine.agent.spec = NodeSpec("n1", profile=RuntimeProfile(rules=(good,)))
+        await kernel.run_until(50 * SECOND)
+        assert api.pod("web")["status"]["phase"] == "Succeeded"
+        assert shown(api)["restartCount"] == 1 and shown(api)["lastState"] == {}
+        asked = node.machine.agent.log("default", "web", "c", previous=True)
+        assert asked == (400, 'previous terminated container "c" in pod "web" not found')
+
+
+async def test_where_none_may_be_kept_a_pass_removes_all_and_what_had_ended_starts_anew_at_its_next_sync() -> (
+    None
+):
+    """The pass at 60 s comes in the pause before the third restart, which would not be over before 57 + 20 s: nothing is
+    known of restarts any more, nor that there is anything to wait for."""
+    options = parse_node_agent({"maximum-dead-containers-per-container": 0})
+    async with one_node(behaving(**CRASHING), options) as (kernel, api, node):
+        api.bind("web")
+        await kernel.run_until(60 * SECOND - 1)
+        before = shown(api)
+        assert before["state"]["waiting"]["reason"] == "CrashLoopBackOff" and before["restartCount"] == 2
+        assert kept(node.machine) == [2]
+        await kernel.run_until(60 * SECOND)
+        assert kept(node.machine) == []
+        code, text = node.machine.agent.log("default", "web", "c", previous=True)
+        gone = before["lastState"]["terminated"]["containerID"]
+        assert (code, text) == (400, f"unable to retrieve container logs for {gone}")
+        await kernel.run_until(67 * SECOND)
+        after = shown(api)
+        assert "running" in after["state"] and after["restartCount"] == 0 and after["lastState"] == {}
+        assert gone != after["containerID"]
+
+
+async def test_what_a_finished_pod_leaves_goes_with_the_first_pass_after_its_deletion() -> None:
+    async with one_node(behaving(exit_after_us=5 * SECOND, log_bytes=1)) as (kernel, api, node):
+        api.bind("web", {"restartPolicy": "Never"})
+        await kernel.run_until(70 * SECOND)
+        assert kept(node.machine) == [0]
+        api.delete("web", 0)
+        await kernel.run_until(120 * SECOND - 1)
+        assert not api.has("web") and kept(node.machine) == [0]
+        await kernel.run_until(120 * SECOND)
+        assert not node.machine.pods
+
+
+async def test_a_dead_container_is_not_removed_by_passes_before_its_time() -> None:
+    options = parse_node_agent({"minimum-container-ttl-duration": "100s"})
+    async with one_node(behaving(exit_after_us=5 * SECOND), options) as (kernel, api, node):
+        api.bind("web", {"restartPolicy": "Never"})
+        await kernel.run_until(50 * SECOND)
+        api.delete("web", 0)
+        await kernel.run_until(180 * SECOND - 1)
+        assert kept(node.machine) == [0]
+        await kernel.run_until(180 * SECOND)
+        assert not node.machine.pods
+
+
+def dead(machine: Machine, name: str, *started: int) -> list[Container]:
+    pod = machine.run_sandbox(name, "ns", name, "10.0.0.0/24", "")
+    return [machine.start(pod, "c", "i", ContainerBehaviour(exit_after_us=1), at) for at in started]
+
+
+def test_as_many_go_as_are_too_many_of_all_first_evenly_then_by_age() -> None:
+    machine = Machine(NodeSpec("n"))
+    a, b, c = (dead(machine, name, *at) for name, at in (("a", (1, 2, 9)), ("b", (3, 4)), ("c", (5,))))
+    assert excess([a, b, c], -1, -1) == []
+    assert excess([a, b, c], 2, -1) == a[:1]
+    assert excess([a, b, c], -1, 5) == [a[0], a[1], b[0]]  # one each, though five may stay
+    assert excess([a, b, c], 1, 2) == [a[0], a[1], b[0], b[1]]
+    assert excess([a, b, c], -1, 0) == [a[0], a[1], b[0], b[1], c[0], a[2]]
+    assert excess([a, b, c], 0, 0) == [*a, *b, *c]
