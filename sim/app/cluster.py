@@ -194,13 +194,19 @@ class Cluster:
 
     def _boot(self, name: str, start: Callable[[], None]) -> None:
         """Start a machine: at once, or at a random instant of the plan's time for it."""
+        actor = self.supervisor[name]
+        actor.to_boot = True
+
+        def boot(_: object = None) -> None:
+            actor.to_boot = False
+            start()
+
         if self._held is not None:
             self._held.append((name, start))
         elif not self.plan.boot_us or self.kernel.now_us:
-            start()
+            boot()
         else:
-            at_us = self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us)
-            self.kernel.call_at(at_us, lambda _: start())
+            self.kernel.call_at(self.kernel.stream(f"boot/{name}").randrange(self.plan.boot_us), boot)
 
     def manager_main(self) -> Callable[[Context], Any]:
         """What runs in a controller manager's process."""

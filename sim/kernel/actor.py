@@ -309,6 +309,7 @@ class Actor:
         self.decision = supervisor.decision
         self.restart_us = restart_us  # delay before a process that exited by itself is started again
         self.barred = False  # a fault keeps it from starting
+        self.to_boot = False  # its machine is not there yet, and starts it when it is
         self._main = main
         self._supervisor = supervisor
         self._scope: trio.CancelScope | None = None
@@ -319,7 +320,7 @@ class Actor:
 
     def start(self) -> None:
         """Start an incarnation now (no effect when one runs, or must not)."""
-        if self.context is not None or self.barred:
+        if self.context is not None or self.barred or self.to_boot:
             return
         supervisor = self._supervisor
         self.incarnations += 1

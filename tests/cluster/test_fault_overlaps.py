@@ -289,6 +289,28 @@ async def test_who_is_stalled_before_its_machine_boots_stands_still_when_it_has(
         assert len(cluster.list("nodes")) == 3
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"fail": {"nodes": {}, "how": "agent-crash"}},
+        {"fail": {"nodes": {}, "how": "power-loss"}},
+        {"fail": {"nodes": {}, "how": "shutdown"}},
+        {"crash": {"actor": ["nodes", "controller-manager", "scheduler"]}},
+    ],
+)
+async def test_nobody_starts_before_its_machine_boots_though_a_fault_of_it_ends(
+    action: dict[str, Any], tmp_path: Path
+) -> None:
+    """The same seed without any fault tells when each machine boots."""
+    starts = []
+    for timeline in ([], [fault("0s", "early", lasts="500ms", **action)]):
+        async with befalls(tmp_path, *timeline, boot="10s") as cluster:
+            await cluster.run_until("11s")
+        started = [r for r in read(tmp_path / "trace") if r.kind == "actor" and r.values["what"] == "start"]
+        starts.append({r.values["name"]: r.at_us for r in started})
+    assert starts[0] == starts[1]
+
+
 async def test_a_process_that_still_says_farewell_can_be_killed(tmp_path: Path) -> None:
     async with befalls(
         tmp_path,
