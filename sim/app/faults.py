@@ -17,6 +17,7 @@ from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME
 from actors.node.pressure import shared
 from sim.kernel import Rule as NetworkRule
 from sim.kernel.actor import PROCESS
+from sim.report.story import END_OF
 from sim.scenario.steps import DRIFT_MIN_PPM
 from sim.units import format_duration
 
@@ -245,7 +246,8 @@ class Faults:
         self, name: str, what: str, values: list[Any], reason: str = ""
     ) -> AbstractContextManager[None]:
         """A trace record of what befalls a process that goes on running, or of its end."""
-        return self._cluster.supervisor.noted(what if values else "resume", name, reason, of_process=False)
+        told = what if values else END_OF + what
+        return self._cluster.supervisor.noted(told, name, reason, of_process=False)
 
     def _overload(self, name: str) -> None:
         """Delays add up, the tightest limit counts."""
@@ -280,5 +282,5 @@ class Faults:
 
     def _disk(self, name: str) -> None:
         slow = self._on(name, "disk")
-        with self._noted(name, "slow", slow, f"by {format_duration(sum(slow))}" if slow else ""):
+        with self._noted(name, "slow-disk", slow, f"by {format_duration(sum(slow))}" if slow else ""):
             self._cluster.storage.extra_us = sum(slow)

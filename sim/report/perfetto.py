@@ -5,8 +5,8 @@ nodes, one track an actor; steps, outages and stalls are slices that last, every
 microsecond with its text; an arrow leads from each cause to what it led to on another track; counters say how many
 pods are in each phase and how many nodes are ready.
 
-Holds: slices of one track lie apart or within each other, the longer one first, as the format wants it: steps that
-overlap lie on tracks of their own ("scenario 2").
+Holds: slices of one track lie apart or within each other, the longer one first, as the format wants it: what overlaps
+lies on tracks of its own ("scenario 2", "apiserver-0 2").
 
 Mirrors  the Trace Event Format (phases X, s, f, C, M) as https://ui.perfetto.dev reads it.
 Differs  heartbeats (writes of leases) have no arrows: there are more of them than of everything else.
@@ -18,13 +18,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sim.kernel import Record
-from sim.report.story import Book, tell, who
+from sim.report.story import END_OF, Book, tell, who
 
 Event = dict[str, Any]
 
 SCENARIO, CONTROL_PLANE, NODES = 1, 2, 3
 GROUPS = {SCENARIO: "scenario", CONTROL_PLANE: "control plane", NODES: "nodes"}
 MENDS = ("start", "resume")
+LIFE = ("crash", "exit", "terminate", "pause", "slow", *MENDS)  # of a process: one after the other
 LEASES = "/leases/"
 
 
@@ -34,21 +35,25 @@ class _Tracks:
     def __init__(self, nodes: Mapping[str, None]) -> None:
         self._nodes = nodes
         self._known: dict[str, tuple[int, int]] = {}
-        self._lanes: dict[int, str] = {}  # by the record of a step that is not on the first
-        self._free_us: list[int] = [0]  # when each lane of steps is free
+        self._lanes: dict[int, str] = {}  # the track of a record that is not on its actor's first
+        self._of: dict[str, str] = {}  # whose track it is, of those
+        self._free_us: dict[str, list[int]] = {}  # when each track of an actor's is free
         self.made: list[Event] = []
 
-    def lay(self, step: Record, duration_us: int) -> None:
-        """Give a step that lasts the first lane that is free."""
-        lane = next((n for n, free in enumerate(self._free_us) if free <= step.at_us), len(self._free_us))
-        self._free_us[lane : lane + 1] = [step.at_us + duration_us]
+    def lay(self, record: Record, duration_us: int) -> None:
+        """Give what lasts the first of its actor's tracks that is free."""
+        actor = who(record)
+        free_us = self._free_us.setdefault(actor, [0])
+        lane = next((n for n, free in enumerate(free_us) if free <= record.at_us), len(free_us))
+        free_us[lane : lane + 1] = [record.at_us + duration_us]
         if lane:
-            self._lanes[step.ident] = f"scenario {lane + 1}"
+            self._lanes[record.ident] = track = f"{actor} {lane + 1}"
+            self._of[track] = actor
 
-    def with_step(self, ended: Record, step: Record) -> None:
-        """The end of a step belongs where the step is."""
-        if step.ident in self._lanes:
-            self._lanes[ended.ident] = self._lanes[step.ident]
+    def beside(self, ended: Record, begun: Record) -> None:
+        """An end belongs where the beginning is."""
+        if begun.ident in self._lanes:
+            self._lanes[ended.ident] = self._lanes[begun.ident]
 
     def of_record(self, record: Record) -> tuple[int, int]:
         return self.of(self._lanes.get(record.ident) or who(record))
@@ -56,8 +61,8 @@ class _Tracks:
     def of(self, actor: str) -> tuple[int, int]:
         track = self._known.get(actor)
         if track is None:
-            group = NODES if actor in self._nodes else CONTROL_PLANE
-            group = SCENARIO if actor.startswith("scenario") and group != NODES else group
+            whose = self._of.get(actor, actor)
+            group = NODES if whose in self._nodes else SCENARIO if whose == "scenario" else CONTROL_PLANE
             track = self._known[actor] = (group, len(self._known) + 1)
             self.made.append(_named("thread_name", group, track[1], actor or "cluster"))
         return track
@@ -100,40 +105,51 @@ def _slice(record: Record, tracks: _Tracks, text: str, duration_us: int) -> Even
 def _lasting(book: Book, tracks: _Tracks, end_us: int) -> Iterator[Event]:
     """Steps and what befalls processes, each before what lies within it."""
     found = sorted(_durations(book, end_us), key=lambda one: (one[0].at_us, -one[1]))
-    steps = {}
+    begun: dict[tuple[str, str], Record] = {}
     for record, duration_us in found:
-        name = record.values["name"]
-        if record.kind == "step":
-            steps[name] = record
+        of = _of(record)
+        if record.kind == "step-end" or _mends(record):
+            if of in begun:
+                tracks.beside(record, begun[of])
+        else:
+            begun[of] = record
             if duration_us > 1:
                 tracks.lay(record, duration_us)
-        elif record.kind == "step-end" and name in steps:
-            tracks.with_step(record, steps[name])
         yield _slice(record, tracks, tell(record), duration_us)
 
 
+def _of(record: Record) -> tuple[str, str]:
+    """Whose it is and what of it: of these only one lasts at a time."""
+    values = record.values
+    if record.kind != "actor":
+        return "scenario", values["name"]
+    return values["name"], "" if values["what"] in LIFE else values["what"].removeprefix(END_OF)
+
+
+def _mends(record: Record) -> bool:
+    what = record.values.get("what", "")
+    return what in MENDS or what.startswith(END_OF)
+
+
 def _durations(book: Book, end_us: int) -> Iterator[tuple[Record, int]]:
-    """How long steps last up to their end, and what befalls a process up to its mending; all else a moment."""
-    open_steps: dict[str, Record] = {}
-    troubles: dict[str, Record] = {}
+    """How long steps last up to their end, and what befalls a process until it is mended, or something else takes its place
+    (who stands still dies); all else a moment."""
+    steps: dict[tuple[str, str], Record] = {}
+    troubles: dict[tuple[str, str], Record] = {}
     for record in book.records:
-        values = record.values
         if record.kind == "step":
-            open_steps[values["name"]] = record
-        elif record.kind == "step-end":
-            begun = open_steps.pop(values["name"], None)
-            if begun is not None:
-                yield begun, max(1, record.at_us - begun.at_us)
-            yield record, 1
-        elif record.kind == "actor" and values["what"] not in MENDS and values["name"] not in troubles:
-            troubles[values["name"]] = record
-        elif record.kind == "actor":
-            trouble = None if values["what"] not in MENDS else troubles.pop(values["name"], None)
-            if trouble is not None:
-                yield trouble, max(1, record.at_us - trouble.at_us)
-            yield record, 1
-    for begun in open_steps.values():
-        yield begun, 1
+            steps[_of(record)] = record
+        elif record.kind in ("step-end", "actor"):
+            open_ones = troubles if record.kind == "actor" else steps
+            before = open_ones.pop(_of(record), None)
+            if before is not None:
+                yield before, max(1, record.at_us - before.at_us)
+            if record.kind == "actor" and not _mends(record):
+                troubles[_of(record)] = record
+            else:
+                yield record, 1
+    for step in steps.values():
+        yield step, 1
     for trouble in troubles.values():
         yield trouble, max(1, end_us - trouble.at_us)
 

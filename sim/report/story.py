@@ -25,6 +25,7 @@ NODE_PREFIX = "//nodes//"
 LONG_US = SECOND  # a link that took this long may have waited for something
 AMOUNTS = ("memory", "available")  # of a step, in bytes where there are many
 UPHEAVALS = ("take-over", "lost-lease")
+END_OF = "end of "  # before the name of what befell a process beside its life: each of these ends by itself
 MEANWHILE_MAX = 4
 DELETED, CREATED, REMOVED = "deleted", "created", "removed"
 
@@ -375,9 +376,15 @@ _HAPPENS = {
     "resume": "goes on",
     "slow": "becomes slow",
     "lag": "its watch caches lag",
+    "end of lag": "its watch caches lag no more",
     "frozen": "its watch caches stand still",
+    "end of frozen": "its watch caches go on",
     "overload": "is overloaded",
+    "end of overload": "is overloaded no more",
     "lost-quorum": "has no quorum",
+    "end of lost-quorum": "has a quorum again",
+    "slow-disk": "its disk becomes slow",
+    "end of slow-disk": "its disk is slow no more",
 }
 
 

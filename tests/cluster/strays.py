@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sim.kernel import Record
-from sim.report.story import Book
+from sim.report.story import END_OF, Book
 
 CALM_US = 60_000_000  # by then the machines are up, and what happens has a reason
 # What anybody may ask about: of writes the verbs, of changes what they change.
@@ -34,7 +34,7 @@ def is_of_note(record: Record) -> bool:
         case "change":
             return values["what"] in CHANGES
         case "actor":
-            return values["what"] in ENDS
+            return values["what"] in ENDS or values["what"].startswith(END_OF)
         case kind:
             return kind in ("decision", "schedule", "zone", "command", "connection")
 

@@ -16,6 +16,7 @@ from sim.app.director import Director
 from sim.app.faults import NODE_FAULTS
 from sim.kernel import Context, Record, State, Trace, read
 from sim.machinery.objects import is_ready
+from sim.report.perfetto import events
 from sim.report.story import Book, about, chosen
 from sim.scenario.compile import compile_plan
 from sim.scenario.source import parse_documents
@@ -394,6 +395,42 @@ async def test_nothing_is_left_of_faults_of_every_kind_at_once(tmp_path: Path, o
     begun, ended = ([r.values["name"] for r in records if r.kind == kind] for kind in ("step", "step-end"))
     assert len(begun) > 30
     assert sorted(begun) == sorted(ended)
+
+
+# --- what is shown ------------------------------------------------------------------------------------------
+
+
+async def test_what_befalls_one_server_is_shown_from_its_beginning_to_its_own_end(tmp_path: Path) -> None:
+    server = {"apiServer": "apiserver-0"}
+    async with befalls(
+        tmp_path,
+        fault("60s", "busy", overload={**server, "by": "1s"}, lasts="40s"),
+        fault("70s", "late", lag={**server, "by": "5s"}, lasts="60s"),
+        fault("80s", "later", lag={**server, "by": "3s"}, lasts="10s"),
+        fault("75s", "still", diverge=server, lasts="50s"),
+        fault("85s", "stalled", stall={"actor": "apiserver-0"}, lasts="10s"),
+        fault("90s", "dead", crash={"actor": "apiserver-0"}, lasts="10s"),
+        fault("100s", "disk", storage={"how": "slow", "by": "1s"}, lasts="20s"),
+        fault("105s", "slow", slow={"actor": "storage", "by": "1ms"}, lasts="5s"),
+        fault("110s", "quorum", storage={"how": "lost-quorum"}, lasts="5s"),
+    ) as cluster:
+        await cluster.run_until("150s")
+    made = list(events(Book(read(tmp_path / "trace"))))
+    named = {(e["pid"], e["tid"]): e["args"]["name"] for e in made if e["name"] == "thread_name"}
+    lasting = [e for e in made if e["ph"] == "X" and e["cat"] == "actor" and e["dur"] > 1]
+    shown = [(named[e["pid"], e["tid"]], e["ts"] // SECOND, e["dur"] // SECOND, e["name"]) for e in lasting]
+    assert [one for one in shown if one[0].startswith(("apiserver", "storage"))] == [
+        ("apiserver-0", 60, 40, "is overloaded: requests take 1s longer"),
+        ("apiserver-0 2", 70, 10, "its watch caches lag: by 5s"),
+        ("apiserver-0 3", 75, 50, "its watch caches stand still"),
+        ("apiserver-0 2", 80, 10, "its watch caches lag: by 8s"),
+        ("apiserver-0 4", 85, 5, "stands still"),
+        ("apiserver-0 2", 90, 40, "its watch caches lag: by 5s"),
+        ("apiserver-0 4", 90, 10, "the process is gone: killed"),
+        ("storage", 100, 20, "its disk becomes slow: by 1s"),
+        ("storage 2", 105, 5, "becomes slow: by 1ms"),
+        ("storage 2", 110, 5, "has no quorum"),
+    ]
 
 
 # --- what is blamed -----------------------------------------------------------------------------------------

@@ -231,11 +231,11 @@ def test_slices_of_a_perfetto_track_lie_apart_or_within_each_other_and_each_arro
         (10, 0, step("one")),
         (10, 1, process("crash")),
         (20, 0, step("two")),
-        (20, 3, process("stall")),
+        (20, 3, process("pause")),
         (25, 0, step("moment")),
         (30, 0, end("one")),
         (30, 6, process("start")),
-        (30, 3, process("stall")),
+        (30, 3, process("pause")),
         (30, 0, step("three")),
         (40, 3, end("two")),
         (40, 10, process("resume")),
@@ -247,8 +247,9 @@ def test_slices_of_a_perfetto_track_lie_apart_or_within_each_other_and_each_arro
     assert len(slices) == len(overlapping.records)
     lasting = [one for one in slices if one[1] - one[0] > 1]
     assert sorted(lasting) == [
-        (10_000, 30_000, "node-1"),
+        (10_000, 20_000, "node-1"),
         (10_000, 30_000, "scenario"),
+        (20_000, 30_000, "node-1"),
         (20_000, 40_000, "scenario 2"),
         (30_000, 40_000, "node-1"),
         (30_000, 50_000, "scenario"),
