@@ -223,6 +223,7 @@ class ApiServer:
             respond, flight.respond = flight.respond, None
             if respond is not None:
                 respond(Reply(0, lost=LOST_RESET))
+        self.kernel.network.stir(self.name)
 
     # --- faults -------------------------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ Turns a `Request` into a call of an `Endpoint` one link delay later, and its ans
 delay after that; a server's `Watch` into one on the client's side (`channel_watch`).
 
 Holds: `on_reply` is called exactly once unless the client dies. While only answers are lost, requests arrive until the connection
-is found dead: to make another takes messages both ways. A request that arrives twice is carried out twice; the second
+is found dead, or the server's process has died: to make another takes messages both ways. What was sent to one that died meanwhile
+is reset when the link is healed. A request that arrives twice is carried out twice; the second
 copy arrives after the first and is caused by the fault, and of their answers the first counts.
 
 Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apimachinery configures them
@@ -73,6 +74,7 @@ class Channel:
         self.halted: tuple[Call, ...] = ()  # by a cut link
         self.served: tuple[Call, ...] = ()  # by a server that takes its time
         self._opened = 0
+        self._gone = False  # the server has died while the link was cut, and the client does not know
         self._settle(connected=self.up)
         self._frozen_since_us = -1
         self._cut_since_us = -1 if self.up else ctx.kernel.now_us
@@ -128,9 +130,12 @@ class Channel:
         return watch
 
     def _on_link(self) -> None:
-        """A link was (or is about to be: no change yet) cut or healed, or the server stands still or goes on."""
+        """A link was (or is about to be: no change yet) cut or healed, or the server stands still, goes on or dies."""
         now_us = self.ctx.kernel.now_us
-        self._settle(self._connected or self.up)
+        connected = self.up or (self._connected and self.server is not None)
+        if self._connected and not connected:
+            self._gone = self._cut_since_us >= 0  # else it died before, and the client knows
+        self._settle(connected)
         if not self.frozen:
             self._frozen_since_us = -1
             self.unanswered = ()
@@ -147,9 +152,10 @@ class Channel:
             self.ctx.kernel.call_later(DEAD_CONNECTION_US, self._give_up, now_us)
         elif self.up and self._cut_since_us >= 0:
             self._cut_since_us = -1
+            reset, self._gone = self._gone, False
             calls, self.halted = self.halted, ()
             for call in calls:
-                call.go_on()
+                call.go_on(reset)
 
     def _settle(self, connected: bool) -> None:
         """Whether there is a connection, which goes on for a while when the link is cut; and what is sent arrives."""
@@ -171,6 +177,7 @@ class Channel:
     def lose(self) -> None:
         """The connection is found dead; another takes messages both ways to make."""
         self._settle(self.up)
+        self._gone = False
         for watch in list(self.watches.values()):
             watch.break_off()
         for tell in self.on_lost:
@@ -299,14 +306,21 @@ class Call(msgspec.Struct, eq=False):
         channel.halted = (*channel.halted, self)
         kernel.call_at(max(kernel.now_us, self.sent_us + DEAD_CONNECTION_US), self._lose)
 
-    def go_on(self) -> None:
-        """The link is healed: by that, what is read now is known."""
+    def go_on(self, reset: bool) -> None:
+        """The link is healed: by that, what is read now is known.  reset: the server has died meanwhile, and whoever
+        listens there now knows nothing of the connection."""
         assert self.step is not None
         (step, what), self.step = self.step, None
         channel, request = self.channel, self.request
         kernel = channel.ctx.kernel
         if request.verb in ("get", "list", "watch"):
             request.cause = kernel.cause or request.cause
+        if reset and what is None:
+            there_us = channel.out.delay_us()
+            kernel.call_at(
+                kernel.now_us + there_us + channel.back.delay_us(), self.deliver, Reply(0, lost=RESET)
+            )
+            return
         link = channel.out if what is None else channel.back
         kernel.call_at(kernel.now_us + link.delay_us(), step, what)
 

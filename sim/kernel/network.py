@@ -60,7 +60,8 @@ class Rule:
 class Link:
     """One direction between two hosts.
 
-    `listeners` are called before and after it is cut or healed, and when the source's process stands still or goes on.
+    `listeners` are called before and after it is cut or healed, and when the source's process stands still or goes on, or
+    is an API server that dies.
     own: a line of theirs beside the network, of which only rules speak that name both
     duplication: the share of requests that arrive twice; duplicated_by: the record of the rule that says so
     """
@@ -122,7 +123,7 @@ class Network:
         return known
 
     def stir(self, host: str) -> None:
-        """A process stands still or goes on: who listens to what it sends may want to know."""
+        """A process stands still, goes on or dies: who listens to what it sends may want to know."""
         for (source, _), link in list(self._links.items()):
             if source == host:
                 for listener in link.listeners:

@@ -288,6 +288,28 @@ async def test_who_does_not_hear_the_server_is_not_heard_on_a_new_connection_eit
         assert len(r.tap.asked) == 2  # the new one has been given up by then
 
 
+@pytest.mark.parametrize("first", ["cut", "crash"])
+async def test_a_server_that_was_started_again_hears_nobody_on_a_connection_of_before(first: str) -> None:
+    """Who does not hear the server does not hear either that it has reset the connection, before the link is healed; who knows
+    that it has gone makes a new one then."""
+    async with rig() as r:
+        job = Job(r, create_after(10 * SECOND))
+        await r.run(5)
+        if first == "cut":
+            unanswered(r, "job")
+        r.crash()
+        await r.run(1)
+        if first == "crash":
+            unanswered(r, "job")
+        r.start()
+        await r.run(20)
+        assert job.done is None and not r.tap.asked
+        r.heal("job")
+        await r.run(1)
+        assert job.done is not None and 26 <= job.done[0] <= 26.1
+        assert (job.done[1].lost, len(r.tap.asked)) == (("ConnectionReset", 0) if first == "cut" else ("", 1))
+
+
 @pytest.mark.parametrize("answered", [False, True])
 async def test_what_meets_a_cut_link_goes_on_when_it_is_healed(answered: bool) -> None:
     """A request that was on its way, or the answer to one that was served."""
