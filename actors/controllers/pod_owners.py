@@ -255,16 +255,18 @@ class PodEvents:
         return owner if owner is not None and owner["metadata"]["uid"] == ref["uid"] else None
 
     def _known(self, owner: Obj) -> None:
-        cause = self._early.pop(owner["metadata"]["uid"], 0) if self._early else 0
+        uid = owner["metadata"]["uid"]
+        cause = max(self._early.pop(uid, 0), self._queue.gone(uid))
         if cause:
             self._queue.blame(key_of(owner), cause)
 
     def added(self, pod: Obj) -> None:
+        ref = controller_of(pod)
         if is_deleting(pod):
             # seen first after a restart, deleting already: no creation to wait for
             self.deleted(pod)
+            self._note_early(ref)
             return
-        ref = controller_of(pod)
         if ref is None:
             self.queue_matching(pod)
             return
@@ -274,7 +276,11 @@ class PodEvents:
             if self._expectations is not None:
                 self._expectations.created(key)
             self._queue.add(key)
-        elif ref["kind"] == self._kind and not self._owners.synced:
+        else:
+            self._note_early(ref)
+
+    def _note_early(self, ref: Obj | None) -> None:
+        if ref is not None and ref["kind"] == self._kind and not self._owners.synced:
             self._early[ref["uid"]] = max(self._queue.cause, self._early.get(ref["uid"], 0))
 
     def updated(self, old: Obj, new: Obj) -> None:

@@ -26,6 +26,7 @@ from sim.client.informer_index import NAMESPACE, Index, IndexFn
 from sim.client.reflector import Reflector, Selection
 from sim.kernel import Context, Future, State
 from sim.machinery.api import Obj, WatchEvent
+from sim.machinery.objects import controller_of
 from sim.machinery.renewal import Renewal, all_renewals
 from sim.machinery.runs import Run, Runs
 from sim.machinery.scheme import Resource
@@ -362,7 +363,8 @@ class Informer:
     # --- what the reflector puts in -------------------------------------------------------------------------
 
     def replace(self, items: Sequence[Item]) -> None:
-        """What was listed is what there is; a change found so is caused by its write, as one that was watched.
+        """What was listed is what there is; a change found so is caused by its write, as one that was watched, and that an
+        object is not there any more by what its owner lost last.
 
         Handlers are told of what has not changed too, as at a resync (shared_informer.go, sharedIndexInformer.OnUpdate: until
         the first resync every listener is taken for one of those that are due).
@@ -384,10 +386,14 @@ class Informer:
                 self._put(key, item)
             elif not self.lazy and not self._resynced:
                 self._tell_again(old.obj)
-        kernel.cause = cause
         for key in [key for key in self._items if key not in new]:
-            self._no_news(self._items[key].key)
-            self._remove(key, self._items[key].obj)
+            item = self._items[key]
+            owner = controller_of(item.obj)
+            gone = 0 if owner is None else kernel.standing.gone(owner["uid"])
+            kernel.cause = gone if gone > item.cause else cause
+            self._no_news(item.key)
+            self._remove(key, item.obj)
+        kernel.cause = cause
         if not self.synced:
             self.synced = True
             waiting, self._on_synced = self._on_synced, []

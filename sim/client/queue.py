@@ -63,6 +63,10 @@ class WorkQueue:
         """Of what happens now."""
         return self._ctx.kernel.cause
 
+    def gone(self, uid: str) -> int:
+        """The write by which the owner of this uid lost an object last (0: none is known)."""
+        return self._ctx.kernel.standing.gone(uid)
+
     def blame(self, key: Key, cause: int) -> None:
         """This befell a key too, before the process knew the key."""
         if self._untouched and self._causes.get(key, cause) < cause:

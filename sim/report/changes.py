@@ -1,7 +1,8 @@
 """What a commit changed, in the few words a story needs: phases, readiness, places, taints, leaders, replicas.
 
 Turns `Change` values of the store into trace records of kind "change" (key, what, before, after), each caused
-by the record of its write; a trace alone then tells what became of an object, without the objects.
+by the record of its write; a trace alone then tells what became of an object, without the objects.  Notes whose objects are gone
+(`Standing.went`).
 
 Holds: a commit that changes nothing of note adds no record (heartbeats never do); what is recorded depends on
 the objects only.
@@ -15,7 +16,7 @@ from operator import ne
 from typing import Any
 
 from sim.kernel import Kernel
-from sim.machinery.objects import condition_status
+from sim.machinery.objects import condition_status, controller_of
 from sim.machinery.scheme import Scheme
 from sim.machinery.store import Beaten, Change
 
@@ -109,6 +110,9 @@ class Chronicle:
             key = change.item.key
             if change.deleted:
                 last.pop(key, None)
+                owner = controller_of(change.item.obj)
+                if owner is not None:
+                    kernel.standing.went(owner["uid"], change.cause)
                 put(kind, (kind.ident, kernel.now_us, change.cause, key, "removed", None, True))
                 return
             before, after = last.get(key, nothing), facts(change.item.obj)

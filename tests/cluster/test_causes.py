@@ -527,11 +527,20 @@ async def test_what_befalls_processes_is_told_in_words_once_as_it_begins_and_onc
         "its watch caches lag: by 5s",
         "its watch caches stand still",
         "has no quorum",
-        "becomes slow: by 300ms",
+        "its disk becomes slow: by 300ms",
         "becomes slow: by 40ms",
         "stands still",
     ]
-    assert words[1::2] == ["goes on"] * 8
+    assert words[1::2] == [
+        "is overloaded no more",
+        "is overloaded no more",
+        "its watch caches lag no more",
+        "its watch caches go on",
+        "has a quorum again",
+        "its disk is slow no more",
+        "goes on",
+        "goes on",
+    ]
     last = [r for r in book.records if r.kind == "step"][-1]
     assert "; cpu 250m (" in book.line(last, None).text
 

@@ -1,0 +1,67 @@
+"""What a process was not told of and finds when it lists leads back to what did it, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.test_actions import WEB
+from tests.cluster.test_causes import decisions, pods, root, told
+
+LABELLED: dict[str, Any] = {"name": "web", "merge": {"metadata": {"labels": {"a": "b"}}}}
+WITH_STATE: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "StatefulSet",
+    "metadata": {"name": "web"},
+    "spec": {**WEB["spec"], "serviceName": "web", "podManagementPolicy": "Parallel"},
+}
+EVERYWHERE: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "web"},
+    "spec": {each: WEB["spec"][each] for each in ("selector", "template")},
+}
+
+
+@pytest.mark.parametrize("workload", [WEB, WITH_STATE, EVERYWHERE], ids=lambda each: str(each["kind"]))
+@pytest.mark.parametrize("grace", [0, 60])
+async def test_a_new_leader_replaces_pods_because_of_what_took_them_while_nobody_led(
+    workload: dict[str, Any], grace: int, tmp_path: Path
+) -> None:
+    """They are gone, or on their way, when it looks: nothing that is there leads to that."""
+    lost = {"resource": "pods", "selector": "app=web", "gracePeriodSeconds": grace}
+    book = await told(
+        tmp_path,
+        {
+            "at": "2m",
+            "name": "led by nobody",
+            "crash": {"actor": "controller-manager-0", "restartAfter": "20s"},
+        },
+        {"at": "125s", "name": "stubborn", "workload": {"stop": "never"}},
+        {"at": "126s", "name": "labelled", "patch": {**LABELLED, "resource": f"{workload['kind'].lower()}s"}},
+        {"at": "130s", "name": "lost", "delete": lost},
+        objects=[workload],
+    )
+    made = pods(book, "create", 130_000_000)
+    assert made and {root(book, r) for r in made} == {"lost"}
+
+
+async def test_what_a_list_shows_to_be_gone_is_missed_because_of_what_took_it(tmp_path: Path) -> None:
+    """The watch would have told, but the server died before, and its history is gone."""
+    server = {"apiServer": "apiserver-0"}
+    book = await told(
+        tmp_path,
+        {"at": "2m", "name": "late", "for": "20s", "lag": {**server, "by": "5s"}},
+        {
+            "at": "130s",
+            "name": "lost",
+            "delete": {"resource": "pods", "selector": "app=web", "gracePeriodSeconds": 0},
+        },
+        {"at": "131s", "name": "down", "crash": {"actor": "apiserver-0", "restartAfter": "2s"}},
+        {"at": "132s", "name": "forgotten", "compact": {}},
+    )
+    assert any(r.at_us > 131_000_000 and r.values["target"] == "pods" for r in decisions(book, "relist"))
+    made = pods(book, "create", 130_000_000)
+    assert made and {root(book, r) for r in made} == {"lost"}
