@@ -84,9 +84,12 @@ def packed(plan: Plan) -> bytes:
 
 def key_of(plan: Plan) -> Key:
     """The same for the same plan run by the same program, wherever its file lies and whatever its comments say."""
-    digest = sha256(_program())
-    digest.update(msgspec.json.encode(_plain(plan), order="deterministic"))
-    return Key(digest.hexdigest()[:KEY_LENGTH])
+    return Key(sha256(f"{program_digest()} {plan_digest(plan)}".encode()).hexdigest()[:KEY_LENGTH])
+
+
+def plan_digest(plan: Plan) -> str:
+    """The same for plans that differ in their seed, or in where they were read from, alone."""
+    return sha256(msgspec.json.encode(_plain(plan), order="deterministic")).hexdigest()
 
 
 def _plain(value: Any) -> Any:
@@ -101,7 +104,7 @@ def _plain(value: Any) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _program() -> bytes:
+def program_digest() -> str:
     """A digest of this program's sources: results of another one are not to be mixed with these."""
     digest = sha256()
     for package in (sim, actors):
@@ -109,7 +112,7 @@ def _program() -> bytes:
         for path in sorted(folder.rglob("*.py")):
             digest.update(str(path.relative_to(folder)).encode())
             digest.update(path.read_bytes())
-    return digest.digest()
+    return digest.hexdigest()
 
 
 def perform_among_others(job: Job) -> Outcome:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
@@ -16,15 +16,27 @@ from sim.app.director import Director
 from sim.check import Checker, Condition, Expectation, Matter, Verdict, World, build, misplaced, parse_matter
 from sim.errors import InputError
 from sim.ident import NAMES
-from sim.kernel import Trace
+from sim.kernel import DEFAULT_EPOCH_US, Operation, Trace
 from sim.report import BUCKET_US, Timeline
 from sim.scenario.plan import ApplyObjects, Plan
 from sim.units import SECOND
+from sim.wire.http.gateway import Gateway
 
 # A scenario's objects are applied when its machines, started within `boot_us`, have had time to be Ready.
 SETTLE_US = 5 * SECOND
 # Nobody waits for the simulation but a progress display: one turn for the rest of the program costs some 0.1 ms.
 SLICE_S = 0.02
+
+
+class Outside(NamedTuple):
+    """What came to a served cluster from outside.
+
+    epoch_us: Unix time at which its virtual time began; trace_sha256: of its trace when it ended, "" if nobody knows
+    """
+
+    epoch_us: int
+    operations: list[Operation]
+    trace_sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +52,13 @@ class Result:
     verdicts: tuple[Verdict, ...]
     timeline: Timeline
     refused: tuple[str, ...] = ()  # commands of the scenario that came to nothing, and why
+    as_served: bool | None = (
+        None  # whether a run made again has the trace of the first; None where that is unknown
+    )
 
     @property
     def ok(self) -> bool:
-        return all(verdict.ok for verdict in self.verdicts)
+        return all(verdict.ok for verdict in self.verdicts) and self.as_served is not False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -67,7 +82,7 @@ class Result:
                 for verdict in self.verdicts
             ],
             "refused": list(self.refused),
-        }
+        } | ({} if self.as_served is None else {"as_served": self.as_served})
 
 
 def zones_of(plan: Plan) -> dict[str, str]:
@@ -131,9 +146,11 @@ async def run_plan(
     watch: Callable[[Cluster], Any] | None = None,
     picture: bool = True,
     prepare: Callable[[Cluster], object] | None = None,
+    outside: Outside | None = None,
 ) -> Result:
     """Run a plan as fast as possible.  `watch(cluster)` is an async function run beside it (progress); without a
-    picture the timeline stays empty.  `prepare(cluster)` is called when the cluster is there and no time has passed."""
+    picture the timeline stays empty.  `prepare(cluster)` is called when the cluster is there and no time has passed.
+    outside: what came while the plan was served; it is run as it was then, to the plan's end."""
     seed = plan.seed if seed is None else seed
     expectations = expectations_of(plan)
     header = {"scenario": plan.name, "seed": seed, "version": __version__, "naming": plan.cluster.naming}
@@ -142,7 +159,7 @@ async def run_plan(
     try:
         with no_collection():
             checker = Checker(World(names), expectations)
-            return await _run(plan, seed, trace, checker, watch, picture, prepare)
+            return await _run(plan, seed, trace, checker, watch, picture, prepare, outside)
     finally:
         trace.close()
 
@@ -155,6 +172,7 @@ async def _run(
     watch: Callable[[Cluster], Any] | None,
     picture: bool,
     prepare: Callable[[Cluster], object] | None,
+    outside: Outside | None,
 ) -> Result:
     """The run itself, in a frame of its own: once it has returned nobody holds its cluster.
 
@@ -162,16 +180,18 @@ async def _run(
     for them (`outcome.perform`), else it comes by itself.
     """
     started = perf_counter()
+    epoch_us, operations, served_sha256 = outside or (DEFAULT_EPOCH_US, None, "")
     timeline = Timeline(NAMES[plan.cluster.naming])
     async with (
-        Cluster(plan.cluster, seed=seed, trace=trace) as cluster,
+        Cluster(plan.cluster, seed=seed, trace=trace, epoch_us=epoch_us, replay=operations) as cluster,
         trio.open_nursery() as beside,
     ):
         cluster.kernel.slice_s = SLICE_S
         cluster.observe(checker.see, checker.resources)
         if picture:
             cluster.observe(timeline.see, timeline.resources)
-        _sample(cluster, timeline)  # with or without a picture: its ticks are events of the run
+        if outside is None:  # a server takes none
+            _sample(cluster, timeline)  # with or without a picture: its ticks are events of the run
 
         def on_step(name: str, kind: str, at_us: int) -> None:
             checker.step(name, kind, at_us)
@@ -179,10 +199,13 @@ async def _run(
 
         if prepare is not None:
             prepare(cluster)
+        if outside is not None:
+            Gateway(cluster.kernel, cluster.api_servers)
         director = Director(cluster, on_step)
         director.schedule(plan.steps)
         boot_us = plan.cluster.boot_us
-        await cluster.run_until(boot_us + SETTLE_US if boot_us else 0)
+        if outside is None:
+            await cluster.run_until(boot_us + SETTLE_US if boot_us else 0)
         cluster.apply(*plan.objects)
         if watch is not None:
             beside.start_soon(watch, cluster)
@@ -199,4 +222,5 @@ async def _run(
         tuple(checker.verdicts(plan.duration_us)),
         timeline,
         tuple(cluster.admin.refused),
+        trace.sha256() == served_sha256 if served_sha256 else None,
     )

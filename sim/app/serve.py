@@ -1,7 +1,7 @@
 """`orrery serve`: a simulated cluster behind the real API, on TLS, for kubectl and client libraries.
 
 Turns a scenario and command-line arguments into a running cluster and its HTTP front; stops cleanly on SIGINT and
-SIGTERM, and writes a client configuration when it is ready and a journal when it ends.  For the library: `served`, of a
+SIGTERM, and writes a client configuration when it is ready and a journal (`sim.app.journal`) while it runs.  For the library: `served`, of a
 cluster that its user runs.
 
 Holds: virtual time begins at the wall clock's present, so that ages read right (the library's where its user has it
@@ -20,25 +20,22 @@ import sys
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 from time import time_ns
 from types import MappingProxyType
-from typing import Any
 
 import trio
 import yaml
 
-from sim.app.cluster import Cluster, plain_nodes
+from sim.app.cluster import Cluster
 from sim.app.director import Director
-from sim.app.run import expectations_of
+from sim.app.journal import End, JournalFile, Session
 from sim.errors import InputError
 from sim.ident import Names
-from sim.kernel import NEVER_US, Operation, save_journal
+from sim.kernel import NEVER_US, Operation
 from sim.machinery.api import UserInfo
-from sim.scenario.compile import load
-from sim.scenario.plan import ClusterPlan, PlannedStep
+from sim.scenario.plan import Plan
 from sim.wire.http.access import Access, Authenticator, read_tokens
 from sim.wire.http.app import Front, make_app
 from sim.wire.http.documents import Documents
@@ -52,65 +49,44 @@ ADMIN = "admin"
 LOCAL = ("localhost", "127.0.0.1", "::1")  # names that a certificate holds beside the host that was asked for
 
 
-class _Forgotten(list[Operation]):
+class _Forgotten:
     """The journal of a server that was not asked for one: a long-lived server must not grow by it."""
 
     def append(self, _: Operation) -> None:
         return None
 
+    def end(self, _: End) -> None:
+        return None
+
 
 def serve(arguments: argparse.Namespace) -> int:
     """Run until told to stop.  Raises InputError."""
-    plan, steps, objects, seed = _planned(arguments)
+    scenario = str(arguments.scenario.absolute()) if arguments.scenario is not None else ""
+    session = Session(
+        scenario, tuple(arguments.set), arguments.naming or "", arguments.nodes or 0, arguments.seed
+    )
+    plan = session.plan()
     tokens = read_tokens(arguments.token_auth_file) if arguments.token_auth_file else {}
     # Worker threads would starve beside the busy loop otherwise: below the kernel's slice.
     sys.setswitchinterval(0.0005)
-    trio.run(_main, arguments, plan, steps, objects, seed, tokens)
+    trio.run(_main, arguments, session, plan, tokens)
     return 0
 
 
-def _planned(
-    arguments: argparse.Namespace,
-) -> tuple[ClusterPlan, tuple[PlannedStep, ...], tuple[Mapping[str, Any], ...], int]:
-    """Cluster, timeline, objects and seed of a scenario, or of none."""
-    steps: tuple[PlannedStep, ...] = ()
-    objects: tuple[Mapping[str, Any], ...] = ()
-    seed, cluster = 0, ClusterPlan(naming="orch", nodes=())
-    if arguments.set and arguments.scenario is None:
-        raise InputError("there is no scenario to set it in", f"--set {arguments.set[0]}")
-    if arguments.scenario is not None:
-        plan = load(arguments.scenario, arguments.set)
-        expectations_of(plan)
-        cluster, steps, objects, seed = plan.cluster, plan.steps, plan.objects, plan.seed
-    if arguments.naming and arguments.naming != cluster.naming:
-        if arguments.scenario is not None:
-            overrides = [*arguments.set, f"cluster.naming={arguments.naming}"]
-            plan = load(arguments.scenario, overrides)
-            cluster, steps, objects = plan.cluster, plan.steps, plan.objects
-        else:
-            cluster = replace(cluster, naming=arguments.naming)
-    if arguments.nodes:
-        taken = dict.fromkeys(node.name for node in cluster.nodes)
-        cluster = replace(cluster, nodes=(*cluster.nodes, *plain_nodes(arguments.nodes, taken)))
-    return cluster, steps, objects, seed if arguments.seed is None else arguments.seed
-
-
 async def _main(
-    arguments: argparse.Namespace,
-    plan: ClusterPlan,
-    steps: tuple[PlannedStep, ...],
-    objects: tuple[Mapping[str, Any], ...],
-    seed: int,
-    tokens: dict[str, UserInfo],
+    arguments: argparse.Namespace, session: Session, plan: Plan, tokens: dict[str, UserInfo]
 ) -> None:
-    cluster = Cluster(plan, seed=seed, epoch_us=time_ns() // 1000)
+    epoch_us = time_ns() // 1000
+    cluster = Cluster(plan.cluster, seed=plan.seed, epoch_us=epoch_us)
     kernel = cluster.kernel
-    if arguments.journal is None:
-        kernel.gate.journal = _Forgotten()
+    journal = (
+        _Forgotten() if arguments.journal is None else JournalFile(arguments.journal, session, plan, epoch_us)
+    )
+    kernel.gate.journal = journal
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with cluster:
-            Director(cluster, lambda name, kind, at_us: None).schedule(steps)
-            cluster.apply(*objects)
+            Director(cluster, lambda name, kind, at_us: None).schedule(plan.steps)
+            cluster.apply(*plan.objects)
             kernel.set_goal(NEVER_US)
             where = arguments.host, arguments.port
             async with served(cluster, arguments.client_config, arguments.pace, where, tokens) as url:
@@ -120,8 +96,10 @@ async def _main(
                     print(hint, file=sys.stderr)
                 async for _ in signals:
                     break
-    if arguments.journal is not None:
-        save_journal(arguments.journal, kernel.gate.journal)
+            end_us = kernel.outside_now_us()
+            kernel.set_rate(inf)
+            await kernel.run_until(end_us)
+            journal.end(End(kernel.now_us, kernel.steps, kernel.trace.sha256()))
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -12,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sim.app.cluster import Cluster
-from sim.app.run import Result, run_plan
+from sim.app.run import Outside, Result, run_plan
 from sim.report import Timeline, sparkline
 from sim.scenario.plan import Plan
 from sim.units import format_duration
@@ -37,11 +38,12 @@ def terminal() -> Console:
     return console if console.is_terminal else _Console(width=max(console.width, PLAIN_WIDTH))
 
 
-def run_shown(plan: Plan, *, seed: int | None, trace_file: Path | None, live: bool) -> Result:
+def run_shown(plan: Plan, *, trace_file: Path | None, live: bool, outside: Outside | None = None) -> Result:
     """Run a plan, with a live display where the terminal can show one."""
     console = Console(stderr=True)
+    run = partial(run_plan, plan, trace_file=trace_file, outside=outside)
     if not (live and console.is_terminal):
-        return trio.run(lambda: run_plan(plan, seed=seed, trace_file=trace_file))
+        return trio.run(run)
 
     async def watch(cluster: Cluster) -> None:
         started, last_steps, last_s = perf_counter(), 0, perf_counter()
@@ -53,7 +55,7 @@ def run_shown(plan: Plan, *, seed: int | None, trace_file: Path | None, live: bo
                 last_steps, last_s = steps, now_s
                 display.update(_progress(plan, cluster, now_s - started, rate), refresh=True)
 
-    return trio.run(lambda: run_plan(plan, seed=seed, trace_file=trace_file, watch=watch))
+    return trio.run(partial(run, watch=watch))
 
 
 def _progress(plan: Plan, cluster: Cluster, wall_s: float, rate: float) -> Text:
@@ -99,6 +101,13 @@ def print_result(plan: Plan, result: Result, report: Path | None, trace: Path | 
         highlight=False,
     )
     console.print(f"trace sha256 {result.trace_sha256}", style="dim", highlight=False)
+    if result.as_served is not None:
+        told = (
+            Text("as it was served", "green")
+            if result.as_served
+            else Text("NOT as it was served", "bold red")
+        )
+        console.print(told)
     for what, file in (("report", report), ("trace", trace)):
         if file is not None:
             console.print(f"{what}: {file}", highlight=False, soft_wrap=True)

@@ -1,7 +1,7 @@
 """Virtual time, actors, network, randomness and trace.  Everything public is imported from here."""
 
 from sim.kernel.actor import Actor, ActorExit, Clock, Context, State, Supervisor
-from sim.kernel.gate import Gate, Operation, load_journal, save_journal
+from sim.kernel.gate import Gate, Journal, Operation
 from sim.kernel.kernel import DEFAULT_EPOCH_US, NEVER_US, Kernel, KernelTask
 from sim.kernel.network import Link, Network, Rule
 from sim.kernel.report import DeadlockError, LivelockError
@@ -23,6 +23,7 @@ __all__ = [
     "DeadlockError",
     "Future",
     "Gate",
+    "Journal",
     "Kernel",
     "KernelTask",
     "Kind",
@@ -38,9 +39,7 @@ __all__ = [
     "Timer",
     "Trace",
     "TraceError",
-    "load_journal",
     "read",
     "read_header",
-    "save_journal",
     "stream",
 ]

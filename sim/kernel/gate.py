@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-import msgpack
 import msgspec
 import trio
 
@@ -33,6 +31,12 @@ class Operation(msgspec.Struct, frozen=True, array_like=True):
     payload: Any
 
 
+class Journal(Protocol):
+    """Whoever keeps operations in the order in which they were applied; a list, as long as nobody sets another."""
+
+    def append(self, operation: Operation, /) -> None: ...
+
+
 class Gate:
     """Queues outside operations, applies and journals them, or replays a journal."""
 
@@ -42,7 +46,7 @@ class Gate:
         # Read by the kernel before each unit of work.
         self.inbox: deque[tuple[str, Any, Callable[[Any], None]]] = deque()
         self.replay = deque(replay)
-        self.journal: list[Operation] = []
+        self.journal: Journal = list[Operation]()
 
     def handle(self, name: str, handler: Handler) -> None:
         """Name the handler of an operation; once each."""
@@ -90,12 +94,3 @@ class Gate:
         kernel.cause = 0
         self._handlers[name](payload, done)
         kernel.cause = 0
-
-
-def save_journal(path: Path, journal: list[Operation]) -> None:
-    path.write_bytes(msgpack.packb([[op.step, op.at_us, op.name, op.payload] for op in journal]))
-
-
-def load_journal(path: Path) -> list[Operation]:
-    rows = msgpack.unpackb(path.read_bytes(), strict_map_key=False)
-    return [Operation(*row) for row in rows]

@@ -12,9 +12,16 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sim.app.commands import files, run, serve, sweep, trace
+from sim.app.commands import files, replay, run, serve, sweep, trace
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-GROUPS: tuple[Callable[[Commands], None], ...] = (run.add, sweep.add, files.add, serve.add, trace.add)
+GROUPS: tuple[Callable[[Commands], None], ...] = (
+    run.add,
+    sweep.add,
+    files.add,
+    serve.add,
+    replay.add,
+    trace.add,
+)

@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +31,7 @@ from sim.errors import InputError
 if TYPE_CHECKING:
     from sim.app.commands import Commands
     from sim.app.outcome import Outcome
+    from sim.app.run import Outside
     from sim.scenario.plan import Plan
 
 
@@ -46,24 +48,30 @@ def add(commands: Commands) -> None:
     add_scenario(run)
     add_seed(run)
     add_many(run)
-    run.add_argument(
+    add_outputs(run, "out/<scenario>.html, of many seeds out/<scenario>-seeds.html")
+    run.set_defaults(call=_run)
+
+
+def add_outputs(parser: argparse.ArgumentParser, report: str) -> None:
+    """What is written of a run.  report: where its report goes if nobody says where."""
+    parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="write every event of a single run to this file"
     )
-    run.add_argument(
+    parser.add_argument(
         "--perfetto", type=Path, metavar="FILE", help="write a single run here for https://ui.perfetto.dev"
     )
-    run.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    run.add_argument(
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument(
         "--report",
         type=Path,
         metavar="FILE",
-        help="write the HTML report here (default: out/<scenario>.html, of many seeds out/<scenario>-seeds.html; with "
-        "--json only if given)",
+        help=f"write the HTML report here (default: {report}; with --json only if given)",
     )
-    run.add_argument("--no-report", action="store_true", help="write no HTML report")
-    run.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML, a test case an expectation")
-    run.add_argument("--quiet", "-q", action="store_true", help="no progress display")
-    run.set_defaults(call=_run)
+    parser.add_argument("--no-report", action="store_true", help="write no HTML report")
+    parser.add_argument(
+        "--junit", type=Path, metavar="FILE", help="write JUnit XML, a test case an expectation"
+    )
+    parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -80,10 +88,11 @@ def _run(arguments: argparse.Namespace) -> int:
     for option in ("jobs", "dask", "resume"):
         if getattr(arguments, option) is not None:
             raise InputError("is for many seeds", f"--{option}", "add --seeds N")
-    return _run_once(arguments, plan)
+    return run_once(arguments, plan if arguments.seed is None else replace(plan, seed=arguments.seed))
 
 
-def _run_once(arguments: argparse.Namespace, plan: Plan) -> int:
+def run_once(arguments: argparse.Namespace, plan: Plan, outside: Outside | None = None) -> int:
+    """Run a plan, as `run_plan` does, write what was asked for, and print the result; the exit status."""
     from sim.app.cluster import no_collection
     from sim.app.show import print_result, run_shown
     from sim.app.study_report import junit_of_result
@@ -94,7 +103,7 @@ def _run_once(arguments: argparse.Namespace, plan: Plan) -> int:
     files = Files()
     kept = _trace_file(arguments.trace, report is not None or arguments.perfetto is not None)
     with no_collection(), kept as trace:
-        result = run_shown(plan, seed=arguments.seed, trace_file=trace, live=live)
+        result = run_shown(plan, trace_file=trace, live=live, outside=outside)
         if trace is not None:
             files.write(arguments.perfetto, partial(write_perfetto, trace))
             if report is not None:

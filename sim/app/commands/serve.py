@@ -45,7 +45,10 @@ def add(commands: Commands) -> None:
         "--token-auth-file", type=Path, metavar="FILE", help='further users: token,user,uid,"group1,group2"'
     )
     serve.add_argument(
-        "--journal", type=Path, metavar="FILE", help="write what came from outside, for a replay"
+        "--journal",
+        type=Path,
+        metavar="FILE",
+        help="write all that clients do to this file, for orrery replay",
     )
     serve.set_defaults(call=_serve)
 
