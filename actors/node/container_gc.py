@@ -100,7 +100,7 @@ class ContainerGC:
     def _pass(self, _: object) -> None:
         self._due = False
         machine = self._agent.machine
-        if machine.runtime_delay_us is not None:
+        if not self._agent.runtime.silent:
             self.collect()
         if self._is_strict() or any(self._is_over(uid) for uid in machine.pods):
             self.consider()

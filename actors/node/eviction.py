@@ -191,7 +191,7 @@ class Evictor:
         self._due_us = -1
         agent, now_us = self._agent, self._agent.now_us
         self._tick_us = now_us
-        if agent.machine.runtime_delay_us is None:  # no statistics: the check does nothing
+        if agent.runtime.silent:  # no statistics: the check does nothing
             self._plan(now_us + POLL_US)
             return
         shown = self.past.conditions

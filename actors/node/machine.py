@@ -220,6 +220,10 @@ class PodRuntime:
         newest = {container.name: container for container in held}
         return [container for container in newest.values() if container.running(now_us)]
 
+    def ends(self, now_us: int) -> dict[str, Container]:
+        """Of each container the newest instance that has ended."""
+        return {container.name: container for container in self.containers if container.exited(now_us)}
+
     def next_exit_us(self, now_us: int) -> int | None:
         """The earliest end still to come of its containers."""
         soonest: int | None = None

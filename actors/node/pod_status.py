@@ -52,6 +52,15 @@ class View:
     late: bool = False
 
 
+def reasoned(reasons: Mapping[str, Reason], name: str, reason: Reason | None) -> Mapping[str, Reason]:
+    """Why containers do not run, if for this one now something (or nothing) stands in its way."""
+    if reason is not None:
+        return {**reasons, name: reason}
+    if name not in reasons:
+        return reasons
+    return {held: why for held, why in reasons.items() if held != name} or NOTHING
+
+
 def restart_policy(pod: Obj) -> str:
     return str(pod["spec"].get("restartPolicy", "Always"))
 

@@ -6,9 +6,9 @@ the standstill of the sync loop that comes with them.
 Holds: a runtime that answers at once schedules nothing; a slow one only the instants at which an error comes or goes.
 
 Mirrors  pkg/kubelet/runtime.go: runtimeErrors; kubelet.go: updateRuntimeUp; pleg/generic.go: relist, Healthy (v1.25).
-Differs  a runtime that answers again is seen to at the next check and relist: calls that hung until then are not told
-         from these. Calls of a slow runtime take as long as they take: upstream gives up after two minutes, or as
-         --runtime-request-timeout says.
+Differs  a slow disk makes relists slow, but no checks. A status pass does not ask the runtime for its version: upstream's
+         first pass beside a runtime that does not answer waits for that as long as --runtime-request-timeout says, so that
+         it tells so much later that the runtime is down.
 """
 
 from __future__ import annotations
@@ -36,53 +36,57 @@ NEVER_SEEN = (
 class Relists:
     """The rhythm of relists: `first_us` is the start of one, each takes `took_us`, a second lies between two.
 
-    took_us None: they never end.  `past`: (end, start) of relists that ended before or are under way, oldest first
+    took_us None: each is given up after `limit_us`.  `past`: (end, start, whether it is not given up) of relists that ended
+    before or are under way, oldest first
     """
 
-    __slots__ = ("_past", "first_us", "took_us")
+    __slots__ = ("_past", "first_us", "limit_us", "took_us")
 
-    def __init__(self, first_us: int) -> None:
+    def __init__(self, first_us: int, limit_us: int = 2 * MINUTE) -> None:
         self.first_us = first_us
+        self.limit_us = limit_us
         self.took_us: int | None = 0
-        self._past: list[tuple[int, int]] = []
+        self._past: list[tuple[int, int, bool]] = []
 
     @property
     def _period_us(self) -> int:
-        return RELIST_US + (self.took_us or 0)
+        return RELIST_US + (self.limit_us if self.took_us is None else self.took_us)
+
+    def wanted(self, delay_us: int | None) -> int | None:
+        """How long one takes if the runtime takes so long to answer."""
+        return None if delay_us is None or delay_us >= self.limit_us else delay_us
 
     def change(self, took_us: int | None, now_us: int) -> None:
         """From now on a relist takes so long; one that is under way has begun when it did."""
-        seen_us = self.seen_us(now_us)
-        started_us = self._started_us(now_us)
-        past = [(now_us, seen_us)]
-        if started_us == seen_us:  # none is under way
-            first_us = started_us + self._period_us
-        else:
-            end_us = max(now_us, started_us + (took_us or 0))
-            first_us = end_us + RELIST_US
-            if took_us is not None:
-                past.append((end_us, started_us))
-        self.first_us, self.took_us, self._past = first_us, took_us, past
+        past = [(now_us, self.seen_us(now_us), True)]
+        started_us, end_us = self._last_us(now_us)
+        if end_us > now_us:  # under way
+            end_us = started_us + self.limit_us if took_us is None else max(now_us, started_us + took_us)
+            past.append((end_us, started_us, took_us is not None))
+        self.first_us, self.took_us, self._past = end_us + RELIST_US, took_us, past
 
-    def _started_us(self, now_us: int) -> int:
-        """When the last relist began."""
-        if now_us < self.first_us:
-            return max([start_us for _, start_us in self._past], default=self.first_us)
-        if self.took_us is None:
-            return self.first_us
-        return now_us - (now_us - self.first_us) % self._period_us
+    def _last_us(self, now_us: int) -> tuple[int, int]:
+        """When the last relist began, and when it ends."""
+        if now_us < self.first_us and self._past:
+            end_us, started_us, _ = self._past[-1]
+            return started_us, end_us
+        started_us = now_us - (now_us - self.first_us) % self._period_us
+        return started_us, started_us + self._period_us - RELIST_US
 
     def seen_us(self, now_us: int) -> int:
         """When the last relist that has ended began: the runtime was seen active then."""
         if self.took_us is not None and now_us >= self.first_us + self.took_us:
             ended_us = now_us - self.took_us
             return ended_us - (ended_us - self.first_us) % self._period_us
-        return max([start for end, start in self._past if end <= now_us], default=self.first_us)
+        ended = [started_us for end_us, started_us, well in self._past if well and end_us <= now_us]
+        return max(ended, default=self.first_us)
 
     def end_after(self, at_us: int) -> int:
-        """The end of the first relist that begins strictly after that instant; a second later if none ever ends."""
+        """The end of the first relist that begins strictly after that instant; a second later if none ends well."""
+        if self.took_us is None:
+            return at_us + RELIST_US
         period_us = self._period_us
-        return at_us + period_us - (at_us - self.first_us) % period_us + (self.took_us or 0)
+        return at_us + period_us - (at_us - self.first_us) % period_us + self.took_us
 
     def silent_us(self, now_us: int) -> int:
         """For how long the runtime has not been seen, if that is too long; else 0."""
@@ -94,7 +98,7 @@ class Relists:
     def next_turn_us(self, now_us: int) -> int | None:
         """When `silent_us` should be looked at next; None while relists are quick enough never to be missed."""
         took_us = self.took_us
-        ends = [end_us for end_us, _ in self._past if end_us > now_us]
+        ends = [end_us for end_us, _, well in self._past if well and end_us > now_us]
         if took_us is not None:
             ended_us = now_us - took_us
             period_us = self._period_us
@@ -109,10 +113,14 @@ class Relists:
 
 
 class RuntimeHealth:
-    """One agent incarnation's view.  `error`, `network_error`: what the last check was told; `up`: once it was ready."""
+    """One agent incarnation's view.  `error`, `network_error`: what the last check was told; `up`: once it was ready.
+
+    _asked_us: of the first check without an answer, while the runtime gives none
+    """
 
     __slots__ = (
         "_agent",
+        "_asked_us",
         "_began_us",
         "_checking",
         "_due_us",
@@ -129,13 +137,14 @@ class RuntimeHealth:
         self._began_us = agent.now_us
         self._checking = False
         self._due_us = -1
+        self._asked_us = -1
         self._good_us = -1  # the last good check, while there is none since
         machine = agent.machine
         self.error = machine.runtime_error
         self.network_error = machine.network_error
         self._never = machine.runtime_delay_us is None
         self.up = not (self._never or self.error)
-        self.relists = Relists(agent.now_us)
+        self.relists = Relists(agent.now_us, agent.options.runtime_request_timeout_us)
         if machine.runtime_delay_us != 0:
             with caused(agent.ctx.kernel, machine.blamed(SLOW_RUNTIME)):
                 self.changed()
@@ -202,9 +211,10 @@ class RuntimeHealth:
     def changed(self) -> None:
         """The machine's runtime is not as it was: the next check and the relists will show it."""
         machine, now_us = self._agent.machine, self._agent.now_us
-        if machine.runtime_delay_us != self.relists.took_us:
-            self.relists.change(machine.runtime_delay_us, now_us)
+        if (took_us := self.relists.wanted(machine.runtime_delay_us)) != self.relists.took_us:
+            self.relists.change(took_us, now_us)
             self._plan()
+        self._ask()
         stale = machine.runtime_error != self.error or machine.network_error != self.network_error
         if (stale or self._bad != (self._good_us >= 0)) and not self._checking:
             self._checking = True
@@ -212,6 +222,24 @@ class RuntimeHealth:
             if self._bad and self._good_us < 0:
                 self._good_us = now_us - since_us
             self._agent.ctx.call_at_us(now_us + CHECK_US - since_us, self._check)
+
+    def _ask(self) -> None:
+        """The check that a runtime leaves unanswered ends when it answers, unless that was given up."""
+        silent, now_us = self._agent.machine.runtime_delay_us is None, self._agent.now_us
+        if silent and self._asked_us < 0:
+            self._asked_us = now_us + (self._began_us - now_us) % CHECK_US
+        elif not silent and self._asked_us >= 0:
+            waited_us, self._asked_us = now_us - self._asked_us, -1
+            self._agent.ctx.call_at_us(now_us, lambda _: self._agent.loop.answered())
+            limit_us = self.relists.limit_us
+            if waited_us >= 0 and waited_us % (limit_us + CHECK_US) < limit_us and not self._checking:
+                self._began_us, self._checking = now_us, True
+                self._agent.ctx.call_at_us(now_us, self._check)
+
+    @property
+    def silent(self) -> bool:
+        """Whether calls that change nothing end without an answer now."""
+        return self.relists.took_us is None
 
     @property
     def _bad(self) -> bool:

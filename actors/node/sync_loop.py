@@ -52,7 +52,7 @@ class SyncLoop:
 
     def stalled(self) -> bool:
         """Whether a worker has to wait that wants to begin something: also for a runtime that does not answer."""
-        return self.asleep or self._agent.machine.runtime_delay_us is None
+        return self.asleep or self._agent.runtime.silent
 
     def resume_later(self, worker: Worker) -> None:
         self._waiting[worker.uid] = worker
@@ -85,6 +85,11 @@ class SyncLoop:
             handler(*what)
         kernel.cause = cause
         self._resume()
+
+    def answered(self) -> None:
+        """The runtime answers: what has been asked of it goes on, however the loop sleeps."""
+        for worker in list(self._waiting.values()):
+            worker.answered()
 
     def _resume(self) -> None:
         waiting, self._waiting = self._waiting, {}

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.node.actions import compute_actions, effective_grace_us, hook_time_us
 from actors.node.blame import caused, met_first, unseen_end
+from actors.node.calls import LATE, NO_SANDBOX, SANDBOX_PATIENCE, call
 from actors.node.killing import kill_all, kill_failed
 from actors.node.machine import Container, PodRuntime
 from actors.node.pod_status import (
@@ -33,6 +34,7 @@ from actors.node.pod_status import (
     ended,
     generate,
     past_deadline,
+    reasoned,
     restart_policy,
     unseen_us,
 )
@@ -65,7 +67,7 @@ class Worker:
     """
 
     __slots__ = (
-        "_again", "_due_us", "_ending", "_held", "_made_us", "_over", "_settled_us", "_stalled", "_timer", "_work", "agent", "grace_s", "item", "override",
+        "_again", "_due_us", "_ending", "_held", "_made_us", "_over", "_settled_us", "_stalled", "_timer", "_work", "agent", "grace_s", "item", "limit_us", "override",
         "probes", "reasons", "removed", "requests", "runtime", "state", "uid",
     )  # fmt: skip
 
@@ -86,6 +88,7 @@ class Worker:
         self.requests: Any = None  # what it holds of the node, once admitted
         self._work: Work | None = None
         self._stalled: Work | None = None  # waits for the runtime to answer
+        self.limit_us = -1  # when the call under way is given up
         self._again = False
         self._timer: Timer | None = None
         self._due_us = 0
@@ -159,7 +162,7 @@ class Worker:
         agent = self.agent
         # What the eviction manager or a shutdown asks for does not go through the loop, nor does what follows from it.
         by_loop = self.state == SYNC or (self.state == TERMINATING and self.override is None)
-        if agent.machine.runtime_delay_us is None or (by_loop and agent.loop.asleep):
+        if agent.runtime.silent or (by_loop and agent.loop.asleep):
             agent.loop.resume_later(self)
             return
         if self.state == SYNC:
@@ -176,9 +179,12 @@ class Worker:
         """Go on with a piece of work until it next takes time, or ends."""
         if self._work is not work:
             return  # cancelled meanwhile
-        if self.agent.machine.runtime_delay_us is None:
+        agent = self.agent
+        if agent.machine.runtime_delay_us is None and not 0 <= self.limit_us <= agent.now_us:
             self._stalled = work  # the runtime does not answer
-            self.agent.loop.resume_later(self)
+            agent.loop.resume_later(self)
+            if self.limit_us >= 0:
+                agent.ctx.call_at_us(self.limit_us, self._give_up, work)
             return
         try:
             while True:
@@ -186,10 +192,16 @@ class Worker:
                 if delay_us < 0:
                     return  # somebody calls `proceed`
                 if delay_us:
-                    self.agent.ctx.call_at_us(self.agent.now_us + delay_us, self._step, work)
+                    agent.ctx.call_at_us(agent.now_us + delay_us, self._step, work)
                     return
         except StopIteration as end:
             self._ended(end.value)
+
+    def _give_up(self, work: Work) -> None:
+        """The call that it waits for takes too long, if it is still the one."""
+        if self._stalled is work:
+            self._stalled = None
+            self._step(work)
 
     def resync(self) -> None:
         """Let its next regular sync be run, whenever that falls."""
@@ -203,13 +215,15 @@ class Worker:
         """Called when what the work waits for (an image) has come."""
         self._step(work)
 
-    def resume(self) -> None:
-        """The runtime can be worked with again."""
+    def answered(self) -> None:
+        """The runtime answers what it was asked."""
         stalled, self._stalled = self._stalled, None
         if stalled is not None:
             self._step(stalled)
-        else:  # also while it does something that has its time
-            self.wake()
+
+    def resume(self) -> None:
+        """The runtime can be worked with again, and also was while it did something that has its time."""
+        self.wake()
 
     @property
     def work(self) -> Work | None:
@@ -330,7 +344,8 @@ class Worker:
             if probe.kind != "Readiness" and probe.result == "Failure":
                 failed[probe.container] = probe.kind.lower()
         actions = compute_actions(pod, self.runtime, failed, agent.now_us)
-        ended = self._seen_ends()  # Quirk: back-offs go by these, not by the ends of what is killed here
+        # Quirk: back-offs go by these, not by the ends of what is killed here.
+        ended = self.runtime.ends(agent.now_us) if self.runtime is not None else {}
         first: Container | None = None  # of the init container that begins again, as it was before
         if actions.kill_pod and self.runtime is not None:
             if actions.create_sandbox:
@@ -345,12 +360,14 @@ class Worker:
         elif actions.kills:
             yield from kill_failed(self, actions)
         if actions.create_sandbox:
-            yield agent.spec.profile.sandbox_us + (agent.machine.runtime_delay_us or 0)
+            made = yield from call(self, agent.spec.profile.sandbox_us, SANDBOX_PATIENCE)
             meta = pod["metadata"]
             host_ip = agent.host_ip if pod["spec"].get("hostNetwork") else ""
-            if agent.machine.network_error and not host_ip:  # which no check has told of yet
-                message = f"Failed to create pod sandbox: {agent.machine.network_error}"
-                agent.event(pod, "Warning", "FailedCreatePodSandBox", message)
+            # A network error is one which no check has told of yet.
+            if problem := NO_SANDBOX if not made else "" if host_ip else agent.machine.network_error:
+                message = f"Failed to create pod sandbox: {problem}"
+                if self.state == SYNC:  # else there is no need for one any more
+                    agent.event(pod, "Warning", "FailedCreatePodSandBox", message)
                 return message
             self._made_us = agent.now_us
             self.runtime = agent.machine.run_sandbox(
@@ -364,11 +381,6 @@ class Worker:
         for container in actions.starts:
             errors.append((yield from self._start_container(container, ended, init=False)))
         return next(filter(None, errors), "")
-
-    def _seen_ends(self) -> dict[str, Container]:
-        """Of each container the newest instance that has ended."""
-        now_us, kept = self.agent.now_us, self.runtime.containers if self.runtime is not None else ()
-        return {container.name: container for container in kept if container.exited(now_us)}
 
     def _start_container(
         self, spec: Obj, ended: Mapping[str, Container], *, init: bool, after: Container | None = None
@@ -385,7 +397,7 @@ class Worker:
             return held
         reason = yield from agent.images.ensure(self, spec)
         if reason is not None:
-            self._reason(name, reason)
+            self.reasons = reasoned(self.reasons, name, reason)
             return reason[0]
         target = spec.get("targetContainerName")
         if target and runtime.newest(target) is None:
@@ -393,10 +405,13 @@ class Worker:
         else:
             problem = yield from agent.references.variables(self, spec)
         if problem:
-            self._reason(name, ("CreateContainerConfigError", problem))
+            self.reasons = reasoned(self.reasons, name, ("CreateContainerConfigError", problem))
             agent.event(pod, "Warning", "Failed", f"Error: {problem}", container=name)
             return "CreateContainerConfigError"
-        yield agent.spec.profile.start_us + (agent.machine.runtime_delay_us or 0)
+        if not (yield from call(self, agent.spec.profile.start_us)):
+            self.reasons = reasoned(self.reasons, name, ("CreateContainerError", LATE))
+            agent.event(pod, "Warning", "Failed", f"Error: {LATE}", container=name)
+            return "CreateContainerError"
         profile, kernel = agent.spec.profile, agent.ctx.kernel
         behaviour = profile.behaviour(pod, name, init)
         agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
@@ -404,11 +419,11 @@ class Worker:
         container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us, by, after)
         self._made_us = agent.now_us
         if behaviour.start_error:
-            self._reason(name, ("RunContainerError", behaviour.start_error))
+            self.reasons = reasoned(self.reasons, name, ("RunContainerError", behaviour.start_error))
             with caused(kernel, met_first(runtime, container, by)):
                 agent.event(pod, "Warning", "Failed", f"Error: {container.message}", container=name)
             return "RunContainerError"
-        self._reason(name, None)
+        self.reasons = reasoned(self.reasons, name, None)
         if behaviour.uses_much:
             by = profile.imposed(pod, name, init, "memory_bytes")
             self._limit_memory(spec, container, by)
@@ -463,15 +478,8 @@ class Worker:
             agent.restarts.next(key, newest.exit_us, now_us)
             return ""
         agent.event(self.pod, "Warning", "BackOff", "Back-off restarting failed container", container=name)
-        self._reason(name, reason)
+        self.reasons = reasoned(self.reasons, name, reason)
         return message
-
-    def _reason(self, name: str, reason: Reason | None) -> None:
-        """Why the container does not run, if something stands in its way."""
-        if reason is not None:
-            self.reasons = {**self.reasons, name: reason}
-        elif name in self.reasons:
-            self.reasons = {held: why for held, why in self.reasons.items() if held != name} or NOTHING
 
     # --- the end ------------------------------------------------------------------------------------------
 

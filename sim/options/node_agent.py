@@ -363,6 +363,14 @@ class NodeAgentOptions:
         unit="us",
         check=at_least(0),
     )
+    runtime_request_timeout_us: int = option(
+        "runtime-request-timeout",
+        duration,
+        "2m0s",
+        "how long the runtime is waited for, but for pulls; twice that for a sandbox",
+        unit="us",
+        check=more_than(0),
+    )
     maximum_dead_containers: int = option(
         "maximum-dead-containers", integer, -1, "dead containers kept on the node; negative: no limit"
     )
@@ -542,7 +550,6 @@ WITHOUT_EFFECT = (
     "stderrthreshold",
     "max-open-files",
     "{short}-api-content-type",
-    "runtime-request-timeout",
     "streaming-connection-idle-timeout",
     "volume-stats-agg-period",
     "address",

@@ -107,3 +107,80 @@ async def test_what_a_pod_does_when_the_loop_goes_on_takes_its_time_though_its_p
         assert not api.has("web")
         removed = api.writes("delete", "pods")
         assert len(removed) == 1 and container.exit_us <= removed[0] <= container.exit_us + 2 * SECOND
+
+
+async def began(
+    spec: NodeSpec, given: Obj, seconds: int, silent_ms: int
+) -> tuple[list[tuple[int, str]], int]:
+    """Failures told of a pod bound at 20 s beside a runtime that falls silent so long after that, in microseconds since
+    then, and when its container started ("" is 0)."""
+    async with one_node(spec, parse_node_agent(given)) as (kernel, api, node):
+        api.bind("web")
+        await kernel.run_until(20 * SECOND + silent_ms * MS)
+        node.hang_runtime()
+        await kernel.run_until((20 + seconds) * SECOND)
+        node.heal_runtime()
+        await kernel.run_until((20 + seconds + 30) * SECOND)
+        told = [*api.events("FailedCreatePodSandBox"), *api.events("Failed")]
+        return [(at - 20 * SECOND, text) for at, text in told], api.events("Started")[0][0] - 20 * SECOND
+
+
+SLOW_START = NodeSpec("n1", profile=RuntimeProfile(start_us=3 * SECOND))
+
+
+@pytest.mark.parametrize(("given", "limit"), [({}, 120), ({"runtime-request-timeout": "10s"}, 10)])
+async def test_a_sandbox_that_the_runtime_does_not_answer_for_is_given_up_after_twice_the_timeout(
+    given: Obj, limit: int
+) -> None:
+    spec = NodeSpec("n1", profile=RuntimeProfile(sandbox_us=3 * SECOND))
+    failures, started_us = await began(spec, given, 400, 500)
+    late = "Failed to create pod sandbox: rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+    assert [text for _, text in failures] == [late]
+    assert 2 * limit * SECOND <= failures[0][0] <= (2 * limit + 1) * SECOND
+    assert started_us >= 400 * SECOND  # nothing is begun before
+
+
+@pytest.mark.parametrize(("given", "limit"), [({}, 120), ({"runtime-request-timeout": "10s"}, 10)])
+async def test_a_start_that_the_runtime_does_not_answer_for_is_given_up_and_one_that_it_does_is_there(
+    given: Obj, limit: int
+) -> None:
+    failures, started_us = await began(SLOW_START, given, limit + 20, 1500)
+    assert [text for _, text in failures] == ["Error: context deadline exceeded"]
+    assert limit * SECOND <= failures[0][0] <= (limit + 2) * SECOND
+    assert started_us >= (limit + 20) * SECOND
+    failures, started_us = await began(SLOW_START, given, limit - 5, 1500)
+    assert not failures and started_us == (limit - 5) * SECOND
+
+
+async def test_a_start_on_a_disk_slower_than_the_timeout_is_waiting_for_another_one() -> None:
+    options = parse_node_agent({"runtime-request-timeout": "8s"})
+    async with one_node(options=options) as (kernel, api, node):
+        node.slow_runtime(7 * SECOND)
+        api.bind("web")
+        await kernel.run_until(26 * SECOND)  # while the sandbox is made
+        node.slow_runtime(8 * SECOND)
+        await kernel.run_until(200 * SECOND)
+        assert [text for _, text in api.events("Failed")] == ["Error: context deadline exceeded"]
+        node.slow_runtime(1 * SECOND)
+        await kernel.run_until(211 * SECOND)
+        assert "running" in api.pod("web")["status"]["containerStatuses"][0]["state"]
+        assert len(api.events("Failed")) == 1
+
+
+async def test_the_check_that_a_silent_runtime_left_unanswered_ends_when_it_answers() -> None:
+    """From 25 s on checks wait for two minutes and 5 s lie between: that of 150 s waits when the runtime answers."""
+    async with one_node() as (kernel, _, node):
+        await kernel.run_until(22 * SECOND)
+        node.hang_runtime()
+        await kernel.run_until(227 * SECOND)
+        assert node.machine.agent.runtime.errors()[0] == "container runtime is down"
+        node.heal_runtime()
+        await kernel.run_until(227 * SECOND + 1)
+        assert node.machine.agent.runtime.errors() == []
+        node.hang_runtime()  # checks at 232, 357
+        await kernel.run_until(354 * SECOND)
+        node.heal_runtime()
+        await kernel.run_until(356 * SECOND)
+        assert node.machine.agent.runtime.errors() == ["container runtime is down"]
+        await kernel.run_until(357 * SECOND)
+        assert node.machine.agent.runtime.errors() == []
