@@ -1,5 +1,7 @@
 """JSON patch and merge patch: (document, patch) to the patched document, by path copy.
 
+A JSON patch copies a container once, however many of its operations change it (`_OwnMap`, `_OwnList`).
+
 Holds: neither argument is changed and whatever a patch does not touch is shared with the old document by
 identity.  A refusal is a `PatchError` with everything its Status needs; nothing is half applied.  What a JSON patch makes
 is no deeper than what a body may be, and longer than the document and the patch by `COPIED_MAX` at most.
@@ -127,6 +129,30 @@ def json_patch_problems(patch: Json) -> list[str]:
     return found
 
 
+class _OwnMap(dict[str, Any]):
+    """A map that a patch has copied, so that its next operation changes the copy."""
+
+
+class _OwnList(list[Any]):
+    """The like of a list."""
+
+
+def _owned(container: Any) -> Any:
+    """The container, or its copy, that may be changed."""
+    if isinstance(container, _OwnMap | _OwnList):
+        return container
+    return _OwnMap(container) if isinstance(container, dict) else _OwnList(container)
+
+
+def _plain(value: Json) -> Json:
+    """The value with copies of what the patch owns, which lies in nothing but what it owns."""
+    if isinstance(value, _OwnMap):
+        return {key: _plain(below) for key, below in value.items()}
+    if isinstance(value, _OwnList):
+        return [_plain(below) for below in value]
+    return value
+
+
 def json_patch(document: Json, patch: Json) -> Json:
     """The document after all operations; `PatchError` at the first that fails."""
     check_operations(patch)
@@ -140,7 +166,7 @@ def json_patch(document: Json, patch: Json) -> Json:
         document = _apply(document, operation)
     if _is_deep(document):
         raise _unprocessable()
-    return document
+    return _plain(document)
 
 
 def _source(document: Json, operation: Obj) -> Json:
@@ -190,6 +216,8 @@ def _apply(document: Json, operation: Obj) -> Json:
     moved = _source(document, operation)
     if op == "move":
         document = _change(document, operation["from"], _remove, None)
+    else:
+        moved = _plain(moved)  # changed on its own from now on
     return _change(document, path, _add, moved)
 
 
@@ -247,23 +275,23 @@ def _index(container: list[Any], key: str, size: int) -> int:
 
 
 def _change(document: Json, path: str, edit: Any, value: Json) -> Json:
-    """Path copy of the document with `edit` made to (a copy of) the container of the path's last part."""
-    return _rebuild(document, _split(path), edit, value)
-
-
-def _rebuild(node: Json, parts: list[str], edit: Any, value: Json) -> Json:
-    if not isinstance(node, dict | list):
+    """The document with `edit` made to the container of the path's last part; owned all the way there."""
+    *parents, last = _split(path)
+    if not isinstance(document, dict | list):
         raise _unprocessable()
-    copy: Any = node.copy()
-    if len(parts) == 1:
-        edit(copy, parts[0], value)
-        return copy
-    child = _rebuild(_member(node, parts[0]), parts[1:], edit, value)
-    if isinstance(copy, list):
-        copy[_index(copy, parts[0], len(copy))] = child
-    else:
-        copy[parts[0]] = child
-    return copy
+    document = node = _owned(document)
+    for part in parents:
+        below = _member(node, part)
+        if not isinstance(below, dict | list):
+            raise _unprocessable()
+        below = _owned(below)
+        if isinstance(node, list):
+            node[_index(node, part, len(node))] = below
+        else:
+            node[part] = below
+        node = below
+    edit(node, last, value)
+    return document
 
 
 def _add(container: Any, key: str, value: Json) -> None:

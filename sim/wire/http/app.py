@@ -217,9 +217,9 @@ class Front:
         warnings: tuple[str, ...] = ()
         if target.verb in WRITES:
             raw = await _read()
-            body = json_text(names, target, content, raw)
-            if target.verb == "patch":
-                warnings = strict_warnings(names, content, raw, options.get("fieldValidation", ""))
+            twice: list[str] = []
+            body = json_text(names, target, content, raw, twice)
+            warnings = strict_warnings(twice, options.get("fieldValidation", ""))
         check_options(names, target, content, current.query_string.decode("latin1"), body)
         asked = Request(
             verb=target.verb,

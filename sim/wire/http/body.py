@@ -21,7 +21,7 @@ from sim.machinery.json_text import DEPTH_MAX
 from sim.wire.http.negotiation import produced
 from sim.wire.http.protobuf import ProtobufError, decode
 from sim.wire.http.routing import Target
-from sim.wire.http.yaml_json import YamlError, duplicate_keys, load_yaml
+from sim.wire.http.yaml_json import YamlError, load_yaml
 
 BODY_MAX = 3 * 1024 * 1024  # server.Config.MaxRequestBodyBytes
 SHOWN = 30  # bytes of a broken body that a message shows: summarizeData
@@ -78,10 +78,15 @@ def _excerpt(raw: bytes) -> str:
     return raw[:SHOWN].decode("utf-8", "replace") + (" ..." if len(raw) > SHOWN else "")
 
 
-def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | None:
-    """The body of a write as JSON text; None if there is none.  Raises BadBody."""
+def json_text(
+    names: Names, target: Target, header: str, raw: bytes, twice: list[str] | None = None
+) -> bytes | None:
+    """The body of a write as JSON text; None if there is none.  Raises BadBody.
+
+    twice: filled with what is to be said of keys that the YAML of an apply holds twice
+    """
     if target.verb == "patch":
-        return _patch_text(names, target, header, raw)
+        return _patch_text(names, target, header, raw, twice)
     kind = media_type(header)
     if not raw and target.verb in ("delete", "deletecollection"):
         return None
@@ -99,7 +104,7 @@ def json_text(names: Names, target: Target, header: str, raw: bytes) -> bytes | 
     return _whole_characters(raw)
 
 
-def _patch_text(names: Names, target: Target, header: str, raw: bytes) -> bytes:
+def _patch_text(names: Names, target: Target, header: str, raw: bytes, twice: list[str] | None) -> bytes:
     """Quirk: the type of a patch is told case and all."""
     kind = header.partition(";")[0].strip()
     known = [
@@ -115,20 +120,17 @@ def _patch_text(names: Names, target: Target, header: str, raw: bytes) -> bytes:
     if kind not in known:
         raise BadBody(status.unsupported_media_type(known))
     if kind == names.media_apply_patch:
-        return _from_yaml(raw, "error decoding YAML: ")
+        return _from_yaml(raw, "error decoding YAML: ", twice)
     _check_depth(target, raw)
     return _whole_characters(raw)
 
 
-def strict_warnings(names: Names, header: str, raw: bytes, directive: str) -> tuple[str, ...]:
-    """Keys that the YAML of an apply holds twice; with `Strict` they refuse it.  Raises BadBody."""
-    if directive == "Ignore" or not header.startswith(names.media_apply_patch):
-        return ()
-    found = duplicate_keys(raw)
-    if found and directive == "Strict":
-        listed = "\n  ".join(["error strict decoding YAML: yaml: unmarshal errors:", *found])
+def strict_warnings(twice: list[str], directive: str) -> tuple[str, ...]:
+    """What is said of keys that are there twice; with `Strict` they refuse the request.  Raises BadBody."""
+    if twice and directive == "Strict":
+        listed = "\n  ".join(["error strict decoding YAML: yaml: unmarshal errors:", *twice])
         raise BadBody(status.bad_request(listed))
-    return tuple(found)
+    return () if directive == "Ignore" else tuple(twice)
 
 
 def _kind(target: Target) -> str:
@@ -150,8 +152,8 @@ def _from_protobuf(names: Names, target: Target, raw: bytes) -> bytes:
         raise BadBody(status.bad_request(text)) from None
 
 
-def _from_yaml(raw: bytes, what: str) -> bytes:
+def _from_yaml(raw: bytes, what: str, twice: list[str] | None = None) -> bytes:
     try:
-        return msgspec.json.encode(load_yaml(raw))
+        return msgspec.json.encode(load_yaml(raw, twice))
     except YamlError as error:
         raise BadBody(status.bad_request(f"{what}{error} ({_excerpt(raw)})")) from None

@@ -11,7 +11,9 @@ Mirrors  sigs.k8s.io/yaml v1.2 over go-yaml v2 (YAML 1.1: y, n, on and off are b
 
 from __future__ import annotations
 
+import json
 import re
+from io import BytesIO
 from math import isfinite
 from typing import Any
 
@@ -37,6 +39,10 @@ class _Loader(_Base):  # type: ignore[misc]
 
     merged = 0
 
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
+        """The tag of what has none, as the base finds it, which looks for kinds of rules that there are not here."""
+        return _resolved(_IMPLICIT, kind, value, implicit)
+
     def flatten_mapping(self, node: Any) -> None:
         merged: list[Any] = []
         own: list[Any] = []
@@ -58,8 +64,8 @@ class _Loader(_Base):  # type: ignore[misc]
 
 
 _MERGE_TAG = "tag:yaml.org,2002:merge"
+_STR, _SEQ, _MAP = (f"tag:yaml.org,2002:{name}" for name in ("str", "seq", "map"))
 _JSON_TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("null", "int", "float", "str", "seq", "map"))
-_Loader.yaml_implicit_resolvers = {}
 _Loader.yaml_constructors = {tag: _Base.yaml_constructors[tag] for tag in (*_JSON_TAGS, None)}
 
 
@@ -68,12 +74,8 @@ def _boolean(loader: Any, node: Any) -> bool:
 
 
 def _untagged(loader: Any, _: str, node: Any) -> Any:
-    """A value under a tag of somebody's own, as if it had none."""
-    if isinstance(node, yaml.ScalarNode):
-        return loader.construct_scalar(node)
-    if isinstance(node, yaml.SequenceNode):
-        return loader.construct_sequence(node, deep=True)
-    return loader.construct_mapping(node, deep=True)
+    """A scalar under a tag of somebody's own, as if it had none."""
+    return loader.construct_scalar(node)
 
 
 def _integer(loader: Any, node: Any) -> int | float | str:
@@ -99,6 +101,9 @@ _Loader.add_constructor("tag:yaml.org,2002:bool", _boolean)
 _Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 _Loader.add_constructor("tag:yaml.org,2002:float", _float)
 _Loader.yaml_multi_constructors = {"!": _untagged}
+# By the first letter of a scalar: what it may be but text.
+_Rules = dict[str, list[tuple[str, re.Pattern[str]]]]
+_IMPLICIT: _Rules = {}
 for _tag, _pattern, _first in (
     ("bool", r"^(?:y|Y|n|N|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$", "yYnNtTfFoO"),
     ("int", r"^[-+]?(?:0b[01_]+|0[0-7_]*|0x[0-9a-fA-F_]+|[1-9][0-9_]*)$", "-+0123456789"),
@@ -106,19 +111,40 @@ for _tag, _pattern, _first in (
     ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
     ("merge", r"^(?:<<)$", "<"),
 ):  # fmt: skip
-    first = [*_first.replace("\0", ""), *([""] if "\0" in _first else [])]
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), first)
+    for _letter in _first:
+        _IMPLICIT.setdefault(_letter.strip("\0"), []).append(
+            (f"tag:yaml.org,2002:{_tag}", re.compile(_pattern))
+        )
 
 
-def load_yaml(text: bytes) -> Any:
-    """The first document as JSON values; what comes after it is not looked at.  Raises YamlError."""
+def _resolved(rules: _Rules, kind: Any, value: Any, implicit: Any) -> str:
+    """The tag of a node: by what a plain scalar looks like, or by its kind."""
+    if kind is not yaml.ScalarNode:
+        return _SEQ if kind is yaml.SequenceNode else _MAP
+    if implicit[0]:
+        for tag, pattern in rules.get(value[:1], ()):
+            if pattern.match(value):
+                return tag
+    return _STR
+
+
+def load_yaml(text: bytes, twice: list[str] | None = None) -> Any:
+    """The first document as JSON values; what comes after it is not looked at.  Raises YamlError.
+
+    twice: filled with what Go's strict reader says of keys that one map of the document holds twice
+    """
+    found = _read_json(text)
+    if found is not None:
+        return found
     if nests_too_deep(text):
         raise YamlError(f"exceeded max depth of {DEPTH_MAX}")
     loader = None
     try:
         loader = _Loader(text)
-        loaded = loader.get_data() if loader.check_data() else None
-        return _checked(loaded, [NODES_MAX, LETTERS_MAX], 0)
+        root = loader.get_node() if loader.check_node() else None
+        if twice is not None:
+            twice += [f'line {line}: key "{key}" already set in map' for line, key in _twice(root)]
+        return None if root is None else _value(loader, root, [NODES_MAX, LETTERS_MAX], 0)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise YamlError(str(error).split("\n")[0]) from None
     finally:
@@ -126,22 +152,63 @@ def load_yaml(text: bytes) -> Any:
             loader.dispose()
 
 
-def duplicate_keys(text: bytes) -> list[str]:
-    """What Go's strict reader says of keys that one map of the first document holds twice."""
-    loader = _Loader(text)
+# What JSON may hold and YAML may not, or reads otherwise: characters that are not printed or break lines, and escapes of
+# halves of them; a colon that is not on its key's line, and a key of more letters than YAML looks ahead for its colon.
+_NO_YAML = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|\\\\u|\n *:")
+_KEY_MAX = 1000
+
+
+class _NoJson(ValueError):
+    """The text is to be read as YAML."""
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs) or max(map(len, found), default=0) > _KEY_MAX:
+        raise _NoJson
+    return found
+
+
+def _float_or_text(text: str) -> float | str:
+    value = float(text)
+    return value if isfinite(value) else text
+
+
+def _int_or_float(text: str) -> int | float | str:
+    value = int(text) if len(text) <= len(str(1 << 64)) else 1 << 64
+    return value if -(1 << 63) <= value < 1 << 64 else _float_or_text(text)
+
+
+_json = json.JSONDecoder(
+    object_pairs_hook=_pairs,
+    parse_float=_float_or_text,
+    parse_int=_int_or_float,
+    parse_constant=_float_or_text,
+)
+
+
+def _read_json(text: bytes) -> Any:
+    """The map that JSON text is, much faster; None if there is anything to it that YAML has rules of its own for."""
     try:
-        root = loader.get_node() if loader.check_node() else None
-    except (yaml.YAMLError, RecursionError):
-        return []  # which `load_yaml` tells
-    finally:
-        loader.dispose()
-    return [f'line {line}: key "{key}" already set in map' for line, key in sorted(_twice(root))]
+        letters = text.decode()
+        if not letters.startswith("{") or _NO_YAML.search(letters):
+            return None
+        found = _json.decode(letters)
+    except (ValueError, RecursionError):
+        return None
+    level = [found]
+    for _ in range(DEPTH_MAX):
+        below = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [each for values in below for each in values if isinstance(each, dict | list)]
+        if not level:
+            return found
+    return None
 
 
 def _twice(root: Any) -> list[tuple[int, str]]:
-    """Line and key of each; aliases are looked at once."""
+    """Line and key of each, in order; aliases are looked at once."""
     left: list[Any] = [root]
-    met: dict[int, Any] = {}  # only asked whether they are there
+    met: dict[int, Any] = {}  # collections; only asked whether they are there
     found: list[tuple[int, str]] = []
     while left:
         node = left.pop()
@@ -157,56 +224,87 @@ def _twice(root: Any) -> list[tuple[int, str]]:
             below = [value for _, value in node.value]
         else:
             continue
-        left += [each for each in below if id(each) not in met]
-        met |= {id(each): each for each in below}
-    return found
+        fresh = [e for e in below if not isinstance(e, yaml.ScalarNode) and id(e) not in met]
+        left += fresh
+        met.update({id(each): each for each in fresh})
+    return sorted(dict.fromkeys(found))
 
 
-def _checked(value: Any, left: list[int], depth: int) -> Any:
+def _value(loader: Any, node: Any, left: list[int], depth: int) -> Any:
+    """What a node is as JSON; aliases unfold, as far as there is something left of nodes and letters."""
     left[0] -= 1
-    if isinstance(value, str):
-        left[1] -= len(value)
-    elif isinstance(value, dict):
-        left[1] -= sum([len(key) for key in value if isinstance(key, str)])
-    if min(left) < 0:
-        raise ValueError("document contains excessive aliasing")
     if depth > DEPTH_MAX:
         raise ValueError(f"exceeded max depth of {DEPTH_MAX}")
-    if isinstance(value, dict):
-        return {_key(key): _checked(item, left, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_checked(item, left, depth + 1) for item in value]
-    if value is None or isinstance(value, str | int | float):
-        return value
-    raise ValueError(f"a value of type {type(value).__name__} cannot be JSON")
+    if isinstance(node, yaml.ScalarNode):
+        value = node.value if node.tag == _STR else loader.construct_object(node)
+        if isinstance(value, str):
+            left[1] -= len(value)
+    elif isinstance(node, yaml.SequenceNode) and _is_plain(node, _SEQ):
+        value = [_value(loader, each, left, depth + 1) for each in node.value]
+    elif isinstance(node, yaml.MappingNode) and _is_plain(node, _MAP):
+        if any(key.tag == _MERGE_TAG for key, _ in node.value):
+            loader.flatten_mapping(node)
+        value = {}
+        for key, below in node.value:
+            value[_key(loader, key, left)] = _value(loader, below, left, depth + 1)
+    else:
+        value = loader.construct_object(node, deep=True)  # which says what is wrong with its tag
+    if left[0] < 0 or left[1] < 0:
+        raise ValueError("document contains excessive aliasing")
+    return value
 
 
-def _key(key: Any) -> str:
-    if isinstance(key, str):
-        return key
+def _is_plain(node: Any, tag: str) -> bool:
+    """Whether a collection has no tag but its own, or one of somebody's, which is as none."""
+    return bool(node.tag == tag or node.tag.startswith("!"))
+
+
+def _key(loader: Any, node: Any, left: list[int]) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        raise ValueError("a key that is no scalar cannot be JSON")
+    key = node.value if node.tag == _STR else loader.construct_object(node)
     if isinstance(key, bool):
         return "true" if key else "false"
-    if isinstance(key, int | float):
-        return str(key)
-    raise ValueError("a key that is no scalar cannot be JSON")
+    if key is None:
+        raise ValueError("a key that is no scalar cannot be JSON")
+    left[1] -= len(node.value)
+    return str(key)
 
 
 class _Printer(_Dumper):  # type: ignore[misc]
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+    """Prints nodes as they are: none is there twice, so that there are no aliases."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
+        return _resolved(_Dumper.yaml_implicit_resolvers, kind, value, implicit)
 
 
-def _text(dumper: Any, text: str) -> Any:
+def _node(printer: Any, value: Any) -> Any:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, dict):
+        pairs = [(_text(key), _node(printer, below)) for key, below in sorted(value.items())]
+        return yaml.MappingNode(_MAP, pairs, flow_style=False)
+    if isinstance(value, list | tuple):
+        return yaml.SequenceNode(_SEQ, [_node(printer, below) for below in value], flow_style=False)
+    return printer.represent_data(value)
+
+
+def _text(text: str) -> Any:
     if "\n" in text:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
-    plain = dumper.resolve(yaml.ScalarNode, text, (True, False)) == "tag:yaml.org,2002:str"
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain and text else '"')
-
-
-_Printer.add_representer(str, _text)
+        return yaml.ScalarNode(_STR, text, style="|")
+    rules = _Dumper.yaml_implicit_resolvers
+    plain = text and _resolved(rules, yaml.ScalarNode, text, (True, False)) == _STR
+    return yaml.ScalarNode(_STR, text, style=None if plain else '"')
 
 
 def dump_yaml(value: Any) -> bytes:
     """A JSON value as YAML, keys sorted."""
-    text = yaml.dump(value, Dumper=_Printer, default_flow_style=False, allow_unicode=True, sort_keys=True)
-    return str(text).encode()
+    stream = BytesIO()
+    printer = _Printer(stream, encoding="utf-8", default_flow_style=False, allow_unicode=True)
+    try:
+        printer.open()
+        printer.serialize(_node(printer, value))
+        printer.close()
+    finally:
+        printer.dispose()
+    return stream.getvalue()

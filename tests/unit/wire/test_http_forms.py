@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
+from time import process_time
+from typing import Any
 
 import pytest
 
@@ -154,6 +157,70 @@ def test_numbers_without_end_are_floats_or_text_as_go_reads_them() -> None:
 def test_yaml_that_would_overflow_the_parsers_stack_is_refused(text: bytes) -> None:
     with pytest.raises(YamlError, match="exceeded max depth of 100"):
         load_yaml(text)
+
+
+_TEXTS = [
+    "a",
+    "",
+    "true",
+    "1e3",
+    "é",
+    "\u2028",
+    "\x85",
+    "\x7f",
+    "\ufeff",
+    "a: b",
+    "a\\b",
+    '"',
+    "#",
+    "<<",
+    "😀",
+    "k" * 1200,
+]
+
+
+def _drawn(dice: Random, depth: int = 0) -> Any:
+    kind = dice.randrange(6)
+    if depth > 3 or kind < 3:
+        return dice.choice([0, -5, True, None, 1.5, 1e300, 2**63, 2**64, -(2**63) - 1, 10**30, *_TEXTS])
+    below = [_drawn(dice, depth + 1) for _ in range(dice.randrange(4))]
+    return below if kind == 3 else {dice.choice(_TEXTS): each for each in below}
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_json_text_is_read_as_the_yaml_that_it_is(seed: int) -> None:
+    dice = Random(seed)
+    wanted = {"a": _drawn(dice), dice.choice(_TEXTS): _drawn(dice)}
+    between = dice.choice([(",", ":"), (", ", ": "), (" ,", " : ")])
+    text = json.dumps(
+        wanted, ensure_ascii=dice.random() < 0.5, indent=dice.choice([None, 1]), separators=between
+    )
+    spoilt = list(text)
+    spoilt[dice.randrange(len(text))] = dice.choice(["\n", "\t", "e", ",", "a: ", "&a ", "!x "])
+    for given in (text, "".join(spoilt)):
+        read: list[Any] = []
+        for start in ("", "---\n"):  # what JSON does not begin with
+            try:
+                read.append(load_yaml((start + given).encode()))
+            except YamlError as error:
+                read.append(str(error))
+        assert read[0] == read[1]
+
+
+def test_json_is_read_in_a_fraction_of_the_time_that_yaml_takes() -> None:
+    text = json.dumps({f"k{i}": "v" for i in range(5000)}).encode()
+    took_s = []
+    for start in (b"", b"---\n"):
+        began_s = process_time()
+        load_yaml(start + text)
+        took_s.append(process_time() - began_s)
+    assert took_s[0] < took_s[1] / 3
+
+
+def test_keys_that_yaml_holds_twice_are_told_with_their_lines() -> None:
+    twice: list[str] = []
+    assert load_yaml(b'{"a": 1,\n"b": {"c": 1, "c": 2},\n"a": 2}', twice) == {"a": 2, "b": {"c": 2}}
+    assert twice == ['line 2: key "c" already set in map', 'line 3: key "a" already set in map']
 
 
 def test_yaml_is_printed_as_upstream_prints_it() -> None:
