@@ -43,6 +43,7 @@ from sim.machinery.managed_set import (
     of_paths,
     outside,
     union,
+    union_of,
 )
 from sim.machinery.schema import SchemaNode
 from sim.machinery.store import Managed
@@ -273,22 +274,19 @@ def _cap(entries: list[Managed]) -> None:
     surplus = len(updaters) - UPDATE_MANAGERS_MAX
     if surplus <= 0:
         return
-    first: dict[str, Managed] = {}
-    for entry in sorted(updaters, key=lambda entry: (entry.time_s, identifier(entry))):
-        if surplus <= 0:
-            return
-        version = entry.api_version
-        bucket = first.get(version)
-        if bucket is None:
-            first[version] = entry
-            continue
-        entries.remove(bucket)
-        entries.remove(entry)
-        # The time of the younger: the bucket changed last when that one did.
-        merged = Managed(ANCIENT, UPDATE, version, entry.time_s, union(bucket.fields, entry.fields))
-        first[version] = merged
-        entries.append(merged)
-        surplus -= 1
+    updaters.sort(key=lambda entry: (entry.time_s, identifier(entry)))
+    folded: dict[str, list[Managed]] = {}
+    for count, entry in enumerate(updaters):
+        if count - len(folded) == surplus:
+            break
+        folded.setdefault(entry.api_version, []).append(entry)
+    else:
+        count = len(updaters)
+    entries[:] = [entry for entry in entries if entry.operation != UPDATE] + updaters[count:]
+    for version, alike in folded.items():
+        # The time of the youngest: the one they become changed last when that one did.
+        time_s, fields = alike[-1].time_s, union_of([entry.fields for entry in alike])
+        entries.append(alike[0] if len(alike) == 1 else Managed(ANCIENT, UPDATE, version, time_s, fields))
 
 
 # --- records in objects -----------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from sim.machinery.managed_set import (
     is_member,
     outside,
     union,
+    union_of,
 )
 from sim.machinery.schema import SchemaNode
 from sim.machinery.store import Managed
@@ -117,9 +118,7 @@ def _settled(
     others = [entry for entry in managed if entry is not last]
     merged: Obj = merge(node, live, wanted.obj)
     if last is not None:
-        theirs = NOTHING
-        for entry in others:
-            theirs = union(theirs, entry.fields)
+        theirs = union_of([entry.fields for entry in others])
         given = outside(whole_set(node, wanted.obj), reset)
         merged = _pruned(node, merged, outside(last.fields, reset), union(theirs, given))
     changed, removed = changed_fields(node, live, merged)

@@ -14,6 +14,7 @@ Differs  items of map lists are ordered by the text of their keys, not key by ke
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 Tree = dict[str, Any]
@@ -158,6 +159,13 @@ def union(a: Tree, b: Tree) -> Tree:
     if not a or a is b:
         return b
     return (_union_remembered(a, b) or NOTHING) if b else a
+
+
+def union_of(trees: list[Tree]) -> Tree:
+    """Members of any of the sets; two by two, so that no large one is made for each."""
+    while len(trees) > 1:
+        trees = [union(a, b) for a, b in zip_longest(trees[::2], trees[1::2], fillvalue=NOTHING)]
+    return trees[0] if trees else NOTHING
 
 
 def difference(a: Tree, b: Tree) -> Tree:

@@ -236,7 +236,8 @@ def _merge_list(node: SchemaNode | None, old: list[Json], patch: list[Json], del
             return plain
     if not _is_list_of_maps(old, patch):
         if deleting:
-            return [v for v in old if v not in patch]
+            gone = dict.fromkeys(patch)
+            return [v for v in old if v not in gone]
         merged = list(dict.fromkeys([*old, *patch]))
         return _ordered(merged, patch, old, "")
     key = node.patch_merge_key if node is not None else ""
@@ -306,6 +307,7 @@ def _find_merged(
             at = places.get(name)
             merged[name] = item if at is None else _merge_map(items, old[at], item)
         wanted = list(merged) if order is None else [given[key] for given in order]
+        asked = dict.fromkeys(wanted)
     except (KeyError, TypeError):  # no map, no name, or none that can be looked up
         return None
     if len(places) != len(old) or len(merged) != len(patch) or not old or not patch or None in places:
@@ -314,11 +316,10 @@ def _find_merged(
         rest = iter(wanted)
         if not all(name in rest for name in merged):
             return None
-        wanted = list(dict.fromkeys(wanted))
     out: list[Json] = []
-    left = [(at, name) for name, at in places.items() if name not in wanted]
+    left = [(at, name) for name, at in places.items() if name not in asked]
     left.reverse()
-    for name in wanted:
+    for name in asked:
         at = places.get(name, -1)
         while left and left[-1][0] < at:
             out.append(old[left.pop()[0]])
@@ -342,20 +343,25 @@ def _is_list_of_maps(old: list[Json], patch: list[Json]) -> bool:
 def _apply_directives(old: list[Json], patch: list[Json], key: str) -> tuple[list[Json], list[Json]]:
     """Take the $patch items out of a list, deleting or replacing the old items as they say."""
     plain = []
+    gone: dict[Json, None] = {}
     replace = False
     for item in patch:
         directive = item.get(PATCH) if PATCH in item else None
         if PATCH not in item:
             plain.append(item)
         elif directive == "delete":
-            value = _merge_value_of(item, key)
-            old = [v for v in old if _merge_value_of(v, key) != value]
+            name = _name(item, key)
+            if not gone:
+                _places(old, key)  # each has to have one
+            gone[name] = None
         elif directive == "replace":
             replace = True
         elif directive == "merge":
             raise _server_error("merging lists cannot yet be specified in the patch")
         else:
             raise _bad_patch_type(directive, item)
+    if gone:
+        old = [v for v in old if _name(v, key) not in gone]
     return (plain, []) if replace else (old, plain)
 
 

@@ -307,16 +307,17 @@ def _take_ports(spec: Obj, before: Obj, taken: dict[int, None], ranges: Ranges) 
         for port in reversed(spec.get("ports") or ())
         if port.get("nodePort")
     }
+    held = {**taken, **_ports_of(spec)}
     out = []
     for index, port in enumerate(spec.get("ports") or ()):
         number = port.get("nodePort", 0)
         if number and number not in had:
             _check_port(number, taken, f"spec.ports[{index}].nodePort", ranges)
         if not number and allocates:
-            number = asked.get(port.get("port", 0), 0) or _free_port({**taken, **_ports_of(spec)}, ranges)
+            number = asked.get(port.get("port", 0), 0) or _free_port(held, ranges)
             asked[port.get("port", 0)] = number
             port = {**port, "nodePort": number}
-            taken[number] = None
+            taken[number] = held[number] = None
         out.append(port)
     spec["ports"] = out
 

@@ -167,20 +167,21 @@ def _once_owned(call: Call, obj: Obj, admitted: bool = False) -> Obj:
     owners = (obj.get("metadata") or {}).get("ownerReferences")
     if not owners or len(owners) == 1:
         return obj
-    kept: list[Obj] = []
+    kept: dict[frozenset[tuple[str, Json]], Obj] = {}
     repeated: list[str] = []
     for owner in owners:
-        if owner in kept:
+        said = frozenset(owner.items())
+        if said in kept:
             repeated.append(owner.get("uid", ""))
         else:
-            kept.append(owner)
+            kept[said] = owner
     if not repeated:
         return obj
     when = " after mutating admission happens" if admitted else ""
     text = _REPEATED.format(when, ", ".join(repeated))
     if text not in call.warnings:
         call.warnings.append(text)
-    return with_metadata(obj, ownerReferences=kept)
+    return with_metadata(obj, ownerReferences=list(kept.values()))
 
 
 _EMPTIED = ("labels", "annotations", "finalizers", "ownerReferences")

@@ -211,7 +211,7 @@ def _gated(constraint: Obj, at: str, action: str) -> Errors:
 
 def spread_constraints(given: Any, field: str) -> Errors:
     errors: Errors = []
-    seen: list[tuple[str, str]] = []
+    seen: dict[tuple[str, str], None] = {}
     for i, constraint in enumerate(given or ()):
         at = f"{field}[{i}]"
         skew, key = constraint.get("maxSkew", 0), constraint.get("topologyKey", "")
@@ -225,7 +225,7 @@ def spread_constraints(given: Any, field: str) -> Errors:
         if (key, action) in seen:
             shown = f"{{{key}, {action}}}"
             errors.append(duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", shown))
-        seen.append((key, action))
+        seen[key, action] = None
         errors += _gated(constraint, at, action)
         errors += label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
     return errors

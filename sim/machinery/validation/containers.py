@@ -47,14 +47,14 @@ def containers(given: Any, field: str, volumes: dict[str, Obj], host_network: bo
     if not given:
         return [required(field)]
     errors: Errors = []
-    names: list[str] = []
+    names: dict[str, None] = {}
     for i, container in enumerate(given):
         at = f"{field}[{i}]"
         errors += _common(container, at, volumes, host_network)
         name = container.get("name", "")
         if name in names:
             errors.append(duplicate(f"{at}.name", name))
-        names.append(name)
+        names[name] = None
         if container.get("lifecycle"):
             errors += _lifecycle(container["lifecycle"], f"{at}.lifecycle")
         errors += _probes(container, at)
@@ -82,7 +82,7 @@ def init_containers(
     given: Any, field: str, others: Any, volumes: dict[str, Obj], host_network: bool
 ) -> Errors:
     errors: Errors = []
-    names = [c.get("name", "") for c in others or ()]
+    names = dict.fromkeys(c.get("name", "") for c in others or ())
     for i, container in enumerate(given or ()):
         at = f"{field}[{i}]"
         errors += _common(container, at, volumes, host_network)
@@ -90,7 +90,7 @@ def init_containers(
         if name and name in names:
             errors.append(duplicate(f"{at}.name", name))
         elif name:
-            names.append(name)
+            names[name] = None
         errors += _host_ports([container], field)
         for kind in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
             if container.get(kind) is not None:
@@ -104,15 +104,15 @@ _EPHEMERAL_FORBIDDEN = ("ports", "resources", "livenessProbe", "readinessProbe",
 
 def ephemeral_containers(given: Any, field: str, spec: Obj, volumes: dict[str, Obj]) -> Errors:
     errors: Errors = []
-    targets = [c.get("name", "") for c in spec.get("containers") or ()]
-    names = targets + [c.get("name", "") for c in spec.get("initContainers") or ()]
+    targets = dict.fromkeys(c.get("name", "") for c in spec.get("containers") or ())
+    names = targets | dict.fromkeys(c.get("name", "") for c in spec.get("initContainers") or ())
     for i, container in enumerate(given or ()):
         at = f"{field}[{i}]"
         errors += _common(container, at, volumes, bool(spec.get("hostNetwork")))
         name = container.get("name", "")
         if name in names:
             errors.append(duplicate(f"{at}.name", name))
-        names.append(name)
+        names[name] = None
         target = container.get("targetContainerName")
         if target and target not in targets:
             errors.append(not_found(f"{at}.targetContainerName", target))
@@ -163,7 +163,7 @@ def _common(container: Obj, at: str, volumes: dict[str, Obj], host_network: bool
 
 def ports(given: Any, field: str, host_network: bool) -> Errors:
     errors: Errors = []
-    names: list[str] = []
+    names: dict[str, None] = {}
     for i, port in enumerate(given or ()):
         at = f"{field}[{i}]"
         name = port.get("name")
@@ -173,7 +173,7 @@ def ports(given: Any, field: str, host_network: bool) -> Errors:
             if not problems and name in names:
                 errors.append(duplicate(f"{at}.name", name))
             elif not problems:
-                names.append(name)
+                names[name] = None
         number, host = port.get("containerPort", 0), port.get("hostPort", 0)
         if not number:
             errors.append(required(f"{at}.containerPort"))
@@ -190,7 +190,7 @@ def ports(given: Any, field: str, host_network: bool) -> Errors:
 
 def _host_ports(given: Any, field: str) -> Errors:
     errors: Errors = []
-    taken: list[str] = []
+    taken: dict[str, None] = {}
     for i, container in enumerate(given):
         for j, port in enumerate(container.get("ports") or ()):
             if not port.get("hostPort"):
@@ -198,7 +198,7 @@ def _host_ports(given: Any, field: str) -> Errors:
             key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
             if key in taken:
                 errors.append(duplicate(f"{field}[{i}].ports[{j}].hostPort", key))
-            taken.append(key)
+            taken[key] = None
     return errors
 
 
@@ -279,8 +279,10 @@ def _env_from(given: Any, field: str) -> Errors:
 
 def _mounts(container: Obj, field: str, volumes: dict[str, Obj]) -> Errors:
     errors: Errors = []
-    paths: list[str] = []
+    paths: dict[str, None] = {}
     devices = container.get("volumeDevices") or ()
+    device_names = {d.get("name"): None for d in devices}
+    device_paths = {d.get("devicePath"): None for d in devices}
     for i, mount in enumerate(container.get("volumeMounts") or ()):
         at = f"{field}[{i}]"
         name, path = mount.get("name", ""), mount.get("mountPath", "")
@@ -292,10 +294,10 @@ def _mounts(container: Obj, field: str, volumes: dict[str, Obj]) -> Errors:
             errors.append(required(f"{at}.mountPath"))
         if path in paths:
             errors.append(invalid(f"{at}.mountPath", path, "must be unique"))
-        paths.append(path)
-        if any(d.get("name") == name for d in devices):
+        paths[path] = None
+        if name in device_names:
             errors.append(invalid(f"{at}.name", name, "must not already exist in volumeDevices"))
-        if any(d.get("devicePath") == path for d in devices):
+        if path in device_paths:
             errors.append(
                 invalid(f"{at}.mountPath", path, "must not already exist as a path in volumeDevices")
             )
@@ -327,9 +329,11 @@ def _propagation(mode: Any, container: Obj, field: str) -> Errors:
 
 def _devices(container: Obj, field: str, volumes: dict[str, Obj]) -> Errors:
     errors: Errors = []
-    names: list[str] = []
-    paths: list[str] = []
+    names: dict[str, None] = {}
+    paths: dict[str, None] = {}
     mounts = container.get("volumeMounts") or ()
+    mount_names = {m.get("name"): None for m in mounts}
+    mount_paths = {m.get("mountPath"): None for m in mounts}
     for i, device in enumerate(container.get("volumeDevices") or ()):
         at = f"{field}[{i}]"
         name, path = device.get("name", ""), device.get("devicePath", "")
@@ -349,14 +353,14 @@ def _devices(container: Obj, field: str, volumes: dict[str, Obj]) -> Errors:
             errors.append(invalid(f"{at}.devicePath", path, "must be unique"))
         if path and ".." in path.split("/"):
             errors.append(invalid(f"{at}.devicePath", path, "can not contain backsteps ('..')"))
-        if any(m.get("name") == name for m in mounts):
+        if name in mount_names:
             errors.append(invalid(f"{at}.name", name, "must not already exist in volumeMounts"))
-        if any(m.get("mountPath") == path for m in mounts):
+        if path in mount_paths:
             errors.append(
                 invalid(f"{at}.devicePath", path, "must not already exist as a path in volumeMounts")
             )
-        names.append(name)
-        paths.append(path)
+        names[name] = None
+        paths[path] = None
     return errors
 
 

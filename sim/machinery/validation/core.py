@@ -79,7 +79,7 @@ def create_node(obj: Obj) -> Errors:
 
 def taints(given: Any, field: str) -> Errors:
     errors: Errors = []
-    seen: list[tuple[str, str]] = []
+    seen: dict[tuple[str, str], None] = {}
     for i, taint in enumerate(given or ()):
         at = f"{field}[{i}]"
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
@@ -96,7 +96,7 @@ def taints(given: Any, field: str) -> Errors:
             errors.append(
                 type(error)(at, error.type, "taints must be unique by key and effect pair", error.value)
             )
-        seen.append((key, effect))
+        seen[key, effect] = None
     return errors
 
 
@@ -143,13 +143,14 @@ def _node_status(status: Obj, was: Obj) -> Errors:
     errors: Errors = []
     given = status.get("addresses")
     if given is not was.get("addresses"):
-        seen: list[Obj] = []
+        seen: dict[tuple[str, str], None] = {}
         for i, address in enumerate(given or ()):
-            if address in seen:
-                kind, value = go_quote(address.get("type", "")), go_quote(address.get("address", ""))
+            named = address.get("type", ""), address.get("address", "")
+            if named in seen:
+                kind, value = map(go_quote, named)
                 shown = Shown(f"core.NodeAddress{{Type:{kind}, Address:{value}}}")
                 errors.append(duplicate(f"status.addresses[{i}]", shown))
-            seen.append(address)
+            seen[named] = None
     for key in ("capacity", "allocatable"):
         if status.get(key) is was.get(key):
             continue

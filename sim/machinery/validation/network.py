@@ -98,8 +98,8 @@ def _go_port(port: Obj) -> Shown:
 
 def _ports(ports: Any) -> Errors:
     errors: Errors = []
-    names: list[str] = []
-    seen: list[tuple[Any, ...]] = []
+    names: dict[str, None] = {}
+    seen: dict[tuple[Any, ...], None] = {}
     for i, port in enumerate(ports):
         at = f"spec.ports[{i}]"
         name, protocol = port.get("name", ""), port.get("protocol", "")
@@ -110,7 +110,7 @@ def _ports(ports: Any) -> Errors:
             errors += [invalid(f"{at}.name", name, problem) for problem in text.label(name)]
             if name in names:
                 errors.append(duplicate(f"{at}.name", name))
-            names.append(name)
+            names[name] = None
         number = port.get("port", 0)
         errors += [invalid(f"{at}.port", number, problem) for problem in text.port_number(number)]
         if not protocol:
@@ -131,7 +131,7 @@ def _ports(ports: Any) -> Errors:
                 ' TargetPort:intstr.IntOrString{Type:0, IntVal:0, StrVal:""}, NodePort:0}'
             )
             errors.append(duplicate(f"spec.ports[{i}]", shown))
-        seen.append(key)
+        seen[key] = None
     return errors
 
 
@@ -142,14 +142,14 @@ def _node_ports(ports: Any, kind: str) -> Errors:
             if port.get("nodePort"):
                 detail = "may not be used when `type` is 'ClusterIP'"
                 errors.append(forbidden(f"spec.ports[{i}].nodePort", detail))
-    seen: list[tuple[str, int]] = []
+    seen: dict[tuple[str, int], None] = {}
     for i, port in enumerate(ports):
         if not port.get("nodePort"):
             continue
         key = (port.get("protocol", ""), port["nodePort"])
         if key in seen:
             errors.append(duplicate(f"spec.ports[{i}].nodePort", port["nodePort"]))
-        seen.append(key)
+        seen[key] = None
     return errors
 
 
@@ -490,12 +490,12 @@ def _hints(zones: Any, field: str) -> Errors:
     if len(zones) > _HINTS_MAX:
         return [too_many(field, len(zones), _HINTS_MAX)]
     errors: Errors = []
-    seen: list[str] = []
+    seen: dict[str, None] = {}
     for i, zone in enumerate(zones):
         at, name = f"{field}[{i}].name", zone.get("name", "")
         if name in seen:
             errors.append(duplicate(at, name))
-        seen.append(name)
+        seen[name] = None
         errors += [invalid(at, name, problem) for problem in text.label_value(name)]
     return errors
 
@@ -504,13 +504,13 @@ def _slice_ports(given: Any) -> Errors:
     if len(given) > _PORTS_MAX:
         return [too_many("ports", len(given), _PORTS_MAX)]
     errors: Errors = []
-    names: list[str] = []
+    names: dict[str, None] = {}
     for i, port in enumerate(given):
         at, name = f"ports[{i}]", port.get("name") or ""
         if name:
             errors += [invalid(f"{at}.name", name, problem) for problem in text.label(name)]
         if name in names:
             errors.append(duplicate(f"{at}.name", name))
-        names.append(name)
+        names[name] = None
         errors += _protocols(port, at)
     return errors

@@ -138,7 +138,7 @@ def _security(spec: Obj, field: str) -> Errors:
             errors += [invalid(f"{at}.{key}", value, problem) for problem in text.user_id(value)]
     for i, group in enumerate(security.get("supplementalGroups") or ()):
         errors += [invalid(f"{at}.supplementalGroups[{i}]", group, p) for p in text.user_id(group)]
-    names: list[str] = []
+    names: dict[str, None] = {}
     for i, sysctl in enumerate(security.get("sysctls") or ()):
         errors += _sysctl(sysctl.get("name", ""), f"{at}.sysctls[{i}].name", names)
     policy = security.get("fsGroupChangePolicy")
@@ -148,7 +148,7 @@ def _security(spec: Obj, field: str) -> Errors:
     return errors + windows_options(security, at)
 
 
-def _sysctl(name: str, field: str, names: list[str]) -> Errors:
+def _sysctl(name: str, field: str, names: dict[str, None]) -> Errors:
     errors: Errors = []
     if not name:
         errors.append(required(field))
@@ -157,7 +157,7 @@ def _sysctl(name: str, field: str, names: list[str]) -> Errors:
         errors.append(invalid(field, name, detail))
     elif name in names:
         errors.append(duplicate(field, name))
-    names.append(name)
+    names[name] = None
     return errors
 
 

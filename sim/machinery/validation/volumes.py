@@ -305,7 +305,7 @@ def _divisor(resource: str, divisor: Any, field: str) -> Errors:
 
 def _projected(source: Obj, field: str) -> Errors:
     errors = _mode(source, field)
-    paths: list[str] = []
+    paths: dict[str, None] = {}
     for i, item in enumerate(source.get("sources") or ()):
         at = f"{field}.sources[{i}]"
         count = 0
@@ -345,7 +345,7 @@ def _projection(kind: str, given: Obj, at: str, field: str) -> Errors:
     return errors + _items(given.get("items"), f"{at}.items")
 
 
-def _taken(kind: str, given: Obj, field: str, paths: list[str]) -> Errors:
+def _taken(kind: str, given: Obj, field: str, paths: dict[str, None]) -> Errors:
     """Files of one volume that would take each other's place."""
     items = [given] if kind == "serviceAccountToken" else given.get("items") or ()
     errors: Errors = []
@@ -354,7 +354,7 @@ def _taken(kind: str, given: Obj, field: str, paths: list[str]) -> Errors:
         if path and path in paths:
             errors.append(invalid(field, given.get("name") or path, "conflicting duplicate paths"))
         elif path:
-            paths.append(path)
+            paths[path] = None
     return errors
 
 

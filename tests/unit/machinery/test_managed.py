@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from sim.ident import NAMES
@@ -19,6 +21,7 @@ from sim.machinery.managed import (
 from sim.machinery.managed_fields import changed_fields, field_set
 from sim.machinery.managed_set import difference, intersection, of_paths, outside, union
 from sim.machinery.scheme import Scheme
+from sim.machinery.store import Managed
 
 SCHEME = Scheme(NAMES["kubernetes"])
 CONFIG_MAP = SCHEME.resource("configmaps").schema
@@ -197,3 +200,18 @@ def test_set_algebra_tells_a_node_from_what_is_below_it():
     assert outside(a, of_paths(("x",))) == {"f:z": {}}
     assert intersection(a, of_paths(("x",), ("q",))) == {"f:x": {}}
     assert difference(a, a) == {}
+
+
+def test_managers_by_the_thousand_are_folded_in_a_time_in_proportion_to_their_number():
+    def took_s(count: int) -> float:
+        record = tuple(
+            [Managed(f"m{i}", "Update", "v1", 1, of_paths(("data", f"{count}-{i}"))) for i in range(count)]
+        )
+        began_s = process_time()
+        folded = on_update(CONFIG_MAP, record, config_map({}), config_map({"a": "1"}), by("n", 2))
+        assert [len(entry.fields["f:data"]) for entry in folded if entry.manager == ANCIENT] == [count - 8]
+        return process_time() - began_s
+
+    small_s, large_s = took_s(400), took_s(6400)
+    # What grows with the square takes 256 times as long.
+    assert large_s < 48 * small_s, (small_s, large_s)
