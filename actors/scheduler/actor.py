@@ -350,13 +350,15 @@ class Scheduler:
         kernel = self.ctx.kernel
         kernel.cause = queued.cause
         if isinstance(answer, Placed):
-            if queued.attempts > 1:  # it fits now because of what happened to that node since it did not
-                kernel.cause = max(queued.cause, self._opened.get(answer.node, 0))
+            if queued.unplaced:  # it fits now because of what happened to that node since it did not
+                queued.unplaced = False
+                queued.cause = kernel.cause = max(queued.cause, self._opened.get(answer.node, 0))
             kernel.cause = self.ctx.record(self._kind, (pod.key, answer.node, ""))
             self._bind(queued, answer.node, cycle)
             self._over()
             return
         kernel.cause = queued.cause = self.ctx.record(self._kind, (pod.key, "", answer.message))
+        queued.unplaced = True
         if answer.candidate is None:
             self._fail(queued, answer, cycle, self._over)
         else:

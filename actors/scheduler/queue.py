@@ -37,15 +37,17 @@ WAKES_ALL = ("NodeAdd", "UnschedulableTimeout")
 
 
 class QueuedPod:
-    """A pod waiting to be scheduled.  `cause`: the trace record to which its next try goes back."""
+    """A pod waiting to be scheduled.  `cause`: the trace record to which its next try goes back; `unplaced`: its last try found
+    no node."""
 
-    __slots__ = ("attempts", "cause", "failed_plugins", "place", "pod", "since_us", "ticket")
+    __slots__ = ("attempts", "cause", "failed_plugins", "place", "pod", "since_us", "ticket", "unplaced")
 
     def __init__(self, pod: PodInfo, now_us: int) -> None:
         self.pod = pod
         self.since_us = now_us
         self.attempts = 0
         self.cause = 0
+        self.unplaced = False
         self.failed_plugins: frozenset[str] = frozenset()
         self.place = ""  # "active", "backoff", "unschedulable", "flight"
         self.ticket = 0  # the heap entry that counts

@@ -293,6 +293,29 @@ async def test_a_refused_bind_is_told_and_the_pod_tried_again():
         assert await rig.node_of("web") == "n1"
 
 
+async def test_a_pod_whose_bind_was_refused_is_tried_again_because_of_nothing_that_happened_to_a_node():
+    async with a_rig() as rig:
+        chosen = []
+        kind = rig.kernel.kind("schedule", "pod", "node", "message")
+        rig.kernel.trace.listen(kind, lambda _, at_us, cause, values: chosen.append((values[1], cause)))
+        handle = rig.server.handle
+        rig.server.serve = lambda request: None
+
+        def refuse(request, respond):
+            if request.subresource == "binding" and len(chosen) == 1:
+                respond(Reply(409, body={"message": "taken", "reason": "Conflict"}))
+            else:
+                handle(request, respond)
+
+        rig.server.handle = refuse
+        await rig.node("n1")
+        await rig.pod("a")
+        await rig.run_s(0.1)
+        await rig.change("nodes", "n1", {"metadata": {"labels": {"x": "y"}}})
+        await rig.run_s(20)
+        assert chosen == [("n1", chosen[0][1])] * 2 and await rig.node_of("a") == "n1"
+
+
 async def test_a_refused_bind_leaves_alone_what_a_pod_made_anew_has_taken():
     """The name is the same, the pod another: its own bind is still on its way."""
     async with a_rig() as rig:
