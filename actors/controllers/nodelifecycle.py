@@ -86,6 +86,7 @@ class NodeLifecycle:
         self._renewals = Renewals(self._leases)
         self._list: list[Health] = []
         self._restless: dict[str, None] = {}  # nodes to look at in the next pass
+        self._listed: dict[str, int] = {}  # by which record each was as it was found, until it is looked at
         # Nodes whose taints or labels were not right when they were last considered, and what was wrong with the taints.
         self._unsettled: dict[str, tuple[list[str], list[str]]] = {}
         self._members_changed = True
@@ -113,7 +114,8 @@ class NodeLifecycle:
 
     def _node_added(self, node: Obj) -> None:
         self._members_changed = True
-        self._restless[node["metadata"]["name"]] = None
+        name = node["metadata"]["name"]
+        self._restless[name], self._listed[name] = None, self._ctx.kernel.cause
         self._taint_manager.node_changed(None, node)
         self._consider(node)
 
@@ -356,6 +358,7 @@ class NodeLifecycle:
             self._restless[name] = None
         for health in gone:
             del self._health[health.name], self._renewals.holders[health.lease_key]
+            self._listed.pop(health.name, None)
             self._zones.leave_out(health)
             if health.node is not None:
                 text = f"Node {health.name} event: Removing Node {health.name} from Controller"
@@ -369,9 +372,12 @@ class NodeLifecycle:
         # In the order of the passes, for upstream ranges over the same map: not by names, which would have one and the
         # same node always meet the workers that write its other taints.
         met = {node["metadata"]["name"]: node for node in added}
+        kernel, cause = self._ctx.kernel, self._ctx.kernel.cause
         for health in self._list if met else ():
             if health.name in met:
+                kernel.cause = self._listed.get(health.name) or cause
                 await self._mark_reachable(met[health.name])
+        kernel.cause = cause
 
     def _unheard(self, name: str) -> Health:
         namespace = self._names.lease_namespace
@@ -389,10 +395,10 @@ class NodeLifecycle:
         zone = self._zones.count(health, live, ready is not None and ready["status"] == "True")
         if ready is None:
             return
+        found = self._listed.pop(health.name, 0)
         if ready["status"] != "True" and not health.verdict:  # a new leader finds it so
-            health.verdict = self._ctx.silence(health.name, self._ctx.now_us())
-        if health.verdict:
-            self._ctx.kernel.cause = health.verdict
+            health.verdict = self._ctx.silence(health.name, self._ctx.now_us()) or found
+        self._ctx.kernel.cause = health.verdict or found or self._ctx.kernel.cause
         await self._set_eviction(live, observed, zone)
         if ready["status"] != "True" and observed == "True":
             name = health.name

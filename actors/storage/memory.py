@@ -223,8 +223,9 @@ class MemoryStore:
                 self._beaten.popleft().pass_on()
         else:
             item.base, item.like = prev.rev, prev.obj
+        item.cause = prev.cause
         if self.note is not None:
-            cause = item.cause = self.note(key, rev, cause)
+            cause = self.note(key, rev, cause)
         self._commit(bucket, Change(rev, item, prev, False, self._now_us(), cause))
         return item
 

@@ -83,7 +83,7 @@ HEARTBEAT = "lastHeartbeatTime"
 class Beaten(Item):
     """A revision of which only times are new at which its object was heard of.
 
-    base: the last revision that changed more; like: its object
+    base: the last revision that changed more; like: its object; the cause too is that one's
     Once another has taken its place it keeps the times alone.
     """
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sim.report.story import about, chosen
 from tests.cluster.test_actions import WEB
 from tests.cluster.test_causes import decisions, pods, root, told
 
@@ -65,3 +66,31 @@ async def test_what_a_list_shows_to_be_gone_is_missed_because_of_what_took_it(tm
     assert any(r.at_us > 131_000_000 and r.values["target"] == "pods" for r in decisions(book, "relist"))
     made = pods(book, "create", 130_000_000)
     assert made and {root(book, r) for r in made} == {"lost"}
+
+
+async def test_a_report_that_says_nothing_new_hides_nothing_from_a_new_leader(tmp_path: Path) -> None:
+    book = await told(
+        tmp_path,
+        {"at": "2m", "name": "cut", "for": "2m", "fail": {"nodes": {"name": "node-1"}, "how": "network-cut"}},
+        {"at": "3m30s", "name": "killed", "crash": {"actor": "controller-manager-0", "restartAfter": "8m"}},
+        duration="13m",
+    )
+    reports = [r for r in book.records if r.kind == "write" and r.values["verb"] == "patch status"]
+    assert [r for r in reports if r.values["key"] == "//nodes//node-1" and 500 < r.at_us / 1e6 < 690]
+    freed = chosen(about(book, "//nodes//node-1"), "taints=none")
+    assert freed is not None and freed.at_us > 690_000_000 and root(book, freed) == "cut"
+
+
+async def test_a_new_leader_taints_a_node_because_of_what_made_it_unready_though_it_is_not_silent(
+    tmp_path: Path,
+) -> None:
+    fault = {"nodes": {"name": "node-1"}, "how": "pod-network-failure"}
+    book = await told(
+        tmp_path,
+        {"at": "2m", "name": "killed", "crash": {"actor": "controller-manager-0", "restartAfter": "60s"}},
+        {"at": "2m30s", "name": "fault", "fail": fault},
+    )
+    tainted = decisions(book, "taint")
+    assert tainted and {root(book, r) for r in tainted} == {"fault"}
+    zones = [r for r in book.records if r.kind == "zone" and r.at_us > 120_000_000]
+    assert zones and {root(book, r) for r in zones} == {"fault"}
