@@ -397,7 +397,9 @@ class NodeLifecycle:
             return
         found = self._listed.pop(health.name, 0)
         if ready["status"] != "True" and not health.verdict:  # a new leader finds it so
-            health.verdict = self._ctx.silence(health.name, self._ctx.now_us()) or found
+            is_silent = ready["status"] == "Unknown"
+            silence = self._ctx.silence(health.name, self._ctx.now_us()) if is_silent else 0
+            health.verdict = silence or found
         self._ctx.kernel.cause = health.verdict or found or self._ctx.kernel.cause
         await self._set_eviction(live, observed, zone)
         if ready["status"] != "True" and observed == "True":

@@ -126,8 +126,10 @@ class PodCollector:
         self._waiting, missing = quarantine(self._waiting, self._used, nodes, self._env.ctx.now_us())
         gone = [name for name in missing if (await self._client.get("nodes", "", name)).reason == "NotFound"]
         for name in gone:
+            key = self._client.scheme.key("nodes", "", name)
+            removed = self._removed.get(name) or kernel.standing.gone(key) or before
             for pod in self._pods.by_index(NODE_INDEX, name):
-                kernel.cause = self._removed.get(name, before)
+                kernel.cause = removed
                 await self._remove(pod, Disruption.COLLECTOR)
         kernel.cause = before
 

@@ -389,7 +389,7 @@ class Informer:
         for key in [key for key in self._items if key not in new]:
             item = self._items[key]
             owner = controller_of(item.obj)
-            gone = 0 if owner is None else kernel.standing.gone(owner["uid"])
+            gone = kernel.standing.gone(item.key if owner is None else owner["uid"])
             kernel.cause = gone if gone > item.cause else cause
             self._no_news(item.key)
             self._remove(key, item.obj)

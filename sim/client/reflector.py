@@ -95,7 +95,7 @@ class Reflector:
         self._list_revision = ""
         self._limit = PAGE_SIZE
         self._watch: Watch | None = None
-        self._watched_since_us = 0
+        self._asked_us = 0  # when it asked for a list or a watch last
         self._seen = 0
         self._taking = False  # what is taken in is read meanwhile
 
@@ -134,6 +134,7 @@ class Reflector:
             selection.labels, selection.fields, None if more or not revision else revision, limit, more
         )
         request = self._client.request("list", self._asked, selection.namespace, options=options)
+        self._asked_us = self._ctx.now_us()
         self._client.call(request, lambda reply: self._listed(reply, more))
 
     def _listed(self, reply: Reply, more: str) -> None:
@@ -165,11 +166,15 @@ class Reflector:
             self._begin("")  # by the same pager: in one piece, if the list at a revision was
         else:
             self._revision_bad = self._revision_bad or expired or too_large(reply)
-            self._again(reply.reason)
+            self._failed(reply)
 
-    def _again(self, why: str) -> None:
+    def _failed(self, reply: Reply) -> None:
+        """Begin anew because of what kept the server from answering well, if that is known."""
+        self._again(reply.reason, self._ctx.silence(self._ctx.name, self._asked_us))
+
+    def _again(self, why: str, cause: int = 0) -> None:
         """Begin anew after a pause."""
-        self._ctx.decided("relist", self._resource, {"why": why})
+        self._ctx.decided("relist", self._resource, {"why": why}, cause)
         wait_us = self._backoff.step(self._ctx.now_us())
         self._ctx.call_later_us(wait_us, lambda _: self._list(""))
 
@@ -186,7 +191,7 @@ class Reflector:
             "timeoutSeconds": str(timeout_s),
         }
         request = self._client.request("watch", self._asked, selection.namespace, options=options)
-        self._watched_since_us = self._ctx.now_us()
+        self._asked_us = self._ctx.now_us()
         self._client.call(request, self._opened)
 
     def _opened(self, reply: Reply) -> None:
@@ -200,7 +205,7 @@ class Reflector:
         elif reply.lost == REFUSED or reply.code == TOO_MANY_REQUESTS:
             self._open_later()
         else:
-            self._again(reply.reason)
+            self._failed(reply)
 
     def tune(self) -> None:
         """Be told of events as they come, or only when somebody reads: as the sink now needs it."""
@@ -272,7 +277,7 @@ class Reflector:
         if watch is None or not watch.ended:
             return
         self._watch = None
-        if not self._seen and self._ctx.now_us() - self._watched_since_us < SHORT_WATCH_US:
+        if not self._seen and self._ctx.now_us() - self._asked_us < SHORT_WATCH_US:
             self._again("very short watch")
         else:
             self._open()

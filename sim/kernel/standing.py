@@ -7,7 +7,7 @@ the trace records it began and ended by; whoever decides from silence asks which
 Nor does an object that is gone tell of itself: who lists what is there and finds too little asks what went last (`gone`).
 
 Holds: answers depend on what was noted, in order, and on nothing else; of each host at most KEPT faults are
-remembered: those that stand rather than those that are over, the latest; GONE_MAX owners that lost something, the latest.
+remembered: those that stand rather than those that are over, the latest; of what is gone the latest GONE_MAX.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Protocol
 import msgspec
 
 KEPT = 8  # more at a time than anybody can tell apart
-GONE_MAX = 16_384  # more than lose something while one leader follows another
+GONE_MAX = 16_384  # more than go, or lose something, while one leader follows another
 LINGER_US = 120_000_000  # a segment's last wait is below 60 s, all of them together below twice that (`sim.kernel.network`)
 
 
@@ -53,7 +53,7 @@ class Standing:
         self._now_us = now_us
         self._cause = cause
         self._faults: dict[str, list[Fault]] = {}
-        self._gone: dict[str, int] = {}  # by the uid of the owner, the latest last
+        self._gone: dict[str, int] = {}  # by the uid of its controller, or its own key, the latest last
         self.moves = 0
         self.put_off: dict[PutOff, None] = {}
         # Hosts that stand between everybody (storage, API servers): a cut from one of them is the other side's fault,
@@ -99,16 +99,17 @@ class Standing:
                 self._add(host, Fault(what, fault.mute, fault.lasting, record, self._now_us()))
                 return
 
-    def went(self, owner: str, record: int) -> None:
-        """The owner of this uid has lost an object that it controls, by the write of this record."""
-        self._gone.pop(owner, None)
-        self._gone[owner] = record
+    def went(self, what: str, record: int) -> None:
+        """An object is gone by the write of this record: one that the owner of this uid controls, or the one of this key in the
+        store if nobody does."""
+        self._gone.pop(what, None)
+        self._gone[what] = record
         if len(self._gone) > GONE_MAX:
             del self._gone[next(iter(self._gone))]
 
-    def gone(self, owner: str) -> int:
-        """The record of the write by which the owner of this uid lost an object last; 0 if none is known."""
-        return self._gone.get(owner, 0)
+    def gone(self, what: str) -> int:
+        """The record of the write by which that went, or its owner lost an object last; 0 if none is known."""
+        return self._gone.get(what, 0)
 
     def silence(self, host: str, observer: str, since_us: int) -> int:
         """The record of the fault that kept `observer` from hearing `host` since then; 0 if none is known.

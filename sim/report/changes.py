@@ -111,8 +111,7 @@ class Chronicle:
             if change.deleted:
                 last.pop(key, None)
                 owner = controller_of(change.item.obj)
-                if owner is not None:
-                    kernel.standing.went(owner["uid"], change.cause)
+                kernel.standing.went(key if owner is None else owner["uid"], change.cause)
                 put(kind, (kind.ident, kernel.now_us, change.cause, key, "removed", None, True))
                 return
             before, after = last.get(key, nothing), facts(change.item.obj)

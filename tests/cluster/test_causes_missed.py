@@ -94,3 +94,27 @@ async def test_a_new_leader_taints_a_node_because_of_what_made_it_unready_though
     assert tainted and {root(book, r) for r in tainted} == {"fault"}
     zones = [r for r in book.records if r.kind == "zone" and r.at_us > 120_000_000]
     assert zones and {root(book, r) for r in zones} == {"fault"}
+
+
+async def test_who_got_no_answer_lists_again_because_of_what_was_in_the_way(tmp_path: Path) -> None:
+    """A new leader asks because it leads; that a server does not answer it does not come of that."""
+    book = await told(
+        tmp_path,
+        {"at": "1m", "name": "still", "stall": {"actor": "apiserver-0"}},
+        {"at": "4m", "name": "killed", "crash": {"actor": "controller-manager-1"}},
+        cluster={"nodes": [{"count": 3}], "apiServer": {"replicas": 2}, "controllerManager": {"replicas": 2}},
+        duration="6m",
+    )
+    again = [r for r in decisions(book, "relist") if r.at_us > 240_000_000]
+    assert again and {root(book, r) for r in again} == {"still"}
+
+
+async def test_pods_of_a_node_that_went_while_nobody_led_go_because_it_did(tmp_path: Path) -> None:
+    book = await told(
+        tmp_path,
+        {"at": "2m", "name": "killed", "crash": {"actor": "controller-manager-0", "restartAfter": "60s"}},
+        {"at": "125s", "name": "dead", "fail": {"nodes": {"name": "node-1"}, "how": "power-loss"}},
+        {"at": "130s", "name": "gone", "delete": {"resource": "nodes", "name": "node-1"}},
+    )
+    collected = pods(book, "delete", 130_000_000)
+    assert collected and {root(book, r) for r in collected} == {"gone"}
