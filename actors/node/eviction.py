@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.node.admit import is_critical, requests_of
+from actors.node.admit import amount, is_critical, requests_of
 from actors.node.blame import caused
 from actors.node.eviction_decide import (
     ALLOCATABLE,
@@ -80,6 +80,20 @@ def _storage_limits(containers: Iterable[Obj]) -> dict[str, str]:
     return {
         name: str(held["ephemeral-storage"]) for name, held in limits.items() if "ephemeral-storage" in held
     }
+
+
+def _asked(pod: Obj, resource: str) -> int:
+    """Its request.  Quirk: without the overhead if there is none else.  Mirrors resource/helpers.go: GetResourceRequestQuantity."""
+    asked = dict(requests_of(pod).amounts).get(resource, 0)
+    overhead = (pod["spec"].get("overhead") or {}).get(resource)
+    return 0 if overhead is not None and asked == amount(resource, overhead) else asked
+
+
+def _left_in_logs(runtime: PodRuntime, running: Container) -> int:
+    """What is in the logs of the instances before it: they lie in one directory."""
+    if not runtime.several:
+        return 0
+    return sum(one.behaviour.log_bytes for one in runtime.instances(running.name) if one is not running)
 
 
 def _is_active(worker: Worker) -> bool:
@@ -297,18 +311,20 @@ class Evictor:
             return None
         resource = RANKS[signal][1]
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        asked = dict(requests_of(pod).amounts).get(resource, 0)
+        asked = _asked(pod, resource)
+        # Quirk: what a pod has of inodes counts beyond what it asks for of bytes (helpers.go: disk).
+        allowed = _asked(pod, "ephemeral-storage") if resource == "inodes" else asked
         running = runtime.running(self._agent.now_us) if runtime is not None else []
         if runtime is None or not running:  # nothing is known of what it uses
             return Candidate(name, priority_of(pod), 0, asked, known=False)
-        uses = {container.name: self._use(container, signal) for container in running}
+        uses = {one.name: self._use(one, _left_in_logs(runtime, one), signal) for one in running}
         total = sum(counted for _, counted in uses.values()) + self._left_in_volumes(runtime, signal)
         rows = []
         for spec in pod["spec"]["containers"]:
             if spec["name"] in uses and resource in ("memory", "ephemeral-storage"):
                 wanted = ((spec.get("resources") or {}).get("requests") or {}).get(resource, "0")
                 rows.append((spec["name"], uses[spec["name"]][0], str(wanted)))
-        return Candidate(name, priority_of(pod), total, asked, tuple(rows))
+        return Candidate(name, priority_of(pod), total, asked, tuple(rows), allowed=allowed)
 
     def _left_in_volumes(self, runtime: PodRuntime, signal: str) -> int:
         """What containers that have ended left in the pod's volumes, if that counts for the signal."""
@@ -319,20 +335,22 @@ class Evictor:
         now_us = self._agent.now_us
         return sum(c.behaviour.volume_bytes for c in newest.values() if not c.running(now_us))
 
-    def _use(self, container: Container, signal: str) -> tuple[int, int]:
-        """(what messages show, what the ranking counts) of a running container's use."""
+    def _use(self, container: Container, left: int, signal: str) -> tuple[int, int]:
+        """(what messages show, what the ranking counts) of a running container's use.  left: in logs of those before it"""
         behaviour, now_us = container.behaviour, self._agent.now_us
         kind = kind_of(signal)
         if kind != "disk":
             used = memory_of(container, now_us) if kind == "memory" else behaviour.processes
             return used, used
+        own_disk = bool(self._agent.spec.profile.image_disk_bytes)
+        on_images = own_disk and signal.startswith("imagefs")
         if signal.endswith("inodesFree"):
-            return behaviour.inodes, behaviour.inodes
-        shown = behaviour.log_bytes + behaviour.layer_bytes
-        if not self._agent.spec.profile.image_disk_bytes:
+            return behaviour.inodes, 0 if on_images else behaviour.inodes
+        logs = behaviour.log_bytes + left
+        shown = logs + behaviour.layer_bytes
+        if not own_disk:
             return shown, shown + behaviour.volume_bytes
-        on_images = signal.startswith("imagefs")
-        return shown, behaviour.layer_bytes if on_images else behaviour.log_bytes + behaviour.volume_bytes
+        return shown, behaviour.layer_bytes if on_images else logs + behaviour.volume_bytes
 
     # --- limits of local storage --------------------------------------------------------------------------
 
@@ -364,14 +382,16 @@ class Evictor:
             mounted = [m["name"] for m in container.get("volumeMounts") or () if m["name"] in limits_of]
             if newest is not None and mounted:
                 volumes[mounted[0]] += newest.behaviour.volume_bytes
-        limits, behaviours = _storage_limits(spec["containers"]), {n: c.behaviour for n, c in running.items()}
+        limits = _storage_limits(spec["containers"])
+        layers = {name: one.behaviour.layer_bytes for name, one in running.items()}
+        logs = {n: one.behaviour.log_bytes + _left_in_logs(runtime, one) for n, one in running.items()}
         own_disk = bool(self._agent.spec.profile.image_disk_bytes)  # then what is in layers does not count
         rows = [
-            (name, behaviours[name].log_bytes + (0 if own_disk else behaviours[name].layer_bytes), limit)
+            (name, logs[name] + (0 if own_disk else layers[name]), limit)
             for name, limit in limits.items()
-            if name in behaviours
+            if name in logs
         ]
-        total = sum(volumes.values()) + sum(b.log_bytes + b.layer_bytes for b in behaviours.values())
+        total = sum(volumes.values()) + sum(logs.values()) + sum(layers.values())
         init = _storage_limits(spec.get("initContainers") or ())
         overhead = str((spec.get("overhead") or {}).get("ephemeral-storage", "0"))
         whole = whole_limit([*limits.values()], [*init.values()], overhead)

@@ -142,6 +142,7 @@ class Candidate:
     """A pod that may be evicted; `used` and `asked` of the resource that is short, `containers` likewise by name.
 
     known: False while nothing of it runs, so that its use is not known; a container's `asked` is as it was written
+    allowed: what is no excess of its use; None: `asked`
     """
 
     name: str
@@ -150,6 +151,11 @@ class Candidate:
     asked: int
     containers: tuple[tuple[str, int, str], ...] = ()
     known: bool = True
+    allowed: int | None = None
+
+    @property
+    def excess(self) -> int:
+        return self.used - (self.asked if self.allowed is None else self.allowed)
 
 
 def rank(signal: str, candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -159,9 +165,7 @@ def rank(signal: str, candidates: Iterable[Candidate]) -> list[Candidate]:
     """
     if signal == "pid.available":
         return sorted(candidates, key=lambda c: (c.priority, c.known, -c.used, c.name))
-    return sorted(
-        candidates, key=lambda c: (c.known, c.used <= c.asked, c.priority, c.asked - c.used, c.name)
-    )
+    return sorted(candidates, key=lambda c: (c.known, c.used <= c.asked, c.priority, -c.excess, c.name))
 
 
 def eviction_message(resource: str, candidate: Candidate) -> tuple[str, dict[str, str]]:

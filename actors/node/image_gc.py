@@ -54,11 +54,20 @@ def removable(
 class ImageGC:
     """One agent's image garbage collection.
 
-    _pulled_us: images that this incarnation pulled; _last_us: the last pass that found the image in use, of those that a
-    pod used which is gone
+    _pulled_us: images that this incarnation pulled since something was last removed; _known_us: those before, since the
+    pass that found them first; _last_us: the last pass that found the image in use, of those that a pod used which is gone
     """
 
-    __slots__ = ("_agent", "_began_us", "_due_us", "_failed_us", "_last_us", "_pulled_us", "_stale")
+    __slots__ = (
+        "_agent",
+        "_began_us",
+        "_due_us",
+        "_failed_us",
+        "_known_us",
+        "_last_us",
+        "_pulled_us",
+        "_stale",
+    )
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
@@ -67,6 +76,7 @@ class ImageGC:
         self._failed_us = agent.now_us  # when a pass failed last: the first one does
         self._stale = False  # the list is to be made again
         self._pulled_us: dict[str, int] = {}
+        self._known_us: dict[str, int] = {}
         self._last_us: dict[str, int] = {}
 
     def start(self) -> None:
@@ -78,20 +88,20 @@ class ImageGC:
         """Nothing of the pod is left on the machine."""
         machine = self._agent.machine
         pod = machine.pods.get(uid)
-        self._unused(pod.containers if pod is not None else ())
+        self.unused(pod.containers if pod is not None else ())
         machine.remove(uid)
 
     def drop(self, uid: str, gone: Sequence[Container]) -> None:
         """These of the pod's containers are removed."""
-        self._unused(gone)
+        self.unused(gone)
         self._agent.machine.drop(uid, gone)
 
-    def _unused(self, gone: Sequence[Container]) -> None:
-        """Passes find images in use no more by these."""
+    def unused(self, gone: Sequence[Container]) -> None:
+        """Passes find images in use no more by these, which are about to be removed."""
         machine, now_us = self._agent.machine, self._agent.now_us
         pass_us = now_us - (now_us - self._began_us) % PERIOD_US
         for container in gone if machine.images else ():
-            if container.image in machine.images and (container.attempt or container.started_us <= pass_us):
+            if container.image in machine.images and container.started_us <= pass_us:
                 self._last_us[container.image] = max(pass_us, self._last_us.get(container.image, -1))
 
     def pulled(self, image: str) -> None:
@@ -162,15 +172,17 @@ class ImageGC:
         used = [container.image for pod in machine.pods.values() for container in pod.containers]
         self._last_us.update((image, now_us) for image in used if image in machine.images)
         # Known from the pass after the pull on, and this is one.
-        known_us = {name: min(self._pass_after(at_us), now_us) for name, at_us in self._pulled_us.items()}
+        for image, at_us in self._pulled_us.items():
+            self._known_us[image] = min(self._pass_after(at_us), now_us)
+        self._pulled_us = {}
         freed, youngest_us = 0, now_us - agent.options.minimum_image_ttl_us
-        for image in removable(machine.images, used, known_us, self._last_us, youngest_us):
-            if freed >= wanted:
-                break
+        for image in removable(machine.images, used, self._known_us, self._last_us, youngest_us):
             freed += machine.images[image]
             machine.images = {name: size for name, size in machine.images.items() if name != image}
-            self._pulled_us.pop(image, None)
+            self._known_us.pop(image, None)
             self._last_us.pop(image, None)
+            if freed >= wanted:  # Quirk: one goes in any case
+                break
         if freed:
             self._changed()
         return freed

@@ -204,9 +204,11 @@ class PodRuntime:
         kept.insert(kept.index(older[-1]) + 1, container)
         self._containers = tuple(kept)
 
-    def purge(self, names: Sequence[str]) -> None:
-        """Nothing is left of the instances of these containers, which have ended."""
-        self.drop([held for held in self.containers if held.name in names])
+    def purge(self, names: Sequence[str]) -> list[Container]:
+        """Nothing is left of the instances of these containers, which have ended; returns them."""
+        gone = [held for held in self.containers if held.name in names]
+        self.drop(gone)
+        return gone
 
     def drop(self, gone: Sequence[Container]) -> None:
         """These instances, which have ended, are removed."""

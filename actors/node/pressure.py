@@ -75,9 +75,11 @@ def memory_of(container: Container, at_us: int) -> int:
 
 
 def node_bytes_of(container: Container, pod: PodRuntime) -> int:
-    """Logs stay until the container is removed, local volumes until its pod ends."""
+    """Logs stay until the container is removed, local volumes, in which each instance writes the same, until its pod ends."""
     behaviour = container.behaviour
-    return behaviour.log_bytes + (behaviour.volume_bytes if pod.ready else 0)
+    if not behaviour.volume_bytes or not pod.ready or pod.newest(container.name) is not container:
+        return behaviour.log_bytes
+    return behaviour.log_bytes + behaviour.volume_bytes
 
 
 def capacity(machine: Machine, resource: str) -> int:

@@ -62,6 +62,14 @@ def test_logs_stay_with_a_dead_container_and_local_volumes_end_with_the_pod() ->
     assert available(node, "nodefs", 1) == 100 * GI
 
 
+def test_a_volume_is_written_once_however_often_its_container_starts_again() -> None:
+    node = machine()
+    running(node, exit_after_us=1, log_bytes=GI, volume_bytes=8 * GI)
+    behaviour = ContainerBehaviour(log_bytes=GI, volume_bytes=8 * GI)
+    node.start(node.pods["uid"], "c", "i", behaviour, 5)
+    assert available(node, "nodefs", 5) == 90 * GI
+
+
 def test_the_instant_of_a_shortage_is_found_on_a_rising_use() -> None:
     node = machine()
     running(node, memory_bytes=4 * GI, memory_ramp_us=4 * SECOND)

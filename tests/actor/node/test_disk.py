@@ -1,0 +1,127 @@
+"""What goes from a node that is short of something: by which use, in which order, and which images."""
+
+from typing import Any
+
+from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from sim.options.node_agent import parse_node_agent
+from sim.units import SECOND
+from tests.actor.node.fake import FakeApi, one_node
+
+Obj = dict[str, Any]
+GI = 1 << 30
+
+
+def writing(own_disk: int = 0, images: Obj | None = None, **behaviours: Obj) -> NodeSpec:
+    """A node with 100 GiB and these programs, by the prefix of their pods' names."""
+    rules = tuple(Rule(ContainerBehaviour(**held), pod_prefix=name) for name, held in behaviours.items())
+    profile = RuntimeProfile(
+        warm=images is None, images=images or {}, rules=rules, image_disk_bytes=own_disk, pull_us=SECOND
+    )
+    return NodeSpec(
+        "n1", capacity={"cpu": "8", "memory": "8Gi", "ephemeral-storage": "100Gi"}, profile=profile
+    )
+
+
+def asking(image: str = "img:1", **resources: Obj) -> Obj:
+    return {"containers": [{"name": "c", "image": image, "resources": resources}]}
+
+
+def evicted(api: FakeApi) -> list[str]:
+    return [name for _, verb, name, body in api.log if verb == "event" and body[0] == "Evicted"]
+
+
+async def test_what_instances_before_it_have_logged_counts_for_a_container_until_they_are_removed() -> None:
+    """4 GiB each: one ends at 45 s and the next is there at once, so that the check at 50 s finds the logs of both."""
+    crashing = {"log_bytes": 4 * GI, "exit_after_us": 25 * SECOND, "exit_code": 1}
+    async with one_node(writing(web=crashing)) as (kernel, api, _):
+        api.bind("web", asking(limits={"ephemeral-storage": "7Gi"}))
+        await kernel.run_until(51 * SECOND)
+        told = "Pod ephemeral local storage usage exceeds the total limit of containers 7Gi. "
+        assert api.events("Evicted") == [(50 * SECOND, told)]
+
+
+async def test_for_want_of_inodes_who_asks_for_many_bytes_goes_last() -> None:
+    """Of two over their request for inodes, which is none, upstream takes the one whose inodes exceed its bytes by more."""
+    many, few = {"inodes": 300_000}, {"inodes": 200_000}
+    async with one_node(writing(many=many, few=few)) as (kernel, api, node):
+        api.bind("many", asking(requests={"ephemeral-storage": "1Gi"}))
+        api.bind("few", asking())
+        await kernel.run_until(25 * SECOND)
+        node.set_pressure("nodefs-inodes", 1000)
+        await kernel.run_until(31 * SECOND)
+        assert evicted(api) == ["few"]
+
+
+async def test_inodes_of_the_nodes_disk_choose_nobody_for_want_of_those_of_the_images_disk() -> None:
+    options = parse_node_agent({"eviction-hard": "imagefs.inodesFree<5%"})
+    spec = writing(50 * GI, a={"inodes": 1}, b={"inodes": 500_000})
+    async with one_node(spec, options) as (kernel, api, node):
+        for name in "ab":
+            api.bind(name, asking())
+        await kernel.run_until(25 * SECOND)
+        node.set_pressure("imagefs-inodes", 1000)
+        await kernel.run_until(31 * SECOND)
+        assert evicted(api) == ["a"]  # they are equal, so that the name decides
+
+
+async def test_a_check_that_clears_images_finds_new_ones_which_are_old_from_then_on() -> None:
+    """Pulled at 21 s and found at 40 s, before the first pass at 300 s: the check at 170 s may remove it."""
+    spec = writing(images={"old:1": GI}, web={"exit_after_us": 5 * SECOND})
+    options = parse_node_agent({"eviction-pressure-transition-period": "1s"})
+    async with one_node(spec, options) as (kernel, api, node):
+        api.bind("web", asking() | {"restartPolicy": "Never"})
+        await kernel.run_until(35 * SECOND)
+        node.set_pressure("nodefs", 1000)
+        await kernel.run_until(41 * SECOND)
+        assert list(node.machine.images) == ["img:1"]
+        node.end_pressure("nodefs")
+        for until, left in ((155, ["img:1"]), (165, [])):
+            node.set_pressure("nodefs", 1000)
+            await kernel.run_until(until * SECOND)
+            assert list(node.machine.images) == left
+
+
+async def test_one_image_goes_even_where_no_byte_is_wanted() -> None:
+    """A disk of 101 bytes a GiB: 51 % of it, rounded down, are left, which is less than 51 %."""
+    spec = writing(101, images={"a:1": 20, "b:1": 30})
+    options = parse_node_agent(
+        {"image-gc-high-threshold": 50, "image-gc-low-threshold": 49, "eviction-hard": ""}
+    )
+    async with one_node(spec, options) as (kernel, api, node):
+        await kernel.run_until(299 * SECOND)
+        assert len(node.machine.images) == 2
+        await kernel.run_until(301 * SECOND)
+        assert list(node.machine.images) == ["b:1"] and not api.events("FreeDiskSpaceFailed")
+
+
+async def test_an_image_used_between_two_passes_counts_as_not_used_however_often_its_container_started() -> (
+    None
+):
+    """Of two images that no pass has found in use the first by name goes, and is enough."""
+    crashing = {"exit_after_us": SECOND, "exit_code": 1}
+    spec = writing(images={"a:1": 40 * GI, "b:1": 30 * GI}, web=crashing)
+    options = parse_node_agent(
+        {"image-gc-high-threshold": 75, "image-gc-low-threshold": 45, "eviction-hard": ""}
+    )
+    async with one_node(spec, options) as (kernel, api, node):
+        await kernel.run_until(310 * SECOND)
+        api.bind("web", asking("a:1"))
+        await kernel.run_until(320 * SECOND)
+        assert api.pod("web")["status"]["containerStatuses"][0]["restartCount"] == 1
+        api.delete("web", 1)
+        await kernel.run_until(590 * SECOND)
+        node.set_pressure("nodefs", 20 * GI)
+        await kernel.run_until(601 * SECOND)
+        assert list(node.machine.images) == ["b:1"]
+
+
+async def test_overhead_alone_is_no_request_that_a_pod_may_use_before_it_is_over_that() -> None:
+    spec = writing(alone={"memory_bytes": GI}, asked={"memory_bytes": GI})
+    async with one_node(spec) as (kernel, api, node):
+        overhead = {"overhead": {"memory": "2Gi"}}
+        api.bind("alone", asking() | overhead)
+        api.bind("asked", asking(requests={"memory": "1Mi"}) | overhead)
+        await kernel.run_until(25 * SECOND)
+        node.set_pressure("memory", 0)
+        await kernel.run_until(31 * SECOND)
+        assert evicted(api) == ["alone"]
