@@ -116,7 +116,7 @@ async def test_an_image_used_between_two_passes_counts_as_not_used_however_often
 
 
 async def test_overhead_alone_is_no_request_that_a_pod_may_use_before_it_is_over_that() -> None:
-    spec = writing(alone={"memory_bytes": GI}, asked={"memory_bytes": GI})
+    spec = writing(alone={"memory_bytes": GI}, asked={"memory_bytes": 3 * GI // 2})
     async with one_node(spec) as (kernel, api, node):
         overhead = {"overhead": {"memory": "2Gi"}}
         api.bind("alone", asking() | overhead)
