@@ -8,7 +8,8 @@ tick at which it is; critical pods are never evicted.
 
 Mirrors  pkg/kubelet/eviction/eviction_manager.go: Start, synchronize, reclaimNodeLevelResources, evictPod,
          waitForPodsCleanup, localStorageEviction (v1.25).
-Differs  the memory cgroup's notifications (--kernel-memcg-notification) are not used.
+Differs  the memory cgroup's notifications (--kernel-memcg-notification) are those of cgroup v1, and while a pod is being
+         evicted none is heard.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from actors.node.admit import amount, is_critical, requests_of
 from actors.node.blame import caused
 from actors.node.eviction_decide import (
     ALLOCATABLE,
+    MEMORY_SIGNALS,
     RANKS,
     Candidate,
     LocalUse,
@@ -105,7 +107,8 @@ class Evictor:
     """One agent's eviction manager.  `past`: what the last check left, with the conditions in force."""
 
     __slots__ = (
-        "_agent", "_cleaning", "_due_us", "_killing", "_queue", "_thresholds", "_tick_us", "_why", "past",
+        "_agent", "_cleaning", "_crossing_us", "_due_us", "_heard", "_killing", "_queue", "_thresholds", "_tick_us", "_why",
+        "past",
     )  # fmt: skip
 
     def __init__(self, agent: NodeAgent) -> None:
@@ -113,6 +116,8 @@ class Evictor:
         self._thresholds: tuple[Threshold, ...] | None = None
         self._tick_us = agent.now_us  # an instant of the loop's rhythm
         self._due_us = -1
+        self._crossing_us = -1  # when memory falls below a threshold next, if that is told
+        self._heard = False  # the check under way is one that was brought about by that
         self._killing: list[Worker] = []  # to be evicted, or evicted and not yet cleaned up after
         self._queue: list[Eviction] = []  # those of them whose turn has not come
         self._cleaning = False
@@ -135,7 +140,7 @@ class Evictor:
     def consider(self) -> None:
         """Something may become short, or sooner than it was planned for."""
         if not self._killing and self._agent.runtime.up:
-            self._plan_next()
+            self._plan_on()
 
     def _plan_next(self) -> None:
         """The next tick at which a check can do anything: the next one at all while something is pressing."""
@@ -172,6 +177,33 @@ class Evictor:
             self._due_us = at_us
             self._agent.ctx.call_at_us(at_us, self._check, at_us)
 
+    # --- notifications ------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        """Be told when memory falls below a threshold that no check has found met."""
+        machine, now_us = self._agent.machine, self._agent.now_us
+        turning = turns(machine, now_us)
+        times = []
+        for threshold in self.thresholds:
+            if threshold.signal in MEMORY_SIGNALS and threshold not in self.past.since_us:
+                floor = threshold.floor(self._capacity(threshold.signal), reclaimed=False)
+
+                def left(at_us: int, signal: str = threshold.signal) -> int:
+                    return self._observe(signal, at_us).available
+
+                times.append(first_below(left, floor, turning, now_us))
+        at_us = min((at_us for at_us in times if at_us is not None), default=-1)
+        if at_us >= 0 and at_us != self._crossing_us:
+            self._agent.ctx.call_at_us(at_us, self._hear, at_us)
+        self._crossing_us = at_us
+
+    def _hear(self, planned_us: int) -> None:
+        """A check outside the loop's rhythm.  Quirk: nobody waits for the rest of the pod that it evicts."""
+        if planned_us == self._crossing_us and not self._killing and not self._agent.runtime.silent:
+            self._crossing_us = -1
+            self._heard = True
+            self._look()
+
     # --- a check ------------------------------------------------------------------------------------------
 
     def _capacity(self, signal: str) -> int:
@@ -205,9 +237,16 @@ class Evictor:
         self._due_us = -1
         agent, now_us = self._agent, self._agent.now_us
         self._tick_us = now_us
-        if agent.runtime.silent:  # no statistics: the check does nothing
+        if (
+            agent.runtime.silent or self._killing
+        ):  # no statistics, or one that was heard goes on: it does nothing
             self._plan(now_us + POLL_US)
             return
+        self._heard = False
+        self._look()
+
+    def _look(self) -> None:
+        agent, now_us = self._agent, self._agent.now_us
         shown = self.past.conditions
         transition_us = agent.options.eviction_pressure_transition_period_us
         self.past = judge(self.thresholds, self.past, self._observations(), now_us, transition_us)
@@ -233,7 +272,12 @@ class Evictor:
         if self._killing:
             self._evict_next()
         else:
-            self._plan_next()
+            self._plan_on()
+
+    def _plan_on(self) -> None:
+        self._plan_next()
+        if self._agent.options.kernel_memcg_notification:
+            self._listen()
 
     def _relief(self, threshold: Threshold | None) -> list[Eviction]:
         """Act on a threshold: the one pod that has to go, if that is needed."""
@@ -269,6 +313,10 @@ class Evictor:
 
     def _evict_next(self, _: bool = True) -> None:
         """One after the other; when the last one has ended, wait for the rest of all of them."""
+        if not self._queue and self._heard:
+            self._killing = []
+            self._plan_on()
+            return
         if not self._queue:
             self._await_cleanup()
             return

@@ -338,6 +338,12 @@ class NodeAgentOptions:
         "what pods evicted by a soft threshold get at most; 0: their own, negative: 1 s",
         unit="s",
     )
+    kernel_memcg_notification: bool = option(
+        "kernel-memcg-notification",
+        boolean,
+        False,
+        "memory that falls below a threshold is seen to at that instant, not at the next check",
+    )
     eviction_pressure_transition_period_us: int = option(
         "eviction-pressure-transition-period",
         duration,
@@ -527,7 +533,6 @@ WITHOUT_EFFECT = (
     "rotate-server-certificates",
     "pod-max-pids",
     "experimental-kernel-memcg-notification",
-    "kernel-memcg-notification",
     "contention-profiling",
     "help",
     "v",

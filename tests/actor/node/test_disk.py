@@ -125,3 +125,38 @@ async def test_overhead_alone_is_no_request_that_a_pod_may_use_before_it_is_over
         node.set_pressure("memory", 0)
         await kernel.run_until(31 * SECOND)
         assert evicted(api) == ["alone"]
+
+
+GROWING = {"memory_bytes": 8 * GI, "memory_ramp_us": 80 * SECOND, "stop_us": None}
+
+
+async def grown(**given: object) -> tuple[list[int], list[int], FakeApi]:
+    """When a pod that grows by 102.4 MiB a second from 20.9 s on, on a node with 8 GiB, is to go, and when thresholds are met."""
+    async with one_node(writing(web=GROWING), parse_node_agent(given)) as (kernel, api, _):
+        api.bind("web", asking() | {"terminationGracePeriodSeconds": 3})
+        await kernel.run_until(130 * SECOND)
+        met = [at for at, _ in api.events("EvictionThresholdMet")]
+        return [at for at, _ in api.events("Evicted")], met, api
+
+
+async def test_memory_that_falls_below_its_threshold_is_seen_to_at_once_where_that_is_told() -> None:
+    """4 GiB are left 40 s after the start, and a byte less at once; a check is due each 10 s."""
+    hard = {"eviction-hard": "memory.available<4Gi", "enforce-node-allocatable": "none"}
+    (polled,), met, _ = await grown(**hard)
+    assert polled == 70 * SECOND and met == [polled]
+    (told,), met, api = await grown(**hard, **{"kernel-memcg-notification": True})
+    started = next(at for at, verb, _, body in api.log if verb == "event" and body[0] == "Started")
+    assert 0 < told - started - 40 * SECOND <= 1 and met == [told]
+    assert [at for at, _ in api.events("Killing")] == [told]
+
+
+async def test_the_grace_of_a_soft_threshold_begins_when_it_is_told() -> None:
+    """Below 4 GiB at about 60.9 s: with 15 s the check at 80 s evicts, where polled it would be that at 90 s."""
+    soft = {
+        "eviction-hard": "",
+        "eviction-soft": "memory.available<4Gi",
+        "eviction-soft-grace-period": "memory.available=15s",
+    }
+    (polled,), _, _ = await grown(**soft)
+    (told,), _, _ = await grown(**soft, **{"kernel-memcg-notification": True})
+    assert (polled, told) == (90 * SECOND, 80 * SECOND)
