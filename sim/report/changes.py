@@ -2,7 +2,7 @@
 
 Turns `Change` values of the store into trace records of kind "change" (key, what, before, after), each caused
 by the record of its write; a trace alone then tells what became of an object, without the objects.  Notes whose objects are gone
-(`Standing.went`).
+(`Standing.went`), and by what a node is as it is: not by a report that says nothing new (`Item.cause`).
 
 Holds: a commit that changes nothing of note adds no record (heartbeats never do); what is recorded depends on
 the objects only.
@@ -91,14 +91,23 @@ class Chronicle:
         self._kernel = kernel
         self._kind = kernel.kind("change", "key", "what", "before", "after")
         self._watch(subscribe, scheme.resource("pods").prefix, POD, pod_facts)
-        self._watch(subscribe, scheme.resource("nodes").prefix, NODE, node_facts)
+        self._watch(subscribe, scheme.resource("nodes").prefix, NODE, node_facts, reports=True)
         for resource in WORKLOADS:
             self._watch(subscribe, scheme.resource(resource).prefix, WORKLOAD, workload_facts)
         # Only leaders' leases: those of nodes change by heartbeats.
         leases = f"{scheme.resource('leases').prefix}{scheme.names.system_namespace}/"
         self._watch(subscribe, leases, LEASE, lease_facts)
 
-    def _watch(self, subscribe: Store, prefix: str, names: Facts, facts: Callable[[Obj], Facts]) -> None:
+    def _watch(
+        self,
+        subscribe: Store,
+        prefix: str,
+        names: Facts,
+        facts: Callable[[Obj], Facts],
+        *,
+        reports: bool = False,
+    ) -> None:
+        """reports: the objects say again and again that they are as they were; each is so by what changed it last."""
         put, kernel, kind = self._kernel.trace.put, self._kernel, self._kind
         last: dict[str, Facts] = {}  # of the objects that there are
         nothing = (None,) * len(names)
@@ -116,6 +125,9 @@ class Chronicle:
                 return
             before, after = last.get(key, nothing), facts(change.item.obj)
             if before == after:
+                prev = change.prev
+                if reports and prev is not None and _only_reports(prev.obj, change.item.obj):
+                    change.item.cause = prev.cause
                 return
             if len(alike) >= FACTS_MAX:
                 alike.clear()
@@ -125,3 +137,10 @@ class Chronicle:
                 put(kind, (ident, now_us, cause, key, what, was, now))
 
         subscribe(prefix, see, False)
+
+
+def _only_reports(before: Obj, after: Obj) -> bool:
+    """Whether nothing but the status is written."""
+    had, has = before["metadata"], after["metadata"]
+    alike = all(had.get(part) == has.get(part) for part in ("labels", "annotations"))
+    return alike and before["spec"] == after["spec"]
