@@ -4,20 +4,23 @@ Turns a look at the cache every 20 s into deletions with grace 0.
 
 Holds: of finished pods all go at once, others one after the other; a node must be missing for 40 s and then be missing at the API itself before its pods go; a pass costs in
 proportion to the pods it deletes and the nodes there are, not to the pods.  With the gate PodDisruptionConditions a pod is made
-Failed first, and one whose node is gone says so.
+Failed first, and one whose node is gone says so.  With NodeOutOfServiceVolumeDetach deleted pods of a node that is not ready go
+as soon as somebody has tainted it as out of service; there are no volumes to detach.
 
 Mirrors  kubernetes v1.25 pkg/controller/podgc/gc_controller.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from actors.controllers.shell import NODE_INDEX, Env, in_parallel, index_by_node
 from sim.client.pod_status import status_request
-from sim.machinery.api import Obj, Request
+from sim.ident import Names
+from sim.machinery.api import Obj, Reply, Request
 from sim.machinery.disruption import Disruption, disrupted, failed, status_patch
-from sim.options.gates import POD_DISRUPTION, enabled
+from sim.machinery.objects import is_deleting, is_ready, is_terminal, uid_of
+from sim.options.gates import OUT_OF_SERVICE, POD_DISRUPTION, enabled
 from sim.units import MS, SECOND, format_time
 
 CLIENT = "pod-garbage-collector"
@@ -44,10 +47,11 @@ def surplus(terminated: Sequence[Obj], threshold: int) -> list[Obj]:
     count = len(terminated) - threshold
     if threshold <= 0 or count <= 0:
         return []
-    ordered = sorted(
-        terminated, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"])
-    )
-    return ordered[:count]
+    return sorted(terminated, key=_age)[:count]
+
+
+def _age(pod: Obj) -> tuple[str, str]:
+    return pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]
 
 
 def quarantine(
@@ -63,6 +67,11 @@ def quarantine(
         if name and name not in nodes:
             still.setdefault(name, now_us + QUARANTINE_US)
     return still, [name for name in over if name not in nodes]
+
+
+def is_out_of_service(node: Obj, names: Names) -> bool:
+    """Whether it has the taint, of whatever value and effect."""
+    return any(taint["key"] == names.taint_out_of_service for taint in node["spec"].get("taints") or ())
 
 
 async def start(env: Env) -> None:
@@ -81,6 +90,8 @@ class PodCollector:
         self._pods.add_index(UNSCHEDULED_INDEX, unscheduled_values, ("metadata", "deletionTimestamp"))
         index_by_node(self._pods)
         self._tells_why = enabled(env.options.feature_gates, POD_DISRUPTION)
+        self._frees = enabled(env.options.feature_gates, OUT_OF_SERVICE)
+        self._tainted: dict[str, int] = {}  # nodes out of service -> the record by which they are
         self._used: dict[str, int] = {}  # pods per node
         self._waiting: dict[str, int] = {}
         self._removed: dict[str, int] = {}  # nodes that pods are left of -> the record by which they went
@@ -89,9 +100,20 @@ class PodCollector:
         )
 
         self._nodes.on(delete=self._node_removed)
+        if self._frees:
+            self._nodes.on(add=lambda node: self._node_seen({}, node), update=self._node_seen)
+
+    def _node_seen(self, old: Obj, new: Obj) -> None:
+        if old.get("spec") is not new["spec"]:
+            name = new["metadata"]["name"]
+            if is_out_of_service(new, self._env.names):
+                self._tainted.setdefault(name, self._env.ctx.kernel.cause)
+            else:
+                self._tainted.pop(name, None)
 
     def _node_removed(self, node: Obj) -> None:
         name = node["metadata"]["name"]
+        self._tainted.pop(name, None)
         if name in self._used:
             self._removed[name] = self._env.ctx.kernel.cause
 
@@ -115,10 +137,25 @@ class PodCollector:
 
     async def _collect(self) -> None:
         threshold = self._env.options.terminated_pod_gc_threshold
-        await self._delete(surplus(self._pods.by_index(TERMINATED_INDEX, ""), threshold))
+        finished = surplus(self._pods.by_index(TERMINATED_INDEX, ""), threshold)
+        await self._ask({}, finished, self._request)
+        await self._delete_stranded()
         await self._delete_orphaned()
         for pod in self._pods.by_index(UNSCHEDULED_INDEX, ""):
             await self._remove(pod)
+
+    async def _delete_stranded(self) -> None:
+        """Deleted pods of nodes that are not ready and out of service."""
+        down = [name for name in self._tainted if not is_ready(self._nodes.objects[name])]
+        found = [pod for name in down for pod in self._pods.by_index(NODE_INDEX, name) if is_deleting(pod)]
+        because = {name: self._tainted[name] for name in down}
+        pods = sorted(found, key=_age)
+        if self._tells_why:
+            alive = [pod for pod in pods if not is_terminal(pod)]
+            replies = await self._ask(because, alive, self._failing)
+            refused = [uid_of(pod) for pod, reply in zip(alive, replies, strict=True) if not reply.ok]
+            pods = [pod for pod in pods if uid_of(pod) not in refused]
+        await self._ask(because, pods, self._request)
 
     async def _delete_orphaned(self) -> None:
         nodes, kernel = self._nodes.objects, self._env.ctx.kernel
@@ -151,9 +188,21 @@ class PodCollector:
             "delete", "pods", meta["namespace"], meta["name"], body={"gracePeriodSeconds": 0}
         )
 
-    async def _delete(self, pods: Sequence[Obj]) -> None:
-        """All at once."""
-        requests = [self._request(pod) for pod in pods]
-        await in_parallel(
-            self._env.ctx, len(requests), lambda index, done: self._client.call(requests[index], done)
-        )
+    def _failing(self, pod: Obj) -> Request:
+        return status_request(self._client, pod, status_patch(pod, failed(pod)) or {})
+
+    async def _ask(
+        self, because: Mapping[str, int], pods: Sequence[Obj], request: Callable[[Obj], Request]
+    ) -> list[Reply]:
+        """A request for each pod, all at once.  because: records by which what is on a node goes."""
+        kernel = self._env.ctx.kernel
+        before = kernel.cause
+
+        def send(index: int, on_reply: Callable[[Reply], None]) -> None:
+            pod = pods[index]
+            kernel.cause = because.get(pod["spec"].get("nodeName", ""), before)
+            self._client.call(request(pod), on_reply)
+
+        replies = await in_parallel(self._env.ctx, len(pods), send)
+        kernel.cause = before
+        return replies

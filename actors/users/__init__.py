@@ -11,6 +11,7 @@ from actors.users.admin import (
     PatchAll,
     ScaleTo,
     SeizeLease,
+    Taint,
 )
 from actors.users.load import Load, LoadSpec
 
@@ -27,4 +28,5 @@ __all__ = [
     "PatchAll",
     "ScaleTo",
     "SeizeLease",
+    "Taint",
 ]

@@ -97,12 +97,21 @@ class Cordon:
 
 
 @dataclass(frozen=True, slots=True)
+class Taint:
+    """Taints {key, value, effect} to put on, in place of those of the same key and effect, and to take away (no effect: any)."""
+
+    nodes: Sequence[str]
+    add: Sequence[Mapping[str, str]] = ()
+    remove: Sequence[Mapping[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
     nodes: Sequence[str]
     timeout_us: int
 
 
-Command = ApplyAll | ScaleTo | DeleteAll | PatchAll | EvictAll | SeizeLease | Cordon | Drain
+Command = ApplyAll | ScaleTo | DeleteAll | PatchAll | EvictAll | SeizeLease | Cordon | Taint | Drain
 
 
 class Admin:
@@ -158,6 +167,9 @@ class Admin:
             case Cordon(nodes, on):
                 for node in nodes:
                     await self._cordon(node, on)
+            case Taint(nodes, add, remove):
+                for node in nodes:
+                    await self._taint(node, add, remove)
             case Drain(nodes, timeout_us):
                 for node in nodes:
                     await self._drain(node, timeout_us)
@@ -350,6 +362,20 @@ class Admin:
         self.note("cordon" if on else "uncordon", node, reply)
         return reply
 
+    async def _taint(
+        self, node: str, add: Sequence[Mapping[str, str]], remove: Sequence[Mapping[str, str]]
+    ) -> None:
+        """As kubectl taint: the list is read, and written whole."""
+        what = "taint" if add else "untaint"
+        found = await self._persist(lambda: self.client.get("nodes", "", node))
+        if not found.ok:
+            self.note(what, node, found)
+            return
+        left = retainted(found.obj["spec"].get("taints") or (), add, remove)
+        patch = {"spec": {"taints": left or None}}
+        reply = await self._persist(lambda: self.client.patch("nodes", "", node, patch, kind="strategic"))
+        self.note(what, node, reply)
+
     async def _drain(self, node: str, timeout_us: int) -> None:
         assert self._ctx is not None
         if not (await self._cordon(node, True)).ok:
@@ -398,6 +424,15 @@ class Admin:
             if current.reason == "NotFound" or (current.ok and current.obj["metadata"]["uid"] != meta["uid"]):
                 return
             await self._sleep(GONE_POLL_US)
+
+
+def retainted(
+    old: Sequence[Mapping[str, str]], add: Sequence[Mapping[str, str]], remove: Sequence[Mapping[str, str]]
+) -> list[Mapping[str, str]]:
+    """Taints after some were put on (first, as kubectl has it) and some taken away."""
+    gone = {(taint["key"], taint.get("effect", "")): None for taint in (*add, *remove)}
+    kept = [t for t in old if (t["key"], t["effect"]) not in gone and (t["key"], "") not in gone]
+    return [*add, *kept]
 
 
 def _words(reply: Reply) -> str:

@@ -28,6 +28,7 @@ from actors.users import (
     PatchAll,
     ScaleTo,
     SeizeLease,
+    Taint,
 )
 from sim.app.cluster import Cluster
 from sim.app.faults import TERMINATED
@@ -36,6 +37,9 @@ from sim.kernel import Rule
 from sim.scenario import plan
 from sim.scenario.plan import Action, PlannedAction, PlannedStep, Span
 
+# What somebody puts on a node: key and effect of a taint; of a cordon neither.
+CLOSED = "", ""
+_Mark = tuple[str, tuple[str, str]]
 Hook = Callable[[str, str, int], None]
 Undo = Callable[[], None]
 
@@ -62,7 +66,7 @@ class Director:
         self._observer = Observer(World(cluster.names), ())
         self._followers: list[_Course] = []
         self._active: dict[str, _Active] = {}
-        self._cordons: dict[str, tuple[str, ...]] = {}  # nodes that a step keeps closed
+        self._marks: dict[str, tuple[_Mark, ...]] = {}  # what a step keeps on nodes
         self._begin = self.kernel.kind("step", "name", "kind", "place", "detail")
         self._end = self.kernel.kind("step-end", "name", "step")
 
@@ -126,16 +130,13 @@ class Director:
                 cluster.drop_watches(resource, client)
             case plan.CompactHistory(keep_us):
                 cluster.compact(keep_us)
-            case plan.CordonNodes(nodes, True):
-                self._cordons[name] = nodes
-                cluster.admin.do(Cordon(nodes, True))
-                return lambda: self._uncordon(name)
-            case plan.CordonNodes(nodes):
-                self._cordons = {
-                    step: tuple(node for node in closed if node not in nodes)
-                    for step, closed in self._cordons.items()
-                }
-                cluster.admin.do(Cordon(nodes, False))
+            case plan.CordonNodes(nodes, on):
+                cluster.admin.do(Cordon(nodes, on))
+                return self._mark(name, [(node, CLOSED) for node in nodes], on)
+            case plan.TaintNodes(nodes, taints, on):
+                cluster.admin.do(Taint(nodes, taints if on else (), () if on else taints))
+                pairs = [(taint["key"], taint.get("effect", "")) for taint in taints]
+                return self._mark(name, [(node, pair) for node in nodes for pair in pairs], on)
             case plan.Generate():
                 return cluster.admin.generate(name, _load(action))
             case (
@@ -153,13 +154,24 @@ class Director:
                 return lambda: cluster.faults.lift(name)
         return None
 
-    def _uncordon(self, name: str) -> None:
-        """The step keeps its nodes closed no more: those that no other one does are opened."""
-        nodes = self._cordons.pop(name)
-        held = [node for closed in self._cordons.values() for node in closed]
-        free = tuple(node for node in nodes if node not in held)
-        if free:
-            self.cluster.admin.do(Cordon(free, False))
+    def _mark(self, name: str, marks: list[_Mark], on: bool) -> Undo | None:
+        """The step keeps these marks from now on, or takes them from all that keep them."""
+        if on:
+            self._marks[name] = tuple(marks)
+            return lambda: self._unmark(name)
+        for step, kept in self._marks.items():
+            self._marks[step] = tuple(mark for mark in kept if not _covers(marks, mark))
+        return None
+
+    def _unmark(self, name: str) -> None:
+        """The step keeps its marks no more: those that no other one does go."""
+        marks = self._marks.pop(name)
+        held = {mark: None for kept in self._marks.values() for mark in kept}
+        free = [mark for mark in marks if mark not in held]
+        for kind in dict.fromkeys(kind for _, kind in free):
+            nodes = tuple(node for node, one in free if one == kind)
+            gone = () if kind == CLOSED else ({"key": kind[0], "effect": kind[1]},)
+            self.cluster.admin.do(Taint(nodes, (), gone) if gone else Cordon(nodes, False))
 
     def _heal(self, target: str, only: str = "") -> None:
         """End the faults of a target; steps that have none left by that are over."""
@@ -393,6 +405,12 @@ def _load(action: plan.Generate) -> LoadSpec:
         scale=action.scale,
         list_of=action.list_of,
     )
+
+
+def _covers(marks: list[_Mark], mark: _Mark) -> bool:
+    """Whether what is taken away includes this: a taint without an effect is that of any."""
+    node, (key, _) = mark
+    return mark in marks or (node, (key, "")) in marks
 
 
 def _detail(action: Action) -> dict[str, Any]:

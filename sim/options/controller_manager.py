@@ -32,7 +32,7 @@ from sim.options.base import (
     within,
 )
 from sim.options.election import ElectionFlags
-from sim.options.gates import OF_FIELDS, POD_DISRUPTION, feature_gates
+from sim.options.gates import OF_FIELDS, OUT_OF_SERVICE, POD_DISRUPTION, feature_gates
 from sim.units import MS
 
 # Every name that upstream's --controllers takes (NewControllerInitializers of v1.25).
@@ -96,7 +96,7 @@ class ControllerManagerOptions(ElectionFlags):
         "min-resync-period", duration, "12h0m0s", "informers resync after 1 to 2 times this", unit="us"
     )
     feature_gates: Mapping[str, str] = feature_gates(
-        "JobReadyPods", "LogarithmicScaleDown", "PodDeletionCost", POD_DISRUPTION, *OF_FIELDS
+        "JobReadyPods", "LogarithmicScaleDown", "PodDeletionCost", POD_DISRUPTION, OUT_OF_SERVICE, *OF_FIELDS
     )
     use_service_account_credentials: bool = option(
         "use-service-account-credentials", boolean, False, "each loop asks as a service account of its own"

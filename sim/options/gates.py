@@ -55,6 +55,7 @@ OF_FIELDS = (
 )  # each the gate of a field, and of a loop that heeds it
 MATCH_LABEL_KEYS = "MatchLabelKeysInPodTopologySpread"
 MIN_DOMAINS = "MinDomainsInPodTopologySpread"
+OUT_OF_SERVICE = "NodeOutOfServiceVolumeDetach"
 NODE_INCLUSION = "NodeInclusionPolicyInPodTopologySpread"
 OF_SPREAD = (MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION)  # of fields that the scheduler heeds
 # Off by default, and in a server's registry while they are on.

@@ -353,6 +353,8 @@ def _part(name: str, value: Any) -> str:
             return f"name {value}*"
         case "amount_us":
             return f"by {short(value)}"
+        case "taints":
+            return f"taints {names([_taint(one) for one in value])}"
     unit = name.rpartition("_")[2]
     shown_name = name.removesuffix("_us").removesuffix("_milli").replace("_", " ")
     if unit == "us":
@@ -361,6 +363,12 @@ def _part(name: str, value: Any) -> str:
     if unit == "milli":
         return f"{shown_name} {format_quantity_milli(value)}"
     return f"{shown_name} {_amount(value) if name in AMOUNTS else names(value)}"
+
+
+def _taint(taint: Mapping[str, str]) -> str:
+    """As kubectl takes it: key=value:effect."""
+    value, effect = taint.get("value", ""), taint.get("effect", "")
+    return taint["key"] + (f"={value}" if value else "") + (f":{effect}" if effect else "")
 
 
 def _amount(value: Any) -> str:

@@ -16,6 +16,7 @@ from sim.scenario.kinds import Planned, resource_named
 from sim.scenario.naming import translate
 from sim.scenario.plan import Action, ClusterPlan, NodePlan
 from sim.scenario.source import Document
+from sim.scenario.taints import taints_problem
 from sim.units import SECOND, quantity_milli, quantity_value
 
 Path_ = tuple[str | int, ...]
@@ -435,6 +436,16 @@ def _evict(where: _Where, body: steps.Evict) -> Action:
     return plan.EvictPods(body.namespace, name, selector)
 
 
+def _taint(where: _Where, body: steps.Taint) -> Action:
+    on = where.path[-1] == "taint"
+    if not body.taints:
+        raise where.error("taints", "there is none")
+    if (problem := taints_problem(body.taints, removed=not on)) is not None:
+        place, what, remedy = problem
+        raise where.compiler.document.error((*where.path, *place), what, remedy)
+    return plan.TaintNodes(where.nodes(body.nodes), tuple(translate(body.taints, where.naming)), on)
+
+
 def _load(where: _Where, body: steps.Load) -> Action:
     gap_us = where.compiler.rate(body.rate, (*where.path, "rate"))
     if gap_us < LOAD_GAP_MIN_US:
@@ -490,6 +501,7 @@ _PLANNERS: dict[type, Callable[[_Where, Any], Action]] = {
     steps.Patch: _patch,
     steps.Evict: _evict,
     steps.Cordon: lambda where, body: plan.CordonNodes(where.nodes(body.nodes), where.path[-1] == "cordon"),
+    steps.Taint: _taint,
     steps.Drain: lambda where, body: plan.DrainNodes(
         where.nodes(body.nodes), where.duration(body.timeout, "timeout")
     ),

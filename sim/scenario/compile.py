@@ -20,7 +20,6 @@ import msgspec
 from sim.errors import InputError, suggestion, suggestion_or_all
 from sim.ident import NAMES
 from sim.machinery.scheme import Scheme
-from sim.machinery.validation.core import taints
 from sim.machinery.validation.meta import labels
 from sim.scenario import references, schema, soundness
 from sim.scenario.actions import Known
@@ -40,13 +39,13 @@ from sim.scenario.settings import override
 from sim.scenario.soundness import parts_of
 from sim.scenario.source import Document, read_documents
 from sim.scenario.steps import Apply
+from sim.scenario.taints import taints_problem
 from sim.scenario.timeline import kinds_of, plan_timeline
 from sim.units import SECOND, parse_duration_us, quantity_nano
 
 NODES_MAX = 20_000
 DURATION_MAX_US = 100 * 365 * 24 * 3600 * SECOND  # dates stay of four digits, times within 64 bits
 HOMES_MAX = 4  # places of a field's name; with more of them it says too little
-TAINT_KEYS = ("key", "value", "effect")
 _AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
@@ -250,8 +249,8 @@ class _Compiler:
                 zone,
                 group.region,
                 capacity,
-                group.labels,
-                tuple(group.taints),
+                translate(group.labels, naming),
+                tuple(translate(group.taints, naming)),
                 runtime,
                 group.flags,
                 place,
@@ -299,18 +298,11 @@ class _Compiler:
             if problem:
                 remedy = "write it as 8, 500m or 32Gi"
                 raise self.document.error((*path, "capacity", resource), f"{amount!r} {problem}", remedy)
-        for index, taint in enumerate(group.taints):
-            for key in taint:
-                if key not in TAINT_KEYS:
-                    raise self.document.error(
-                        (*path, "taints", index), f"unknown field {key!r}", suggestion_or_all(key, TAINT_KEYS)
-                    )
-        for key, errors in (
-            ("labels", labels(group.labels, "labels")),
-            ("taints", taints(group.taints, "taints")),
-        ):
-            if errors:
-                raise self.document.error((*path, key), f"{errors[0].field}: {errors[0].message}")
+        for error in labels(group.labels, "labels"):
+            raise self.document.error((*path, "labels"), f"{error.field}: {error.message}")
+        if (wrong := taints_problem(group.taints)) is not None:
+            where, what, remedy = wrong
+            raise self.document.error((*path, *where), what, remedy)
 
     # --- objects ------------------------------------------------------------------------------------------
 

@@ -249,6 +249,15 @@ class CordonNodes:
 
 
 @dataclass(frozen=True, slots=True)
+class TaintNodes:
+    """taints: {key, value, effect}; an effect of "" is any, where they are taken away (not `on`)."""
+
+    nodes: tuple[str, ...]
+    taints: tuple[Mapping[str, str], ...]
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DrainNodes:
     nodes: tuple[str, ...]
     timeout_us: int
@@ -276,6 +285,7 @@ Action = (
     | EvictPods
     | ScaleObject
     | CordonNodes
+    | TaintNodes
     | DrainNodes
     | Generate
 )

@@ -53,6 +53,7 @@ ENDING = (
     "lag",
     "diverge",
     "cordon",
+    "taint",
     "load",
 )
 

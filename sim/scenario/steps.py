@@ -227,6 +227,12 @@ class Cordon(Strict):
     nodes: Nodes
 
 
+class Taint(Strict):
+    nodes: Nodes
+    taints: list[dict[str, str]]
+    """As in the API: {key, value, effect}.  To take taints away value counts for nothing, and no effect is any."""
+
+
 class Drain(Strict):
     nodes: Nodes
     timeout: str = "10m"
@@ -292,6 +298,8 @@ class Actions(Strict):
     evict: Evict | UnsetType = UNSET
     cordon: Cordon | UnsetType = UNSET
     uncordon: Cordon | UnsetType = UNSET
+    taint: Taint | UnsetType = UNSET
+    untaint: Taint | UnsetType = UNSET
     drain: Drain | UnsetType = UNSET
     load: Load | UnsetType = UNSET
 

@@ -130,6 +130,17 @@ CASES: dict[str, tuple[list[Any], list[Any]]] = {
         [step("cordon", {"nodes": {"zone": ["a", "b"]}}), {"at": "3m", "name": "more", "scale": {"resource": "deployments", "name": "web", "replicas": 12}}],
         [within("all nodes in zone a are cordoned", "0s", "1s"), {"name": "only c", "never": {"created": "pods", "where": {"zone": ["a", "b"]}}, "after": "more"}],
     ),
+    "taint": (
+        [
+            step("taint", {"nodes": {"zone": "a"}, "taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]}),
+            {"at": "4m", "name": "off", "untaint": {"nodes": {}, "taints": [{"key": "k"}]}},
+        ],
+        [
+            within({"deleted": "pods", "where": {"zone": "a"}}, "0s", "0.3s"),
+            {"name": "tainted", "always": "all nodes in zone a have taint k:NoExecute", "after": "121s", "until": "4m"},
+            {"name": "no more", "when": "no nodes have taint k", "within": ["0s", "1s"], "after": "off"},
+        ],
+    ),
     "drain": (
         [step("drain", {"nodes": {"zone": "a"}}), {"at": "6m", "name": "open", "uncordon": {"nodes": {"zone": "a"}}}],
         [

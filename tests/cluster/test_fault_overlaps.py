@@ -211,6 +211,29 @@ async def test_a_cordon_that_ends_leaves_what_another_keeps_closed(tmp_path: Pat
         assert closed() == ["node-1"]
 
 
+async def test_a_taint_that_ends_leaves_what_another_keeps_and_what_others_put_there(tmp_path: Path) -> None:
+    one, two = {"key": "k", "effect": "NoSchedule"}, {"key": "k", "effect": "PreferNoSchedule"}
+    async with befalls(
+        tmp_path,
+        fault("1m", "one", taint={"nodes": {"name": ["node-0", "node-1"]}, "taints": [one]}),
+        fault("1m10s", "both", taint={"nodes": {}, "taints": [one, two]}, lasts="30s"),
+        fault("2m", "off", untaint={"nodes": {"name": "node-0"}, "taints": [{"key": "k"}]}),
+        fault("2m10s", "again", taint={"nodes": {"name": "node-0"}, "taints": [one]}, lasts="10s"),
+    ) as cluster:
+
+        def taints() -> list[list[str]]:
+            return [[t["effect"] for t in n["spec"].get("taints") or ()] for n in cluster.list("nodes")]
+
+        await cluster.run_until("1m20s")
+        assert taints() == [["NoSchedule", "PreferNoSchedule"]] * 3
+        await cluster.run_until("1m50s")
+        assert taints() == [["NoSchedule"], ["NoSchedule"], []]
+        await cluster.run_until("2m5s")
+        assert taints() == [[], ["NoSchedule"], []]
+        await cluster.run_until("2m30s")
+        assert taints() == [[], ["NoSchedule"], []]
+
+
 async def test_a_process_that_exits_while_it_is_slow_comes_back_slow(tmp_path: Path) -> None:
     """Cut off for too long, a scheduler loses its lease, exits and is started again."""
     async with befalls(

@@ -324,6 +324,25 @@ async def test_a_pod_of_a_node_that_is_gone_which_could_not_be_deleted_is_tried_
         assert await found.names("pods") == []
 
 
+@pytest.mark.parametrize("tells", [False, True])
+async def test_deleted_pods_of_a_node_out_of_service_go_while_it_is_not_ready(tells: bool) -> None:
+    gates = {"NodeOutOfServiceVolumeDetach": "true", "PodDisruptionConditions": str(tells).lower()}
+    async with world(["podgc"], feature_gates=gates) as found:
+        taint = {"key": "node.orch.io/out-of-service", "effect": "NoSchedule"}
+        for node, taints in (("down", [taint]), ("up", [taint]), ("silent", [])):
+            obj = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}, "spec": {"taints": taints}}
+            status = {"conditions": [{"type": "Ready", "status": "True" if node == "up" else "Unknown"}]}
+            await found.create("nodes", {**obj, "status": status}, "")
+            for name in (f"{node}-deleted", f"{node}-alive"):
+                await found.create("pods", pod(name, nodeName=node, terminationGracePeriodSeconds=30))
+            await found.delete("pods", f"{node}-deleted")
+        failures = found.quota.watch("patch", "pods/status")
+        await found.settle(25 * SECOND)
+        kept = ["down-alive", "silent-alive", "silent-deleted", "up-alive", "up-deleted"]
+        assert sorted(await found.names("pods")) == kept
+        assert len(failures) == tells
+
+
 async def test_finished_pods_beyond_the_threshold_go_oldest_first() -> None:
     async with world(["podgc"], terminated_pod_gc_threshold=1) as found:
         for name in ("b", "a", "c"):

@@ -169,6 +169,8 @@ def test_a_renewal_by_a_clock_that_is_behind_is_said_not_to_count() -> None:
             "network between a and x; loss 0.01; latency 50ms to 200ms",
         ),
         ("cordon", {"nodes": ["a"], "on": True}, "cordon nodes a"),
+        ("taint", {"nodes": ["a"], "taints": [{"key": "k", "value": "v", "effect": "NoExecute"}], "on": True}, "taint nodes a; taints k=v:NoExecute"),
+        ("untaint", {"nodes": ["a"], "taints": [{"key": "k"}], "on": False}, "untaint nodes a; taints k"),
         ("crash", {"what": "terminate", "actors": ["s"]}, "crash gracefully; actors s"),
         ("slow", {"what": "slow", "actors": ["s"], "amount_us": 50_000}, "slow actors s; by 50ms"),
         ("clock", {"actors": ["a"], "offset_us": 0, "drift_ppm": 500}, "clock actors a; drift ppm 500"),
