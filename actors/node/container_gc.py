@@ -81,11 +81,18 @@ class ContainerGC:
         for unit in _units(runtime, now_us):
             seen = [one for one in unit if self._agent.relist_after(one.exit_us or 0) <= now_us]
             gone += surplus(seen, self._keeps)
+            if len(seen) < len(unit) > self._keeps:  # a sync has come before the relist
+                at_us = self._agent.relist_after(unit[-1].exit_us or 0)
+                self._agent.ctx.call_at_us(at_us, self._trim_later, worker)
         if gone:
             self._agent.image_gc.drop(worker.uid, gone)
         return any(
             not newest.running(now_us) for one in gone if (newest := runtime.newest(one.name)) is not None
         )
+
+    def _trim_later(self, worker: Worker) -> None:
+        if self.trim(worker):
+            _show(worker)
 
     # --- passes -------------------------------------------------------------------------------------------
 
@@ -124,8 +131,8 @@ class ContainerGC:
         for container in excess(units, each, whole):
             agent.image_gc.drop(container.uid, [container])
             worker = agent.workers.get(container.uid)
-            if worker is not None and worker.state == SYNC:
-                worker.resync()
+            if worker is not None:
+                _show(worker)
 
     def _is_over(self, uid: str, *, ended: bool = False) -> bool:
         """Whether nothing need stay of the pod.  Mirrors pod_workers.go: ShouldPodContentBeRemoved."""
@@ -134,6 +141,12 @@ class ContainerGC:
             return not self._agent.preemption.holds(uid)
         deleted = "deletionTimestamp" in worker.pod["metadata"]
         return worker.state == FINISHED and (ended or deleted)
+
+
+def _show(worker: Worker) -> None:
+    """Its next sync tells of what is left: one that waits to start something anyhow, or a regular one."""
+    if worker.state == SYNC and not worker.reasons:
+        worker.resync()
 
 
 def _units(runtime: PodRuntime, now_us: int) -> list[Unit]:

@@ -74,6 +74,19 @@ async def test_an_end_after_a_failure_is_the_only_one_told_of_a_pod_that_is_over
         assert asked == (400, 'previous terminated container "c" in pod "web" not found')
 
 
+async def test_an_end_that_a_sync_finds_before_the_relist_does_is_counted_by_the_relist() -> None:
+    """The second instance ends at 31.2 s, the pod is changed at 31.5 s; its next sync is ten seconds away."""
+    async with one_node(behaving(exit_after_us=5 * SECOND, exit_code=1)) as (kernel, api, node):
+        api.bind("web")
+        await kernel.run_until(31_500_000)
+        pod = api.pod("web")
+        api.put("pods", {**pod, "metadata": {**pod["metadata"], "labels": {"a": "b"}}})
+        await kernel.run_until(32 * SECOND - 1)
+        assert "terminated" in shown(api)["state"] and kept(node.machine) == [0, 1]
+        await kernel.run_until(32 * SECOND)
+        assert kept(node.machine) == [1]
+
+
 async def test_where_none_may_be_kept_a_pass_removes_all_and_what_had_ended_starts_anew_at_its_next_sync() -> (
     None
 ):
