@@ -52,6 +52,7 @@ from actors.node.pressure import (
     shared,
     turns,
 )
+from actors.node.runtime_health import waits
 from actors.node.worker import FINISHED, TERMINATED
 from sim.units import SECOND, quantity_value
 
@@ -107,7 +108,7 @@ class Evictor:
     """One agent's eviction manager.  `past`: what the last check left, with the conditions in force."""
 
     __slots__ = (
-        "_agent", "_cleaning", "_crossing_us", "_due_us", "_heard", "_killing", "_queue", "_thresholds", "_tick_us", "_why",
+        "_agent", "_asked_us", "_cleaning", "_crossing_us", "_due_us", "_heard", "_killing", "_queue", "_thresholds", "_tick_us", "_why",
         "past",
     )  # fmt: skip
 
@@ -115,6 +116,7 @@ class Evictor:
         self._agent = agent
         self._thresholds: tuple[Threshold, ...] | None = None
         self._tick_us = agent.now_us  # an instant of the loop's rhythm
+        self._asked_us = -1  # of the first check whose question for statistics is not answered, while none is
         self._due_us = -1
         self._crossing_us = -1  # when memory falls below a threshold next, if that is told
         self._heard = False  # the check under way is one that was brought about by that
@@ -176,6 +178,25 @@ class Evictor:
         if self._due_us < 0 or at_us < self._due_us:
             self._due_us = at_us
             self._agent.ctx.call_at_us(at_us, self._check, at_us)
+
+    # --- a runtime that does not answer -------------------------------------------------------------------
+
+    def unanswered(self) -> None:
+        """From now on the runtime gives no statistics."""
+        self._asked_us = self._tick_after(self._agent.now_us - 1)
+
+    def answered(self) -> None:
+        """It does again: the check that waits for them goes on, and the next comes a period later."""
+        agent, asked_us, self._asked_us = self._agent, self._asked_us, -1
+        if self._killing or not agent.runtime.up:
+            return
+        now_us, limit_us = agent.now_us, agent.options.runtime_request_timeout_us
+        if waits(now_us - asked_us, limit_us, POLL_US):
+            self._plan(now_us)
+        elif now_us > asked_us:  # between two
+            self._tick_us = now_us - (now_us - asked_us) % (limit_us + POLL_US) + limit_us
+            self._due_us = -1
+            self._plan_on()
 
     # --- notifications ------------------------------------------------------------------------------------
 

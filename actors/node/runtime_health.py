@@ -33,6 +33,11 @@ NEVER_SEEN = (
 )
 
 
+def waits(since_us: int, limit_us: int, pause_us: int) -> bool:
+    """Whether a question first asked so long ago waits for its answer, if it is given up and asked again after a pause."""
+    return since_us >= 0 and since_us % (limit_us + pause_us) < limit_us
+
+
 class Relists:
     """The rhythm of relists: `first_us` is the start of one, each takes `took_us`, a second lies between two.
 
@@ -228,11 +233,12 @@ class RuntimeHealth:
         silent, now_us = self._agent.machine.runtime_delay_us is None, self._agent.now_us
         if silent and self._asked_us < 0:
             self._asked_us = now_us + (self._began_us - now_us) % CHECK_US
+            self._agent.evictor.unanswered()
         elif not silent and self._asked_us >= 0:
             waited_us, self._asked_us = now_us - self._asked_us, -1
             self._agent.ctx.call_at_us(now_us, lambda _: self._agent.loop.answered())
-            limit_us = self.relists.limit_us
-            if waited_us >= 0 and waited_us % (limit_us + CHECK_US) < limit_us and not self._checking:
+            self._agent.evictor.answered()
+            if waits(waited_us, self.relists.limit_us, CHECK_US) and not self._checking:
                 self._began_us, self._checking = now_us, True
                 self._agent.ctx.call_at_us(now_us, self._check)
 
