@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SANDBOX_PATIENCE = 2  # remote_runtime.go: RunPodSandbox waits twice as long
 LATE = "context deadline exceeded"
-NO_SANDBOX = f"rpc error: code = DeadlineExceeded desc = {LATE}"
+GIVEN_UP = f"rpc error: code = DeadlineExceeded desc = {LATE}"
 
 
 def call(worker: Worker, took_us: int, patience: int = 1) -> Generator[int, None, bool]:

@@ -3,7 +3,7 @@
 Turns the containers of a machine that have ended into those that go (`surplus`, `excess`: pure): beyond the newest of each
 name as soon as a relist has shown the end, and each minute those that the options do not let stay.
 
-Holds: a node with default options, of which no finished pod has been deleted, schedules nothing.
+Holds: a node with default options, of which no finished pod has been deleted and whose runtime answers, schedules nothing.
 
 Mirrors  pkg/kubelet/kuberuntime/kuberuntime_gc.go: evictContainers; pkg/kubelet/pod_container_deletor.go; kubelet.go:
          cleanUpContainersInPod, StartGarbageCollection (v1.25).
@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from actors.node.calls import GIVEN_UP
 from actors.node.machine import Container, PodRuntime
+from actors.node.pod_status import unseen_us
 from actors.node.worker import FINISHED, SYNC
 from sim.units import MINUTE
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 PERIOD_US = 1 * MINUTE  # kubelet.go: ContainerGCPeriod
 LEAST = 1  # kubelet.go: minDeadContainerInPod
+CALLS = 2  # of a pass, each given up by itself
 
 Unit = list[Container]  # the dead instances of one container, oldest first
 
@@ -48,13 +51,14 @@ def excess(units: Sequence[Unit], each: int, whole: int) -> list[Container]:
 
 
 class ContainerGC:
-    """One agent's container garbage collection."""
+    """One agent's container garbage collection.  _asked_us: of the pass that waits for the runtime, -1 if none does."""
 
-    __slots__ = ("_agent", "_began_us", "_due", "_keeps")
+    __slots__ = ("_agent", "_asked_us", "_began_us", "_due", "_keeps")
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._began_us = agent.now_us
+        self._asked_us = -1
         self._due = False
         self._keeps = max(LEAST, agent.options.maximum_dead_containers_per_container)
 
@@ -91,6 +95,9 @@ class ContainerGC:
         )
 
     def _trim_later(self, worker: Worker) -> None:
+        runtime, now_us = worker.runtime, self._agent.now_us
+        if runtime is not None and unseen_us(runtime, worker.status, now_us) == now_us:
+            return  # the sync that is due now does it
         if self.trim(worker):
             _show(worker)
 
@@ -105,11 +112,39 @@ class ContainerGC:
             self._agent.ctx.call_at_us(at_us, self._pass)
 
     def _pass(self, _: object) -> None:
-        self._due = False
-        machine = self._agent.machine
         if not self._agent.runtime.silent:
             self.collect()
-        if self._is_strict() or any(self._is_over(uid) for uid in machine.pods):
+            self._end()
+            return
+        self._asked_us = self._agent.now_us
+        # It asks for containers, and then, whatever came of that, for sandboxes.
+        limit_us = CALLS * self._agent.options.runtime_request_timeout_us
+        self._agent.ctx.call_at_us(self._asked_us + limit_us, self._give_up, self._asked_us)
+
+    def _give_up(self, asked_us: int) -> None:
+        if asked_us == self._asked_us:
+            self._fail()
+
+    def answered(self) -> None:
+        """The runtime answers: a pass that waits for containers goes on."""
+        if self._asked_us < 0:
+            return
+        if self._agent.now_us - self._asked_us >= self._agent.options.runtime_request_timeout_us:
+            self._fail()
+        else:
+            self._asked_us, self._began_us = -1, self._agent.now_us
+            self.collect()
+            self._end()
+
+    def _fail(self) -> None:
+        self._agent.node_event("ContainerGCFailed", GIVEN_UP, "Warning")
+        self._asked_us, self._began_us = -1, self._agent.now_us
+        self._end()
+
+    def _end(self) -> None:
+        self._due = False
+        agent = self._agent
+        if self._is_strict() or agent.runtime.silent or any(map(self._is_over, agent.machine.pods)):
             self.consider()
 
     def collect(self, *, ended: bool = False) -> None:

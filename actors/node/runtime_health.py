@@ -234,10 +234,12 @@ class RuntimeHealth:
         if silent and self._asked_us < 0:
             self._asked_us = now_us + (self._began_us - now_us) % CHECK_US
             self._agent.evictor.unanswered()
+            self._agent.container_gc.consider()
         elif not silent and self._asked_us >= 0:
             waited_us, self._asked_us = now_us - self._asked_us, -1
             self._agent.ctx.call_at_us(now_us, lambda _: self._agent.loop.answered())
             self._agent.evictor.answered()
+            self._agent.container_gc.answered()
             if waits(waited_us, self.relists.limit_us, CHECK_US) and not self._checking:
                 self._began_us, self._checking = now_us, True
                 self._agent.ctx.call_at_us(now_us, self._check)

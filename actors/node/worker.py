@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.node.actions import compute_actions, effective_grace_us, hook_time_us
 from actors.node.blame import caused, met_first, unseen_end
-from actors.node.calls import LATE, NO_SANDBOX, SANDBOX_PATIENCE, call
+from actors.node.calls import GIVEN_UP, LATE, SANDBOX_PATIENCE, call
 from actors.node.killing import kill_all, kill_failed
 from actors.node.machine import Container, PodRuntime
 from actors.node.pod_status import (
@@ -366,7 +366,7 @@ class Worker:
             meta = pod["metadata"]
             host_ip = agent.host_ip if pod["spec"].get("hostNetwork") else ""
             # A network error is one which no check has told of yet.
-            if problem := NO_SANDBOX if not made else "" if host_ip else agent.machine.network_error:
+            if problem := GIVEN_UP if not made else "" if host_ip else agent.machine.network_error:
                 message = f"Failed to create pod sandbox: {problem}"
                 if self.state == SYNC:  # else there is no need for one any more
                     agent.event(pod, "Warning", "FailedCreatePodSandBox", message)

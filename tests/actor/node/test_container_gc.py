@@ -134,6 +134,29 @@ async def test_a_dead_container_is_not_removed_by_passes_before_its_time() -> No
         assert not node.machine.pods
 
 
+@pytest.mark.parametrize(
+    ("healed", "failed", "removed"),
+    [(170, [], 170), (245, [245], 305), (500, [360], 500)],
+)
+async def test_a_pass_waits_for_the_runtime_and_fails_when_it_gives_no_answer_in_time(
+    healed: int, failed: list[int], removed: int
+) -> None:
+    """That of 120 s asks for two minutes for containers and, if in vain, as long for sandboxes; that of 420 s waits again."""
+    async with one_node(behaving(exit_after_us=5 * SECOND)) as (kernel, api, node):
+        api.bind("web", {"restartPolicy": "Never"})
+        await kernel.run_until(70 * SECOND)
+        api.delete("web", 0)
+        await kernel.run_until(75 * SECOND)
+        node.hang_runtime()
+        await kernel.run_until(healed * SECOND)
+        node.heal_runtime()
+        assert node.machine.pods or removed == healed
+        await kernel.run_until(removed * SECOND)
+        assert not node.machine.pods
+        late = "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+        assert api.events("ContainerGCFailed") == [(at * SECOND, late) for at in failed]
+
+
 def dead(machine: Machine, name: str, *started: int) -> list[Container]:
     pod = machine.run_sandbox(name, "ns", name, "10.0.0.0/24", "")
     return [machine.start(pod, "c", "i", ContainerBehaviour(exit_after_us=1), at) for at in started]
