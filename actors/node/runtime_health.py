@@ -3,7 +3,9 @@
 Turns a runtime that says it is not ready, answers late or not at all into the errors of the Ready condition, and into
 the standstill of the sync loop that comes with them.
 
-Holds: a runtime that answers at once schedules nothing; a slow one only the instants at which an error comes or goes.
+Holds: a runtime that answers at once schedules nothing; a slow one only the instants at which an error comes or goes.  An
+agent that stood still finds nothing wrong when it goes on, however long that was: what was due meanwhile is done in its order,
+the relist and the check of the runtime before a status pass, which has to read the node first.
 
 Mirrors  pkg/kubelet/runtime.go: runtimeErrors; kubelet.go: updateRuntimeUp; pleg/generic.go: relist, Healthy (v1.25).
 Differs  a slow disk makes relists slow, but no checks. A status pass does not ask the runtime for its version: upstream's
