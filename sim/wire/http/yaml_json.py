@@ -6,7 +6,8 @@ of JSON's types, and answers into YAML as upstream prints it.
 Holds: nothing but dict, list, str, int, float, bool and None comes out; a document whose aliases unfold to more
 than `NODES_MAX` nodes or `LETTERS_MAX` letters, or which is nested deeper than `DEPTH_MAX`, is refused.
 
-Mirrors  sigs.k8s.io/yaml v1.2 over go-yaml v2 (YAML 1.1: y, n, on and off are booleans; times stay text).
+Mirrors  sigs.k8s.io/yaml v1.2 over go-yaml v2 (YAML 1.1: y, n, on and off are booleans; times stay text): resolve.go,
+         and encode.go (what would be read as something else is quoted).
 """
 
 from __future__ import annotations
@@ -79,10 +80,13 @@ def _untagged(loader: Any, _: str, node: Any) -> Any:
 
 
 def _integer(loader: Any, node: Any) -> int | float | str:
-    """Of 64 bits; a longer one is a float, as Go reads it."""
+    """Of 64 bits; a longer one is a float, as Go reads it.  What begins with 0 alone is octal."""
+    text = str(loader.construct_scalar(node)).replace("_", "").lower()
+    digits = text.lstrip("+-")
+    base = {"0b": 2, "0o": 8, "0x": 16}.get(digits[:2], 8 if digits[:1] == "0" else 10)
     try:
-        value = int(loader.construct_yaml_int(node))
-    except ValueError:  # Python's bound of digits
+        value = int(text, base)
+    except ValueError:  # Python's bound of digits, or none at all
         return _float(loader, node)
     return value if -(1 << 63) <= value < 1 << 64 else _float(loader, node)
 
@@ -106,8 +110,8 @@ _Rules = dict[str, list[tuple[str, re.Pattern[str]]]]
 _IMPLICIT: _Rules = {}
 for _tag, _pattern, _first in (
     ("bool", r"^(?:y|Y|n|N|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$", "yYnNtTfFoO"),
-    ("int", r"^[-+]?(?:0b[01_]+|0[0-7_]*|0x[0-9a-fA-F_]+|[1-9][0-9_]*)$", "-+0123456789"),
-    ("float", r"^[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+)$", "-+0123456789."),
+    ("int", r"^[-+]?(?:0[bB][01_]+|0[oO][0-7_]+|0[0-7_]*|0[xX][0-9a-fA-F_]+|[1-9][0-9_]*)$", "-+0123456789"),
+    ("float", r"^[-+]?(?:0[0-9_]+|[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+)$", "-+0123456789."),
     ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
     ("merge", r"^(?:<<)$", "<"),
 ):  # fmt: skip
@@ -115,6 +119,19 @@ for _tag, _pattern, _first in (
         _IMPLICIT.setdefault(_letter.strip("\0"), []).append(
             (f"tag:yaml.org,2002:{_tag}", re.compile(_pattern))
         )
+
+
+# What else is no plain text where it is printed: times, numbers to the base of 60, and what is no number.
+_DATE = "[0-9]{4}-(?:0?[1-9]|1[0-2])-(?:0?[1-9]|[12][0-9]|3[01])"
+_HOUR = r"[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(?:\.[0-9]*)?"
+_QUOTED: _Rules = {letter: [*rules] for letter, rules in _IMPLICIT.items()}
+for _pattern, _first in (
+    (rf"^{_DATE}(?:[Tt]{_HOUR}(?:Z|[-+][0-9]{{2}}:[0-9]{{2}})| {_HOUR})?$", "0123456789"),
+    (r"^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?$", "-+0123456789"),
+    (r"^(?:[-+]?\.(?:inf|Inf|INF)|\.nan|\.NaN|\.NAN)$", "-+."),
+):
+    for _letter in _first:
+        _QUOTED[_letter].append(("tag:yaml.org,2002:timestamp", re.compile(_pattern)))
 
 
 def _resolved(rules: _Rules, kind: Any, value: Any, implicit: Any) -> str:
@@ -275,7 +292,7 @@ class _Printer(_Dumper):  # type: ignore[misc]
     """Prints nodes as they are: none is there twice, so that there are no aliases."""
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
-        return _resolved(_Dumper.yaml_implicit_resolvers, kind, value, implicit)
+        return _resolved(_QUOTED, kind, value, implicit)
 
 
 def _node(printer: Any, value: Any) -> Any:
@@ -292,8 +309,7 @@ def _node(printer: Any, value: Any) -> Any:
 def _text(text: str) -> Any:
     if "\n" in text:
         return yaml.ScalarNode(_STR, text, style="|")
-    rules = _Dumper.yaml_implicit_resolvers
-    plain = text and _resolved(rules, yaml.ScalarNode, text, (True, False)) == _STR
+    plain = text and _resolved(_QUOTED, yaml.ScalarNode, text, (True, False)) == _STR
     return yaml.ScalarNode(_STR, text, style=None if plain else '"')
 
 

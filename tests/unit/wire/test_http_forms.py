@@ -69,11 +69,11 @@ def test_an_error_comes_in_yaml_only_where_that_was_asked_for_first() -> None:
 
 
 def test_yaml_means_what_upstream_takes_it_for() -> None:
-    text = b"a: y\nb: '1'\nc: 0o7\nd: 010\ne: 2020-01-01\nf: 1:30\n1: x\nfalse: z\ng: ~\nh: 1e3\n"
+    text = b"a: y\nb: '1'\nc: 0o7\nd: 010\ne: 2020-01-01\nf: 1:30\n1: x\nfalse: z\ng: ~\nh: 1e3\ni: 08\n"
     assert load_yaml(text) == {
         "a": True,
         "b": "1",
-        "c": "0o7",
+        "c": 7,
         "d": 8,
         "e": "2020-01-01",
         "f": "1:30",
@@ -81,6 +81,7 @@ def test_yaml_means_what_upstream_takes_it_for() -> None:
         "false": "z",
         "g": None,
         "h": 1000.0,
+        "i": 8.0,
     }
 
 
@@ -221,6 +222,38 @@ def test_keys_that_yaml_holds_twice_are_told_with_their_lines() -> None:
     twice: list[str] = []
     assert load_yaml(b'{"a": 1,\n"b": {"c": 1, "c": 2},\n"a": 2}', twice) == {"a": 2, "b": {"c": 2}}
     assert twice == ['line 2: key "c" already set in map', 'line 3: key "a" already set in map']
+
+
+_NO_TEXTS = [
+    "y",
+    "N",
+    "on",
+    "1e3",
+    "08",
+    "0o17",
+    "0B1",
+    "0X1f",
+    "017",
+    "1_0",
+    "+1",
+    "-0",
+    "12:30",
+    "2001-1-31",
+    "2026-01-01T00:00:00Z",
+    ".inf",
+    ".nan",
+    "~",
+    "null",
+    ".5",
+    "5.",
+]
+
+
+@pytest.mark.parametrize("text", [*_NO_TEXTS, "2001-99-99", "=", "0o", "1e", "1.2.3"])
+def test_text_that_would_be_read_as_something_else_is_quoted(text: str) -> None:
+    printed = dump_yaml([text])
+    assert load_yaml(printed) == [text]
+    assert (b'"' in printed) == (text in _NO_TEXTS)
 
 
 def test_yaml_is_printed_as_upstream_prints_it() -> None:
