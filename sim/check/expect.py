@@ -306,16 +306,21 @@ class Within(Expectation):
         if self.each and self.tally is not None:
             times = [self.since_us(at) for at in self.times.values()]
             missing = self.tally.selected - len([key for key in self.tally.state if key in self.times])
-            ok = self.within_us is None or (bool(times) and not missing and all(map(self._inside, times)))
+            ok = not self._judges or (bool(times) and not missing and all(map(self._inside, times)))
             text = f"{_shown(min(times))} to {_shown(max(times))}" if times else "never"
             text += f", {missing} never" if missing and times else ""
             return Verdict(
                 self.name, ok, text, self._wanted(), tuple(at / 1e6 for at in times), missing=missing
             )
         if self.first_us is None:
-            return Verdict(self.name, self.within_us is None, "never", self._wanted(), missing=1)
+            return Verdict(self.name, not self._judges, "never", self._wanted(), missing=1)
         took = self.since_us(self.first_us)
         return Verdict(self.name, self._inside(took), _shown(took), self._wanted(), (took / 1e6,))
+
+    @property
+    def _judges(self) -> bool:
+        """Whether a run may fail: by when it happened, or, where a share of the runs is wanted, if it did not."""
+        return self.within_us is not None or (self.over is not None and self.over.shares)
 
     def _inside(self, took_us: int) -> bool:
         return self.within_us is None or self.within_us[0] <= took_us <= self.within_us[1]
@@ -447,6 +452,8 @@ class Count(Expectation):
         self.bounds = {word: bound for word, bound in self.bounds.items() if bound is not UNSET}
         if not self.bounds and spec.over is UNSET:
             raise ValueError("'count' goes with equals, atLeast or atMost, or with 'over: {...}'")
+        if not self.bounds and "share" in spec.over:
+            raise ValueError("'over: share' of a count goes with equals, atLeast or atMost")
         low, high = spec.at_least, spec.at_most
         if low is not UNSET and high is not UNSET and high < low:
             raise ValueError(f"no count is at least {low} and at most {high}")

@@ -1,7 +1,8 @@
 """Bounds on a distribution: `over: {p99: [0s, 44.2s], mean: [36s, 39s], seeds: 1000}` judged over the runs of many seeds.
 
     min max mean p50 p99.9 ...   of all values measured, in all runs       [FROM, TO], or "<= TO", or ">= FROM"
-    share                        of the runs in which the expectation itself holds (0.95 or 95%)
+    share                        of the runs in which the expectation itself holds (0.95 or 95%); a `when` that has no `within`
+                                 holds where it happened
     like                         all values measured, beside samples from elsewhere: a two-sample Kolmogorov-Smirnov test
                                  must not tell them apart at `level` (1 %)
     seeds                        at least so many runs are needed; with fewer nothing is judged

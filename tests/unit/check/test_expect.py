@@ -241,6 +241,27 @@ def test_a_count_may_be_bounded_by_its_distribution_alone() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("condition", "happened"),
+    [
+        ("any nodes have Ready=Unknown", True),
+        ("any nodes have Ready=False", False),
+        ("each nodes have Ready=Unknown", False),
+    ],
+)
+def test_a_share_of_the_runs_in_which_something_happens_is_of_those_in_which_it_does(
+    condition: str, happened: bool
+) -> None:
+    over = {"over": {"share": ">= 90%"}}
+    assert outage({"when": condition, "after": "dark", **over}).verdict().ok is happened
+    assert outage({"when": condition, "after": "dark", "over": {"p50": "<= 9s"}}).verdict().ok
+
+
+def test_a_share_of_runs_none_of_which_can_fail_is_refused() -> None:
+    with pytest.raises(ValueError, match="'over: share' of a count goes with equals, atLeast or atMost"):
+        outage({"count": {"created": "pods"}, "over": {"share": ">= 90%"}})
+
+
 def test_eventually_needs_it_once_and_by_its_time() -> None:
     assert outage({"eventually": WHEN, "by": "40s", "after": "dark"}).verdict().ok
     assert not outage({"eventually": WHEN, "by": "36s", "after": "dark"}).verdict().ok
