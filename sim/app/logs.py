@@ -2,7 +2,7 @@
 
 Turns a request for a container's log into text or upstream's refusal.
 
-Mirrors  kubernetes v1.25 pkg/registry/core/pod/rest/log.go.
+Mirrors  kubernetes v1.25 pkg/registry/core/pod/rest/log.go; apiserver pkg/registry/generic/rest/response_checker.go.
 Differs  `follow` ends with what there is.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from actors.node.node import Node
 from sim.machinery import status
-from sim.machinery.api import Reply
+from sim.machinery.api import Obj, Reply
 from sim.machinery.store import Item
 from sim.machinery.verbs_call import Call, is_true
 from sim.machinery.verbs_log import number_of
@@ -38,13 +38,23 @@ def pod_log(
         path = f"containerLogs/{metadata['namespace']}/{metadata['name']}/{container}"
         text = f'Get "https://{host}:{told.port}/{path}": dial tcp {host}:{told.port}: connect: connection refused'
         return Reply(500, body=status.plain_error(text))
+    if not told.enable_debugging_handlers:
+        return _refused(metadata["name"], status.method_not_allowed())
     previous = is_true(options, "previous")
     code, text = agent.log(metadata["namespace"], metadata["name"], container, previous=previous)
+    if code == 404:
+        return _refused(metadata["name"], status.unknown_resource())
     if code != 200:
-        return Reply(
-            code, body=status.bad_request(text) if code == 400 else status.status(code, "NotFound", text)
-        )
+        return Reply(code, body=status.bad_request(text))
     return Reply(200, body=_cut(text, number_of(options, "tailLines"), number_of(options, "limitBytes")))
+
+
+def _refused(name: str, body: Obj) -> Reply:
+    """Quirk: what the node says is not passed on, and a verb is missing."""
+    message = f"{body['message']} ( pods/log {name})"
+    return Reply(
+        body["code"], body={**body, "message": message, "details": {"name": name, "kind": "pods/log"}}
+    )
 
 
 def _cut(text: str, tail: int | None, limit: int | None) -> str:

@@ -226,6 +226,9 @@ class NodeAgentOptions:
         "port", integer, 10250, "where logs are asked for, as the Node's status says", check=within(1, 65535)
     )
     enable_server: bool = option("enable-server", boolean, True, "false: nobody answers there")
+    enable_debugging_handlers: bool = option(
+        "enable-debugging-handlers", boolean, True, "false: it tells nobody what its containers have logged"
+    )
     enable_controller_attach_detach: bool = option(
         "enable-controller-attach-detach", boolean, True, "the annotation that says so"
     )
@@ -499,7 +502,6 @@ WITHOUT_EFFECT = (
     "iptables-masquerade-bit",
     "pod-cidr",
     "master-service-namespace",
-    "enable-debugging-handlers",
     "mounter-path",
     "experimental-mounter-path",
     "image-credential-provider-bin-dir",

@@ -474,6 +474,29 @@ async def test_an_agent_says_no_more_than_its_events_burst() -> None:
     assert said[0] > 20 > said[1]
 
 
+async def test_an_agent_without_debugging_handlers_tells_no_logs_and_one_that_knows_no_pod_has_none() -> None:
+    refusals = {
+        405: ("MethodNotAllowed", "the server does not allow this method on the requested resource"),
+        404: ("NotFound", "the server could not find the requested resource"),
+    }
+    async with (
+        Cluster(plan(1, {"enable-debugging-handlers": False}), seed=1) as without,
+        Cluster(plan(1), seed=1) as restarted,
+    ):
+        for cluster, wanted in ((without, 405), (restarted, 404)):
+            await cluster.run_for("20s")
+            cluster.apply(pod("p"))
+            await cluster.run_for("20s")
+            if wanted == 404:
+                cluster.nodes["node-0"].crash_agent()
+                cluster.nodes["node-0"].start_agent()
+            reply = cluster.request("get", "pods", "default", "p", subresource="log")
+            reason, text = refusals[wanted]
+            assert (reply.code, reply.reason) == (wanted, reason)
+            assert reply.body["message"] == f"{text} ( pods/log p)"
+            assert reply.body["details"] == {"name": "p", "kind": "pods/log"}
+
+
 @pytest.mark.parametrize("flags", [{"port": 9999}, {"port": 9999, "enable-server": False}])
 async def test_an_agent_is_asked_for_logs_at_its_port_if_it_answers_at_all(flags: dict[str, Any]) -> None:
     async with Cluster(plan(1, flags)) as cluster:
