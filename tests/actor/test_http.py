@@ -13,6 +13,7 @@ import httpx
 import pytest
 import trio
 import trio.testing
+from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
 from actors.apiserver.handlers import Handlers
 from sim.app.cluster import Cluster, plain_nodes
@@ -525,3 +526,81 @@ async def test_an_error_of_ours_that_a_client_meets_is_told_and_logged_and_ends_
         cluster.faults.heal("storage")
         with pytest.raises(ZeroDivisionError):
             cluster.request("get", "configmaps", "default", "broken")
+
+
+# --- WebSocket --------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def opened(client: httpx.AsyncClient, path: str, **headers: str) -> AsyncIterator[WebSocketConnection]:
+    sent = [("Authorization", "Bearer root"), *headers.items()]
+    stream = await trio.open_tcp_stream("127.0.0.1", client.base_url.port or 0)
+    async with stream, trio.open_nursery() as nursery:
+        yield await wrap_client_stream(nursery, stream, "x", path, extra_headers=sent)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_watch_over_websocket_sends_each_event_as_a_message_and_ends_with_the_watch() -> None:
+    async with served(pace=60) as (_, client):
+        async with opened(
+            client, f"{MAPS}?watch=1&labelSelector=l&timeoutSeconds=60", Origin="http://x"
+        ) as socket:
+            for name in ("a", "b"):
+                await client.post(MAPS, json={"metadata": {"name": name, "labels": {"l": "x"}}})
+            events = [json.loads(await socket.get_message()) for _ in range(2)]
+            with pytest.raises(ConnectionClosed) as closed, trio.fail_after(5):
+                await socket.get_message()
+        assert [(event["type"], event["object"]["metadata"]["name"]) for event in events] == [
+            ("ADDED", "a"),
+            ("ADDED", "b"),
+        ]
+        assert closed.value.reason.code == 1000
+        accept = f"{N.media_protobuf};stream=watch"
+        async with opened(client, f"{MAPS}?watch=1", Origin="http://x", Accept=accept) as socket:
+            message = await socket.get_message()
+        assert isinstance(message, bytes)
+        assert message.startswith(b"\x0a\x05ADDED")
+
+
+async def test_a_client_that_closes_its_websocket_ends_its_watch_in_the_simulation() -> None:
+    async with served(pace=1) as (cluster, client):
+        async with opened(client, f"{MAPS}?watch=1", Origin="http://x") as socket:
+            await socket.send_message("what nobody reads")
+            await socket.aclose()
+        with trio.move_on_after(1):  # real seconds for the server to notice
+            await trio.testing.wait_all_tasks_blocked(0.05)
+        assert cluster.kernel.gate.journal[-1].name == "watch-stop"
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "code"),
+    [
+        (f"{MAPS}?watch=1", {}, 403),
+        (f"{MAPS}?watch=1", {"Origin": "http://x", "Accept": "text/csv"}, 406),
+        (MAPS, {"Origin": "http://x"}, 200),
+        (f"{PODS}/p/exec", {"Origin": "http://x"}, 405),
+    ],
+    ids=["no origin", "no such form", "a list", "exec"],
+)
+async def test_a_websocket_request_that_is_no_watch_is_answered_as_any_other(
+    path: str, headers: dict[str, str], code: int
+) -> None:
+    handshake = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    handshake |= {
+        "Host": "x",
+        "Authorization": "Bearer root",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    }
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {text}" for name, text in {**handshake, **headers}.items())]
+    async with served() as (cluster, client):
+        async with await trio.open_tcp_stream("127.0.0.1", client.base_url.port or 0) as stream:
+            await stream.send_all("\r\n".join([*lines, "", ""]).encode())
+            with trio.fail_after(5):
+                answer = await stream.receive_some()
+                while code != 403 and b'"kind"' not in answer:
+                    answer += await stream.receive_some()
+        assert answer.startswith(b"HTTP/1.1 %d" % code)
+        with trio.move_on_after(1):
+            await trio.testing.wait_all_tasks_blocked(0.05)
+        names = [operation.name for operation in cluster.kernel.gate.journal]
+        assert names.count("watch-stop") == (code == 403)

@@ -34,6 +34,7 @@ from sim.wire.http.negotiation import Form, NotAcceptable
 from sim.wire.http.options import BadOption, check_options, manager_of
 from sim.wire.http.rendering import Answer, EventWriter, View
 from sim.wire.http.routing import Attributes, NoRoute, Target
+from sim.wire.http.upgraded import STREAMED
 
 # Extensions of the ASGI scope: the `Certificate` of the connection; what is to be closed when the request is over, also
 # if the client went before its answer was begun.
@@ -245,9 +246,15 @@ class Front:
         return self._response(rendering.render(view, reply))
 
     def _stream(self, writer: EventWriter, watch: OutsideWatch) -> Response:
+        extensions: dict[str, Any] = current.scope["extensions"]
+        streamed: list[str] | None = extensions.get(STREAMED)
+        if streamed is not None:
+            streamed.append(writer.media)
+
         async def lines() -> AsyncIterator[bytes]:
             while events := await watch.take():
-                yield writer.write(events, self._gateway.wall_us())
+                for part in [events] if streamed is None else [[event] for event in events]:
+                    yield writer.write(part, self._gateway.wall_us())
 
         response = Response(lines(), 200, content_type=writer.media)
         response.timeout = None

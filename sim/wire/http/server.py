@@ -24,6 +24,7 @@ from hypercorn.typing import ConnectionState
 
 from sim.wire.http.access import Certificate, subject
 from sim.wire.http.app import OPENED, PEER
+from sim.wire.http.upgraded import Upgraded
 
 HANDSHAKE_S = 10
 GRACE_S = 2
@@ -50,6 +51,10 @@ class _Connection:
         self._peer = peer
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            upgraded = Upgraded(scope, receive, send)
+            scope, receive, send = upgraded.scope, upgraded.receive, upgraded.send
+
         async def last_shielded(message: Any) -> None:
             # quart-trio cancels its nursery in the midst of the last send; hypercorn then forgets keep-alive
             if message["type"] == "http.response.body" and not message.get("more_body", False):
