@@ -60,7 +60,8 @@ def draw_histogram(
     unit: str,
     width: int = 1000,
 ) -> str:
-    """Bars by how many values they stand for, red where outside what is wanted (shaded); lines at the quantiles.
+    """Bars by how many values they stand for, red where outside what is wanted (shaded); lines at the quantiles; how often there
+    was no value.
 
     Without a unit the values are counts, and a bar stands half a count to either side of those that it is of.
     """
@@ -81,6 +82,11 @@ def draw_histogram(
     parts.append(_bars(found, scale, unit, wanted))
     parts += _quantiles([pair for pair in summary.quantiles if pair[1] <= high], scale, unit)
     parts.append(_counts(max(found.counts), width))
+    if summary.missing:
+        x, y = width - RIGHT - 4, TOP + LABEL_ROW
+        parts.append(
+            f'<text x="{x}" y="{y}" class="small over" text-anchor="end">and {summary.missing} never</text>'
+        )
     return "".join([*parts, scale.axis(unit), "</svg>"])
 
 

@@ -43,6 +43,14 @@ def test_labels_of_quantiles_that_lie_together_keep_apart_and_within_the_picture
     assert len({y for _, y in places}) == 3
 
 
+def test_a_histogram_says_how_often_there_was_nothing_to_measure() -> None:
+    for missing, said in ((0, []), (120, ["and 120 never"])):
+        summary = summarize([[31.0], [44.0]], missing)
+        assert summary is not None
+        shown = texts(draw_histogram([31.0, 44.0], summary, None, "s"))
+        assert [each for each in shown if "never" in each] == said
+
+
 def test_a_histogram_says_for_how_many_values_its_bars_stand() -> None:
     values = [1.0] * 40 + [2.0] * 7
     summary = summarize([values])
