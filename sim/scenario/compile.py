@@ -386,7 +386,8 @@ class _Compiler:
     def _expectations(
         self, expectations: Sequence[schema.Expectation], steps: Sequence[PlannedStep], duration_us: int
     ) -> tuple[PlannedExpectation, ...]:
-        names = {step.name for step in steps} | kinds_of(steps)
+        named = {step.name: step for step in steps}
+        names = {*named, *kinds_of(steps)}
         # When a step that happens once at a known time does: the earliest and the latest.
         times = {
             step.name: step.start.at_us
@@ -404,9 +405,12 @@ class _Compiler:
             for key in ("after", "until"):
                 wanted = getattr(expectation, key)
                 window.append(times.get(wanted))
-                wanted = _occurring(wanted)
-                if not wanted or wanted in names:
+                base = _occurring(wanted)
+                if base in named:
+                    references.check_after(self.document, wanted, named, steps, (*path, key))
+                if not base or base in names:
                     continue
+                wanted = base
                 at_us = _duration_us(wanted)
                 if at_us is None:
                     remedy = suggestion_or_all(wanted, sorted(names)) if names else "give a time, as 5m"

@@ -70,7 +70,7 @@ def check(
     for index, step in enumerate(planned):
         path: Path_ = ("spec", "timeline", index)
         if step.start.after:
-            _check_after(document, step.start.after, steps, planned, (*path, "after"))
+            check_after(document, step.start.after, steps, planned, (*path, "after"))
         for choice in step.choices:
             match choice.action:
                 case EndStep(name):
@@ -88,14 +88,14 @@ def _has_end(step: PlannedStep) -> bool:
     return any(choice.kind in (*ENDING, "reboot") for choice in step.choices)
 
 
-def _check_after(
+def check_after(
     document: Document,
     after: str,
     steps: Mapping[str, PlannedStep],
     planned: Sequence[PlannedStep],
     path: Path_,
 ) -> None:
-    """The step is known to be there."""
+    """Whether the step, which is known to be there, has such an occurrence, or end.  Raises InputError."""
     name = after.removeprefix("end of ")
     base, _, number = name.partition("/")
     awaited = steps[base]

@@ -1,5 +1,6 @@
 """A good file becomes a plan; a bad one becomes one error with its place and, where one is known, a remedy."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,31 @@ def test_a_time_needs_a_unit_also_where_no_step_could_be_meant(folder: Path) -> 
     text = GOOD.split("  timeline:")[0] + "  expect:\n    - {name: a, when: all nodes are ready, after: 5}\n"
     with pytest.raises(InputError, match=r"no step is named '5' .give a time, as 5m"):
         plan_of(folder, text.replace("after: 5", "after: '5'"))
+
+
+@pytest.mark.parametrize(
+    ("window", "says"),
+    [
+        ("after: end of on", "nothing ends 'on' (give it 'for', or heal it)"),
+        ("after: on, until: end of on", "nothing ends 'on' (give it 'for', or heal it)"),
+        ("after: end of once", "'once' has no end (write after: once)"),
+        ("after: once/2", "there is no once/2: it happens once"),
+        ("after: end of stall", ""),
+    ],
+)
+def test_a_window_that_never_opens_or_closes_is_refused(folder: Path, window: str, says: str) -> None:
+    text = (
+        GOOD.split("  timeline:")[0]
+        + f"""  timeline:
+    - {{at: 1m, name: on, stall: {{actor: storage}}}}
+    - {{at: 1m, name: once, compact: {{}}}}
+  expect:
+    - {{name: a, never: {{deleted: nodes}}, {window}}}
+"""
+    )
+    with pytest.raises(InputError) if says else nullcontext() as caught:
+        plan_of(folder, text)
+    assert caught is None or says in str(caught.value)
 
 
 def test_a_yaml_bomb_is_refused_quickly(folder: Path) -> None:
