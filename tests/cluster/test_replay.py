@@ -26,6 +26,7 @@ spec:
     - {name: somebody makes pods, eventually: "at least 2 pods are Running"}
 """
 PODS = "/api/v1/namespaces/default/pods"
+ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 POD = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
 WAIT_S = 30
 
@@ -34,6 +35,8 @@ def disturb(url: str, config: Path) -> None:
     token = yaml.safe_load(config.read_text())["users"][0]["user"]["token"]
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=url, headers=headers, verify=False, timeout=WAIT_S) as client:
+        while client.get(ACCOUNT).status_code == 404:
+            pass  # pods are not let in before
         for name in ("a", "b"):
             assert client.post(PODS, json={"metadata": {"name": name}, **POD}).status_code == 201
         running: set[str] = set()
