@@ -8,7 +8,8 @@ Holds: an image that a container (also a dead one) was made from stays, and so d
 the one that no pass has found in use for longest goes first; a disk that does not fill schedules nothing.
 
 Mirrors  pkg/kubelet/images/image_gc_manager.go: GarbageCollect, freeSpace, detectImages (v1.25).
-Differs  images that were last used, and found, at the same time go by name.
+Differs  images that were last used, and found, at the same time go by name.  Passes keep their rhythm beside a runtime that
+         does not answer, and those that it leaves without statistics fail without a word.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from actors.node.pressure import available, capacity, first_below, least_available, turns
+from actors.node.runtime_health import waits
 from sim.units import MINUTE, SECOND
 
 if TYPE_CHECKING:
@@ -55,11 +57,12 @@ class ImageGC:
     """One agent's image garbage collection.
 
     _pulled_us: images that this incarnation pulled since something was last removed; _known_us: those before, since the
-    pass that found them first; _last_us: the last pass that found the image in use, of those that a pod used which is gone
+    pass that found them first; _asked_us: of the pass that the runtime does not answer; _last_us: the last pass that found the image in use, of those that a pod used which is gone
     """
 
     __slots__ = (
         "_agent",
+        "_asked_us",
         "_began_us",
         "_due_us",
         "_failed_us",
@@ -72,6 +75,7 @@ class ImageGC:
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._began_us = agent.now_us
+        self._asked_us = -1
         self._due_us = -1
         self._failed_us = agent.now_us  # when a pass failed last: the first one does
         self._stale = False  # the list is to be made again
@@ -149,6 +153,23 @@ class ImageGC:
         if planned_us != self._due_us:
             return
         self._due_us = -1
+        if self._agent.runtime.silent:
+            self._asked_us = planned_us
+        else:
+            self._sweep()
+
+    def answered(self) -> None:
+        """The runtime answers: a pass that waits for the disk's statistics goes on, unless that was given up."""
+        agent, asked_us, self._asked_us = self._agent, self._asked_us, -1
+        if asked_us < 0:
+            return
+        if waits(agent.now_us - asked_us, agent.options.runtime_request_timeout_us, PERIOD_US):
+            self._sweep()
+        else:
+            self.consider()
+
+    def _sweep(self) -> None:
+        """A pass."""
         agent, machine, now_us = self._agent, self._agent.machine, self._agent.now_us
         whole, left = capacity(machine, "imagefs"), available(machine, "imagefs", now_us)
         if left < gc_floor(whole, agent.options.image_gc_high_percent):

@@ -232,7 +232,7 @@ class RuntimeHealth:
 
     def _ask(self) -> None:
         """The check that a runtime leaves unanswered ends when it answers, unless that was given up."""
-        silent, now_us = self._agent.machine.runtime_delay_us is None, self._agent.now_us
+        silent, now_us = self.silent, self._agent.now_us
         if silent and self._asked_us < 0:
             self._asked_us = now_us + (self._began_us - now_us) % CHECK_US
             self._agent.evictor.unanswered()
@@ -242,7 +242,9 @@ class RuntimeHealth:
             self._agent.ctx.call_at_us(now_us, lambda _: self._agent.loop.answered())
             self._agent.evictor.answered()
             self._agent.container_gc.answered()
-            if waits(waited_us, self.relists.limit_us, CHECK_US) and not self._checking:
+            self._agent.image_gc.answered()
+            checks = self._good_us >= 0 and not self._checking  # on a slow disk they are answered
+            if checks and waits(waited_us, self.relists.limit_us, CHECK_US):
                 self._began_us, self._checking = now_us, True
                 self._agent.ctx.call_at_us(now_us, self._check)
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
@@ -92,6 +94,26 @@ async def test_one_image_goes_even_where_no_byte_is_wanted() -> None:
         assert len(node.machine.images) == 2
         await kernel.run_until(301 * SECOND)
         assert list(node.machine.images) == ["b:1"] and not api.events("FreeDiskSpaceFailed")
+
+
+@pytest.mark.parametrize(("healed", "gone"), [(350, 350), (410, 410), (430, 600)])
+async def test_images_are_collected_when_a_runtime_that_does_not_answer_does_so_again(
+    healed: int, gone: int
+) -> None:
+    """The pass at 300 s waits for two minutes; what comes later waits for the next."""
+    spec = writing(images={"old:1": 40 * GI})
+    options = parse_node_agent({"eviction-hard": ""})
+    async with one_node(spec, options) as (kernel, _, node):
+        node.set_pressure("nodefs", 5 * GI)
+        await kernel.run_until(290 * SECOND)
+        node.hang_runtime()
+        await kernel.run_until(healed * SECOND)
+        assert node.machine.images
+        node.heal_runtime()
+        await kernel.run_until(gone * SECOND - 1)
+        assert bool(node.machine.images) == (gone > healed)
+        await kernel.run_until(gone * SECOND)
+        assert not node.machine.images
 
 
 async def test_an_image_used_between_two_passes_counts_as_not_used_however_often_its_container_started() -> (
