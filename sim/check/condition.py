@@ -30,6 +30,7 @@ from sim.check.world import Obj, World
 from sim.errors import suggestion, suggestion_or_all
 from sim.ident import NAMES, TAINT_EFFECTS, Names
 from sim.machinery.objects import condition_status, is_ready
+from sim.machinery.schema import OPEN_TYPES, SchemaNode
 from sim.machinery.scheme import Scheme
 from sim.units import NANO, quantity_nano
 
@@ -100,7 +101,6 @@ def parse_condition(text: str, names: Names) -> Condition:
             f"{text!r} has no 'have', 'are' or 'exist'; write e.g. 'all nodes in zone a have Ready=Unknown'"
         )
     head, what = rest[: verb.start()], verb["what"]
-    test = _all_of([parse_predicate(part, names) for part in re.split(r"\s+and\s+", what)]) if what else _true
     resource = head.split(" ", 1)[0].lower()
     if not resource.endswith("s"):
         raise ValueError(
@@ -114,6 +114,8 @@ def parse_condition(text: str, names: Names) -> Condition:
     if rubbish:
         raise ValueError(f"{rubbish!r} is not understood; filters are {', '.join(sorted(_FILTER_KEYS))}")
     check_resource(resource, names)
+    parts = re.split(r"\s+and\s+", what) if what else []
+    test = _all_of([parse_predicate(part, resource, names) for part in parts]) if parts else _true
     if quantifier == "all" and not what:
         quantifier, number = "at least", 1
     return Condition(text, resource, quantifier, number, selector(where, names), test, where)
@@ -259,10 +261,10 @@ def _all_of(tests: Sequence[Test]) -> Test:
     return lambda obj: all(test(obj) for test in tests)
 
 
-def parse_predicate(text: str, names: Names) -> Test:
-    """One thing that may be true of an object."""
+def parse_predicate(text: str, resource: str, names: Names) -> Test:
+    """One thing that may be true of an object of a resource."""
     if text.startswith("not "):
-        inner = parse_predicate(text[4:], names)
+        inner = parse_predicate(text[4:], resource, names)
         return lambda obj: not inner(obj)
     if text.startswith("taint "):
         return _taint(text[6:], names)
@@ -280,7 +282,38 @@ def parse_predicate(text: str, names: Names) -> Test:
         raise ValueError(f"{text!r} is not a predicate; {near or example}")
     if field["path"][0].isupper() and "." not in field["path"]:
         return _status_condition(field["path"], field["op"], field["value"])
+    problems = [_misspelt(schema, field["path"]) for schema in _schemas(resource, names)]
+    if all(problems):
+        raise ValueError(problems[0])
     return _field(field["path"], field["op"], field["value"])
+
+
+@lru_cache(maxsize=64)
+def _schemas(plural: str, names: Names) -> tuple[SchemaNode, ...]:
+    return tuple(resource.schema for resource in Scheme(names).resources if resource.plural == plural)
+
+
+def _misspelt(schema: SchemaNode, path: str) -> str:
+    """What is wrong with a path into objects of this form; "" if nothing."""
+    at: SchemaNode | None = schema
+    where = "an object"
+    for part in _PART.findall(path):
+        if at is None or at.type in OPEN_TYPES:
+            return ""
+        if at.type == "array":
+            if not part.isdigit():
+                return f"{where} is a list; write {where}[0] for its first item"
+            at, where = at.items, f"{where}[{part}]"
+            continue
+        if at.type == "map":
+            at = at.values
+        elif part in at.properties:
+            at = at.properties[part]
+        else:
+            near = suggestion(part, at.properties)
+            return "; ".join(filter(None, (f"{where} has no field {part!r}", near)))
+        where = part if where == "an object" else f"{where}.{part}"
+    return f"{where} is no single value" if at is not None and at.type in ("object", "map", "array") else ""
 
 
 def _status_condition(kind: str, op: str, value: str) -> Test:

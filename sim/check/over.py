@@ -156,7 +156,10 @@ def _bound(what: str, value: Any, timed: bool, measures: bool) -> Bound:
 
 def _number(what: str, text: Any, timed: bool) -> float:
     if timed and isinstance(text, str):
-        return parse_duration_us(text) / 1e6
+        try:
+            return parse_duration_us(text) / 1e6
+        except ValueError:
+            raise ValueError(f"'over: {what}': {text!r} is not a duration, write it as 44.2s") from None
     percent = isinstance(text, str) and what in ("share", "level") and text.endswith("%")
     try:
         value = float(text[:-1]) / 100 if percent else float(text)

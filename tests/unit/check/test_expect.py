@@ -1,5 +1,6 @@
 """Expectations give the right verdict, and the wrong run fails them."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -315,6 +316,10 @@ def test_a_condition_that_is_not_understood_says_what(text: str, says: str) -> N
         parse_condition(text, NAMES_)
 
 
+# Whose field it is that a predicate names.
+OWNERS_OF = {"Replicas": "replicasets", "capacity": "nodes", "images": "nodes"}
+
+
 @pytest.mark.parametrize(
     ("predicate", "obj", "true"),
     [
@@ -359,14 +364,56 @@ def test_a_condition_that_is_not_understood_says_what(text: str, says: str) -> N
         ("status.capacity.memory<=1Gi", {"status": {"capacity": {"memory": "1024Mi"}}}, True),
         ("status.message>=1", {"status": {"message": "no number"}}, False),
         ("status.message<=1", {"status": {"message": "no number"}}, False),
-        ("status.list[1].count>=2", {"status": {"list": [{"count": 9}, {"count": 2}]}}, True),
-        ("status.list[2].count>=2", {"status": {"list": [{"count": 9}, {"count": 2}]}}, False),
+        ("status.images[1].sizeBytes>=2", {"status": {"images": [{"sizeBytes": 9}, {"sizeBytes": 2}]}}, True),
+        (
+            "status.images[2].sizeBytes>=2",
+            {"status": {"images": [{"sizeBytes": 9}, {"sizeBytes": 2}]}},
+            False,
+        ),
         ("bound and not terminating", {"metadata": {}, "spec": {"nodeName": "n"}}, True),
         ("held", {"spec": {"holderIdentity": ""}}, False),
     ],
 )
 def test_predicates(predicate: str, obj: dict[str, Any], true: bool) -> None:
-    assert parse_condition(f"any pods are {predicate}", NAMES_).test(obj) is true
+    resource = next((known for part, known in OWNERS_OF.items() if part in predicate), "pods")
+    assert parse_condition(f"any {resource} are {predicate}", NAMES_).test(obj) is true
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("any pods have spec.nodename=node-1", "spec has no field 'nodename'; did you mean 'nodeName'?"),
+        (
+            "any pods have status.containerStatus[0].restartCount>=1",
+            "status has no field 'containerStatus'; did you mean 'containerStatuses'?",
+        ),
+        (
+            "any pods have status.containerStatuses.restartCount>=1",
+            "status.containerStatuses is a list; write status.containerStatuses[0] for its first item",
+        ),
+        ("any pods have Status.phase=Running", "an object has no field 'Status'; did you mean 'status'?"),
+        ("any pods have not status.replicas=3", "status has no field 'replicas'"),
+        ("all nodes have status.capacity=8", "status.capacity is no single value"),
+        ("any pods have metadata.labels.a.example/b=c", "metadata.labels.a has no field 'example/b'"),
+    ],
+)
+def test_a_field_that_no_object_has_is_refused(condition: str, says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        parse_condition(condition, NAMES_)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "any pods have metadata.labels.app=web",
+        "all configmaps have data.key=value",
+        "any nodes have status.capacity.memory>=16Gi",
+        "any events have reason=Killing",
+        "any customresourcedefinitions have spec.names.kind=Widget",
+    ],
+)
+def test_a_field_that_objects_may_have_is_not_refused(condition: str) -> None:
+    assert parse_condition(condition, NAMES_).test({}) is False
 
 
 @pytest.mark.parametrize(

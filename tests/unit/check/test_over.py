@@ -90,7 +90,7 @@ def test_counts_are_bounded_by_plain_numbers() -> None:
         ({"p100": "<= 1s"}, "does not know 'p100'"),
         ({"p99": "44s"}, "FROM, TO"),
         ({"p99": ["2s", "1s"]}, "ends before it begins"),
-        ({"p99": "<= 44"}, "missing unit in duration"),
+        ({"p99": "<= 44"}, "'44' is not a duration, write it as 44.2s"),
         ({"p99": [1, 2]}, "not a duration"),
         ({"share": "<= many"}, "'many' is not a number"),
         ({"p50": "<= 1s", "seeds": 0}, "from 1"),
