@@ -267,10 +267,13 @@ def parse_predicate(text: str, resource: str, names: Names) -> Test:
         inner = parse_predicate(text[4:], resource, names)
         return lambda obj: not inner(obj)
     if text.startswith("taint "):
+        _check_part(resource, "spec.taints", text, names)
         return _taint(text[6:], names)
     if text in _STATES:
+        _check_part(resource, _STATED_BY[text], text, names)
         return _STATES[text]
     if text in PHASES:
+        _check_part(resource, "status.phase", text, names)
         return lambda obj: (obj.get("status") or {}).get("phase") == text
     field = _FIELD.match(text)
     if field is None:
@@ -281,6 +284,7 @@ def parse_predicate(text: str, resource: str, names: Names) -> Test:
         example = "write e.g. Ready=Unknown, taint unreachable:NoExecute, Running or status.replicas=3"
         raise ValueError(f"{text!r} is not a predicate; {near or example}")
     if field["path"][0].isupper() and "." not in field["path"]:
+        _check_part(resource, "status.conditions", text, names)
         return _status_condition(field["path"], field["op"], field["value"])
     problems = [_misspelt(schema, field["path"]) for schema in _schemas(resource, names)]
     if all(problems):
@@ -291,6 +295,17 @@ def parse_predicate(text: str, resource: str, names: Names) -> Test:
 @lru_cache(maxsize=64)
 def _schemas(plural: str, names: Names) -> tuple[SchemaNode, ...]:
     return tuple(resource.schema for resource in Scheme(names).resources if resource.plural == plural)
+
+
+def _check_part(resource: str, path: str, text: str, names: Names) -> None:
+    """ValueError if objects of a resource have no such part, by which alone the predicate could be true of them."""
+    for schema in _schemas(resource, names):
+        at: SchemaNode | None = schema
+        for part in path.split("."):
+            at = None if at is None else at.properties.get(part)
+        if at is not None:
+            return
+    raise ValueError(f"{text!r} is true of no {resource}: they have no {path}")
 
 
 def _misspelt(schema: SchemaNode, path: str) -> str:
@@ -392,6 +407,14 @@ def _nano(value: Any) -> int | None:
         return None
 
 
+# Of each state the part of an object that says it.
+_STATED_BY = {
+    "ready": "status.conditions",
+    "terminating": "metadata.deletionTimestamp",
+    "bound": "spec.nodeName",
+    "cordoned": "spec.unschedulable",
+    "held": "spec.holderIdentity",
+}
 _STATES: dict[str, Test] = {
     "ready": is_ready,
     "terminating": lambda obj: "deletionTimestamp" in obj["metadata"],

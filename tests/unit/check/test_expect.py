@@ -317,7 +317,13 @@ def test_a_condition_that_is_not_understood_says_what(text: str, says: str) -> N
 
 
 # Whose field it is that a predicate names.
-OWNERS_OF = {"Replicas": "replicasets", "capacity": "nodes", "images": "nodes"}
+OWNERS_OF = {
+    "taint": "nodes",
+    "held": "leases",
+    "Replicas": "replicasets",
+    "capacity": "nodes",
+    "images": "nodes",
+}
 
 
 @pytest.mark.parametrize(
@@ -382,6 +388,15 @@ def test_predicates(predicate: str, obj: dict[str, Any], true: bool) -> None:
 @pytest.mark.parametrize(
     ("condition", "says"),
     [
+        ("no deployments are Running", "'Running' is true of no deployments: they have no status.phase"),
+        ("all leases are ready", "'ready' is true of no leases: they have no status.conditions"),
+        ("any nodes are not held", "'held' is true of no nodes: they have no spec.holderIdentity"),
+        ("any pods are cordoned", "'cordoned' is true of no pods: they have no spec.unschedulable"),
+        ("any configmaps have Ready=True", "'Ready=True' is true of no configmaps"),
+        (
+            "any pods have taint unreachable",
+            "'taint unreachable' is true of no pods: they have no spec.taints",
+        ),
         ("any pods have spec.nodename=node-1", "spec has no field 'nodename'; did you mean 'nodeName'?"),
         (
             "any pods have status.containerStatus[0].restartCount>=1",
