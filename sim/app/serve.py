@@ -37,6 +37,7 @@ from sim.kernel import NEVER_US, Operation
 from sim.machinery.api import UserInfo
 from sim.scenario.plan import Plan
 from sim.wire.http.access import Access, Authenticator, read_tokens
+from sim.wire.http.account_tokens import AccountTokens
 from sim.wire.http.app import Front, make_app
 from sim.wire.http.documents import Documents
 from sim.wire.http.gateway import Gateway
@@ -163,7 +164,14 @@ def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> F
 
     documents = Documents(lambda: gateway.scheme(cluster.scheme), address, healthy, metrics)
     names = cluster.names
-    return Front(cluster.scheme, gateway, Authenticator(names, tokens), Access(names), documents, counts)
+
+    def look(resource: str, namespace: str, name: str) -> Any:
+        item = cluster.storage.store.get(cluster.scheme.key(resource, namespace, name))
+        return None if item is None else item.obj
+
+    accounts = AccountTokens(names, secrets.token_bytes(TOKEN_BYTES), gateway.wall_us, look)
+    authenticator = Authenticator(names, tokens, accounts)
+    return Front(cluster.scheme, gateway, authenticator, Access(names), documents, counts, accounts)
 
 
 def _metrics(cluster: Cluster) -> Iterator[str]:

@@ -6,7 +6,8 @@ Holds: nothing is stored; the same request at the same instant gets the same tok
 
 Mirrors  kubernetes v1.25 pkg/registry/core/serviceaccount/storage/token.go, pkg/apis/authentication/validation,
          pkg/serviceaccount/claims.go.
-Differs  the signature is a digest: it has the length of RS256's, and no key can verify it.
+Differs  the signature is a digest: it has the length of RS256's, and no key can verify it
+         (who is served from outside gets it signed anew: `sim.wire.http.account_tokens`).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -604,3 +605,61 @@ async def test_a_websocket_request_that_is_no_watch_is_answered_as_any_other(
             await trio.testing.wait_all_tasks_blocked(0.05)
         names = [operation.name for operation in cluster.kernel.gate.journal]
         assert names.count("watch-stop") == (code == 403)
+
+
+# --- tokens of service accounts ---------------------------------------------------------------------------
+
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+
+
+async def token_of(client: httpx.AsyncClient, **spec: Any) -> str:
+    asked = await client.post(f"{ACCOUNTS}/a/token", json={"spec": spec})
+    assert asked.status_code == 201
+    return str(asked.json()["status"]["token"])
+
+
+async def test_a_token_of_a_service_account_is_a_credential_until_it_expires_or_its_account_is_gone() -> None:
+    async with served() as (cluster, client):
+        await client.post(ACCOUNTS, json={"metadata": {"name": "a"}})
+        token = await token_of(client, expirationSeconds=600)
+        head, claims, signature = token.split(".")
+        forged = f"{head}.{claims}.{signature[::-1]}"
+        elsewhere = await token_of(client, audiences=["vault"])
+        later = await token_of(client)
+
+        async def code(shown: str) -> int:
+            return (await client.get(MAPS, headers={"Authorization": f"Bearer {shown}"})).status_code
+
+        assert [await code(shown) for shown in (token, forged, elsewhere, f"{token}x")] == [
+            200,
+            401,
+            401,
+            401,
+        ]
+        made = await client.post(
+            MAPS,
+            json=config_map("a"),
+            headers={"Authorization": f"Bearer {token}", "Impersonate-User": "root"},
+        )
+        assert "system:serviceaccount:default:a" in made.json()["message"]
+        cluster.kernel.set_rate(inf)
+        await cluster.run_for("11m")
+        assert [await code(shown) for shown in (token, later)] == [200, 200]  # a minute of leeway
+        await cluster.run_for("1s")
+        assert [await code(shown) for shown in (token, later)] == [401, 200]
+        await client.delete(f"{ACCOUNTS}/a")
+        await client.post(ACCOUNTS, json={"metadata": {"name": "a"}})
+        assert await code(later) == 401
+
+
+async def test_a_token_that_is_bound_to_a_pod_ends_with_it() -> None:
+    async with served() as (_, client):
+        await client.post(ACCOUNTS, json={"metadata": {"name": "a"}})
+        spec = {"serviceAccountName": "a", "containers": [{"name": "c", "image": "i"}]}
+        assert (await client.post(PODS, json={"metadata": {"name": "p"}, "spec": spec})).status_code == 201
+        bound = {
+            "Authorization": f"Bearer {await token_of(client, boundObjectRef={'kind': 'Pod', 'name': 'p'})}"
+        }
+        assert (await client.get(MAPS, headers=bound)).status_code == 200
+        await client.delete(f"{PODS}/p")
+        assert (await client.get(MAPS, headers=bound)).status_code == 401

@@ -24,6 +24,7 @@ from sim.ident import Names
 from sim.machinery import status
 from sim.machinery.api import Obj, UserInfo
 from sim.machinery.authorizer import IMPERSONATE, may
+from sim.wire.http.account_tokens import AccountTokens
 from sim.wire.http.routing import Attributes
 
 TOKEN_COLUMNS_MIN = 3
@@ -66,10 +67,13 @@ def read_tokens(path: Path) -> dict[str, UserInfo]:
 
 
 class Authenticator:
-    """Knows the tokens of a server.  `identify` answers None for a bad credential (401)."""
+    """Knows the tokens of a server, and those of its service accounts.  `identify` answers None for a bad credential (401)."""
 
-    def __init__(self, names: Names, tokens: Mapping[str, UserInfo]) -> None:
+    def __init__(
+        self, names: Names, tokens: Mapping[str, UserInfo], accounts: AccountTokens | None = None
+    ) -> None:
         self._names = names
+        self._accounts = accounts
         self._tokens = {token: self._with_group(user) for token, user in tokens.items()}
         self._anonymous = UserInfo(names.user_anonymous, (names.group_unauthenticated,))
 
@@ -86,7 +90,8 @@ class Authenticator:
         token = rest.split(" ")[0]
         if scheme.lower() != "bearer" or not token:
             return self._anonymous
-        return self._tokens.get(token)
+        known = self._tokens.get(token)
+        return self._accounts.user(token) if known is None and self._accounts is not None else known
 
 
 class Access:

@@ -26,6 +26,7 @@ from sim.machinery.scheme import Resource, Scheme
 from sim.units import parse_duration_us
 from sim.wire.http import negotiation, rendering, routing
 from sim.wire.http.access import Access, Authenticator, Certificate, Impersonation
+from sim.wire.http.account_tokens import AccountTokens
 from sim.wire.http.body import BODY_MAX, BadBody, json_text, strict_warnings
 from sim.wire.http.documents import NO_PAGE, Document, Documents
 from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch
@@ -72,6 +73,7 @@ class Front:
         access: Access,
         documents: Documents,
         counts: Counts,
+        accounts: AccountTokens,
     ) -> None:
         self._scheme = scheme
         self._names = scheme.names
@@ -80,6 +82,7 @@ class Front:
         self._access = access
         self._documents = documents
         self._counts = counts
+        self._accounts = accounts
         self._served = 0
 
     async def answer(self) -> Response:
@@ -243,6 +246,12 @@ class Front:
             return self._stream(EventWriter(view), watch)
         if warnings and reply.ok:
             reply.warnings += warnings
+        if target.subresource == "token" and reply.ok and isinstance(reply.body, dict):
+            answered = reply.body["status"]
+            reply.body = {
+                **reply.body,
+                "status": {**answered, "token": self._accounts.sign(answered["token"])},
+            }
         return self._response(rendering.render(view, reply))
 
     def _stream(self, writer: EventWriter, watch: OutsideWatch) -> Response:
