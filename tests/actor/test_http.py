@@ -25,7 +25,7 @@ from sim.machinery.api import UserInfo
 from sim.machinery.verbs_call import Call, Steps
 from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
-from sim.wire.http.app import make_app
+from sim.wire.http.app import OPENED, PEER, make_app
 from sim.wire.http.body import BODY_MAX
 from sim.wire.http.protobuf import decode
 from sim.wire.http.server import serve
@@ -129,6 +129,55 @@ async def test_a_watch_streams_events_as_they_come_and_ends_at_its_time_out() ->
         with trio.fail_after(5):
             rest = [json.loads(line) async for line in lines]
         assert [event["type"] for event in rest] == ["DELETED"]
+
+
+async def test_a_backlog_of_a_watch_is_written_part_by_part_as_its_client_takes_it() -> None:
+    letters = "abcdefghij"
+    sizes: list[int] = []
+    asked, begun, awake, told = trio.Event(), trio.Event(), trio.Event(), trio.Event()
+
+    async def send(message: Any) -> None:
+        sizes.append(len(message.get("body", b"")))
+        if sizes[-1]:
+            begun.set()
+            await awake.wait()
+        if sum(sizes) > len(letters) * 100_000:
+            told.set()
+
+    async def receive() -> Any:
+        if asked.is_set():
+            await trio.sleep_forever()
+        asked.set()
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async with Cluster(naming="kubernetes") as cluster, trio.open_nursery() as nursery:
+        cluster.kernel.set_rate(60)
+        cluster.kernel.set_goal(NEVER_US)
+        cluster.request("create", "configmaps", "default", body=json.dumps(config_map("a")).encode())
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": MAPS,
+            "raw_path": MAPS.encode(),
+            "query_string": b"watch=1",
+            "root_path": "",
+            "headers": [(b"authorization", b"Bearer root")],
+            "extensions": {PEER: None, OPENED: []},
+        }
+        nursery.start_soon(make_app(make_front(cluster, TOKENS, "127.0.0.1")), scope, receive, send)
+        with trio.fail_after(5):
+            await begun.wait()
+        for letter in letters:
+            body = json.dumps({"metadata": {"name": "a"}, "data": {"k": letter * 100_000}}).encode()
+            assert cluster.request("update", "configmaps", "default", "a", body=body).ok
+        await trio.sleep(0.1)  # real seconds: what was written is seen
+        awake.set()
+        with trio.fail_after(5):
+            await told.wait()
+        nursery.cancel_scope.cancel()
+    assert max(sizes) < 110_000
 
 
 async def test_a_client_that_goes_ends_its_watch_in_the_simulation() -> None:

@@ -33,7 +33,7 @@ from sim.wire.http.gateway import REQUEST_TIMEOUT_S, Gateway, OutsideWatch
 from sim.wire.http.metrics import Counts
 from sim.wire.http.negotiation import Form, NotAcceptable
 from sim.wire.http.options import BadOption, check_options, manager_of
-from sim.wire.http.rendering import Answer, EventWriter, View
+from sim.wire.http.rendering import PART_MAX, Answer, EventWriter, View
 from sim.wire.http.routing import Attributes, NoRoute, Target
 from sim.wire.http.upgraded import STREAMED
 
@@ -262,8 +262,11 @@ class Front:
 
         async def lines() -> AsyncIterator[bytes]:
             while events := await watch.take():
-                for part in [events] if streamed is None else [[event] for event in events]:
-                    yield writer.write(part, self._gateway.wall_us())
+                # Of a WebSocket, one event a message.
+                for part in writer.parts(
+                    events, self._gateway.wall_us(), PART_MAX if streamed is None else 0
+                ):
+                    yield part
 
         response = Response(lines(), 200, content_type=writer.media)
         response.timeout = None

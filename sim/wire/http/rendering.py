@@ -14,7 +14,7 @@ Differs  fields come in the stored order, not in the order of upstream's structs
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ from sim.wire.http.negotiation import PARTIAL, PARTIAL_LIST, TABLE, Form, NotAcc
 from sim.wire.http.yaml_json import dump_yaml
 
 TEXT = "text/plain; charset=utf-8"
+PART_MAX = 64 * 1024  # bytes of a watch that are made before the client has taken those before
 INCLUDE = ("", "Metadata", "Object", "None")
 # Keys of Item.raw: JSON without kind and apiVersion, the protobuf message (which has none).
 _BARE, _MESSAGE = "bare", "message"
@@ -299,6 +300,17 @@ class EventWriter:
     def media(self) -> str:
         """Of the stream."""
         return self._view.form.media + (protobuf_encode.STREAM if self._binary else "")
+
+    def parts(self, events: Iterable[WatchEvent], now_us: int, part_max: int = PART_MAX) -> Iterator[bytes]:
+        """The events in parts of so many bytes, and what the last event of each has beyond: a backlog may be long."""
+        part = bytearray()
+        for event in events:
+            part += self.write((event,), now_us)
+            if len(part) > part_max:
+                yield bytes(part)
+                part.clear()
+        if part:
+            yield bytes(part)
 
     def write(self, events: Sequence[WatchEvent], now_us: int) -> bytes:
         if self._view.form.kind == PARTIAL_LIST:
