@@ -24,6 +24,7 @@ from math import inf
 from pathlib import Path
 from time import time_ns
 from types import MappingProxyType
+from typing import Any
 
 import trio
 import yaml
