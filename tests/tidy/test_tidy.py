@@ -92,6 +92,15 @@ def test_actors_never_ask_the_wall_clock_or_global_chance() -> None:
     assert bad == []
 
 
+def test_no_test_is_timed() -> None:
+    """Speed is measured by `tests/bench`: a machine that is busy makes no test fail."""
+    clock = re.compile(
+        r"^(?:from time )?import .*\b(?:process_time|perf_counter)\b|\btime\.perf_", re.MULTILINE
+    )
+    tests = [path for path in (ROOT / "tests").rglob("test_*.py") if clock.search(path.read_text())]
+    assert tests == []
+
+
 def test_what_a_module_defines_is_used_somewhere() -> None:
     texts = [path.read_text(encoding="utf-8") for path in [*SOURCES, *(ROOT / "tests").rglob("*.py")]]
     words = Counter(word for text in texts for word in re.findall(r"\w+", text))

@@ -1,16 +1,24 @@
-"""Requests of a size that a client may send take time in proportion to it: nobody stops a server for long."""
+"""Requests of a size that a client may send: seconds of a small one, of a large one, and how they grow.
+
+python -m tests.bench.large_requests [CASE ...]
+
+What grows with the size grows eightfold, what grows with its square 64-fold.
+"""
 
 from __future__ import annotations
 
-import gc
+import json
+import sys
 from collections.abc import Callable
 from time import process_time
 from typing import Any
 
 import msgspec
-import pytest
+import trio
 
-from sim.app.cluster import Cluster
+from sim.app.cluster import Cluster, no_collection
+from sim.wire.http.yaml_json import load_yaml
+from tests.bench.timing import best_of, machine
 
 # Parts of a small request, and how many times as many a large one has.
 SMALL, TIMES = 800, 8
@@ -108,26 +116,38 @@ CASES: dict[str, Callable[[int], list[Step]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_a_request_of_many_parts_takes_time_in_proportion(case: Callable[[int], list[Step]]) -> None:
-    async with Cluster(naming="kubernetes") as cluster:
-        await cluster.run_for("5s")
+async def seconds(cluster: Cluster, case: Callable[[int], list[Step]], count: int) -> float:
+    """Of the last step."""
+    for verb, resource, name, body, more in case(count):
+        text = None if body is None else msgspec.json.encode(body)
+        place = "" if resource in ("nodes", "namespaces") else "default"
+        began_s = process_time()
+        reply = cluster.request(verb, resource, place, name, body=text, **more)
+        took_s = process_time() - began_s
+    assert reply.code in (200, 201, 422, 500), reply
+    return took_s
 
-        def took_s(count: int) -> float:
-            """Of the last step."""
-            for verb, resource, name, body, more in case(count):
-                text = None if body is None else msgspec.json.encode(body)
-                place = "" if resource in ("nodes", "namespaces") else "default"
-                began_s = process_time()
-                reply = cluster.request(verb, resource, place, name, body=text, **more)
-                took_s = process_time() - began_s
-            assert reply.code in (200, 201, 422, 500), reply
-            return took_s
 
-        gc.disable()  # which now and then takes its time
-        try:
-            small_s, large_s = (min(took_s(count) for _ in range(3)) for count in (SMALL, SMALL * TIMES))
-        finally:
-            gc.enable()
-        # What grows with the square takes 64 times as long.
-        assert large_s < 2 * TIMES * small_s, (small_s, large_s)
+async def measure(names: list[str]) -> None:
+    with no_collection():
+        async with Cluster(naming="kubernetes") as cluster:
+            await cluster.run_for("5s")
+            for name in names:
+                tries = [
+                    [await seconds(cluster, CASES[name], count) for _ in range(3)]
+                    for count in (SMALL, SMALL * TIMES)
+                ]
+                small_s, large_s = map(min, tries)
+                print(f"{name:20} {small_s:8.4f} s {large_s:8.4f} s  {large_s / small_s:5.1f}", flush=True)
+
+
+def main() -> None:
+    print(machine())
+    trio.run(measure, sys.argv[1:] or list(CASES))
+    text = json.dumps(texts(SMALL * TIMES)).encode()
+    by_json_s, by_yaml_s = (best_of(lambda start=start: load_yaml(start + text)) for start in (b"", b"---\n"))
+    print(f"JSON where YAML may be: {by_json_s:.3f} s read as JSON, {by_yaml_s:.3f} s as YAML")
+
+
+if __name__ == "__main__":
+    main()
