@@ -9,12 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.node.machine import Container, PodRuntime
 from actors.node.pod_status import restart_policy, should_restart
 
 Obj = dict[str, Any]
+
+
+class Asked(NamedTuple):
+    """How somebody asked for a pod's end.  grace_s: None for the pod's own; override: phase, reason and message of its status."""
+
+    grace_s: int | None
+    override: tuple[str, str, str] | None
+
+
+UNASKED = Asked(None, None)
 
 
 @dataclass(slots=True)

@@ -504,7 +504,8 @@ class NodeAgent:
             worker.requests = None
 
     def worker_finished(self, worker: Worker) -> None:
-        asked = worker.override[1] if worker.override is not None else ""
+        override = worker.asked.override
+        asked = "" if override is None else override[1]
         deleted = worker.removed or "deletionTimestamp" in worker.pod["metadata"]
         if deleted or "Evicted" in (asked, worker.status.get("reason")):
             self.image_gc.remove(worker.uid)  # its dead containers go at once

@@ -16,13 +16,16 @@ Differs  SIGKILL at the end of the grace period is the runtime's own doing: an a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from sys import intern
+from types import MappingProxyType
 from typing import Any
 
 from actors.node.pressure import Most, Ramp, oom_us, pressed, shared
 from actors.node.profile import ContainerBehaviour, NodeSpec, Override
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 RUNTIME = "containerd"
 RUNTIME_VERSION = "1.6.8"  # of the time of v1.25
@@ -262,7 +265,8 @@ class Machine:
         self.outside: dict[str, Ramp | Most] = {}
         self.agent: Any = None  # the living NodeAgent, for the log endpoint and for faults
         self.changed: Callable[[PodRuntime | None], None] = _no_listener
-        self._wiped: dict[str, dict[str, int]] = {}  # uid, name -> how often all instances of it were removed
+        # uid, name -> how often all instances of it were removed
+        self._wiped: Mapping[str, Mapping[str, int]] = _NONE
         self._last_ip = 1
         self._used_ips = 0  # a bit for each host number
 
@@ -327,7 +331,7 @@ class Machine:
         old = after or pod.newest(name)
         # Without any it is the first one again: their logs, by which they would be counted, went with them.
         attempt = old.attempt + 1 if old is not None else 0
-        anew = self._wiped[pod.uid].get(name, 0) if pod.uid in self._wiped else 0
+        anew = self._wiped.get(pod.uid, _NONE).get(name, 0)
         container = Container(pod, name, attempt, image, behaviour, anew)
         container.started_us = now_us
         if behaviour.start_error:
@@ -363,12 +367,13 @@ class Machine:
         pod.drop(gone)
         for name in dict.fromkeys(container.name for container in gone):
             if pod.newest(name) is None:
-                wiped = self._wiped.setdefault(uid, {})
-                wiped[name] = wiped.get(name, 0) + 1
+                wiped = self._wiped.get(uid, _NONE)
+                self._wiped = {**self._wiped, uid: {**wiped, name: wiped.get(name, 0) + 1}}
 
     def remove(self, uid: str) -> None:
         """Forget the pod's dead containers and its sandbox."""
-        self._wiped.pop(uid, None)
+        if uid in self._wiped:
+            self._wiped = {held: wiped for held, wiped in self._wiped.items() if held != uid} or _NONE
         pod = self.pods.pop(uid, None)
         if pod is not None:
             self._free_ip(pod)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.node.actions import compute_actions, effective_grace_us, hook_time_us
+from actors.node.actions import UNASKED, Asked, compute_actions, effective_grace_us, hook_time_us
 from actors.node.blame import caused, met_first, unseen_end
 from actors.node.calls import GIVEN_UP, LATE, SANDBOX_PATIENCE, call
 from actors.node.killing import kill_all, kill_failed
@@ -67,7 +67,7 @@ class Worker:
     """
 
     __slots__ = (
-        "_again", "_due_us", "_ending", "_held", "_made_us", "_over", "_settled_us", "_stalled", "_timer", "_work", "agent", "grace_s", "item", "limit_us", "override",
+        "_again", "_ending", "_held", "_made_us", "_over", "_settled_us", "_stalled", "_timer", "_work", "agent", "asked", "item", "limit_us",
         "probes", "reasons", "removed", "requests", "runtime", "state", "uid",
     )  # fmt: skip
 
@@ -80,8 +80,7 @@ class Worker:
         self.runtime: PodRuntime | None = agent.machine.pods.get(uid)
         self.reasons: Mapping[str, Reason] = NOTHING
         self.probes: tuple[Probe, ...] = ()
-        self.override: tuple[str, str, str] | None = None
-        self.grace_s: int | None = None
+        self.asked = UNASKED
         self.removed = False  # the source no longer has the pod
         self._ending = False  # it is being terminated
         self._over = False  # it ends because it has come to its end, not because somebody asked for that
@@ -91,7 +90,6 @@ class Worker:
         self.limit_us = -1  # when the call under way is given up
         self._again = False
         self._timer: Timer | None = None
-        self._due_us = 0
         self._settled_us = -1  # end of the last piece of work
         self._made_us = -1  # when a sandbox or container was made that no relist has shown yet
 
@@ -120,12 +118,12 @@ class Worker:
     def kill(self, *, grace_s: int | None = None, override: tuple[str, str, str] | None = None) -> None:
         """End the pod: evicted, preempted, removed from its source, or the node shuts down."""
         if self.state == SYNC:
-            self.grace_s = grace_s
-            self.override = override
+            self.asked = Asked(grace_s, override)
             self._begin_termination()
         elif self.state == TERMINATING and not self._ending and override is not None:
-            self.override = override  # of several who ask before it begins to end the last is heard
-            self.grace_s = min(grace_s or self.grace_s or 0, self.grace_s or grace_s or 0) or None
+            # of several who ask before it begins to end the last is heard, with the shortest grace
+            had_s = self.asked.grace_s
+            self.asked = Asked(min(grace_s or had_s or 0, had_s or grace_s or 0) or None, override)
 
     def _begin_termination(self) -> None:
         self.state = TERMINATING  # Quirk: a sync under way is not cut short, not even one that pulls an image
@@ -146,11 +144,10 @@ class Worker:
     def _wake_at(self, at_us: int) -> None:
         now_us = self.agent.now_us
         if self._timer is not None:
-            if self._due_us <= at_us:
+            if self._timer.at_us <= at_us:
                 return
             self._timer.cancel()
             self._timer = None
-        self._due_us = at_us
         if at_us <= now_us:
             self._start(None)
         else:
@@ -158,10 +155,9 @@ class Worker:
 
     def _start(self, _: object) -> None:
         self._timer = None
-        self._due_us = 0
         agent = self.agent
         # What the eviction manager or a shutdown asks for does not go through the loop, nor does what follows from it.
-        by_loop = self.state == SYNC or (self.state == TERMINATING and self.override is None)
+        by_loop = self.state == SYNC or (self.state == TERMINATING and self.asked.override is None)
         if agent.runtime.silent or (by_loop and agent.loop.asleep):
             agent.loop.resume_later(self)
             return
@@ -280,7 +276,7 @@ class Worker:
         agent = self.agent
         return View(
             agent.now_us, agent.wall_us, agent.host_ip, self.runtime, self.reasons, unready, unstarted,
-            self.override if self.state == TERMINATING else None, self._is_late(),
+            self.asked.override if self.state == TERMINATING else None, self._is_late(),
         )  # fmt: skip
 
     def refresh(self, *, finished: bool = False) -> Obj:
@@ -493,7 +489,7 @@ class Worker:
         self._stop_probes("Liveness", "Startup")
         if self.runtime is not None:
             asked = not self._over or "deletionTimestamp" in self.pod["metadata"]
-            killed_us = kill_all(self, effective_grace_us(self.pod, self.grace_s) if asked else None)
+            killed_us = kill_all(self, effective_grace_us(self.pod, self.asked.grace_s) if asked else None)
             yield killed_us + (agent.machine.runtime_delay_us or 0)
             agent.machine.stop_sandbox(self.runtime)
         self._stop_probes("Readiness")

@@ -19,7 +19,6 @@ from sim.machinery.store import (
     Page,
     Put,
     Range,
-    Store,
 )
 
 PODS = "//pods/"
@@ -31,27 +30,27 @@ def packed() -> MemoryStore:
     return store
 
 
-STORES: dict[str, Callable[[], Store]] = {"memory": lambda: MemoryStore(lambda: 7), "packed": packed}
+STORES: dict[str, Callable[[], MemoryStore]] = {"memory": lambda: MemoryStore(lambda: 7), "packed": packed}
 
 
 @pytest.fixture(params=list(STORES))
-def store(request: pytest.FixtureRequest) -> Store:
+def store(request: pytest.FixtureRequest) -> MemoryStore:
     return STORES[request.param]()
 
 
-def put(store: Store, key: str, expect: int | None = None, **spec: Any) -> Item:
+def put(store: MemoryStore, key: str, expect: int | None = None, **spec: Any) -> Item:
     answer = store.apply(Put(key, {"metadata": {"name": key.rsplit("/", 1)[1]}, "spec": spec}, expect))
     assert isinstance(answer, Item)
     return answer
 
 
-def delete(store: Store, key: str, expect: int | None = None) -> Item:
+def delete(store: MemoryStore, key: str, expect: int | None = None) -> Item:
     answer = store.apply(Delete(key, expect))
     assert isinstance(answer, Item)
     return answer
 
 
-def page(store: Store, prefix: str, **kw: Any) -> Page:
+def page(store: MemoryStore, prefix: str, **kw: Any) -> Page:
     answer = store.apply(Range(prefix, **kw))
     assert isinstance(answer, Page)
     return answer
@@ -61,7 +60,7 @@ def names(found: Page) -> list[str]:
     return [item.key.rsplit("/", 1)[1] for item in found.items]
 
 
-def test_each_write_raises_the_revision_by_one_and_stamps_it(store: Store) -> None:
+def test_each_write_raises_the_revision_by_one_and_stamps_it(store: MemoryStore) -> None:
     first = put(store, "//pods/a/x")
     second = put(store, "/apps/replicasets/a/y")
     third = put(store, "//pods/a/x", n=2)
@@ -71,7 +70,7 @@ def test_each_write_raises_the_revision_by_one_and_stamps_it(store: Store) -> No
     assert first.obj["metadata"]["resourceVersion"] == "1"
 
 
-def test_a_failed_expectation_changes_nothing_and_shows_what_is_stored(store: Store) -> None:
+def test_a_failed_expectation_changes_nothing_and_shows_what_is_stored(store: MemoryStore) -> None:
     assert store.apply(Put("//pods/a/x", {"metadata": {}}, 4)) == Mismatch("//pods/a/x", None)
     item = put(store, "//pods/a/x", 0)
     for wrong in (Put("//pods/a/x", {"metadata": {}}, 0), Delete("//pods/a/x", 9)):
@@ -82,7 +81,7 @@ def test_a_failed_expectation_changes_nothing_and_shows_what_is_stored(store: St
     assert put(store, "//pods/a/x", item.rev).rev == 2
 
 
-def test_a_deletion_answers_the_last_state_with_its_own_revision(store: Store) -> None:
+def test_a_deletion_answers_the_last_state_with_its_own_revision(store: MemoryStore) -> None:
     put(store, "//pods/a/x", n=1)
     gone = delete(store, "//pods/a/x", 1)
     assert (gone.rev, gone.obj["metadata"]["resourceVersion"], gone.obj["spec"]) == (2, "2", {"n": 1})
@@ -91,7 +90,7 @@ def test_a_deletion_answers_the_last_state_with_its_own_revision(store: Store) -
     assert (again.rev, again.created) == (3, 3)
 
 
-def test_a_range_is_in_key_order_and_stays_within_its_prefix(store: Store) -> None:
+def test_a_range_is_in_key_order_and_stays_within_its_prefix(store: MemoryStore) -> None:
     for key in ("//pods/x/b", "//pods/x/a", "//pods/x-b/c", "//podsets/x/d", "//pods/w/e"):
         put(store, key)
     # "-" sorts before "/": namespace x-b comes before x, as upstream
@@ -103,7 +102,7 @@ def test_a_range_is_in_key_order_and_stays_within_its_prefix(store: Store) -> No
     assert names(page(store, "//pods/x/")) == ["a", "b"]
 
 
-def test_a_limited_range_tells_what_is_left_and_goes_on_from_a_key(store: Store) -> None:
+def test_a_limited_range_tells_what_is_left_and_goes_on_from_a_key(store: MemoryStore) -> None:
     for name in "abcde":
         put(store, f"//pods/x/{name}")
     first = page(store, PODS, limit=2)
@@ -113,7 +112,7 @@ def test_a_limited_range_tells_what_is_left_and_goes_on_from_a_key(store: Store)
 
 
 def test_a_range_is_whole_and_in_order_however_much_was_deleted_and_written_since_the_last(
-    store: Store,
+    store: MemoryStore,
 ) -> None:
     for n in range(3000, 0, -1):
         put(store, f"//pods/a/{n:04}")
@@ -129,7 +128,7 @@ def test_a_range_is_whole_and_in_order_however_much_was_deleted_and_written_sinc
     assert names(page(store, PODS)) == expected
 
 
-def test_a_range_at_a_revision_shows_exactly_that_state(store: Store) -> None:
+def test_a_range_at_a_revision_shows_exactly_that_state(store: MemoryStore) -> None:
     put(store, "//pods/x/a", n=1)
     put(store, "//pods/x/b")
     put(store, "//pods/x/a", n=2)
@@ -146,7 +145,7 @@ def test_a_range_at_a_revision_shows_exactly_that_state(store: Store) -> None:
     assert store.apply(Range(PODS, rev=6)) == FutureRevision(5)
 
 
-def test_compaction_takes_reads_below_its_revision_and_nothing_else(store: Store) -> None:
+def test_compaction_takes_reads_below_its_revision_and_nothing_else(store: MemoryStore) -> None:
     for n in range(5):
         put(store, "//pods/x/a", n=n)
     store.compact(3)
@@ -164,7 +163,7 @@ def changes(found: list[Change] | Compacted) -> list[int]:
     return [change.rev for change in found]
 
 
-def test_events_come_in_revision_order_with_the_state_before(store: Store) -> None:
+def test_events_come_in_revision_order_with_the_state_before(store: MemoryStore) -> None:
     put(store, "//pods/x/a", n=1)
     put(store, "//nodes//n")
     put(store, "//pods/y/a", n=2)
@@ -184,7 +183,7 @@ def test_events_come_in_revision_order_with_the_state_before(store: Store) -> No
     assert gone.deleted and gone.prev is made.item and gone.item.rev == 4
 
 
-def test_a_subscriber_sees_every_later_change_below_its_prefix_until_it_cancels(store: Store) -> None:
+def test_a_subscriber_sees_every_later_change_below_its_prefix_until_it_cancels(store: MemoryStore) -> None:
     put(store, "//pods/x/a")
     all_, some = [], []
     cancel = store.subscribe("", lambda change: all_.append(change.rev))
