@@ -102,6 +102,8 @@ class Journal(msgspec.Struct, frozen=True):
         session = self.head.session
         if scenario is not None:
             session = msgspec.structs.replace(session, scenario=str(scenario))
+        elif session.scenario and not Path(session.scenario).exists():
+            raise InputError("what was served is not there any more", session.scenario, "--scenario FILE")
         plan = session.plan()
         if plan_digest(plan) != self.head.plan:
             raise InputError("is not what was served when the journal was written", session.scenario)

@@ -59,6 +59,10 @@ def test_another_scenario_than_was_served_is_refused(tmp_path: Path) -> None:
     scenario.write_text(text)
     path = written(tmp_path / "j", Session(str(scenario), nodes=1))
     moved = scenario.rename(tmp_path / "two.yaml")
+    with pytest.raises(
+        InputError, match=r"one\.yaml: what was served is not there any more \(--scenario FILE\)"
+    ):
+        read_journal(path).plan()
     assert len(read_journal(path).plan(moved).cluster.nodes) == 2
     moved.write_text(text.replace("count: 1", "count: 2"))
     with pytest.raises(InputError, match=r"two\.yaml: is not what was served"):
