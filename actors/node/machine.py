@@ -43,8 +43,9 @@ def _ident(uid: str, sandbox: int, name: str, attempt: int, anew: int) -> str:
     return f"{RUNTIME}://{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-# Name, image, which sandbox's, which instance, how often all instances of its name had been removed.
-Made = tuple[str, str, int, int, int]
+# Name, image, which sandbox's, which instance, how often all instances of its name had been removed; what a fault says of its
+# health (None: nothing), which is so rare that it has no place of its own.
+Made = tuple[str, str, int, int, int, bool | None]
 End = tuple[int, str, str, Override | None]  # exit code, reason, message, the fault that brings it
 NO_END: End = (0, "", "", None)
 
@@ -58,7 +59,7 @@ def _made(*made: Any) -> Made:
 class Container:
     """One instance of a container.  `exit_us` may lie in the future: then it is running until then."""
 
-    __slots__ = ("_end", "_made", "behaviour", "exit_us", "started_us", "uid", "unhealthy")
+    __slots__ = ("_end", "_made", "behaviour", "exit_us", "started_us", "uid")
 
     def __init__(
         self,
@@ -70,12 +71,11 @@ class Container:
         anew: int = 0,
     ) -> None:
         self.uid = pod.uid
-        self._made = _made(name, image, pod.attempt, attempt, anew)
+        self._made = _made(name, image, pod.attempt, attempt, anew, None)
         self.behaviour = behaviour
         self.started_us = -1
         self.exit_us: int | None = None
         self._end: End = NO_END
-        self.unhealthy: bool | None = None  # set by a fault; None: as the behaviour says
 
     @property
     def name(self) -> str:
@@ -88,6 +88,15 @@ class Container:
     @property
     def attempt(self) -> int:
         return self._made[3]
+
+    @property
+    def unhealthy(self) -> bool | None:
+        """As a fault has it; None: as the behaviour says."""
+        return self._made[5]
+
+    @unhealthy.setter
+    def unhealthy(self, value: bool | None) -> None:
+        self._made = (*self._made[:5], value)
 
     @property
     def exit_code(self) -> int:
@@ -108,7 +117,7 @@ class Container:
 
     @property
     def ident(self) -> str:
-        name, _, sandbox, attempt, anew = self._made
+        name, _, sandbox, attempt, anew, _ = self._made
         return _ident(self.uid, sandbox, name, attempt, anew)
 
     def running(self, now_us: int) -> bool:
