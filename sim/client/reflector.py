@@ -96,6 +96,7 @@ class Reflector:
         self._limit = PAGE_SIZE
         self._watch: Watch | None = None
         self._asked_us = 0  # when it asked for a list or a watch last
+        self._watched_since_us = 0
         self._seen = 0
         self._taking = False  # what is taken in is read meanwhile
 
@@ -191,7 +192,7 @@ class Reflector:
             "timeoutSeconds": str(timeout_s),
         }
         request = self._client.request("watch", self._asked, selection.namespace, options=options)
-        self._asked_us = self._ctx.now_us()
+        self._asked_us = self._watched_since_us = self._ctx.now_us()
         self._client.call(request, self._opened)
 
     def _opened(self, reply: Reply) -> None:
@@ -277,7 +278,7 @@ class Reflector:
         if watch is None or not watch.ended:
             return
         self._watch = None
-        if not self._seen and self._ctx.now_us() - self._asked_us < SHORT_WATCH_US:
+        if not self._seen and self._ctx.now_us() - self._watched_since_us < SHORT_WATCH_US:
             self._again("very short watch")
         else:
             self._open()
