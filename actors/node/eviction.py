@@ -258,9 +258,8 @@ class Evictor:
         self._due_us = -1
         agent, now_us = self._agent, self._agent.now_us
         self._tick_us = now_us
-        if (
-            agent.runtime.silent or self._killing
-        ):  # no statistics, or one that was heard goes on: it does nothing
+        # Without statistics, or while one that was heard goes on, it does nothing.
+        if agent.runtime.silent or self._killing:
             self._plan(now_us + POLL_US)
             return
         self._heard = False

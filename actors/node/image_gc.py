@@ -57,7 +57,8 @@ class ImageGC:
     """One agent's image garbage collection.
 
     _pulled_us: images that this incarnation pulled since something was last removed; _known_us: those before, since the
-    pass that found them first; _asked_us: of the pass that the runtime does not answer; _last_us: the last pass that found the image in use, of those that a pod used which is gone
+    pass that found them first; _asked_us: of the pass that the runtime does not answer; _last_us: the last pass that found
+    the image in use, of those that a pod used which is gone
     """
 
     __slots__ = (

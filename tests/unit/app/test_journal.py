@@ -39,6 +39,7 @@ def test_a_journal_that_breaks_off_is_read_as_far_as_it_goes(tmp_path: Path) -> 
     assert (journal := read_journal(path)).operations == OPERATIONS[:1] and journal.virtual_us == 10
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 def test_a_full_disk_ends_the_journal_and_not_the_server(capsys: pytest.CaptureFixture[str]) -> None:
     written(Path("/dev/full"))
     told = "orrery: /dev/full: the journal ends here: No space left on device\n"
