@@ -150,6 +150,11 @@ class Caches:
 
     # --- watches ------------------------------------------------------------------------------------------
 
+    @property
+    def watched(self) -> int:
+        """How many watches are open."""
+        return sum([cache.watched for cache in self._caches.values()])
+
     def drop(self, resource: str, client: str) -> None:
         """Break off the watches of a resource that users matching a glob hold ("": all)."""
         for prefix, cache in self._caches.items():

@@ -21,6 +21,7 @@ class ApiServerOptions:
     collects: deletions may wait for the garbage collector.
     checks_fields: clients may ask whether there are fields that nobody knows.
     gates: of features that are on though they are off by default.
+    shutdown_delay_us: how long it goes on serving when it is asked to end; sends_retry_after: and what it says then (`ending`).
     """
 
     seats: int = 600
@@ -38,4 +39,6 @@ class ApiServerOptions:
     checks_fields: bool = True
     gates: tuple[str, ...] = ()
     node_ports: range = range(30000, 32768)
+    shutdown_delay_us: int = 0
+    sends_retry_after: bool = False
     cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link

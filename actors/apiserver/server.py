@@ -29,6 +29,7 @@ from actors.apiserver.compactor import Compactor
 from actors.apiserver.dangling import Dangling
 from actors.apiserver.definition_keeper import DefinitionKeeper
 from actors.apiserver.definitions import Definitions
+from actors.apiserver.ending import Ending
 from actors.apiserver.fairness import Seats
 from actors.apiserver.handlers import READS, AllowAll, Authorizer, Handlers
 from actors.apiserver.lane import RENEWAL, Lane, offer_lane
@@ -108,6 +109,8 @@ class ApiServer:
         self._extra_us = self._lag_us = 0  # faults: each request takes longer, caches trail
         self._inflight: int | None = None  # fault: so few requests at once
         self._frozen = False  # fault: caches see nothing new
+        self.ready = False  # it runs, and has not been asked to end
+        self._away: Reply | None = None  # what whoever comes is told, now that it ends
         self.bounded = self._is_bounded()
 
     # --- life ---------------------------------------------------------------------------------------------
@@ -129,11 +132,21 @@ class ApiServer:
             return False
         bounds = (self._inflight, self.options.max_mutating_requests_inflight)
         full = any(bound is not None and self._writing >= bound for bound in bounds)
-        return self._extra_us > 0 or self._queuing or full
+        return self._extra_us > 0 or self._queuing or full or self._away is not None
 
     @property
     def _queuing(self) -> bool:
         return self.seats is not None and self.seats.waiting
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are being served that are no watches."""
+        return self._reading + self._writing
+
+    @property
+    def watched(self) -> int:
+        """How many watches there are."""
+        return self._watching + (0 if self.caches is None else self.caches.watched)
 
     def _has_no_room(self, flight: _Flight) -> bool:
         """Whether there are too many requests already.  For the options alone, watches and masters never are."""
@@ -207,6 +220,14 @@ class ApiServer:
         ctx.on_stop(machinery.view.close)
         Compactor(self.storage, lambda: self.prompt, ctx, self.options.compaction_interval_us)
         ctx.call_later_us(PROGRESS_US, self._progress, ctx)
+        ctx.on_terminate(Ending(self, ctx).begin)
+        self.ready = True
+
+    def turn_away(self, reply: Reply) -> None:
+        """Answer so whoever comes from now on: nothing new is taken."""
+        self._away = reply
+        self.bounded = True
+        self.kernel.standing.moved()
 
     def _stop(self, unhook: Callable[[], None]) -> None:
         unhook()
@@ -214,6 +235,7 @@ class ApiServer:
         caches, self.caches = self.caches, None
         self.ctx = self.reach = self.handlers = self.plans = self.seats = None
         self.lanes = {}
+        self.ready, self._away = False, None
         flights, self._flights = self._flights, {}
         self._reading = self._writing = self._watching = 0
         self.bounded = self._is_bounded()
@@ -260,7 +282,7 @@ class ApiServer:
         limits = (
             self._inflight, self.options.max_requests_inflight, self.options.max_mutating_requests_inflight
         )  # fmt: skip
-        return self._extra_us > 0 or self._queuing or limits != (None, None, None)
+        return self._extra_us > 0 or self._queuing or limits != (None, None, None) or self._away is not None
 
     def _list_first(self, ctx: Context, life: CacheLife) -> None:
         """Ask the storage until it answers, again a second after each failure (cacher.go): till then no cache has anything."""
@@ -292,8 +314,8 @@ class ApiServer:
     ) -> None:
         """outside: who asks from outside virtual time, which may stand still: the reply is put off by no latency, and
         this is told of an error of the server itself, which ends a run otherwise."""
-        ctx = self.ctx
-        if ctx is None:
+        ctx, away = self.ctx, self._away
+        if ctx is None or (away is not None and away.lost):
             respond(Reply(0, lost=LOST_REFUSED))
             return
         flight = _Flight(request, respond, outside)
@@ -328,7 +350,9 @@ class ApiServer:
             return  # nobody waits for it any more
         flight.until_us = self.kernel.now_us + self.options.request_timeout_us
         self._count(flight, 1)
-        if self._has_no_room(flight):
+        if self._away is not None:
+            self._answer(number, self._away, 0)
+        elif self._has_no_room(flight):
             self.refuse(number)
         elif self.seats is not None and (self._extra_us or not self.prompt or self.seats.waiting):
             flight.seated = True

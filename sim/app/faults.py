@@ -179,7 +179,7 @@ class Faults:
             actor.crash(kills[-1])
         elif down:
             actor.terminate()
-        elif not actor.running and not self._on(name, "shutdown"):
+        elif not self._on(name, "shutdown"):
             actor.start()
 
     def _pace(self, name: str) -> None:

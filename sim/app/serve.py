@@ -158,6 +158,8 @@ def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> F
     def healthy(check: str) -> bool:
         if check.startswith(cluster.names.check_storage):
             return cluster.storage.prompt
+        if check == "shutdown":
+            return any(server.ready for server in cluster.api_servers.values())
         return any(server.running for server in cluster.api_servers.values())
 
     def metrics() -> str:

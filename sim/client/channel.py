@@ -68,7 +68,7 @@ class Channel:
         self.back = ctx.kernel.network.link(target, source)
         self.watches: dict[int, ChannelWatch] = {}
         self.servers = servers
-        self.on_lost: list[Callable[[Channel], None]] = []  # its clients go to another server
+        self.on_lost: list[Callable[[Channel], None]] = []  # tells its clients to go to another server
         # Thousands of channels have none of these: the tuple of nothing is one for all.
         self.unanswered: tuple[Call, ...] = ()  # of a server that stands still
         self.halted: tuple[Call, ...] = ()  # by a cut link
@@ -186,6 +186,11 @@ class Channel:
         for call in calls:
             call.give_up()
 
+    def part(self) -> None:
+        """The server wants no more requests on this connection (GOAWAY); what is under way goes on."""
+        for tell in self.on_lost:
+            tell(self)
+
     def _close(self) -> None:
         for link in (self.out, self.back):
             link.listeners.remove(self._on_link)
@@ -281,6 +286,8 @@ class Call(msgspec.Struct, eq=False):
         if channel.back.up:
             if self._is_second(reply):
                 return
+            if reply.headers and reply.headers.get("Connection") == "close":
+                channel.part()
             if ctx.state is State.RUNNING:
                 self.on_reply(reply)
             else:

@@ -6,7 +6,8 @@ call.  `main` may be async (a task that waits) or a plain function that only set
 
 All waiting, timing and randomness of an actor goes through its `Context`, which is where faults are put in:
 - crash: tasks are cancelled, callbacks dropped, `on_stop` hooks run (they cut connections, nothing more);
-- terminate (SIGTERM): the process ends by itself, after its farewell if it has one;
+- terminate (SIGTERM): the process ends by itself, after its farewell if it has one, and goes on until then; who starts it
+  meanwhile has it started anew when it has ended;
 - pause (SIGSTOP, a long stall): tasks and callbacks due meanwhile are held and run, in order, on resume;
 - slow: each piece of work is put off by a fixed extra delay, in order; what is left of it when that ends is done at once;
 - clock: offset and drift change what the actor reads as time, drift also how long its sleeps really last: those that
@@ -38,6 +39,7 @@ from sim.units import format_duration
 Main = Callable[["Context"], Awaitable[None] | None]
 MENDS = ("start", "resume")  # what ends every fault of a process
 PROCESS = "process"
+HINDER = ("slow", "terminate")  # what lets a process go on, for now
 
 
 class State(Enum):
@@ -101,6 +103,7 @@ class Context:
         self._stop_hooks: list[Callable[[], None]] = []
         self._resume_hook: Callable[[int], None] | None = None
         self._farewell: Callable[[], None] | None = None
+        self.ending = False  # it has been asked to
 
     # --- time ---------------------------------------------------------------------------------------------
 
@@ -310,6 +313,7 @@ class Actor:
         self.restart_us = restart_us  # delay before a process that exited by itself is started again
         self.barred = False  # a fault keeps it from starting
         self.to_boot = False  # its machine is not there yet, and starts it when it is
+        self._again = False  # it was started while it was ending
         self._main = main
         self._supervisor = supervisor
         self._scope: trio.CancelScope | None = None
@@ -319,8 +323,11 @@ class Actor:
         return self.context is not None
 
     def start(self) -> None:
-        """Start an incarnation now (no effect when one runs, or must not)."""
-        if self.context is not None or self.barred or self.to_boot:
+        """Start an incarnation now, or when the one that is ending has ended (no effect when one runs, or must not)."""
+        if self.barred or self.to_boot:
+            return
+        if self.context is not None:
+            self._again = self.context.ending
             return
         supervisor = self._supervisor
         self.incarnations += 1
@@ -344,23 +351,25 @@ class Actor:
     def terminate(self) -> None:
         """Ask the incarnation to end: at once, or after its farewell (no effect when none runs)."""
         context = self.context
-        if context is None:
+        if context is None or context.ending:
             return
         farewell = context._farewell
         if farewell is None:
             self.exited("terminated")
             return
+        context.ending = True
         with self._supervisor.noted("terminate", self.name, ""):
             context.run(lambda _: farewell())
 
     def exited(self, reason: str) -> None:
-        """The process ended by itself; it is started again after `restart_us`, if set."""
+        """The process ended by itself; it is started again after `restart_us`, if set, or if that was asked for meanwhile."""
         self._end("exit", reason)
 
     def _end(self, how: str, reason: str) -> None:
         context, self.context = self.context, None
         if context is None:
             return
+        again, self._again = self._again, False
         supervisor = self._supervisor
         with supervisor.noted(how, self.name, reason):
             still, context.state = context.state is State.PAUSED, State.DEAD
@@ -372,8 +381,8 @@ class Actor:
             supervisor.kernel.cancel_owned(context)
             if still:
                 supervisor.kernel.network.stir(self.name)
-            if how == "exit" and self.restart_us is not None:
-                supervisor.kernel.call_later(self.restart_us, lambda _: self.start())
+            if how == "exit" and (again or self.restart_us is not None):
+                supervisor.kernel.call_later(self.restart_us or 0, lambda _: self.start())
 
     def pause(self) -> None:
         """Stop running anything, keep everything (a SIGSTOP, a long stall)."""
@@ -453,6 +462,6 @@ class Supervisor:
         if what in MENDS and of_process:
             kernel.standing.end(PROCESS, (name,))
         elif of_process:
-            kernel.standing.begin(PROCESS, (name,), what != "slow")
+            kernel.standing.begin(PROCESS, (name,), what not in HINDER)
         yield
         kernel.cause = before

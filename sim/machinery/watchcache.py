@@ -271,6 +271,11 @@ class WatchCache:
             self._unsubscribe()
             self._unsubscribe = None
 
+    @property
+    def watched(self) -> int:
+        """How many watches are open now."""
+        return len(self._open)
+
     def watches(self) -> list[CacheWatch]:
         """Those that are open now."""
         return list(self._open)

@@ -46,8 +46,7 @@ _WITHOUT_EFFECT = """
     proxy-client-key-file requestheader-allowed-names requestheader-client-ca-file
     requestheader-extra-headers-prefix requestheader-group-headers requestheader-username-headers
     secure-port service-account-issuer service-account-key-file service-account-signing-key-file
-    show-hidden-metrics-for-version shutdown-delay-duration
-    shutdown-send-retry-after storage-backend storage-media-type strict-transport-security-directives
+    show-hidden-metrics-for-version storage-backend storage-media-type strict-transport-security-directives
     tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file tls-sni-cert-key token-auth-file
     v version vmodule watch-cache watch-cache-sizes {short}let-client-certificate {short}let-client-key
     {short}let-preferred-address-types
@@ -183,6 +182,21 @@ class ApiServerFlags:
         300,
         "toleration that pods get of nodes that are unreachable; less than 0 is as 0",
         unit="s",
+    )
+
+    shutdown_delay_us: int = option(
+        "shutdown-delay-duration",
+        duration,
+        "0s",
+        "asked to end, a server says that it is not ready, and serves for so long as before",
+        unit="us",
+    )
+    shutdown_send_retry_after: bool = option(
+        "shutdown-send-retry-after",
+        boolean,
+        False,
+        "true: then it tells who comes to try again in 5 s (429), and ends 2 s after its last request; false: it refuses "
+        "connections, and its watches go on for request-timeout",
     )
 
     @property

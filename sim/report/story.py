@@ -424,6 +424,8 @@ def _decision(values: Values) -> str:
             return f"stops leading: could not renew {target} {silent}"
         case "relist":
             return f"will list {target} again: {why['why'] or 'the watch ended in an error'}"
+        case "close":
+            return f"takes no more requests: {why['requests']} are in flight, {why['watches']} watches go on"
         case "back-off":
             return (
                 f"container {why['container']} of {target} had exited ({why['exit_code']}): "

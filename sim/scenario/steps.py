@@ -120,7 +120,10 @@ class Network(Strict):
 
 
 class Crash(Strict):
-    """gracefully: by SIGTERM, on which a leading scheduler gives its lease up; else by SIGKILL."""
+    """gracefully: by SIGTERM, on which a leading scheduler gives its lease up, and an API server ends bit by bit; else by SIGKILL.
+
+    Who has not ended yet when it is to start again starts when it has.
+    """
 
     actor: OneOrMore
     pick: Pick | UnsetType = UNSET

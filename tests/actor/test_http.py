@@ -249,6 +249,23 @@ async def test_a_journal_replays_to_the_same_trace() -> None:
     assert replayed == recorded
 
 
+@pytest.mark.parametrize("servers", [1, 2])
+async def test_who_is_asked_to_end_is_not_ready_and_serves_until_its_delay_is_over(servers: int) -> None:
+    """Where another is ready, that one is asked."""
+    plan = ClusterPlan(
+        naming="kubernetes", api_server=ComponentPlan(servers, {"shutdown-delay-duration": "10s"})
+    )
+    async with served(plan=plan) as (cluster, client):
+        cluster.supervisor["apiserver-0"].terminate()
+        ready, alive = await client.get("/readyz"), await client.get("/livez")
+        assert (ready.status_code, alive.status_code) == (200 if servers == 2 else 500, 200)
+        assert ("[-]shutdown failed" in ready.text) is (servers == 1)
+        assert (await client.get(MAPS)).status_code == 200
+        cluster.kernel.set_rate(inf)
+        await cluster.run_for("11s")
+        assert (await client.get(MAPS)).status_code == (200 if servers == 2 else 503)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "content", "headers", "code"),
     [

@@ -51,6 +51,11 @@ class OutsideEndpoint(Protocol):
     @property
     def running(self) -> bool: ...
     @property
+    def ready(self) -> bool:
+        """It runs, and has not been asked to end."""
+        ...
+
+    @property
     def sees(self) -> Scheme:
         """The kinds that it serves now."""
         ...
@@ -156,7 +161,7 @@ class Gateway:
 
     def scheme(self, fixed: Scheme) -> Scheme:
         """The kinds served by the replica that the next request goes to; the fixed ones while none runs."""
-        server = next((server for server in self._servers.values() if server.running), None)
+        server = self._server()
         return fixed if server is None else server.sees
 
     async def call(self, request: Request) -> tuple[Reply, OutsideWatch | None]:
@@ -193,8 +198,13 @@ class Gateway:
 
     # --- inside the simulation ----------------------------------------------------------------------------
 
+    def _server(self) -> OutsideEndpoint | None:
+        """The first that is ready, as a load balancer would choose, or else that runs."""
+        running = [server for server in self._servers.values() if server.running]
+        return next((server for server in running if server.ready), running[0] if running else None)
+
     def _request(self, payload: list[Any], done: Callable[[Any], None]) -> None:
-        server = next((server for server in self._servers.values() if server.running), None)
+        server = self._server()
         if server is None:
             done((_unavailable(), None))
             return
