@@ -22,6 +22,7 @@ class ApiServerOptions:
     checks_fields: clients may ask whether there are fields that nobody knows.
     gates: of features that are on though they are off by default.
     shutdown_delay_us: how long it goes on serving when it is asked to end; sends_retry_after: and what it says then (`ending`).
+    goaway_chance: that a reply ends its connection (`goaway`).
     """
 
     seats: int = 600
@@ -41,4 +42,5 @@ class ApiServerOptions:
     node_ports: range = range(30000, 32768)
     shutdown_delay_us: int = 0
     sends_retry_after: bool = False
+    goaway_chance: float = 0.0
     cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link

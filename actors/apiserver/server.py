@@ -31,6 +31,7 @@ from actors.apiserver.definition_keeper import DefinitionKeeper
 from actors.apiserver.definitions import Definitions
 from actors.apiserver.ending import Ending
 from actors.apiserver.fairness import Seats
+from actors.apiserver.goaway import Goaway
 from actors.apiserver.handlers import READS, AllowAll, Authorizer, Handlers
 from actors.apiserver.lane import RENEWAL, Lane, offer_lane
 from actors.apiserver.leaderless import CacheLife
@@ -100,6 +101,7 @@ class ApiServer:
         self.caches: Caches | None = None
         self.handlers: Handlers | None = None
         self.plans: Plans | None = None
+        self.goaway: Goaway | None = None  # None: no chance, or no incarnation runs
         self.seats: Seats | None = None  # None: priority and fairness is off, or no incarnation runs
         self.lanes: dict[str, Lane] = {}  # by key of the object
         self._flights: dict[int, _Flight] = {}
@@ -132,11 +134,16 @@ class ApiServer:
             return False
         bounds = (self._inflight, self.options.max_mutating_requests_inflight)
         full = any(bound is not None and self._writing >= bound for bound in bounds)
-        return self._extra_us > 0 or self._queuing or full or self._away is not None
+        return self._slow or full
 
     @property
     def _queuing(self) -> bool:
         return self.seats is not None and self.seats.waiting
+
+    @property
+    def _slow(self) -> bool:
+        """Whether each request has to go its long way, for it takes time, or its reply is not that of its verb alone."""
+        return self._extra_us > 0 or self._queuing or self._away is not None or self.goaway is not None
 
     @property
     def in_flight(self) -> int:
@@ -222,6 +229,9 @@ class ApiServer:
         ctx.call_later_us(PROGRESS_US, self._progress, ctx)
         ctx.on_terminate(Ending(self, ctx).begin)
         self.ready = True
+        if self.options.goaway_chance:
+            self.goaway = Goaway(ctx, self.options.goaway_chance)
+            self.bounded = True
 
     def turn_away(self, reply: Reply) -> None:
         """Answer so whoever comes from now on: nothing new is taken."""
@@ -233,7 +243,7 @@ class ApiServer:
         unhook()
         self.stopped_us = self.kernel.now_us
         caches, self.caches = self.caches, None
-        self.ctx = self.reach = self.handlers = self.plans = self.seats = None
+        self.ctx = self.reach = self.handlers = self.plans = self.seats = self.goaway = None
         self.lanes = {}
         self.ready, self._away = False, None
         flights, self._flights = self._flights, {}
@@ -279,10 +289,9 @@ class ApiServer:
 
     def _is_bounded(self) -> bool:
         """Whether a request may have to wait or be refused."""
-        limits = (
-            self._inflight, self.options.max_requests_inflight, self.options.max_mutating_requests_inflight
-        )  # fmt: skip
-        return self._extra_us > 0 or self._queuing or limits != (None, None, None) or self._away is not None
+        own = self.options
+        limits = (self._inflight, own.max_requests_inflight, own.max_mutating_requests_inflight)
+        return self._slow or limits != (None, None, None)
 
     def _list_first(self, ctx: Context, life: CacheLife) -> None:
         """Ask the storage until it answers, again a second after each failure (cacher.go): till then no cache has anything."""
@@ -580,6 +589,8 @@ class ApiServer:
         if flight is None or flight.respond is None:
             return
         self._count(flight, -1)
+        if self.goaway is not None and flight.outside is None:
+            reply = self.goaway.mark(reply)
         flight.respond(reply)
         self._leave(number, flight)
 

@@ -195,6 +195,7 @@ def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> 
         checks_fields=enabled(flags.feature_gates, "ServerSideFieldValidation"),
         gates=tuple(gate for gate in OF_API_SERVER if enabled(flags.feature_gates, gate)),
         shutdown_delay_us=flags.shutdown_delay_us,
+        goaway_chance=flags.goaway_chance,
         sends_retry_after=flags.shutdown_send_retry_after,
         tolerations=Defaults(flags.not_ready_toleration_s, flags.unreachable_toleration_s),
     )

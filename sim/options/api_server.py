@@ -25,11 +25,13 @@ from sim.options.base import (
     long_integer,
     more_than,
     not_faster,
+    number,
     option,
     parse,
     string,
     strings,
     switches,
+    within,
 )
 from sim.options.gates import OF_API_SERVER, enabled, feature_gates
 from sim.units import MS
@@ -41,7 +43,7 @@ _WITHOUT_EFFECT = """
     audit-policy-file authorization-mode bind-address cert-dir client-ca-file default-watch-cache-size
     delete-collection-workers enable-admission-plugins enable-aggregator-routing
     enable-bootstrap-token-auth encryption-provider-config etcd-cafile etcd-certfile etcd-keyfile
-    etcd-prefix etcd-servers external-hostname goaway-chance help http2-max-streams-per-connection
+    etcd-prefix etcd-servers external-hostname help http2-max-streams-per-connection
     livez-grace-period logging-format max-connection-bytes-per-sec profiling proxy-client-cert-file
     proxy-client-key-file requestheader-allowed-names requestheader-client-ca-file
     requestheader-extra-headers-prefix requestheader-group-headers requestheader-username-headers
@@ -56,6 +58,7 @@ LIMITS = ("max-requests-inflight", "max-mutating-requests-inflight")
 FAIRNESS = "enable-priority-and-fairness"
 
 
+GOAWAY_MAX = 0.02  # apiserver pkg/server/options/server_run_options.go
 ADDRESSES_MIN, PREFIX_MIN, PORT_MAX = 8, 12, 65535
 
 
@@ -184,6 +187,13 @@ class ApiServerFlags:
         unit="s",
     )
 
+    goaway_chance: float = option(
+        "goaway-chance",
+        number,
+        0,
+        "share of replies that end their connection: the client's next request goes to the next server",
+        check=within(0, GOAWAY_MAX),
+    )
     shutdown_delay_us: int = option(
         "shutdown-delay-duration",
         duration,

@@ -393,6 +393,25 @@ async def test_an_events_life_is_of_whole_seconds_and_of_none_it_has_no_end(
         assert least <= lived["p"] <= most
 
 
+@pytest.mark.parametrize("chance", [0, 0.02])
+async def test_connections_that_end_now_and_then_bring_clients_to_a_server_that_has_come_back(
+    chance: float,
+) -> None:
+    """A client that has gone to another server stays there otherwise."""
+    servers = ComponentPlan(2, {"goaway-chance": chance})
+    async with Cluster(replace(plan(5), api_server=servers), seed=1) as cluster:
+        await cluster.run_for("1m")
+        first = cluster.api_servers["apiserver-0"]
+        assert first.watched
+        cluster.supervisor["apiserver-0"].crash()
+        await cluster.run_for("15s")
+        cluster.supervisor["apiserver-0"].start()
+        came = first.flown
+        await cluster.run_for("15m")
+        # an agent makes 7 requests a minute: each of its connections ends once in seven minutes
+        assert (first.watched > 5) is (first.flown > came) is bool(chance)
+
+
 async def test_the_history_is_compacted_in_each_interval() -> None:
     async with Cluster(plan(api_server={"etcd-compaction-interval": "30s"})) as cluster:
         await cluster.run_for("70s")

@@ -47,6 +47,7 @@ def test_ports_of_nodes_are_a_range_a_number_from_one_on_or_one() -> None:
         ({"etcd-cafile": "/ca.crt"}, "option etcd-cafile has no effect here yet (leave it out)"),
         ({"orchlet-client-key": "/k"}, "option orchlet-client-key has no effect here yet (leave it out)"),
         ({"event-tll": "5m"}, "unknown option event-tll (did you mean 'event-ttl'?)"),
+        ({"goaway-chance": 0.03}, "is 0.03, must be between 0 and 0.02"),
         ({"service-cluster-ip-range": "ten"}, "must be a network such as 10.0.0.0/24"),
         ({"service-cluster-ip-range": "10.0.0.0/32"}, "must be at least 8 IP addresses"),
         ({"service-cluster-ip-range": "10.0.0.0/8"}, "the mask must be >= 12"),
