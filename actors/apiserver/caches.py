@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from actors.apiserver.by_node import ByNode
+from actors.apiserver.options import ApiServerOptions
 from actors.apiserver.ports import LocalStore
 from sim.kernel import Context
 from sim.machinery import status
@@ -30,7 +31,6 @@ from sim.machinery.watchcache_watch import CacheWatch
 from sim.units import SECOND
 
 FRESH_WAIT_US = 3 * SECOND  # watch_cache.go: blockTimeout
-UNCACHED = ("events",)  # the only kind upstream serves without a watch cache
 
 
 class CachedRead(NamedTuple):
@@ -61,17 +61,19 @@ def node_of(spec: Obj | None) -> str:
 class Caches:
     """All watch caches of one incarnation of one replica.
 
-    cached: the resources that have one from the start upstream; those of definitions have one when they are first asked for
+    watched: the resources that have one from the start upstream, unless the options say that they have none; those of
+    definitions have one when they are first asked for
     """
 
     def __init__(
-        self, ctx: Context, store: LocalStore, lag_us: int, min_watch_us: int, cached: Iterable[Resource] = ()
+        self, ctx: Context, store: LocalStore, options: ApiServerOptions, watched: Iterable[Resource] = ()
     ) -> None:
         self.timers = ContextTimers(ctx)
-        self.horizon = Horizon(self.timers, lag_us, store.revision)
+        self.horizon = Horizon(self.timers, options.cache_lag_us, store.revision)
         self._store = store
-        self._min_watch_us = min_watch_us
-        self._cached = [resource for resource in cached if resource.rule not in UNCACHED]
+        self._min_watch_us = options.min_watch_us
+        self._has_cache = options.has_cache
+        self._cached = [resource for resource in watched if self._has_cache(resource)]
         self._caches: dict[str, WatchCache] = {}
         self.by_node = ByNode(store)
         self.ready = True
@@ -83,7 +85,7 @@ class Caches:
         cache = self._caches.get(resource.prefix)
         if cache is None:
             index = node_of if resource.rule == "pods" else None
-            direct = resource.rule in UNCACHED
+            direct = not self._has_cache(resource)
             cache = self._caches[resource.prefix] = WatchCache(
                 self._store, resource.prefix, self.horizon, index, direct
             )

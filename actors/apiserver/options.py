@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sim.machinery.admission import Defaults
+from sim.machinery.scheme import Resource
 from sim.units import SECOND
 
 UPSTREAM = Defaults()
+UNCACHED = ("events",)  # pkg/kubeapiserver/default_storage_factory_builder.go: DefaultWatchCacheSizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class ApiServerOptions:
     checks_fields: clients may ask whether there are fields that nobody knows.
     gates: of features that are on though they are off by default.
     shutdown_delay_us: how long it goes on serving when it is asked to end; sends_retry_after: and what it says then (`ending`).
+    watch_cache: there are watch caches; cached, uncached: resources (as PLURAL.GROUP) that have one though they have none by
+    default, and the other way round.
     goaway_chance: that a reply ends its connection (`goaway`).
     """
 
@@ -42,5 +46,15 @@ class ApiServerOptions:
     node_ports: range = range(30000, 32768)
     shutdown_delay_us: int = 0
     sends_retry_after: bool = False
+    watch_cache: bool = True
+    cached: frozenset[str] = frozenset()
+    uncached: frozenset[str] = frozenset()
     goaway_chance: float = 0.0
     cache_lag_us: int = 500  # storage to replica: the middle of sim.kernel.network's default link
+
+    def has_cache(self, resource: Resource) -> bool:
+        """Whether a resource has a watch cache; else its lists and watches are the storage's."""
+        if resource.custom or not self.watch_cache:
+            return self.watch_cache
+        name = resource.group_resource
+        return name in self.cached if resource.rule in UNCACHED else name not in self.uncached

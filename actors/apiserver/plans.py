@@ -200,7 +200,8 @@ class Plans:
             return None
         if caches is None or not caches.ready or request.version != "v1":
             return None
-        item = caches.of(self._nodes).get(f"{self._nodes.prefix}/{request.name}")
+        cache = caches.of(self._nodes)
+        item = None if cache.direct else cache.get(f"{self._nodes.prefix}/{request.name}")
         return None if item is None else Reply(200, item=item)
 
     def _renew(self, request: Request) -> Reply | None:

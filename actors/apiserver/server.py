@@ -203,11 +203,7 @@ class ApiServer:
         if self.options.event_ttl_us:
             self.storage.expire(self.scheme.prefix("events"), self.options.event_ttl_us)
         self.caches = caches = Caches(
-            ctx,
-            store,
-            self.options.cache_lag_us,
-            self.options.min_watch_us,
-            [resource for resource in self.scheme.resources if "watch" in resource.verbs],
+            ctx, store, self.options, [each for each in self.scheme.resources if "watch" in each.verbs]
         )
         self._trail()
         self.sees.more = Definitions(ctx, store, caches, self.scheme)

@@ -38,7 +38,9 @@ def offer_short_way(server: ApiServer, request: Request) -> NodeWay | LeaseWay |
         return PodWay(server, request) if resource.rule == "pods" else EventWay(server, request)
     if resource.rule == "leases" and request.name:
         return LeaseWay(server, request)
-    return NodeWay(server, request) if resource.rule == "nodes" and request.name else None
+    if resource.rule != "nodes" or not request.name or not server.options.has_cache(resource):
+        return None
+    return NodeWay(server, request)
 
 
 class LeaseWay(Way):

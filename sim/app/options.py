@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actors.apiserver import ApiServerOptions
+from actors.apiserver.options import UNCACHED
 from actors.controllers.table import LOOPS
 from actors.node.node_status import reserved_nano
-from sim.errors import InputError
+from sim.errors import InputError, suggestion
 from sim.ident import NAMES, Names
 from sim.machinery.admission import ORDER, Defaults
 from sim.machinery.runtime_config import turned_off
+from sim.machinery.scheme import Scheme
 from sim.machinery.validation.core import taints
 from sim.machinery.validation.meta import labels
 from sim.options.api_server import ApiServerFlags, parse_api_server
@@ -50,6 +52,7 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
         off = turned_off(flags.runtime_config, names)
     except ValueError as error:
         raise InputError(str(error), server.places.get("runtime-config", server.place)) from None
+    _check_cache_sizes(flags, names, off, server.places.get("watch-cache-sizes", server.place))
     controllers = parse_controller_manager(
         manager.flags, names=names, place=manager.place, places=manager.places
     )
@@ -63,6 +66,23 @@ def check_options(plan: ClusterPlan) -> ClusterOptions:
         nodes,
         off,
     )
+
+
+def _check_cache_sizes(
+    flags: ApiServerFlags, names: Names, off: frozenset[tuple[str, str, str]], place: str
+) -> None:
+    """Each is of a resource that there is, and changes whether that has a watch cache."""
+    sizes = flags.watch_cache_sizes
+    known = {each.group_resource: each.rule for each in Scheme(names, off).resources} if sizes else {}
+    for name, size in sizes.items():
+        if name not in known:
+            raise InputError(f"there is no resource {name!r}", place, suggestion(name, sorted(known)))
+        if (size > 0) is not (known[name] in UNCACHED):
+            raise InputError(
+                f"watch-cache-sizes: {name}#{size} has no effect",
+                place,
+                "only 0 has (of events, what is more)",
+            )
 
 
 def idle_options(plan: ClusterPlan) -> list[str]:
@@ -195,6 +215,9 @@ def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> 
         checks_fields=enabled(flags.feature_gates, "ServerSideFieldValidation"),
         gates=tuple(gate for gate in OF_API_SERVER if enabled(flags.feature_gates, gate)),
         shutdown_delay_us=flags.shutdown_delay_us,
+        watch_cache=flags.watch_cache,
+        cached=frozenset(name for name, size in flags.watch_cache_sizes.items() if size),
+        uncached=frozenset(name for name, size in flags.watch_cache_sizes.items() if not size),
         goaway_chance=flags.goaway_chance,
         sends_retry_after=flags.shutdown_send_retry_after,
         tolerations=Defaults(flags.not_ready_toleration_s, flags.unreachable_toleration_s),

@@ -151,7 +151,8 @@ class CacheWatch:
                 self._give = None
             if len(batch) < GIVEN_MAX and not self._ended:
                 return
-        if self.unread > UNREAD_MAX and self._told_us and now_us - self._told_us > UNREAD_BUDGET_US:
+        late = self.unread > UNREAD_MAX and self._told_us and now_us - self._told_us > UNREAD_BUDGET_US
+        if late and not self.cache.direct:  # the storage's own watches wait (etcd3/watcher.go, sendEvent)
             self.end()
             return
         self._told_us = self._told_us or now_us

@@ -50,7 +50,7 @@ _WITHOUT_EFFECT = """
     secure-port service-account-issuer service-account-key-file service-account-signing-key-file
     show-hidden-metrics-for-version storage-backend storage-media-type strict-transport-security-directives
     tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file tls-sni-cert-key token-auth-file
-    v version vmodule watch-cache watch-cache-sizes {short}let-client-certificate {short}let-client-key
+    v version vmodule {short}let-client-certificate {short}let-client-key
     {short}let-preferred-address-types
 """
 WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
@@ -73,6 +73,17 @@ def _network(value: str) -> str | None:
     if found.prefixlen < PREFIX_MIN:
         return f"is too large; for 32-bit addresses, the mask must be >= {PREFIX_MIN}"
     return None
+
+
+def _sizes(value: object) -> Mapping[str, int]:
+    """Numbers by resource, of "pods#0,deployments.apps#0" or a list: pkg/server/options/etcd.go (ParseWatchCacheSizes)."""
+    found = {}
+    for entry in strings(value):
+        resource, sign, size = entry.partition("#")
+        if not sign or not re.fullmatch("[0-9]{1,9}", size):
+            raise ValueError("sizes such as pods#0,deployments.apps#0")
+        found[resource] = int(size)
+    return found
 
 
 _PORTS = re.compile(r"([0-9]{1,5})(?:([-+])([0-9]{1,5}))?")
@@ -187,6 +198,18 @@ class ApiServerFlags:
         unit="s",
     )
 
+    watch_cache: bool = option(
+        "watch-cache",
+        boolean,
+        True,
+        "false: all lists and watches are served by the storage, as those of events are",
+    )
+    watch_cache_sizes: Mapping[str, int] = option(
+        "watch-cache-sizes",
+        _sizes,
+        "",
+        "RESOURCE.GROUP#0 has no watch cache, events#1 has one; how large one is is left to it",
+    )
     goaway_chance: float = option(
         "goaway-chance",
         number,
@@ -224,6 +247,9 @@ def parse_api_server(
 ) -> ApiServerFlags:
     """The options from names (with or without `--`) to texts or YAML values; InputError names the place."""
     flags = parse(ApiServerFlags, given, names=names, place=place, known=WITHOUT_EFFECT, places=places)
+    if flags.watch_cache_sizes and not flags.watch_cache:
+        where = (places or {}).get("watch-cache-sizes", place)
+        raise InputError("option watch-cache-sizes has no effect while watch-cache is false", where)
     if flags.fair and not flags.max_requests_inflight + flags.max_mutating_requests_inflight:
         limited = [name for name in given if name.removeprefix("--") in LIMITS]
         where = (places or {}).get(limited[0], place)

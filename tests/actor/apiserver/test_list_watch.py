@@ -431,3 +431,59 @@ async def test_masters_and_watches_are_served_beyond_the_limits_and_watches_take
         assert [r[0].code for r in writes] == [201, 201, 429]
         assert [r[0].code for r in watches] == [200, 200]
         assert [r[0].code for r in reads] == [200, 429, 200]
+
+
+@pytest.mark.parametrize(
+    ("options", "direct"),
+    [
+        (ApiServerOptions(), False),
+        (ApiServerOptions(uncached=frozenset({"pods"})), False),
+        (ApiServerOptions(uncached=frozenset({SCHEME.resource("leases").group_resource})), True),
+        (ApiServerOptions(watch_cache=False), True),
+    ],
+)
+async def test_what_has_no_watch_cache_is_the_storages(options: ApiServerOptions, direct: bool) -> None:
+    """It is never old, has all history that there is, and no bookmarks (etcd3/store.go, watcher.go)."""
+    async with plane(1, options) as p:
+        first, _ = await make(p, "a", "b")
+        p.supervisor["apiserver-0"].crash()
+        p.supervisor["apiserver-0"].start()
+        await p.run(S)
+        late = Seen(p.kernel, (await p.ask("watch", "leases", options={"resourceVersion": first})).watch)
+        wanted = {"allowWatchBookmarks": "true"}
+        marked = Seen(p.kernel, (await p.ask("watch", "leases", options=wanted)).watch)
+        await p.run(S)
+        assert late.short == [("ADDED", "b") if direct else ("ERROR", "")]
+        p.server.freeze(True)
+        await make(p, "c")
+        assert names(await listed(p, resourceVersion="0")) == (["a", "b", "c"] if direct else ["a", "b"])
+        got = await p.ask("get", "leases", name="c", options={"resourceVersion": "0"})
+        assert got.code == (200 if direct else 404)
+        p.server.freeze(False)
+        await p.run(70 * S)
+        assert [kind for kind, _ in marked.short] == ["ADDED"] * 3 + ["BOOKMARK"] * (not direct)
+
+
+async def test_events_have_a_watch_cache_if_they_are_given_one() -> None:
+    async with plane(1, ApiServerOptions(cached=frozenset({"events"}))) as p:
+        await p.run(S)
+        p.server.freeze(True)
+        event = {"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}}
+        assert (await p.ask("create", "events", body=event)).code == 201
+        assert names(await p.ask("list", "events", options={"resourceVersion": "0"})) == []
+
+
+@pytest.mark.parametrize("cached", [True, False])
+async def test_a_watch_of_a_cache_ends_for_its_slow_reader_and_one_of_the_storage_waits(cached: bool) -> None:
+    """cacher.go closes it after 0.1 s; etcd3/watcher.go blocks."""
+    async with plane(1, ApiServerOptions(watch_cache=cached)) as p:
+        now = {"resourceVersion": str(p.storage.store.revision)}
+        watch = (await p.ask("watch", "leases", options=now)).watch
+        assert watch is not None
+        watch.attach(lambda: None)
+        for part in range(4):
+            for number in range(500):
+                p.send_create(f"l{part}-{number}")
+            await p.run(S)
+        assert watch.ended is cached
+        assert len(watch.take(3000)) == (0 if cached else 2000)

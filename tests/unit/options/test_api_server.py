@@ -1,10 +1,13 @@
 """Flags of the API server become what a replica goes by; one without effect is refused."""
 
+import re
+
 import pytest
 
-from sim.app.options import api_server_options
+from sim.app.options import api_server_options, check_options
 from sim.errors import InputError
 from sim.options.api_server import parse_api_server
+from sim.scenario.plan import ClusterPlan, ComponentPlan
 from sim.units import SECOND
 
 
@@ -43,7 +46,13 @@ def test_ports_of_nodes_are_a_range_a_number_from_one_on_or_one() -> None:
             {"max-requests-inflight": 0, "max-mutating-requests-inflight": 0},
             "leave no seats while enable-priority-and-fairness is true",
         ),
-        ({"watch-cache": False}, "option watch-cache has no effect here yet (leave it out)"),
+        (
+            {"default-watch-cache-size": 0},
+            "option default-watch-cache-size has no effect here yet (leave it out)",
+        ),
+        ({"watch-cache": False, "watch-cache-sizes": "pods#0"}, "has no effect while watch-cache is false"),
+        ({"watch-cache-sizes": "pods"}, "wanted sizes such as pods#0,deployments.apps#0"),
+        ({"watch-cache-sizes": "pods#-1"}, "wanted sizes such as pods#0,deployments.apps#0"),
         ({"etcd-cafile": "/ca.crt"}, "option etcd-cafile has no effect here yet (leave it out)"),
         ({"orchlet-client-key": "/k"}, "option orchlet-client-key has no effect here yet (leave it out)"),
         ({"event-tll": "5m"}, "unknown option event-tll (did you mean 'event-ttl'?)"),
@@ -64,3 +73,17 @@ def test_what_would_have_no_effect_is_refused_with_its_place(given: dict[str, ob
         api_server_options(parse_api_server(given, place="s.yaml:3:1"), "s.yaml:3:1")
     assert says in str(caught.value)
     assert "s.yaml:3:1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        ("pods#100", "watch-cache-sizes: pods#100 has no effect (only 0 has"),
+        ("events#0", "watch-cache-sizes: events#0 has no effect (only 0 has"),
+        ("deployments#0", "there is no resource 'deployments' (did you mean 'deployments.apps'?)"),
+    ],
+)
+def test_a_size_that_changes_no_watch_cache_is_refused(sizes: str, says: str) -> None:
+    flags = {"watch-cache-sizes": sizes}
+    with pytest.raises(InputError, match=re.escape(says)):
+        check_options(ClusterPlan(api_server=ComponentPlan(flags=flags)))
