@@ -69,6 +69,7 @@ class Caches:
         self, ctx: Context, store: LocalStore, options: ApiServerOptions, watched: Iterable[Resource] = ()
     ) -> None:
         self.timers = ContextTimers(ctx)
+        self._started = ctx.kernel.cause
         self.horizon = Horizon(self.timers, options.cache_lag_us, store.revision)
         self._store = store
         self._min_watch_us = options.min_watch_us
@@ -179,7 +180,8 @@ class Caches:
         if isinstance(too_old, TooOld):
             if cache.direct:
                 return FailedWatch(status.compacted("watch"))
-            return FailedWatch(status.too_old(too_old.asked, too_old.oldest))
+            cause = self._started if cache.whole else 0
+            return FailedWatch(status.too_old(too_old.asked, too_old.oldest), cause)
         return watch
 
     # --- waiting ------------------------------------------------------------------------------------------
@@ -193,10 +195,10 @@ class Caches:
 
 
 class FailedWatch:
-    """A watch that says one error and ends: how 410 comes on a watch (HTTP 200, then ERROR)."""
+    """A watch that says one error and ends: how 410 comes on a watch (HTTP 200, then ERROR).  cause: of it, if that is known."""
 
-    def __init__(self, status: Obj) -> None:
-        self._events = [WatchEvent("ERROR", None, 0, status)]
+    def __init__(self, status: Obj, cause: int = 0) -> None:
+        self._events = [WatchEvent("ERROR", None, 0, status, cause)]
 
     def attach(self, notify: Callable[[], None]) -> None:
         notify()

@@ -249,7 +249,7 @@ class Reflector:
         for event in events:
             kind = event.type
             if kind == "ERROR":
-                kernel.cause, self._taking = cause, False
+                kernel.cause, self._taking = event.cause or cause, False
                 watch, self._watch = self._watch, None
                 assert watch is not None
                 watch.stop()

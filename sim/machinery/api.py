@@ -123,7 +123,7 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     item: the object (for DELETED its last state, with the revision of the deletion)
     revision: of the event; for BOOKMARK the revision reached
     status: the Status object of an ERROR
-    cause: trace record of the write behind it
+    cause: trace record of the write behind it, or of what an ERROR is for
     """
 
     type: str

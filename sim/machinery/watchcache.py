@@ -97,6 +97,11 @@ class WatchCache:
 
     # --- reading ------------------------------------------------------------------------------------------
 
+    @property
+    def whole(self) -> bool:
+        """Whether it has all since its replica started: what it does not have was before."""
+        return self._window.dropped_rev == self.horizon.start_rev
+
     def drain(self) -> None:
         """Take what the store has committed into the window, and into watches that nobody has read."""
         found = self.feed.stretches(self._cursor, self.prefix)

@@ -114,6 +114,19 @@ async def test_who_got_no_answer_lists_again_because_of_what_was_in_the_way(tmp_
     assert again and {root(book, r) for r in again} == {"still"}
 
 
+async def test_who_finds_history_gone_lists_again_because_the_server_had_started_anew(tmp_path: Path) -> None:
+    """Whatever has brought it there, which may be that its last watch was over."""
+    book = await told(
+        tmp_path,
+        {"at": "2m", "name": "anew", "crash": {"actor": "apiserver-0", "restartAfter": "20s"}},
+        {"at": "5m", "name": "moved", "crash": {"actor": "apiserver-1"}},
+        cluster={"nodes": [{"count": 3}], "apiServer": {"replicas": 2}},
+        duration="6m",
+    )
+    again = [r for r in decisions(book, "relist") if r.values["why"]["why"] == "Expired"]
+    assert again and {root(book, r) for r in again} == {"anew"}
+
+
 async def test_pods_of_a_node_that_went_while_nobody_led_go_because_it_did(tmp_path: Path) -> None:
     book = await told(
         tmp_path,
