@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from actors.controllers import cloud_node_lifecycle
+from actors.controllers.cloud import Cloud
 from actors.controllers.metrics import Metrics, NoMetrics
 from actors.controllers.shell import Env
 from actors.controllers.table import LOOPS, Start
@@ -39,16 +41,18 @@ def controller_manager_main(
     loops: Mapping[str, Start] = LOOPS,
     root_ca: str = "",
     metrics: Metrics | None = None,
+    cloud: Cloud | None = None,
 ) -> Callable[[Context], Awaitable[None]]:
     """The main function of a controller manager process.
 
     connect: the transports to the API servers, for a new incarnation
     loops: by upstream's name; those that `--controllers` switches off are not started
     metrics: what pods use (None: the cluster has no metrics server)
+    cloud: what `--cloud-provider` stands for; without that nobody asks it
     """
 
     async def main(ctx: Context) -> None:
-        manager = Manager(ctx, scheme, connect(ctx), options, metrics)
+        manager = Manager(ctx, scheme, connect(ctx), options, metrics, cloud)
         await manager.run(loops, root_ca)
 
     return main
@@ -64,6 +68,7 @@ class Manager:
         transports: Sequence[Transport],
         options: ControllerManagerOptions,
         metrics: Metrics | None = None,
+        cloud: Cloud | None = None,
     ) -> None:
         self._ctx = ctx
         self._scheme = scheme
@@ -71,6 +76,7 @@ class Manager:
         self._transports = transports
         self._options = options
         self._metrics = NoMetrics(scheme.names) if metrics is None else metrics
+        self._cloud = cloud
 
     def client(self, name: str, qps: float, burst: int) -> Client:
         """A loop's client, of its own token bucket, under the identity the options ask for."""
@@ -134,6 +140,7 @@ class Manager:
             record_with,
             self._metrics,
             root_ca,
+            self._cloud,
         )
         interval_us = options.controller_start_interval_us
         if interval_us:
@@ -153,7 +160,9 @@ def start_order(loops: Mapping[str, Any], options: ControllerManagerOptions, ord
     names = sorted(
         name
         for name in loops
-        if options.runs(name) and (name != "garbagecollector" or options.enable_garbage_collector)
+        if options.runs(name)
+        and (name != "garbagecollector" or options.enable_garbage_collector)
+        and (name != cloud_node_lifecycle.NAME or options.cloud_provider)
     )
     order.shuffle(names)
     return names

@@ -42,18 +42,21 @@ class TaintWriter:
         if add:
             stamp = format_time(self._ctx.wall_us())
             taints = [{"key": key, "effect": effect, "timeAdded": stamp} for key, effect in add]
-            if not await self._change(node, lambda old: with_taints(old, taints)):
+            if not await self._change(node["metadata"]["name"], lambda old: with_taints(old, taints)):
                 return False
         return await self.remove(node, remove)
+
+    async def mark(self, name: str, key: str, effect: str) -> bool:
+        """Set a taint without a stamp, by a read whatever is known of the node; False on a failure."""
+        return await self._change(name, lambda old: with_taints(old, [{"key": key, "effect": effect}]))
 
     async def remove(self, node: Obj, remove: Sequence[tuple[str, str]]) -> bool:
         """Take taints off; no request when the node at hand has none of them.  False on a failure."""
         if without_taints(node.get("spec", {}).get("taints") or (), remove) is None:
             return True
-        return await self._change(node, lambda old: without_taints(old, remove))
+        return await self._change(node["metadata"]["name"], lambda old: without_taints(old, remove))
 
-    async def _change(self, node: Obj, change: Callable[[Sequence[Taint]], list[Taint] | None]) -> bool:
-        name = node["metadata"]["name"]
+    async def _change(self, name: str, change: Callable[[Sequence[Taint]], list[Taint] | None]) -> bool:
         for attempt in range(TRIES):
             # the first read may come from the server's cache, the later ones must see what conflicted
             live = await self._client.get("nodes", "", name, revision=None if attempt else "0")

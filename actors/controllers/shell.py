@@ -25,6 +25,7 @@ from sim.machinery.objects import controller_of
 from sim.units import MINUTE, MS
 
 if TYPE_CHECKING:
+    from actors.controllers.cloud import Cloud
     from actors.controllers.metrics import Metrics
     from sim.client import Client, EventRecorder, Informer, Informers, WorkQueue
     from sim.ident import Names
@@ -51,6 +52,7 @@ class Env:
     record_with: makes an event recorder from (client, component)
     root_ca: the cluster's certificate authority as PEM text ("": none)
     metrics: what pods use
+    cloud: in which the nodes are, if any
     """
 
     ctx: Context
@@ -62,6 +64,7 @@ class Env:
     record_with: Callable[[Client, str], EventRecorder]
     metrics: Metrics
     root_ca: str = ""
+    cloud: Cloud | None = None
 
     def client(self, name: str, qps: float | None = None, burst: int | None = None) -> Client:
         """A new client with a token bucket of its own: each constructed client has one, as upstream."""

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 
 from actors.controllers import (
+    cloud_node_lifecycle,
     cronjob,
     daemonset,
     deployment,
@@ -37,6 +38,7 @@ Start = Callable[[Env], Awaitable[None]]
 
 LOOPS: Mapping[str, Start] = MappingProxyType(
     {
+        cloud_node_lifecycle.NAME: cloud_node_lifecycle.start,
         "cronjob": cronjob.start,
         "daemonset": daemonset.start,
         "deployment": deployment.start,

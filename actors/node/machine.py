@@ -424,6 +424,13 @@ class Machine:
             for container in pod.running(now_us):
                 container.end(now_us, LOST_CODE, "Unknown")
 
+    def erase(self) -> None:
+        """Its disk is lost, and what else comes back when it is powered on is another machine of its name."""
+        self.pods = {}
+        self.images = dict(self.spec.profile.images)
+        self._wiped = _NONE
+        self._last_ip, self._used_ips = 1, 0
+
     def power_on(self) -> None:
         if not self.powered:
             self.powered = True

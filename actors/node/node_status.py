@@ -2,8 +2,9 @@
 
 Mirrors  pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go: order and texts of addresses, capacity,
          nodeInfo, images and conditions (v1.25).
-Differs  one address family, no cloud, no device plug-ins (an extended resource is there by the machine's capacity, or by
-         somebody's patch of the status until the agent starts anew); volume limits only as capacity says.
+Differs  one address family, no device plug-ins (an extended resource is there by the machine's capacity, or by
+         somebody's patch of the status until the agent starts anew); volume limits only as capacity says; of what a cloud
+         would tell there is the provider's id alone, zone and region are the machine's.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from actors.node.profile import NodeSpec
 from actors.node.status_manager import condition_order
 from sim.ident import Names
 from sim.machinery.validation.resources import is_extended
+from sim.options.cloud import provider_id
 from sim.options.node_agent import NodeAgentOptions
 from sim.units import (
     NANO,
@@ -291,8 +293,9 @@ def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: 
             taints.append(mark)
     if taints:
         node_spec["taints"] = taints
-    if spec.provider_id or options.provider_id:
-        node_spec["providerID"] = spec.provider_id or options.provider_id
+    known_as = spec.provider_id or options.provider_id
+    if known_as or options.cloud_provider:
+        node_spec["providerID"] = known_as or provider_id(spec.name)
     metadata: Obj = {
         "name": spec.name,
         "labels": initial_labels(spec, options, names),

@@ -39,6 +39,7 @@ from actors.scheduler.actor import scheduler_main
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
 from sim import __version__
+from sim.app.cloud import Instances
 from sim.app.established import Established
 from sim.app.faults import NODE_FAULTS, Faults
 from sim.app.large_pages import OF_THIS_PROCESS
@@ -212,7 +213,11 @@ class Cluster:
         """What runs in a controller manager's process."""
         metrics = NodeMetrics(self.kernel, self.nodes) if self.plan.metrics else None
         return controller_manager_main(
-            self.scheme, self.connect, self.options.controller_manager, metrics=metrics
+            self.scheme,
+            self.connect,
+            self.options.controller_manager,
+            metrics=metrics,
+            cloud=Instances(self),
         )
 
     def _scheduler_main(self) -> Callable[[Context], Any]:

@@ -190,6 +190,7 @@ class Director:
         | plan.ActorFault
         | plan.SkewClock
         | plan.StorageFault
+        | plan.CloudFault
         | plan.Overload
         | plan.LagCache
         | plan.FreezeCache,
@@ -225,6 +226,9 @@ class Director:
                     how, ("disk", by_us)
                 )
                 impose(name, "storage", aspect, value)
+            case plan.CloudFault(how, by_us):
+                aspect, value = ("outage", True) if how == "outage" else ("call", by_us)
+                impose(name, "cloud", aspect, value)
             case plan.Overload(servers, by_us, inflight):
                 for server in servers:
                     impose(name, server, "overload", (by_us, inflight))

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
 CUTS = "cut nodes"  # the network rule that all cut nodes share
 TERMINATED = "terminated"  # of a process that is asked to end; all other reasons end it at once
+STOPPED, DELETED = "stopped", "deleted"  # of a node's instance
 RUNTIME_MESSAGE = "the runtime does not answer"
 NETWORK_MESSAGE = "the network plugin does not answer"
 # Aspects that stand for a silence beside those of processes and of the network, each by itself -> whether nothing gets through.
 STANDING = {"clock": False, "overload": False, "lag": False, "frozen": True, "quorum": True, "disk": False}
 # Aspects that silence a target in the same way, so that it does not show when one of them comes or goes beside another.
-ALIKE = (("power", "shutdown", "down"), ("pause",), ("cut",))
+ALIKE = (("power", "instance", "shutdown", "down"), ("pause",), ("cut",))
 # Aspects by which something is wrong with a machine for as long as any fault says so: the first of those in force is why.
 TROUBLES = (BAD_RUNTIME, SLOW_RUNTIME, BAD_NETWORK, "pressure")
 # How a node fails -> which aspect of it, and with what value.
@@ -44,6 +45,8 @@ NODE_FAULTS: dict[str, tuple[str, Any]] = {
     "runtime-failure": ("runtime", RUNTIME_MESSAGE),
     "runtime-hang": ("runtime-delay", None),
     "pod-network-failure": ("pod-network", NETWORK_MESSAGE),
+    "instance-stopped": ("instance", STOPPED),
+    "instance-deleted": ("instance", DELETED),
 }
 
 
@@ -59,6 +62,7 @@ class Faults:
         self._paces: dict[str, int] = {}  # process -> -1 paused, else microseconds it is slowed by
         self._settle: dict[str, Callable[[str], None]] = {
             "power": self._life,
+            "instance": self._life,
             "shutdown": self._life,
             "down": self._life,
             "pause": self._pace,
@@ -75,6 +79,9 @@ class Faults:
             "frozen": self._frozen,
             "quorum": self._quorum,
             "disk": self._disk,
+            # Who asks the cloud finds out (`sim.app.cloud`).
+            "outage": lambda _: None,
+            "call": lambda _: None,
         }
 
     def impose(self, step: str, target: str, aspect: str, value: Any = True) -> None:
@@ -151,9 +158,14 @@ class Faults:
         if runs is (aspect == "pause"):  # else it is silent for another reason
             self._kernel.standing.pass_on(PROCESS, target, min(held))
 
-    def _on(self, target: str, aspect: str) -> list[Any]:
+    def values(self, target: str, aspect: str) -> list[Any]:
         """The values in force, in the order in which they came."""
         return list(self._values.get((target, aspect), {}).values())
+
+    def record(self, target: str, aspect: str, value: Any) -> int:
+        """By which this value came first, of those in force; 0: it is not."""
+        found = self._values.get((target, aspect), {})
+        return next((self._records[target, aspect][step] for step in found if found[step] == value), 0)
 
     # --- what holds now -----------------------------------------------------------------------------------
 
@@ -161,14 +173,17 @@ class Faults:
         """Power of a machine, and whether a process may run."""
         cluster = self._cluster
         actor, node = cluster.supervisor[name], cluster.nodes.get(name)
-        down = self._on(name, "down")
+        down = self.values(name, "down")
         actor.barred = bool(down)
         if node is not None:
-            if self._on(name, "power"):
+            instance = self.values(name, "instance")
+            if instance or self.values(name, "power"):
                 if node.machine.powered:
                     node.power_loss()
+                if DELETED in instance:
+                    node.machine.erase()
                 return
-            if self._on(name, "shutdown"):
+            if self.values(name, "shutdown"):
                 node.shutdown()
             else:
                 node.cancel_shutdown()
@@ -179,13 +194,13 @@ class Faults:
             actor.crash(kills[-1])
         elif down:
             actor.terminate()
-        elif not self._on(name, "shutdown"):
+        elif not self.values(name, "shutdown"):
             actor.start()
 
     def _pace(self, name: str) -> None:
         """Paused, slow or free."""
         actor = self._cluster.supervisor[name]
-        pace = -1 if self._on(name, "pause") else sum(self._on(name, "slow"))
+        pace = -1 if self.values(name, "pause") else sum(self.values(name, "slow"))
         before = self._paces.get(name, 0)
         if pace == before:
             return
@@ -208,34 +223,34 @@ class Faults:
             self._kernel.network.lift(CUTS)
 
     def _runtime(self, name: str) -> None:
-        self._cluster.nodes[name].fail_runtime(next(iter(self._on(name, "runtime")), ""))
+        self._cluster.nodes[name].fail_runtime(next(iter(self.values(name, "runtime")), ""))
 
     def _runtime_delay(self, name: str) -> None:
         """Slow disks add up; a runtime that does not answer at all is slower than any."""
-        node, delays = self._cluster.nodes[name], self._on(name, "runtime-delay")
+        node, delays = self._cluster.nodes[name], self.values(name, "runtime-delay")
         if None in delays:
             node.hang_runtime()
         else:
             node.slow_runtime(sum(delays))
 
     def _pod_network(self, name: str) -> None:
-        self._cluster.nodes[name].fail_pod_network(next(iter(self._on(name, "pod-network")), ""))
+        self._cluster.nodes[name].fail_pod_network(next(iter(self.values(name, "pod-network")), ""))
 
     def _pressure(self, target: str) -> None:
         """Target NODE/RESOURCE: each fault uses what it did as it began, however others come and go; the most counts."""
         name, _, resource = target.partition("/")
-        uses = self._on(target, "pressure")
+        uses = self.values(target, "pressure")
         if uses:
             self._cluster.nodes[name].press(resource, uses)
         else:
             self._cluster.nodes[name].end_pressure(resource)
 
     def _behaviour(self, name: str) -> None:
-        self._cluster.nodes[name].behave(self._on(name, "behaviour"))
+        self._cluster.nodes[name].behave(self.values(name, "behaviour"))
 
     def _clock(self, name: str) -> None:
         """Offsets and drifts add up; however many slow it down, the clock goes on."""
-        skews = self._on(name, "clock")
+        skews = self.values(name, "clock")
         self._cluster.supervisor[name].clock.set(
             self._kernel.now_us,
             offset_us=sum(offset_us for offset_us, _ in skews),
@@ -251,7 +266,7 @@ class Faults:
 
     def _overload(self, name: str) -> None:
         """Delays add up, the tightest limit counts."""
-        loads = self._on(name, "overload")
+        loads = self.values(name, "overload")
         limits = [inflight for _, inflight in loads if inflight is not None]
         by_us, limit = sum(by_us for by_us, _ in loads), min(limits) if limits else None
         told = [f"requests take {format_duration(by_us)} longer"] if by_us else []
@@ -260,7 +275,7 @@ class Faults:
             self._cluster.api_servers[name].overload(by_us, limit)
 
     def _lag(self, name: str) -> None:
-        lags = self._on(name, "lag")
+        lags = self.values(name, "lag")
         with self._noted(name, "lag", lags, f"by {format_duration(sum(lags))}" if lags else ""):
             self._trail(name)
 
@@ -268,19 +283,19 @@ class Faults:
         """The caches of an API server that is slow take in each change so much later too."""
         server = self._cluster.api_servers.get(name)
         if server is not None:
-            server.lag(sum(self._on(name, "lag")) + sum(self._on(name, "slow")))
+            server.lag(sum(self.values(name, "lag")) + sum(self.values(name, "slow")))
 
     def _frozen(self, name: str) -> None:
-        frozen = self._on(name, "frozen")
+        frozen = self.values(name, "frozen")
         with self._noted(name, "frozen", frozen):
             self._cluster.api_servers[name].freeze(bool(frozen))
 
     def _quorum(self, name: str) -> None:
-        lost = self._on(name, "quorum")
+        lost = self.values(name, "quorum")
         with self._noted(name, "lost-quorum", lost):
             self._cluster.storage.set_quorum(not lost)
 
     def _disk(self, name: str) -> None:
-        slow = self._on(name, "disk")
+        slow = self.values(name, "disk")
         with self._noted(name, "slow-disk", slow, f"by {format_duration(sum(slow))}" if slow else ""):
             self._cluster.storage.extra_us = sum(slow)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from actors.apiserver import ApiServerOptions
 from actors.apiserver.options import UNCACHED
+from actors.controllers import cloud_node_lifecycle
 from actors.controllers.table import LOOPS
 from actors.node.node_status import reserved_nano
 from sim.errors import InputError, suggestion
@@ -16,6 +17,7 @@ from sim.machinery.scheme import Scheme
 from sim.machinery.validation.core import taints
 from sim.machinery.validation.meta import labels
 from sim.options.api_server import ApiServerFlags, parse_api_server
+from sim.options.cloud import CLOUD
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
 from sim.options.gates import OF_API_SERVER, enabled
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
@@ -101,6 +103,8 @@ def _check_controllers(options: ControllerManagerOptions, place: str) -> None:
     for entry in options.controllers:
         if entry != "*" and not entry.startswith("-") and entry not in LOOPS:
             raise InputError(f"there is no controller {entry} here", place, f"there are: {', '.join(LOOPS)}")
+        if entry == cloud_node_lifecycle.NAME and not options.cloud_provider:
+            raise InputError(f"{entry} does nothing without a cloud", place, f"set cloud-provider: {CLOUD}")
 
 
 def node_agent_options(node: NodePlan, names: Names) -> NodeAgentOptions:

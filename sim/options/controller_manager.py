@@ -31,6 +31,7 @@ from sim.options.base import (
     strings,
     within,
 )
+from sim.options.cloud import cloud_provider
 from sim.options.election import ElectionFlags
 from sim.options.gates import OF_FIELDS, OUT_OF_SERVICE, POD_DISRUPTION, feature_gates
 from sim.units import MS
@@ -135,6 +136,9 @@ class ControllerManagerOptions(ElectionFlags):
         "the same for a node that never reported, since its creation",
         unit="us",
         check=more_than(0),
+    )
+    cloud_provider: str = cloud_provider(
+        "nodes whose instances are gone are deleted, by cloud-node-lifecycle"
     )
     pod_eviction_timeout_us: int = option(
         "pod-eviction-timeout", duration, "5m0s", "none while pods are evicted by taints", unit="us"
@@ -272,7 +276,7 @@ class ControllerManagerOptions(ElectionFlags):
 # Options of the specification that this program does not act on: refused, never silently taken.
 _WITHOUT_EFFECT = """
     allocate-node-cidrs cidr-allocator-type cluster-cidr service-cluster-ip-range node-cidr-mask-size
-    node-cidr-mask-size-ipv4 node-cidr-mask-size-ipv6 configure-cloud-routes cloud-config cloud-provider
+    node-cidr-mask-size-ipv4 node-cidr-mask-size-ipv6 configure-cloud-routes cloud-config
     external-cloud-volume-plugin cluster-name enable-dynamic-provisioning enable-hostpath-provisioner
     enable-leader-migration leader-migration-config root-ca-file
     service-account-private-key-file {short}config master flex-volume-plugin-dir

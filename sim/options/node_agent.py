@@ -34,6 +34,7 @@ from sim.options.base import (
     strings,
     within,
 )
+from sim.options.cloud import cloud_provider
 from sim.options.gates import enabled, feature_gates
 from sim.units import SECOND, quantity_nano
 
@@ -221,6 +222,9 @@ class NodeAgentOptions:
     )
     node_labels: Mapping[str, str] = option("node-labels", mapping, "", "labels of the new Node object")
     provider_id: str = option("provider-id", string, "", "spec.providerID of the new Node object")
+    cloud_provider: str = cloud_provider(
+        "who says the new Node object's spec.providerID, if nobody else does"
+    )
     node_ip: str = option("node-ip", string, "", "the InternalIP address", check=_address)
     port: int = option(
         "port", integer, 10250, "where logs are asked for, as the Node's status says", check=within(1, 65535)
@@ -478,7 +482,6 @@ WITHOUT_EFFECT = (
     "cert-dir",
     "root-dir",
     "hostname-override",
-    "cloud-provider",
     "cloud-config",
     "container-runtime",
     "container-runtime-endpoint",

@@ -433,6 +433,10 @@ def _decision(values: Values) -> str:
             )
         case "autoscale":
             return f"scales {target} from {why['from']} to {why['to']}: {why['why'] or 'as it found before'}"
+        case "instance-gone":
+            return f"finds no instance of {target} in the cloud: it is deleted"
+        case "instance-stopped":
+            return f"finds the instance of {target} stopped: it is closed"
         case "restart":
             return f"restarts container {why['container']} of {target}, which had exited ({why['exit_code']})"
         case "pull-back-off":

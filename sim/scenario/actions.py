@@ -11,6 +11,7 @@ from msgspec import UNSET
 from sim.errors import InputError, suggestion
 from sim.ident import NAMES
 from sim.machinery.scheme import Resource, Scheme
+from sim.options.cloud import CLOUD
 from sim.scenario import plan, steps
 from sim.scenario.kinds import Planned, resource_named
 from sim.scenario.naming import translate
@@ -48,6 +49,7 @@ class Known:
     scheme: Scheme
     planned: Planned
     metrics: bool = False
+    cloud: bool = False
     steps: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
@@ -64,6 +66,8 @@ class Known:
         planned = Planned()
         scheme = Scheme(NAMES[cluster.naming]).beside(planned)
         known = Known(cluster.nodes, ("storage", *control, *ROLES), [], scheme, planned, cluster.metrics)
+        flags = cluster.controller_manager.flags
+        known.cloud = bool(flags.get("cloud-provider") or flags.get("--cloud-provider"))
         known.add(objects)
         return known
 
@@ -233,10 +237,23 @@ def _heal(where: _Where, body: steps.Heal) -> Action:
 
 
 def _fail(where: _Where, body: steps.Fail) -> Action:
+    if body.how.startswith("instance-"):
+        _in_a_cloud(where, "how")
     return plan.FailNodes(where.nodes(body.nodes), body.how, _by(where, body, "slow-disk"))
 
 
-def _by(where: _Where, body: steps.Fail | steps.Storage, slow: str) -> int:
+def _cloud(where: _Where, body: steps.Cloud) -> Action:
+    _in_a_cloud(where, "how")
+    return plan.CloudFault(body.how, _by(where, body, "slow"))
+
+
+def _in_a_cloud(where: _Where, key: str) -> None:
+    if not where.known.cloud:
+        remedy = f"give the controller manager the flag cloud-provider: {CLOUD}"
+        raise where.error(key, "nobody asks a cloud about instances", remedy)
+
+
+def _by(where: _Where, body: steps.Fail | steps.Storage | steps.Cloud, slow: str) -> int:
     """The delay that goes with the one way to be slow."""
     if (body.how == slow) != isinstance(body.by, str):
         text = "is missing" if body.how == slow else f"has no effect on {body.how!r}"
@@ -488,6 +505,7 @@ _PLANNERS: dict[type, Callable[[_Where, Any], Action]] = {
     steps.Clock: _clock,
     steps.LoseLease: _lose_lease,
     steps.Storage: lambda where, body: plan.StorageFault(body.how, _by(where, body, "slow")),
+    steps.Cloud: _cloud,
     steps.Overload: _overload,
     steps.Lag: lambda where, body: plan.LagCache(
         where.servers(body.api_server), where.positive(body.by, "by")

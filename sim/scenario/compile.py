@@ -45,7 +45,7 @@ from sim.units import SECOND, parse_duration_us, quantity_nano
 
 NODES_MAX = 20_000
 DURATION_MAX_US = 100 * 365 * 24 * 3600 * SECOND  # dates stay of four digits, times within 64 bits
-HOMES_MAX = 4  # places of a field's name; with more of them it says too little
+HOMES_MAX = 6  # places of a field's name; with more of them it says too little
 _AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")

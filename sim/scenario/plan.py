@@ -118,6 +118,14 @@ class StorageFault:
 
 
 @dataclass(frozen=True, slots=True)
+class CloudFault:
+    """how: outage slow."""
+
+    how: str
+    by_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class LagCache:
     actors: tuple[str, ...]
     by_us: int
@@ -274,6 +282,7 @@ Action = (
     | SkewClock
     | LoseLease
     | StorageFault
+    | CloudFault
     | Overload
     | LagCache
     | FreezeCache

@@ -49,6 +49,7 @@ ENDING = (
     "slow",
     "clock",
     "storage",
+    "cloud",
     "overload",
     "lag",
     "diverge",

@@ -55,6 +55,8 @@ class Fail(Strict):
         "runtime-hang",
         "slow-disk",
         "pod-network-failure",
+        "instance-stopped",
+        "instance-deleted",
     ]
     by: str | UnsetType = UNSET
     """How much longer everything takes on a slow disk."""
@@ -161,6 +163,13 @@ class LoseLease(Strict):
 
 class Storage(Strict):
     how: Literal["pause", "lost-quorum", "slow"]
+    by: str | UnsetType = UNSET
+
+
+class Cloud(Strict):
+    """The cloud does not answer questions about instances, or takes longer for each."""
+
+    how: Literal["outage", "slow"]
     by: str | UnsetType = UNSET
 
 
@@ -289,6 +298,7 @@ class Actions(Strict):
     clock: Clock | UnsetType = UNSET
     lose_lease: LoseLease | UnsetType = UNSET
     storage: Storage | UnsetType = UNSET
+    cloud: Cloud | UnsetType = UNSET
     overload: Overload | UnsetType = UNSET
     lag: Lag | UnsetType = UNSET
     diverge: Diverge | UnsetType = UNSET

@@ -395,6 +395,7 @@ MIXED: dict[str, list[dict[str, Any]]] = {
         {"overload": {"apiServer": "apiserver-0", "by": "1s", "inflight": 3}},
         {"lag": {"apiServer": "apiserver-0", "by": "2s"}},
         {"diverge": {"apiServer": "apiserver-0"}},
+        *({"cloud": each} for each in ({"how": "outage"}, {"how": "slow", "by": "1s"})),
         {"clock": {"actor": "controller-manager", "offset": "5m"}},
     ],
 }
@@ -404,7 +405,8 @@ MIXED: dict[str, list[dict[str, Any]]] = {
 async def test_nothing_is_left_of_faults_of_every_kind_at_once(tmp_path: Path, of: str) -> None:
     drawn = [{"for": "1s..60s", **body} for body in MIXED[of]]
     mixed = {"at": "1m", "every": "1s..5s", "until": "4m", "name": "mixed", "random": drawn}
-    async with befalls(tmp_path, mixed) as cluster:
+    manager = {"flags": {"cloud-provider": "orrery"}}
+    async with befalls(tmp_path, mixed, controllerManager=manager) as cluster:
         await cluster.run_until("14m")
         contexts = [actor.context for actor in cluster.supervisor.actors.values()]
         assert all(context is not None and context.state is State.RUNNING for context in contexts)

@@ -252,7 +252,10 @@ def test_a_missing_file_and_a_folder_are_said_so(folder: Path) -> None:
         ("timeline[9].at=3m", "there is no item 9: it has 3, numbered from 0"),
         ("metadata.labels.a=1", "unknown field 'labels'"),
         ("cluster.objects=[]", r"unknown field 'objects' \(it stands in spec\)"),
-        ("timeline.dark.how=hang", r"'how' \(it stands in spec\.timeline\.fail or spec\.timeline\.storage\)"),
+        (
+            "timeline.dark.how=hang",
+            r"'how' \(it stands in spec\.timeline\.fail or spec\.timeline\.storage or spec\.timeline\.cloud\)",
+        ),
         ("cluster.size=3", r"unknown field 'size' \(known are: naming, nodes"),
         ("expect[0].within=4m", r"expected a list, got text \(both bounds, as \[29s, 60s\]\)"),
         ("cluster.nodes[0].zones=a", r"expected a list, got text \(in brackets, as \[a, b\]\)"),

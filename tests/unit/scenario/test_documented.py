@@ -43,7 +43,7 @@ def test_every_key_is_mentioned(key: str) -> None:
     assert re.search(rf"(?<![\w-]){key}(?![\w-])", TEXT), f"{key} is not on the page"
 
 
-@pytest.mark.parametrize("value", ["Fail.how", "Storage.how", "Pressure.resource"])
+@pytest.mark.parametrize("value", ["Fail.how", "Storage.how", "Cloud.how", "Pressure.resource"])
 def test_every_choice_is_mentioned(value: str) -> None:
     name, _, key = value.partition(".")
     struct = next(s for s in structs(Scenario) if s.__name__ == name)

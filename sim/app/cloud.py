@@ -1,0 +1,52 @@
+"""The cloud in which a cluster's nodes are instances.
+
+Turns the faults of nodes into what the cloud says of them, for the loops that ask it.
+
+Holds: a machine that has lost its power without the cloud's doing runs, as far as the cloud knows; one that was shut down
+from inside is stopped; of what is no node of the plan there is no instance.
+
+Mirrors  what v1.25's providers answer (staging/src/k8s.io/legacy-cloud-providers): InstanceExistsByProviderID,
+         InstanceShutdownByProviderID; by the node's name, where the node does not say its provider's id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.controllers.cloud import Instance, State
+from sim.app.faults import DELETED, STOPPED
+from sim.machinery.api import Obj
+from sim.options.cloud import CLOUD, provider_id
+
+if TYPE_CHECKING:
+    from sim.app.cluster import Cluster
+
+
+class Instances:
+    """The instances of one cluster's nodes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def call_us(self) -> int:
+        return sum(self._cluster.faults.values("cloud", "call"))
+
+    def instance(self, node: Obj) -> Instance | str:
+        faults, name = self._cluster.faults, node["metadata"]["name"]
+        if faults.values("cloud", "outage"):
+            return "the cloud does not answer"
+        held = node["spec"].get("providerID") or provider_id(name)
+        if not held.startswith(f"{CLOUD}://"):
+            return f"{held} is no instance of {CLOUD}"
+        name = held.removeprefix(f"{CLOUD}://")
+        one = self._cluster.nodes.get(name)
+        if one is None:
+            return Instance(State.GONE)
+        if cause := faults.record(name, "instance", DELETED):
+            return Instance(State.GONE, cause)
+        if cause := faults.record(name, "instance", STOPPED):
+            return Instance(State.STOPPED, cause)
+        if not one.machine.powered and (cause := faults.record(name, "shutdown", True)):
+            return Instance(State.STOPPED, cause)
+        return Instance(State.RUNNING)
