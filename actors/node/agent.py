@@ -41,6 +41,7 @@ from actors.node.kills import Kills
 from actors.node.leases import Leases
 from actors.node.logs import container_log
 from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine, PodRuntime
+from actors.node.manifests import Manifests
 from actors.node.mirrors import Mirrors
 from actors.node.node_loop import NodeLoop
 from actors.node.node_status import WELL, Health
@@ -118,7 +119,7 @@ class NodeAgent:
 
     __slots__ = (
         "_began_us", "_housekept", "_nodes", "_pods", "_pods_started", "_recorder", "_tick_phase_us", "_told",
-        "api", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "kills", "leases", "loop", "machine", "mirrors",
+        "api", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "kills", "leases", "loop", "machine", "manifests", "mirrors",
         "names", "node_loop", "options", "preemption", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
         "workers",
     )  # fmt: skip
@@ -154,7 +155,7 @@ class NodeAgent:
         self.image_gc = ImageGC(self)
         self.evictor = Evictor(self)
         self.statuses = StatusManager(ctx, self.api, self._gone)
-        self.mirrors = Mirrors(self)
+        self.mirrors, self.manifests = Mirrors(self), Manifests(self)
         self.sources_ready = False
         self._housekept = False
         self._pods_started = False
@@ -200,7 +201,7 @@ class NodeAgent:
             self.runtime_up()
         self.node_loop.start()
         self.leases.start()
-        self.mirrors.start()
+        self.manifests.start()
         self._nodes.start()
         if machine.outside or machine.images or machine.pods:
             with caused(self.ctx.kernel, machine.blamed(*machine.outside)):
@@ -353,7 +354,7 @@ class NodeAgent:
             self.preemption.keep(here)
             for uid, worker in known:
                 if uid not in here:
-                    self._removed(worker)
+                    self.pod_removed(worker)
         kernel = self.ctx.kernel
         cause = kernel.cause
         for item in sorted(items, key=age):
@@ -365,9 +366,8 @@ class NodeAgent:
             self._observed(item, pod)
         kernel.cause = cause
         if first:
-            self.mirrors.remove_orphans()
             self.mirrors_due()
-            self._housekeep_later()
+            self.housekeep_later()
 
     def _pod_event(self, type_: str, item: Item) -> None:
         if self.loop.asleep:
@@ -384,7 +384,7 @@ class NodeAgent:
         self.preemption.drop(meta["uid"])
         worker = self.workers.get(meta["uid"])
         if worker is not None:
-            self._removed(worker)
+            self.pod_removed(worker)
 
     def _observed(self, item: Item, pod: Obj) -> None:
         meta = pod["metadata"]
@@ -465,7 +465,7 @@ class NodeAgent:
         }
         self._end_at_once(worker, status, unsure=not self._housekept)
         if worker.runtime is not None:  # it ran under an agent before
-            self._housekeep_later()
+            self.housekeep_later()
 
     def _end_at_once(self, worker: Worker, status: Obj, *, unsure: bool = False) -> None:
         """A pod of which nothing runs here: only its status, and its deletion, are left to do.
@@ -479,8 +479,8 @@ class NodeAgent:
         entry.reclaimed = not unsure
         self.statuses.set(worker.uid, {"conditions": [], **status})
 
-    def _removed(self, worker: Worker) -> None:
-        """The API no longer has the pod: what runs of it is killed.
+    def pod_removed(self, worker: Worker) -> None:
+        """Its source no longer has the pod: what runs of it is killed.
 
         Quirk: what it holds of the node counts no more from now on, though it may run for its whole grace period.
         """
@@ -495,6 +495,7 @@ class NodeAgent:
     def worker_stopped(self, worker: Worker) -> None:
         """Nothing of the pod runs any more."""
         self._release(worker)
+        self.mirrors.stopped(worker)
         self.kills.stopped(worker)
 
     def _release(self, worker: Worker) -> None:
@@ -504,6 +505,7 @@ class NodeAgent:
             worker.requests = None
 
     def worker_finished(self, worker: Worker) -> None:
+        self.mirrors.finished(worker)
         override = worker.asked.override
         asked = "" if override is None else override[1]
         deleted = worker.removed or "deletionTimestamp" in worker.pod["metadata"]
@@ -527,13 +529,17 @@ class NodeAgent:
 
     def _housekeep(self, _: object) -> None:
         """What is known of pods from the first time on: which may have containers, and which containers nobody knows."""
+        if not self.sources_ready:
+            return  # who is not known yet may be known to them
         if self.loop.stalled():
-            self._housekeep_later()
+            self.housekeep_later()
             return
         self._housekept = True
         for worker in [worker for worker in self.workers.values() if worker.state == FINISHED]:
             self.statuses.stopped(worker.uid)
         self._kill_orphans()
+        self.mirrors.remove_orphans()
+        self.manifests.restart()
 
     def _kill_orphans(self) -> None:
         """Those of pods that no source knows, as after a deletion while we were away, and of pods that ran and are
@@ -552,7 +558,7 @@ class NodeAgent:
             elif worker is None:
                 self.container_gc.consider()
 
-    def _housekeep_later(self) -> None:
+    def housekeep_later(self) -> None:
         wait_us = HOUSEKEEPING_US - (self.now_us - self._began_us) % HOUSEKEEPING_US
         self.ctx.call_later_us(wait_us, self._housekeep)
 

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any
 
 from actors.node.pressure import Most, Ramp, oom_us, pressed, shared
-from actors.node.profile import ContainerBehaviour, NodeSpec, Override
+from actors.node.profile import ContainerBehaviour, NodeSpec, Override, manifest_file
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -261,6 +261,8 @@ class Machine:
         self.powered = True
         self.pods: dict[str, PodRuntime] = {}
         self.images: dict[str, int] = dict(spec.profile.images)
+        # The manifest directory: file -> its pod; None: there is something in it that is none.
+        self.manifests = _manifests(spec)
         self.runtime_error = ""  # message of RuntimeReady=false
         self.network_error = ""  # message of NetworkReady=false
         self.runtime_delay_us: int | None = (
@@ -428,6 +430,7 @@ class Machine:
         """Its disk is lost, and what else comes back when it is powered on is another machine of its name."""
         self.pods = {}
         self.images = dict(self.spec.profile.images)
+        self.manifests = _manifests(self.spec)
         self._wiped = _NONE
         self._last_ip, self._used_ips = 1, 0
 
@@ -456,6 +459,10 @@ class Machine:
         if pod.host:
             self._used_ips ^= 1 << pod.host
             pod.settle(pod.ip)
+
+
+def _manifests(spec: NodeSpec) -> Mapping[str, dict[str, Any] | None]:
+    return {manifest_file(pod): pod for pod in spec.static_pods} or _NONE
 
 
 @lru_cache(maxsize=1024)

@@ -1,10 +1,14 @@
 """Static pods of one node and their mirrors in the API.
 
-Turns the pods of the manifest directory into running pods under a uid of their own, and each into a mirror pod that
-shows its status.  Deleting the mirror does not stop the pod: the mirror is made again.
+Turns each pod of the manifest directory (`manifests`) into a mirror pod that shows its status.  Deleting the mirror does not
+stop the pod: the mirror is made again.
 
-Mirrors  pkg/kubelet/config/common.go: applyDefaults; pod/mirror_client.go; kubelet.go: syncPod step 7 (v1.25).
-Differs  the directory is read once, at the start of the agent; the uid is a hash of the manifest as JSON.
+Holds: of static pods of one name one runs at a time: the next one waits until nothing is left of it; a mirror without a
+static pod is deleted by housekeeping, but not while what it showed is still being ended.
+
+Mirrors  pkg/kubelet/config/common.go: applyDefaults; pod/mirror_client.go; kubelet.go: syncPod step 7; kubelet_pods.go:
+         HandlePodCleanups; pod_workers.go: allowStaticPodStart, IsPodForMirrorPodTerminatingByFullName (v1.25).
+Differs  the uid is a hash of the manifest as JSON; of several that wait to take one name the others are gone already.
 """
 
 from __future__ import annotations
@@ -15,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from sim.ident import Names
 from sim.machinery.api import Reply
-from sim.machinery.store import Item
 from sim.units import format_micro_time
 
 if TYPE_CHECKING:
@@ -74,24 +77,44 @@ def mirror_of(pod: Obj, node: Obj, names: Names) -> Obj:
 class Mirrors:
     """The static pods of one agent and what is known of their mirrors (by namespace and name).  `uids`: of the former."""
 
-    __slots__ = ("_agent", "_busy", "_known", "_later", "_static", "uids")
+    __slots__ = ("_agent", "_busy", "_known", "_later", "_started", "_static", "uids")
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._static: dict[tuple[str, str], str] = {}
         self._known: dict[tuple[str, str], Obj] = {}
         self._busy: dict[tuple[str, str], None] = {}
+        self._started: dict[tuple[str, str], str] = {}  # whose name it is, until its worker has finished
         self._later: dict[tuple[str, str], None] = {}  # that could not be made, and are to be tried again
         self.uids: tuple[str, ...] = ()
 
-    def start(self) -> None:
-        agent = self._agent
-        for manifest in agent.spec.static_pods:
-            pod = static_pod(manifest, agent.spec.name, agent.names, agent.ctx.wall_us())
-            meta = pod["metadata"]
-            self._static[meta["namespace"], meta["name"]] = meta["uid"]
-            self.uids = tuple(self._static.values())
-            agent.pod_added(Item(f"//pods/{meta['namespace']}/{meta['name']}", pod, 0, 0), pod)
+    def expect(self, pod: Obj) -> None:
+        """A static pod that there is from now on."""
+        self._static[_key(pod)] = pod["metadata"]["uid"]
+        self.uids = tuple(self._static.values())
+
+    def dismiss(self, uid: str) -> None:
+        """There is no such static pod any more."""
+        self._static = {key: held for key, held in self._static.items() if held != uid}
+        self.uids = tuple(self._static.values())
+
+    def may_start(self, worker: Worker) -> bool:
+        """Whether nothing is left of another static pod of its name."""
+        if worker.uid not in self.uids:
+            return True
+        return self._started.setdefault(_key(worker.pod), worker.uid) == worker.uid
+
+    def stopped(self, worker: Worker) -> None:
+        """Nothing of the pod runs any more."""
+        if worker.removed and _key(worker.pod) in self._known:
+            self._agent.housekeep_later()
+
+    def finished(self, worker: Worker) -> None:
+        """Its worker has done all that there was to do."""
+        if self._started and self._started.get(key := _key(worker.pod)) == worker.uid:
+            del self._started[key]
+        if worker.uid in self.uids and self._agent.manifests.returns(worker.uid):
+            self._agent.housekeep_later()
 
     def observed(self, pod: Obj | None, key: tuple[str, str]) -> None:
         """The source showed a mirror (None: it is gone): the static pod is synced."""
@@ -106,12 +129,17 @@ class Mirrors:
                 self._target(worker, pod)
             worker.wake()
         elif pod is not None and self._agent.sources_ready:
-            self._delete(pod)
+            self._agent.housekeep_later()
 
     def remove_orphans(self) -> None:
         for key in sorted(self._known):
-            if key not in self._static:
+            if key not in self._static and not self._is_ending(key):
                 self._delete(self._known[key])
+
+    def _is_ending(self, key: tuple[str, str]) -> bool:
+        """Whether something of the static pod that had this name may run."""
+        worker = self._agent.workers.get(self._started.get(key, ""))
+        return worker is not None and worker.state == "terminating"
 
     def _target(self, worker: Worker, pod: Obj) -> None:
         entry = self._agent.statuses.entry(worker.uid)
@@ -179,4 +207,12 @@ class Mirrors:
 
     def _delete(self, pod: Obj) -> None:
         meta = pod["metadata"]
-        self._agent.api.delete_pod(meta["namespace"], meta["name"], meta["uid"], lambda _: None)
+        self._agent.api.delete_pod(meta["namespace"], meta["name"], meta["uid"], self._orphan_deleted)
+
+    def _orphan_deleted(self, reply: Reply) -> None:
+        if not reply.ok and reply.reason not in ("NotFound", "Conflict"):
+            self._agent.housekeep_later()
+
+
+def _key(pod: Obj) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]

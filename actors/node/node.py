@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
 from actors.node.pressure import Ramp, pressed, shared
@@ -167,6 +168,19 @@ class Node:
             if worker is not None:
                 worker.behave(worker.pod)
         machine.changed(None)
+
+    def write_manifest(self, file: str, manifest: dict[str, Any] | None) -> None:
+        """A file of the manifest directory, new or anew; None: with something in it that is no pod."""
+        self.machine.manifests = {**self.machine.manifests, file: manifest}
+        self._manifest_changed(file)
+
+    def remove_manifest(self, file: str) -> None:
+        self.machine.manifests = {name: held for name, held in self.machine.manifests.items() if name != file}
+        self._manifest_changed(file)
+
+    def _manifest_changed(self, file: str) -> None:
+        if self.machine.agent is not None:
+            self.machine.agent.manifests.changed(file)
 
     def set_health(self, namespace: str, pod: str, container: str, healthy: bool | None) -> bool:
         """Wedge or cure a running container ("" for all of the pod's); None: as its behaviour says."""

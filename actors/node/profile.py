@@ -184,6 +184,13 @@ class RuntimeProfile:
         return replace(self, overrides=tuple(overrides), broken_images={**self.broken_images, **broken})
 
 
+def manifest_file(pod: Obj) -> str:
+    """What the file of a static pod is called where nobody says it."""
+    meta = pod["metadata"]
+    namespace = meta.get("namespace") or "default"
+    return str(meta["name"]) if namespace == "default" else f"{namespace}.{meta['name']}"
+
+
 DEFAULT_PROFILE = RuntimeProfile()
 DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi"}
 

@@ -162,6 +162,9 @@ class Worker:
             agent.loop.resume_later(self)
             return
         if self.state == SYNC:
+            if agent.mirrors.uids and not agent.mirrors.may_start(self):
+                self._wake_at(agent.resync_after(RETRY_US))
+                return
             kernel = agent.ctx.kernel
             kernel.cause = unseen_end(self.runtime, self.status, kernel.now_us) or kernel.cause
             self._work = self._sync()

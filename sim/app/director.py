@@ -137,6 +137,12 @@ class Director:
                 cluster.admin.do(Taint(nodes, taints if on else (), () if on else taints))
                 pairs = [(taint["key"], taint.get("effect", "")) for taint in taints]
                 return self._mark(name, [(node, pair) for node in nodes for pair in pairs], on)
+            case plan.ChangeManifest(nodes, how, file, manifest):
+                for one in (cluster.nodes[node] for node in nodes):
+                    if how == "remove":
+                        one.remove_manifest(file)
+                    else:
+                        one.write_manifest(file, manifest)
             case plan.Generate():
                 return cluster.admin.generate(name, _load(action))
             case (
@@ -420,7 +426,11 @@ def _covers(marks: list[_Mark], mark: _Mark) -> bool:
 def _detail(action: Action) -> dict[str, Any]:
     """What a step acts on, for the trace: plain values of its action."""
     fields = {name: getattr(action, name) for name in action.__dataclass_fields__}
-    told = {name: value for name, value in fields.items() if name not in ("objects", "create", "merge")}
+    told = {
+        name: value
+        for name, value in fields.items()
+        if name not in ("objects", "create", "merge", "manifest")
+    }
     return {
         name: value for name, value in told.items() if value is not None and (name, value) != ("by_us", 0)
     }

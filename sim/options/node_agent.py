@@ -292,6 +292,14 @@ class NodeAgentOptions:
         unit="us",
         check=not_faster(SECOND),
     )
+    file_check_frequency_us: int = option(
+        "file-check-frequency",
+        duration,
+        "20s",
+        "how often all manifests of static pods are looked at: one that cannot be read any more is found out then",
+        unit="us",
+        check=more_than(0),
+    )
     allowed_unsafe_sysctls: tuple[str, ...] = option(
         "allowed-unsafe-sysctls",
         strings,
@@ -491,7 +499,6 @@ WITHOUT_EFFECT = (
     "pod-manifest-path",
     "manifest-url",
     "manifest-url-header",
-    "file-check-frequency",
     "http-check-frequency",
     "runonce",
     "exit-on-lock-contention",

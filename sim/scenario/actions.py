@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import UNSET
 
+from actors.node.profile import manifest_file
 from sim.errors import InputError, suggestion
 from sim.ident import NAMES
 from sim.machinery.scheme import Resource, Scheme
@@ -37,6 +38,7 @@ class Compiler(Protocol):
     def rate(self, text: str, path: Path_) -> int: ...
     def objects_of(self, body: steps.Apply, path: Path_, naming: str) -> list[Mapping[str, Any]]: ...
     def manifest(self, value: Any, path: Path_, naming: str) -> Mapping[str, Any]: ...
+    def static_pod(self, value: Any, path: Path_, naming: str) -> dict[str, Any]: ...
 
 
 @dataclass(slots=True)
@@ -50,6 +52,7 @@ class Known:
     planned: Planned
     metrics: bool = False
     cloud: bool = False
+    files: dict[str, None] = field(default_factory=dict)  # of static pods
     steps: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
@@ -69,6 +72,7 @@ class Known:
         flags = cluster.controller_manager.flags
         known.cloud = bool(flags.get("cloud-provider") or flags.get("--cloud-provider"))
         known.add(objects)
+        known.files = {manifest_file(pod): None for node in cluster.nodes for pod in node.static_pods}
         return known
 
     def add(self, objects: Sequence[Mapping[str, Any]]) -> None:
@@ -317,6 +321,25 @@ def _workload(where: _Where, body: steps.Workload) -> Action:
     )
 
 
+def _manifest(where: _Where, body: steps.Manifest) -> Action:
+    given = [how for how in ("write", "spoil", "remove") if getattr(body, how) is not UNSET]
+    if len(given) != 1:
+        raise where.error("", "does one of write, spoil and remove")
+    nodes, (how,) = where.nodes(body.nodes), given
+    if isinstance(body.write, dict):
+        pod = where.compiler.static_pod(body.write, (*where.path, how), where.naming)
+        file = body.file or manifest_file(pod)
+        where.known.files[file] = None
+        return plan.ChangeManifest(nodes, how, file, pod)
+    if body.file:
+        raise where.error("file", "'file' goes with 'write'")
+    file = getattr(body, how)
+    if file not in where.known.files:
+        near = suggestion(file, [*where.known.files], _there_are([*where.known.files], "file"))
+        raise where.error(how, f"no file of a static pod is called {file!r}", near)
+    return plan.ChangeManifest(nodes, how, file)
+
+
 def _given(value: Any) -> Any:
     return None if value is UNSET else value
 
@@ -493,6 +516,7 @@ _PLANNERS: dict[type, Callable[[_Where, Any], Action]] = {
     steps.Pressure: _pressure,
     steps.Workload: _workload,
     steps.Heal: _heal,
+    steps.Manifest: _manifest,
     steps.Partition: _partition,
     steps.Network: _network,
     steps.Crash: lambda where, body: plan.ActorFault(

@@ -266,14 +266,18 @@ class _Compiler:
         found: dict[tuple[str, str], dict[str, Any]] = {}
         for index, value in enumerate(group.static_pods):
             here = (*path, index)
-            if value.get("kind", "Pod") != "Pod":
-                raise self.document.error((*here, "kind"), f"no {value['kind']} can be static, only a Pod")
-            _, pod = self._sound(value, self.document, here, naming)
+            pod = self.static_pod(value, here, naming)
             key = pod["metadata"]["namespace"], pod["metadata"]["name"]
             if key in found:
                 raise self.document.error(here, f"two static pods are named {'/'.join(key)}")
             found[key] = pod
         return tuple(found.values())
+
+    def static_pod(self, value: Any, path: tuple[str | int, ...], naming: str) -> dict[str, Any]:
+        """A manifest as the agent takes it."""
+        if value.get("kind", "Pod") != "Pod":
+            raise self.document.error((*path, "kind"), f"no {value['kind']} can be static, only a Pod")
+        return self._sound(value, self.document, path, naming)[1]
 
     def _flag_places(
         self, flags: Mapping[str, Any], path: tuple[str | int, ...]

@@ -189,6 +189,16 @@ class Behave:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeManifest:
+    """how: write spoil remove."""
+
+    nodes: tuple[str, ...]
+    how: str
+    file: str
+    manifest: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DropWatches:
     resource: str
     client: str
@@ -276,6 +286,7 @@ Action = (
     | HealNodes
     | PressNodes
     | Behave
+    | ChangeManifest
     | Disturb
     | EndStep
     | ActorFault

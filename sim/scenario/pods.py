@@ -12,7 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scenario.plan import ApplyObjects, Behave, Generate, NodePlan, PatchObjects, PlannedStep
+from sim.scenario.plan import (
+    ApplyObjects,
+    Behave,
+    ChangeManifest,
+    Generate,
+    NodePlan,
+    PatchObjects,
+    PlannedStep,
+)
 
 # Labels that controllers give their pods, by the ends of their names.
 GIVEN = ("-hash", "/pod-name", "job-name", "controller-uid", "-index")
@@ -67,6 +75,8 @@ def made_by(
     for step in steps:
         for choice in step.choices:
             match choice.action:
+                case ChangeManifest(manifest=Mapping() as written):
+                    manifests.append(written)
                 case ApplyObjects(applied):
                     manifests += applied
                 case Generate(create=Mapping() as created):

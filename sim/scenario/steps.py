@@ -105,6 +105,19 @@ class Workload(Strict):
     """Cpu that the pods of a target use together: each that is ready has its share."""
 
 
+class Manifest(Strict):
+    """A file of a static pod on each node: written (new, or anew), spoiled (there is no pod in it any more) or removed.
+
+    Files are called as their pods, NAMESPACE.NAME outside of `default`; `file` writes another.
+    """
+
+    nodes: Nodes
+    write: dict[str, Any] | UnsetType = UNSET
+    file: str = ""
+    spoil: str | UnsetType = UNSET
+    remove: str | UnsetType = UNSET
+
+
 # --- faults of the network and of processes -----------------------------------------------------------------
 
 
@@ -288,6 +301,7 @@ class Actions(Strict):
     reboot: Reboot | UnsetType = UNSET
     pressure: Pressure | UnsetType = UNSET
     workload: Workload | UnsetType = UNSET
+    manifest: Manifest | UnsetType = UNSET
     heal: Heal | UnsetType = UNSET
     partition: Partition | UnsetType = UNSET
     network: Network | UnsetType = UNSET

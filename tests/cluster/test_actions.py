@@ -16,6 +16,14 @@ BUDGET: dict[str, Any] = {
 }
 
 
+LOGGER: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "logger"},
+    "spec": {"containers": [{"name": "c", "image": "r/logger:1"}]},
+}
+
+
 CASES: dict[str, tuple[list[Any], list[Any]]] = {
     "power loss": (
         [step("fail", {"nodes": {"zone": "a"}, "how": "power-loss"}), {"at": "5m", "name": "back", "heal": {"step": "it"}}],
@@ -43,6 +51,18 @@ CASES: dict[str, tuple[list[Any], list[Any]]] = {
     "runtime failure": (
         [step("fail", {"nodes": {"zone": "a"}, "how": "runtime-failure"}, **{"for": "2m"})],
         [within("all nodes in zone a have Ready=False", "0s", "45s"), {"name": "back", "always": "all nodes have Ready=True", "after": "300s"}],
+    ),
+    "files of static pods": (
+        [
+            step("manifest", {"nodes": {"zone": ["a", "b"]}, "write": LOGGER}),
+            {"at": "3m", "name": "gone", "manifest": {"nodes": {"name": "node-a-0"}, "remove": "logger"}},
+            {"at": "3m", "name": "spoiled", "manifest": {"nodes": {"name": "node-b-0"}, "spoil": "logger"}},
+        ],
+        [
+            within("exactly 2 pods named logger-node-* are ready", "0.4s", "4s"),
+            {"name": "goes", "when": {"removed": "pods", "where": {"name": "logger-node-a-0"}}, "within": ["0s", "35s"], "after": "gone"},
+            {"name": "is found", "when": {"removed": "pods", "where": {"name": "logger-node-b-0"}}, "within": ["0s", "55s"], "after": "spoiled"},
+        ],
     ),
     "reboot": (
         [step("reboot", {"nodes": {"zone": "a"}, "downtime": "90s"})],

@@ -361,6 +361,22 @@ def test_a_static_pod_that_no_agent_could_run_is_refused_before_the_run(
     assert says in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("remove: lag", "no file of a static pod is called 'lag' (did you mean 'log'?)"),
+        ("spoil: log, file: log", "'file' goes with 'write'"),
+        ("spoil: log, remove: log", "does one of write, spoil and remove"),
+        (f"write: {STATIC.replace('Pod', 'Service')}", "no Service can be static, only a Pod"),
+    ],
+)
+def test_a_file_of_a_static_pod_has_to_be_there_and_holds_a_pod(folder: Path, body: str, says: str) -> None:
+    step = f"{{at: 1m, manifest: {{nodes: {{}}, {body}}}}}"
+    with pytest.raises(InputError) as caught:
+        plan_of(folder, GOOD, f"cluster.nodes[0].staticPods=[{STATIC}]", f"timeline.dark={step}")
+    assert says in str(caught.value)
+
+
 SAMPLES = """\
 node, found_s, gone_s
 n0, 34.06,
