@@ -14,7 +14,6 @@ Differs  tickers (relist, sync, housekeeping) are points in time computed when n
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from sys import intern
 from typing import Any, Protocol
@@ -39,12 +38,13 @@ from actors.node.image_gc import ImageGC
 from actors.node.images import Images
 from actors.node.kills import Kills
 from actors.node.leases import Leases
+from actors.node.log_rotation import LogRotation
 from actors.node.logs import container_log
 from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine, PodRuntime
 from actors.node.manifests import Manifests
 from actors.node.mirrors import Mirrors
 from actors.node.node_loop import NodeLoop
-from actors.node.node_status import WELL, Health
+from actors.node.node_status import WELL, Health, host_address
 from actors.node.pod_objects import age, only_status_differs, reference
 from actors.node.preempting import Preemption
 from actors.node.references import References
@@ -106,20 +106,12 @@ def node_agent_main(
     return main
 
 
-def host_address(machine: Machine, options: NodeAgentOptions) -> str:
-    """--node-ip, else the scenario's address, else one made from the name."""
-    if options.node_ip or machine.spec.address:
-        return options.node_ip or machine.spec.address
-    digest = hashlib.md5(machine.spec.name.encode(), usedforsecurity=False).digest()
-    return f"172.{16 + digest[0] % 16}.{digest[1]}.{1 + digest[2] % 254}"
-
-
 class NodeAgent:
     """One incarnation of a node's agent."""
 
     __slots__ = (
         "_began_us", "_housekept", "_nodes", "_pods", "_pods_started", "_recorder", "_tick_phase_us", "_told",
-        "api", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "kills", "leases", "loop", "machine", "manifests", "mirrors",
+        "api", "container_gc", "ctx", "dice", "evictor", "heartbeats", "host_ip", "image_gc", "images", "kills", "leases", "log_rotation", "loop", "machine", "manifests", "mirrors",
         "names", "node_loop", "options", "preemption", "references", "restarts", "runtime", "shutdown", "sources_ready", "spec", "statuses", "used",
         "workers",
     )  # fmt: skip
@@ -152,7 +144,7 @@ class NodeAgent:
         self.images = Images(self)
         self.references = References(self)
         self.container_gc = ContainerGC(self)
-        self.image_gc = ImageGC(self)
+        self.image_gc, self.log_rotation = ImageGC(self), LogRotation(self)
         self.evictor = Evictor(self)
         self.statuses = StatusManager(ctx, self.api, self._gone)
         self.mirrors, self.manifests = Mirrors(self), Manifests(self)
@@ -276,6 +268,7 @@ class NodeAgent:
 
     def consider_pressure(self) -> None:
         """What uses the machine's memory, disks and process numbers has changed."""
+        self.log_rotation.consider()
         self.evictor.consider()
         self.image_gc.consider()
 
@@ -322,6 +315,7 @@ class NodeAgent:
         """The runtime is ready for the first time: what depends on it starts."""
         self.node_event("NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
         self.evictor.start()
+        self.log_rotation.start()
 
     def runtime_looked(self) -> None:
         """What is known of the runtime may have changed."""
@@ -592,7 +586,7 @@ class NodeAgent:
             for worker in self.workers.values()
             if worker.pod["metadata"]["name"] == name and worker.pod["metadata"]["namespace"] == namespace
         ]
-        asked, clock = (name, container, previous), (self.now_us, self.wall_us)
+        asked, clock, machine = (name, container, previous), (self.now_us, self.wall_us), self.machine
         if not found:
-            return container_log(None, None, asked, {}, clock)
-        return container_log(found[0].pod, self.machine.pods.get(found[0].uid), asked, found[0].status, clock)
+            return container_log(None, machine, asked, {}, clock)
+        return container_log(found[0].pod, machine, asked, found[0].status, clock)

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.node.agent import host_address
 from actors.node.machine import Machine
-from actors.node.node_status import WELL, fixed_status, new_node, status_of
+from actors.node.node_status import WELL, fixed_status, host_address, new_node, status_of
 from actors.node.pod_status import View, generate
 from actors.node.prober import probe_specs
 from actors.node.references import variables_of, volumes_of

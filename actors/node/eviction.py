@@ -38,7 +38,7 @@ from actors.node.eviction_decide import (
     thresholds_of,
     whole_limit,
 )
-from actors.node.machine import Container, PodRuntime
+from actors.node.machine import Container, Machine, PodRuntime
 from actors.node.pod_status import priority_of
 from actors.node.pressure import (
     SIGNALS,
@@ -46,6 +46,7 @@ from actors.node.pressure import (
     capacity,
     first_below,
     least_available,
+    log_bytes_of,
     memory_of,
     pods_use,
     pods_use_most,
@@ -74,7 +75,7 @@ Eviction = tuple["Worker", int, str, Mapping[str, str]]  # grace period in secon
 def _writes(container: Container) -> bool:
     """Whether it uses local storage at all: most do not, and have nothing to be looked up."""
     behaviour = container.behaviour
-    return bool(behaviour.log_bytes or behaviour.volume_bytes or behaviour.layer_bytes)
+    return bool(behaviour.log_bytes or behaviour.log_rate or behaviour.volume_bytes or behaviour.layer_bytes)
 
 
 def _storage_limits(containers: Iterable[Obj]) -> dict[str, str]:
@@ -92,11 +93,12 @@ def _asked(pod: Obj, resource: str) -> int:
     return 0 if overhead is not None and asked == amount(resource, overhead) else asked
 
 
-def _left_in_logs(runtime: PodRuntime, running: Container) -> int:
+def _left_in_logs(machine: Machine, runtime: PodRuntime, running: Container, now_us: int) -> int:
     """What is in the logs of the instances before it: they lie in one directory."""
     if not runtime.several:
         return 0
-    return sum(one.behaviour.log_bytes for one in runtime.instances(running.name) if one is not running)
+    others = (one for one in runtime.instances(running.name) if one is not running)
+    return sum(log_bytes_of(machine, one, now_us) for one in others)
 
 
 def _is_active(worker: Worker) -> bool:
@@ -157,7 +159,7 @@ class Evictor:
     def _short_us(self, now_us: int) -> int | None:
         """When a threshold will first be met, or a pod be over its limits."""
         machine = self._agent.machine
-        times = [now_us] if self._over_limits() else []
+        times = [now_us] if self._over_limits() or (machine.logs and machine.growing(now_us)) else []
         turning: list[int] | None = None
         for threshold in self.thresholds:
             signal = threshold.signal
@@ -382,10 +384,13 @@ class Evictor:
         asked = _asked(pod, resource)
         # Quirk: what a pod has of inodes counts beyond what it asks for of bytes (helpers.go: disk).
         allowed = _asked(pod, "ephemeral-storage") if resource == "inodes" else asked
-        running = runtime.running(self._agent.now_us) if runtime is not None else []
+        machine, now_us = self._agent.machine, self._agent.now_us
+        running = runtime.running(now_us) if runtime is not None else []
         if runtime is None or not running:  # nothing is known of what it uses
             return Candidate(name, priority_of(pod), 0, asked, known=False)
-        uses = {one.name: self._use(one, _left_in_logs(runtime, one), signal) for one in running}
+        uses = {
+            one.name: self._use(one, _left_in_logs(machine, runtime, one, now_us), signal) for one in running
+        }
         total = sum(counted for _, counted in uses.values()) + self._left_in_volumes(runtime, signal)
         rows = []
         for spec in pod["spec"]["containers"]:
@@ -414,7 +419,7 @@ class Evictor:
         on_images = own_disk and signal.startswith("imagefs")
         if signal.endswith("inodesFree"):
             return behaviour.inodes, 0 if on_images else behaviour.inodes
-        logs = behaviour.log_bytes + left
+        logs = log_bytes_of(self._agent.machine, container, now_us) + left
         shown = logs + behaviour.layer_bytes
         if not own_disk:
             return shown, shown + behaviour.volume_bytes
@@ -452,7 +457,11 @@ class Evictor:
                 volumes[mounted[0]] += newest.behaviour.volume_bytes
         limits = _storage_limits(spec["containers"])
         layers = {name: one.behaviour.layer_bytes for name, one in running.items()}
-        logs = {n: one.behaviour.log_bytes + _left_in_logs(runtime, one) for n, one in running.items()}
+        machine, now_us = self._agent.machine, self._agent.now_us
+        logs = {
+            name: log_bytes_of(machine, one, now_us) + _left_in_logs(machine, runtime, one, now_us)
+            for name, one in running.items()
+        }
         own_disk = bool(self._agent.spec.profile.image_disk_bytes)  # then what is in layers does not count
         rows = [
             (name, logs[name] + (0 if own_disk else layers[name]), limit)

@@ -1,7 +1,9 @@
 """What `kubectl logs` shows of a container: text that depends on the container alone.  Pure.
 
 Mirrors  pkg/kubelet/kubelet.go: GetKubeletContainerLogs, validateContainerLogStatus: the refusals (v1.25).
-Differs  a container's log is what its behaviour says (`log`), with a first and a last line of our own; no
+Holds: what is in a file that has been rotated is not shown.
+Differs  a container's log is what its behaviour says (`log`), with a first and a last line of our own; what it logs at a rate
+         takes room and says nothing; no
          timestamps inside, tail and limits are the endpoint's business.
 """
 
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.node.machine import Container, PodRuntime
+from actors.node.machine import Container, Machine, log_key
 from sim.units import format_time
 
 Obj = dict[str, Any]
@@ -17,7 +19,7 @@ Obj = dict[str, Any]
 
 def container_log(
     pod: Obj | None,
-    runtime: PodRuntime | None,
+    machine: Machine,
     asked: tuple[str, str, bool],
     status: Obj,
     clock: tuple[int, int],
@@ -35,9 +37,11 @@ def container_log(
     ident, refusal = _instance(status, name, container, previous)
     if refusal:
         return 400, refusal
+    runtime = machine.pods.get(pod["metadata"]["uid"])
     for instance in runtime.instances(container) if runtime is not None else ():
         if instance.ident == ident:
-            return 200, text_of(instance, now_us, wall_us)
+            log = machine.logs.get(log_key(instance))
+            return 200, text_of(instance, now_us, wall_us, rotated=log is not None and bool(log.rotated))
     return 400, f"unable to retrieve container logs for {ident}"
 
 
@@ -63,14 +67,16 @@ def _instance(status: Obj, name: str, container: str, previous: bool) -> tuple[s
     return "", f"{about} is waiting to start: {told.get(reason, reason)}"
 
 
-def text_of(container: Container, now_us: int, wall_us: int) -> str:
-    lines = [
-        f"{format_time(container.started_us + wall_us)} {container.name} started, image {container.image}"
-    ]
-    if container.behaviour.log:
-        lines.append(container.behaviour.log.rstrip("\n"))
+def text_of(container: Container, now_us: int, wall_us: int, *, rotated: bool = False) -> str:
+    """What its newest file says; `rotated`: that is not the one in which it began."""
+    lines = []
+    if not rotated:
+        began = format_time(container.started_us + wall_us)
+        lines.append(f"{began} {container.name} started, image {container.image}")
+        if container.behaviour.log:
+            lines.append(container.behaviour.log.rstrip("\n"))
     if container.exited(now_us) and container.exit_us is not None:
         lines.append(
             f"{format_time(container.exit_us + wall_us)} {container.name} ended with {container.exit_code}"
         )
-    return "\n".join(lines) + "\n"
+    return "".join(f"{line}\n" for line in lines)

@@ -22,6 +22,7 @@ from sys import intern
 from types import MappingProxyType
 from typing import Any
 
+from actors.node.log_files import LogFiles
 from actors.node.pressure import Most, Ramp, oom_us, pressed, shared
 from actors.node.profile import ContainerBehaviour, NodeSpec, Override, manifest_file
 
@@ -248,6 +249,11 @@ class PodRuntime:
         return soonest
 
 
+def log_key(container: Container) -> tuple[str, str, int]:
+    """Which log is its own."""
+    return container.uid, container.name, container.attempt
+
+
 def _no_listener(_: PodRuntime | None) -> None:
     pass
 
@@ -263,6 +269,8 @@ class Machine:
         self.images: dict[str, int] = dict(spec.profile.images)
         # The manifest directory: file -> its pod; None: there is something in it that is none.
         self.manifests = _manifests(spec)
+        self.logs: dict[tuple[str, str, int], LogFiles] = {}  # of containers whose logs grow, or did
+        self.looked_us = -1  # when somebody looks next how they have grown
         self.runtime_error = ""  # message of RuntimeReady=false
         self.network_error = ""  # message of NetworkReady=false
         self.runtime_delay_us: int | None = (
@@ -350,7 +358,32 @@ class Machine:
         elif behaviour.exit_after_us is not None:
             container.end(now_us + behaviour.exit_after_us, behaviour.exit_code, by=by)
         pod.add(container)
+        if behaviour.log_rate or self.logs:
+            self.logs.pop(log_key(container), None)
+            self.write_log(container, now_us)
         return container
+
+    def write_log(self, container: Container, now_us: int) -> None:
+        """From now on its log grows as its behaviour says."""
+        key, rate = log_key(container), container.behaviour.log_rate
+        held = self.logs.get(key)
+        if held is not None:
+            self.logs[key] = held.written(rate, now_us)
+        elif rate:
+            self.logs[key] = LogFiles(rate, 0, now_us)
+
+    def growing(self, now_us: int) -> bool:
+        """Whether a log does."""
+        logs = self.logs
+        return any(
+            (log := logs.get(log_key(container))) is not None and log.rate > 0
+            for pod in self.pods.values()
+            for container in pod.running(now_us)
+        )
+
+    def _forget_logs(self, gone: Sequence[Container]) -> None:
+        for container in gone if self.logs else ():
+            self.logs.pop(log_key(container), None)
 
     def limit_memory(self, container: Container, limit: int, now_us: int, by: Override | None = None) -> None:
         """The kernel ends the container when it uses more than so many bytes, which it does by this fault."""
@@ -376,6 +409,7 @@ class Machine:
         """Remove these of the pod's dead containers."""
         pod = self.pods[uid]
         pod.drop(gone)
+        self._forget_logs(gone)
         for name in dict.fromkeys(container.name for container in gone):
             if pod.newest(name) is None:
                 wiped = self._wiped.get(uid, _NONE)
@@ -387,6 +421,7 @@ class Machine:
             self._wiped = {held: wiped for held, wiped in self._wiped.items() if held != uid} or _NONE
         pod = self.pods.pop(uid, None)
         if pod is not None:
+            self._forget_logs(pod.containers)
             self._free_ip(pod)
 
     # --- faults -------------------------------------------------------------------------------------------
@@ -432,6 +467,7 @@ class Machine:
         self.images = dict(self.spec.profile.images)
         self.manifests = _manifests(self.spec)
         self._wiped = _NONE
+        self.logs = {}
         self._last_ip, self._used_ips = 1, 0
 
     def power_on(self) -> None:

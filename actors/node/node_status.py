@@ -9,6 +9,7 @@ Differs  one address family, no device plug-ins (an extended resource is there b
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,6 +54,14 @@ class Health:
 
 
 WELL = Health()
+
+
+def host_address(machine: Machine, options: NodeAgentOptions) -> str:
+    """--node-ip, else the scenario's address, else one made from the name."""
+    if options.node_ip or machine.spec.address:
+        return options.node_ip or machine.spec.address
+    digest = hashlib.md5(machine.spec.name.encode(), usedforsecurity=False).digest()
+    return f"172.{16 + digest[0] % 16}.{digest[1]}.{1 + digest[2] % 254}"
 
 
 def default_labels(spec: NodeSpec, names: Names) -> dict[str, str]:

@@ -74,12 +74,21 @@ def memory_of(container: Container, at_us: int) -> int:
     return Ramp(0, behaviour.memory_bytes, 0, behaviour.memory_ramp_us).at(at_us - container.started_us)
 
 
-def node_bytes_of(container: Container, pod: PodRuntime) -> int:
-    """Logs stay until the container is removed, local volumes, in which each instance writes the same, until its pod ends."""
-    behaviour = container.behaviour
+def log_bytes_of(machine: Machine, container: Container, at_us: int) -> int:
+    """The files of its log, which stay until the container is removed."""
+    fixed = container.behaviour.log_bytes
+    log = machine.logs.get((container.uid, container.name, container.attempt)) if machine.logs else None
+    if log is None:
+        return fixed
+    return fixed + log.whole(at_us if container.exit_us is None else min(at_us, container.exit_us))
+
+
+def node_bytes_of(machine: Machine, container: Container, pod: PodRuntime, at_us: int) -> int:
+    """Its log, and local volumes, in which each instance writes the same, until its pod ends."""
+    behaviour, logs = container.behaviour, log_bytes_of(machine, container, at_us)
     if not behaviour.volume_bytes or not pod.ready or pod.newest(container.name) is not container:
-        return behaviour.log_bytes
-    return behaviour.log_bytes + behaviour.volume_bytes
+        return logs
+    return logs + behaviour.volume_bytes
 
 
 def capacity(machine: Machine, resource: str) -> int:
@@ -113,14 +122,17 @@ def pods_use(machine: Machine, resource: str, at_us: int) -> int:
     on_images = sum(c.behaviour.layer_bytes for c, _ in kept) + sum(machine.images.values())
     if resource == "imagefs":
         return on_images
-    on_node = sum(node_bytes_of(c, pod) for c, pod in kept)
+    on_node = sum(node_bytes_of(machine, c, pod, at_us) for c, pod in kept)
     return on_node if machine.spec.profile.image_disk_bytes else on_node + on_images
 
 
 def pods_use_most(machine: Machine, resource: str, now_us: int) -> int:
-    """What the containers of now will use of it at most."""
+    """What the containers of now will use of it at most; their logs, until somebody looks again."""
     if resource != "memory":
-        return pods_use(machine, resource, now_us)
+        used = pods_use(machine, resource, now_us)
+        return (
+            max(used, pods_use(machine, resource, machine.looked_us)) if machine.looked_us > now_us else used
+        )
     running = [c for pod in machine.pods.values() for c in pod.running(now_us)]
     return sum(c.behaviour.memory_bytes for c in running)
 
@@ -163,6 +175,7 @@ def turns(machine: Machine, now_us: int) -> list[int]:
     # Where one of several takes over from another no turn is needed: what is left bends down there, never up.
     outside = (one.ramps if isinstance(one, Most) else (one,) for one in machine.outside.values())
     found = {ramp.until_us: None for ramps in outside for ramp in ramps}
+    found[machine.looked_us] = None
     for pod in machine.pods.values():
         for container in pod.running(now_us):
             if container.exit_us is not None:

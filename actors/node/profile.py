@@ -30,6 +30,7 @@ class ContainerBehaviour:
     memory_bytes: its working set while it runs, reached in a straight line over memory_ramp_us
     cpu_milli: of cpu, that it uses; load_milli: that all pods of its kind use together (`sim.app.metrics`)
     log_bytes, volume_bytes: on the node's file system, as logs and in the first emptyDir volume that it mounts
+    log_rate: bytes a second that its log grows by beside that, in files that are rotated
     layer_bytes: what it writes into its own layer, on the images' file system
     inodes, processes: how many of them it holds
     start_error: the runtime's message when the start fails (RunContainerError), "" for success
@@ -46,6 +47,7 @@ class ContainerBehaviour:
     cpu_milli: int = 0
     load_milli: int = 0
     log_bytes: int = 0
+    log_rate: int = 0
     volume_bytes: int = 0
     layer_bytes: int = 0
     inodes: int = 0
@@ -57,7 +59,7 @@ class ContainerBehaviour:
     def uses_much(self) -> bool:
         """Whether it can make the node short of anything."""
         return bool(
-            self.memory_bytes or self.log_bytes or self.volume_bytes or self.layer_bytes or self.inodes
+            self.memory_bytes or self.log_bytes or self.log_rate or self.volume_bytes or self.layer_bytes or self.inodes
             or self.processes > 1
         )  # fmt: skip
 

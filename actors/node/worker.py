@@ -446,6 +446,7 @@ class Worker:
             wanted = agent.spec.profile.behaviour(pod, container.name, init)
             if wanted is not container.behaviour and wanted != container.behaviour:
                 container.behaviour = wanted
+                agent.machine.write_log(container, now_us)
                 specs = [*inits, *spec["containers"], *(spec.get("ephemeralContainers") or ())]
                 self._limit_memory(next(one for one in specs if one["name"] == container.name), container)
                 if wanted.exit_after_us is not None:

@@ -388,6 +388,7 @@ def _override(action: plan.Behave) -> Override:
         "healthy_after_us": action.ready_after_us,
         "start_error": action.start_error,
         "memory_bytes": action.memory,
+        "log_rate": action.log_rate,
         "cpu_milli": action.cpu_milli,
         "load_milli": action.load_milli,
     }

@@ -36,7 +36,7 @@ from sim.options.base import (
 )
 from sim.options.cloud import cloud_provider
 from sim.options.gates import enabled, feature_gates
-from sim.units import SECOND, quantity_nano
+from sim.units import SECOND, quantity_nano, quantity_value
 
 DEFAULT_EVICTION_HARD = (
     "imagefs.available<15%,memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%"
@@ -130,6 +130,21 @@ def _enforced(value: Sequence[str]) -> str | None:
     if "none" in value and len(value) > 1:
         return 'may not contain additional enforcements when "none" is specified'
     return None
+
+
+def _size(value: object) -> int:
+    """Bytes of a quantity."""
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        try:
+            return quantity_value(value)
+        except ValueError:
+            pass
+    raise ValueError("a quantity such as 10Mi")
+
+
+def _log_files(value: int) -> str | None:
+    """container_log_manager.go: NewContainerLogManager."""
+    return None if value > 1 else f"invalid MaxFiles {value}, must be > 1"
 
 
 CPUS_MAX = 100_000
@@ -384,6 +399,16 @@ class NodeAgentOptions:
         unit="us",
         check=at_least(0),
     )
+    container_log_max_bytes: int = option(
+        "container-log-max-size",
+        _size,
+        "10Mi",
+        "a container's log that is as large begins a new file, within ten seconds; negative: never",
+        unit="bytes",
+    )
+    container_log_max_files: int = option(
+        "container-log-max-files", integer, 5, "how many files of a log there are at most", check=_log_files
+    )
     runtime_request_timeout_us: int = option(
         "runtime-request-timeout",
         duration,
@@ -483,108 +508,30 @@ class NodeAgentOptions:
         return groups if any(grace_us for _, grace_us in groups) else ()
 
 
-WITHOUT_EFFECT = (
-    "config",
-    "{short}config",
-    "bootstrap-{short}config",
-    "cert-dir",
-    "root-dir",
-    "hostname-override",
-    "cloud-config",
-    "container-runtime",
-    "container-runtime-endpoint",
-    "image-service-endpoint",
-    "runtime-cgroups",
-    "pod-infra-container-image",
-    "pod-manifest-path",
-    "manifest-url",
-    "manifest-url-header",
-    "http-check-frequency",
-    "runonce",
-    "exit-on-lock-contention",
-    "lock-file",
-    "resolv-conf",
-    "cluster-dns",
-    "cluster-domain",
-    "hairpin-mode",
-    "make-iptables-util-chains",
-    "iptables-drop-bit",
-    "iptables-masquerade-bit",
-    "pod-cidr",
-    "master-service-namespace",
-    "mounter-path",
-    "experimental-mounter-path",
-    "image-credential-provider-bin-dir",
-    "image-credential-provider-config",
-    "keep-terminated-pod-volumes",
-    "seccomp-default",
-    "cgroup-driver",
-    "cgroup-root",
-    "cgroups-per-qos",
-    "{short}let-cgroups",
-    "system-cgroups",
-    "cpu-cfs-quota",
-    "cpu-cfs-quota-period",
-    "cpu-manager-policy",
-    "cpu-manager-policy-options",
-    "cpu-manager-reconcile-period",
-    "memory-manager-policy",
-    "topology-manager-policy",
-    "topology-manager-scope",
-    "{short}-reserved-cgroup",
-    "system-reserved-cgroup",
-    "reserved-memory",
-    "qos-reserved",
-    "protect-kernel-defaults",
-    "fail-swap-on",
-    "oom-score-adj",
-    "cloud-container-registry-config",
-    "container-log-max-files",
-    "container-log-max-size",
-    "rotate-certificates",
-    "rotate-server-certificates",
-    "pod-max-pids",
-    "experimental-kernel-memcg-notification",
-    "contention-profiling",
-    "help",
-    "v",
-    "version",
-    "vmodule",
-    "logging-format",
-    "log-json-info-buffer-size",
-    "log-json-split-stream",
-    "log-flush-frequency",
-    "add-dir-header",
-    "alsologtostderr",
-    "log-backtrace-at",
-    "log-dir",
-    "log-file",
-    "log-file-max-size",
-    "logtostderr",
-    "one-output",
-    "skip-headers",
-    "skip-log-headers",
-    "stderrthreshold",
-    "max-open-files",
-    "{short}-api-content-type",
-    "streaming-connection-idle-timeout",
-    "volume-stats-agg-period",
-    "address",
-    "read-only-port",
-    "healthz-bind-address",
-    "healthz-port",
-    "anonymous-auth",
-    "authentication-token-webhook",
-    "authentication-token-webhook-cache-ttl",
-    "authorization-mode",
-    "authorization-webhook-cache-authorized-ttl",
-    "authorization-webhook-cache-unauthorized-ttl",
-    "client-ca-file",
-    "tls-cert-file",
-    "tls-private-key-file",
-    "tls-cipher-suites",
-    "tls-min-version",
-)
+_WITHOUT_EFFECT = """
+    config {short}config bootstrap-{short}config cert-dir root-dir hostname-override cloud-config
+    container-runtime container-runtime-endpoint image-service-endpoint runtime-cgroups
+    pod-infra-container-image pod-manifest-path manifest-url manifest-url-header http-check-frequency
+    runonce exit-on-lock-contention lock-file resolv-conf cluster-dns cluster-domain hairpin-mode
+    make-iptables-util-chains iptables-drop-bit iptables-masquerade-bit pod-cidr
+    master-service-namespace mounter-path experimental-mounter-path image-credential-provider-bin-dir
+    image-credential-provider-config keep-terminated-pod-volumes seccomp-default cgroup-driver
+    cgroup-root cgroups-per-qos {short}let-cgroups system-cgroups cpu-cfs-quota cpu-cfs-quota-period
+    cpu-manager-policy cpu-manager-policy-options cpu-manager-reconcile-period memory-manager-policy
+    topology-manager-policy topology-manager-scope {short}-reserved-cgroup system-reserved-cgroup
+    reserved-memory qos-reserved protect-kernel-defaults fail-swap-on oom-score-adj
+    cloud-container-registry-config rotate-certificates rotate-server-certificates pod-max-pids
+    experimental-kernel-memcg-notification contention-profiling help v version vmodule logging-format
+    log-json-info-buffer-size log-json-split-stream log-flush-frequency add-dir-header alsologtostderr
+    log-backtrace-at log-dir log-file log-file-max-size logtostderr one-output skip-headers
+    skip-log-headers stderrthreshold max-open-files {short}-api-content-type
+    streaming-connection-idle-timeout volume-stats-agg-period address read-only-port
+    healthz-bind-address healthz-port anonymous-auth authentication-token-webhook
+    authentication-token-webhook-cache-ttl authorization-mode authorization-webhook-cache-authorized-ttl
+    authorization-webhook-cache-unauthorized-ttl client-ca-file tls-cert-file tls-private-key-file
+    tls-cipher-suites tls-min-version
+"""
+WITHOUT_EFFECT = tuple(_WITHOUT_EFFECT.split())
 
 
 def parse_node_agent(

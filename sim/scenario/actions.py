@@ -293,6 +293,7 @@ def _workload(where: _Where, body: steps.Workload) -> Action:
         "pull_error": _given(body.pull_error),
         "stop_us": -1 if body.stop == "never" else where.maybe(body.stop, "stop"),
         "memory": where.bytes(body.memory, "memory") if isinstance(body.memory, str | int) else None,
+        "log_rate": where.bytes(body.log_rate, "logRate") if isinstance(body.log_rate, str | int) else None,
         "cpu_milli": where.milli(body.cpu, "cpu") if isinstance(body.cpu, str | int) else None,
         "load_milli": where.milli(body.load, "load") if isinstance(body.load, str | int) else None,
     }

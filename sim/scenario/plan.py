@@ -184,6 +184,7 @@ class Behave:
     pull_error: str | None = None
     stop_us: int | None = None
     memory: int | None = None
+    log_rate: int | None = None
     cpu_milli: int | None = None
     load_milli: int | None = None
 

@@ -99,6 +99,8 @@ class Workload(Strict):
     stop: str | UnsetType = UNSET
     """Time from SIGTERM to its end; "never" waits for SIGKILL."""
     memory: str | int | UnsetType = UNSET
+    log_rate: str | int | UnsetType = UNSET
+    """Bytes a second that each container logs."""
     cpu: str | int | UnsetType = UNSET
     """What each container uses, as a metrics server sees it."""
     load: str | int | UnsetType = UNSET

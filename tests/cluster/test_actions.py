@@ -64,6 +64,10 @@ CASES: dict[str, tuple[list[Any], list[Any]]] = {
             {"name": "is found", "when": {"removed": "pods", "where": {"name": "logger-node-b-0"}}, "within": ["0s", "55s"], "after": "spoiled"},
         ],
     ),
+    "logs that fill disks": (
+        [step("workload", {"selector": "app=web", "logRate": "5Gi"}, **{"for": "1m"})],
+        [within("any nodes have DiskPressure=True", "8s", "35s")],
+    ),
     "reboot": (
         [step("reboot", {"nodes": {"zone": "a"}, "downtime": "90s"})],
         [within("all nodes in zone a have Ready=Unknown", "29s", "46s"), {"name": "back", "always": "all nodes have Ready=True", "after": "240s"}],
