@@ -349,6 +349,8 @@ class NodeAgent:
             for uid, worker in known:
                 if uid not in here:
                     self.pod_removed(worker)
+        if not first:
+            self.mirrors.keep(items)
         kernel = self.ctx.kernel
         cause = kernel.cause
         for item in sorted(items, key=age):

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sim.ident import Names
 from sim.machinery.api import Reply
+from sim.machinery.store import Item
 from sim.units import format_micro_time
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from actors.node.worker import Worker
 
 Obj = dict[str, Any]
+
+
+ANY = "any"
 
 
 def static_pod(manifest: Obj, node: str, names: Names, seen_us: int) -> Obj:
@@ -83,7 +88,8 @@ class Mirrors:
         self._agent = agent
         self._static: dict[tuple[str, str], str] = {}
         self._known: dict[tuple[str, str], Obj] = {}
-        self._busy: dict[tuple[str, str], None] = {}
+        # Those that are asked for, and the uid of one that was seen to go meanwhile (ANY: nobody knows which).
+        self._busy: dict[tuple[str, str], str] = {}
         self._started: dict[tuple[str, str], str] = {}  # whose name it is, until its worker has finished
         self._later: dict[tuple[str, str], None] = {}  # that could not be made, and are to be tried again
         self.uids: tuple[str, ...] = ()
@@ -119,7 +125,9 @@ class Mirrors:
     def observed(self, pod: Obj | None, key: tuple[str, str]) -> None:
         """The source showed a mirror (None: it is gone): the static pod is synced."""
         if pod is None:
-            self._known.pop(key, None)
+            held = self._known.pop(key, None)
+            if held is not None and key in self._busy:
+                self._busy[key] = held["metadata"]["uid"]
         else:
             self._known[key] = pod
         uid = self._static.get(key)
@@ -130,6 +138,16 @@ class Mirrors:
             worker.wake()
         elif pod is not None and self._agent.sources_ready:
             self._agent.housekeep_later()
+
+    def keep(self, items: Sequence[Item]) -> None:
+        """The source was listed: of all that were known there are those that it has."""
+        if self._known or self._busy:
+            here = {
+                (item.peek("metadata", "namespace"), item.peek("metadata", "name")): None for item in items
+            }
+            self._busy = {key: gone if key in here else ANY for key, gone in self._busy.items()}
+            for key in [key for key in self._known if key not in here]:
+                self.observed(None, key)
 
     def remove_orphans(self) -> None:
         for key in sorted(self._known):
@@ -161,7 +179,7 @@ class Mirrors:
         marked = (held.get("annotations") or {}).get(agent.names.annotation_mirror_pod)
         wanted = meta["annotations"][agent.names.annotation_config_hash]
         if marked != wanted or held.get("deletionTimestamp"):
-            self._busy[key] = None
+            self._busy[key] = ""
             agent.api.delete_pod(*key, held["uid"], lambda reply: self._deleted(worker, key, reply))
 
     def _deleted(self, worker: Worker, key: tuple[str, str], reply: Reply) -> None:
@@ -176,7 +194,7 @@ class Mirrors:
         agent = self._agent
         node = agent.node
         if node and not node["metadata"].get("deletionTimestamp"):
-            self._busy[key] = None
+            self._busy[key] = ""
             agent.api.create_pod(
                 mirror_of(worker.pod, node, agent.names), lambda reply: self._created(worker, key, reply)
             )
@@ -184,8 +202,10 @@ class Mirrors:
             self._try_later(worker, key)
 
     def _created(self, worker: Worker, key: tuple[str, str], reply: Reply) -> None:
-        self._busy.pop(key, None)
-        if reply.ok:
+        gone = self._busy.pop(key)
+        if reply.ok and gone in (ANY, reply.obj["metadata"]["uid"]):
+            worker.wake()  # the source knows better; if it knows of none, another one is made
+        elif reply.ok:
             self._known[key] = reply.obj
             self._target(worker, reply.obj)
         elif reply.reason != "AlreadyExists":  # else the source will show it

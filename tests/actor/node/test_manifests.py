@@ -9,6 +9,7 @@ from actors.node.mirrors import static_pod
 from actors.node.node import Node
 from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
 from sim.kernel import Kernel
+from sim.machinery.api import WatchEvent
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import NAMES_USED, FakeApi, one_node
@@ -145,6 +146,37 @@ async def test_a_mirror_that_somebody_makes_goes_with_the_next_housekeeping() ->
         api.put("pods", {**made, "metadata": {**meta, "name": "fake"}})
         await kernel.run_until(22_100_000)
         assert not api.has("fake") and api.has("proxy-n1")
+
+
+async def test_a_mirror_that_went_while_nobody_watched_is_made_again_after_the_next_list() -> None:
+    async with one_node(machine(manifest())) as (kernel, api, _):
+        before = api.pod("proxy-n1")["metadata"]["uid"]
+        del api.objects["pods", "default", "proxy-n1"]  # without an event
+        for watch in api.watches:
+            watch.events.append(WatchEvent("ERROR", None, 0))
+            watch.tell(None)
+        await kernel.run_until(30 * SECOND)
+        assert api.ready("proxy-n1") and api.pod("proxy-n1")["metadata"]["uid"] != before
+
+
+async def test_a_mirror_that_is_gone_before_its_makers_answer_comes_is_made_again() -> None:
+    async with one_node(machine()) as (kernel, api, node):
+        answers = []
+        call = api.call
+
+        def late(request: Any, on_reply: Any) -> None:
+            if (request.verb, request.resource) == ("create", "pods") and not answers:
+                answers.append(0)
+                call(request, lambda reply: kernel.call_later(3 * SECOND, lambda _: on_reply(reply)))
+            else:
+                call(request, on_reply)
+
+        api.call = late  # type: ignore[method-assign]
+        node.write_manifest("proxy", manifest())
+        await kernel.run_until(22 * SECOND)
+        api.remove("pods", "default", "proxy-n1")
+        await kernel.run_until(30 * SECOND)
+        assert answers and api.ready("proxy-n1")
 
 
 async def test_a_static_pod_that_is_refused_makes_no_agent_kill_what_it_does_not_know_yet() -> None:
