@@ -381,6 +381,12 @@ class Machine:
             for container in pod.running(now_us)
         )
 
+    def purge(self, pod: PodRuntime, names: Sequence[str]) -> list[Container]:
+        """Nothing is left of the instances of these containers, which have ended; returns them."""
+        gone = pod.purge(names)
+        self._forget_logs(gone)
+        return gone
+
     def _forget_logs(self, gone: Sequence[Container]) -> None:
         for container in gone if self.logs else ():
             self.logs.pop(log_key(container), None)

@@ -355,9 +355,8 @@ class Worker:
             agent.machine.stop_sandbox(self.runtime)
             if actions.create_sandbox and actions.init is not None:
                 first = self.runtime.newest(actions.init["name"])
-                agent.image_gc.unused(
-                    self.runtime.purge([spec["name"] for spec in pod["spec"]["initContainers"]])
-                )
+                names = [spec["name"] for spec in pod["spec"]["initContainers"]]
+                agent.image_gc.unused(agent.machine.purge(self.runtime, names))
         elif actions.kills:
             yield from kill_failed(self, actions)
         if actions.create_sandbox:

@@ -123,6 +123,19 @@ async def test_a_program_may_begin_to_log_and_stop_and_a_quiet_node_is_left_alon
         assert kernel.steps - quiet <= 4  # lease renewals
 
 
+async def test_nothing_is_left_of_the_logs_of_init_containers_that_begin_again() -> None:
+    rule = Rule(ContainerBehaviour(log_rate=MI, exit_after_us=SECOND), container="first")
+    spec = NodeSpec("n1", profile=RuntimeProfile(rules=(rule,)))
+    async with one_node(spec) as (kernel, api, node):
+        api.bind("web", {"initContainers": [{"name": "first", "image": "i"}]})
+        for at in (30, 50, 70):
+            await kernel.run_until(at * SECOND)
+            assert len(node.machine.logs) == 1
+            node.power_loss()
+            await kernel.run_until((at + 2) * SECOND)
+            node.power_on()
+
+
 # --- drawn ------------------------------------------------------------------------------------------------
 
 
