@@ -91,7 +91,7 @@ class Mirrors:
         # Those that are asked for, and the uid of one that was seen to go meanwhile (ANY: nobody knows which).
         self._busy: dict[tuple[str, str], str] = {}
         self._started: dict[tuple[str, str], str] = {}  # whose name it is, until its worker has finished
-        self._later: dict[tuple[str, str], None] = {}  # that could not be made, and are to be tried again
+        self._later: dict[str, None] = {}  # pods whose mirrors could not be made, and are to be tried again
         self.uids: tuple[str, ...] = ()
 
     def expect(self, pod: Obj) -> None:
@@ -188,7 +188,7 @@ class Mirrors:
         if reply.ok:
             self._create(worker, key)
         else:
-            self._try_later(worker, key)
+            self._try_later(worker)
 
     def _create(self, worker: Worker, key: tuple[str, str]) -> None:
         agent = self._agent
@@ -199,7 +199,7 @@ class Mirrors:
                 mirror_of(worker.pod, node, agent.names), lambda reply: self._created(worker, key, reply)
             )
         elif agent.node_loop.registered:
-            self._try_later(worker, key)
+            self._try_later(worker)
 
     def _created(self, worker: Worker, key: tuple[str, str], reply: Reply) -> None:
         gone = self._busy.pop(key)
@@ -209,20 +209,17 @@ class Mirrors:
             self._known[key] = reply.obj
             self._target(worker, reply.obj)
         elif reply.reason != "AlreadyExists":  # else the source will show it
-            self._try_later(worker, key)
+            self._try_later(worker)
 
-    def _try_later(self, worker: Worker, key: tuple[str, str]) -> None:
-        if key not in self._later:
-            self._later[key] = None
+    def _try_later(self, worker: Worker) -> None:
+        if worker.uid not in self._later:
+            self._later[worker.uid] = None
             agent = self._agent
-            agent.ctx.call_at_us(
-                agent.resync_after(agent.options.sync_frequency_us), self._try_again, (worker, key)
-            )
+            agent.ctx.call_at_us(agent.resync_after(agent.options.sync_frequency_us), self._try_again, worker)
 
-    def _try_again(self, refused: tuple[Worker, tuple[str, str]]) -> None:
+    def _try_again(self, worker: Worker) -> None:
         """One of the pod's resyncs, which come without a reason: here this is theirs."""
-        worker, key = refused
-        del self._later[key]
+        del self._later[worker.uid]
         worker.wake()
 
     def _delete(self, pod: Obj) -> None:

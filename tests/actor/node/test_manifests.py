@@ -179,6 +179,19 @@ async def test_a_mirror_that_is_gone_before_its_makers_answer_comes_is_made_agai
         assert answers and api.ready("proxy-n1")
 
 
+async def test_the_mirror_of_a_changed_pod_is_tried_again_though_that_of_the_one_before_waits_too() -> None:
+    async with one_node(machine()) as (kernel, api, node):
+        api.failing = (("create", "pods"),)
+        node.write_manifest("proxy", manifest())
+        await kernel.run_until(25 * SECOND)
+        node.write_manifest("proxy", manifest(version=2))
+        await kernel.run_until(50 * SECOND)
+        assert running(node, kernel) == [uid_of(manifest(version=2))]
+        api.failing = ()
+        await kernel.run_until(135 * SECOND)
+        assert mirrored(api) == uid_of(manifest(version=2))
+
+
 async def test_a_static_pod_that_is_refused_makes_no_agent_kill_what_it_does_not_know_yet() -> None:
     """While no API answers, nobody knows which other containers belong here."""
     first, second = manifest("refused", uid="mine"), manifest("refused", uid="mine")
