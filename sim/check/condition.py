@@ -26,31 +26,20 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
+from sim.check.predicate import Test, has_part, parse_predicates
 from sim.check.world import Obj, World
-from sim.errors import suggestion, suggestion_or_all
-from sim.ident import NAMES, TAINT_EFFECTS, Names
-from sim.machinery.objects import condition_status, is_ready
-from sim.machinery.schema import OPEN_TYPES, SchemaNode
+from sim.errors import suggestion
+from sim.ident import NAMES, Names
 from sim.machinery.scheme import Scheme
-from sim.units import NANO, quantity_nano
 
 Select = Callable[[World, str, Obj], bool]
-Test = Callable[[Obj], bool]
 
-PHASES = ("Pending", "Running", "Succeeded", "Failed", "Active", "Terminating", "Bound")
-# Conditions that objects have here: any other may be given by whoever makes custom ones, unless it looks misspelt.
-CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable", "Initialized",
-              "ContainersReady", "PodScheduled", "DisruptionTarget", "Available", "Progressing", "ReplicaFailure",
-              "Complete", "Failed", "Suspended", "Established", "NamesAccepted", "DisruptionAllowed", "ScalingActive",
-              "AbleToScale", "ScalingLimited")  # fmt: skip
 _QUANTIFIER = re.compile(r"^(all|each|every|any|some|no|(?:at least|at most|exactly) \d+)\s+", re.IGNORECASE)
 _QUANTIFIERS = "all, each, any, no, at least 2, at most 2, exactly 2"
 _VERB = re.compile(r"\s+(?:(?:have|has|are|is)\s+(?P<what>.+)|(?P<exist>exists?))$")
 _FILTER = re.compile(r"\s+(in zone|in namespace|named|on node|labelled|owned by)\s+(\S+)")
-_FIELD = re.compile(
-    r"^(?P<path>[A-Za-z][\w/\-]*(?:\.[\w/\-]+|\[\d+\])*)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>.+)$"
-)
-_PART = re.compile(r"[^.\[\]]+")
+# Resources whose objects stand for a node or speak of one, besides those that are bound to one (see `World.node_of`).
+_OF_NODES = ("nodes", "leases", "events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +98,18 @@ def parse_condition(text: str, names: Names) -> Condition:
     where: dict[str, str] = {}
     left = head[len(resource) :]
     for item in _FILTER.finditer(left):
-        where[_FILTER_KEYS[item[1]]] = item[2]
+        key, value = _FILTER_KEYS[item[1]], item[2]
+        if key in where and key != "label":
+            raise ValueError(f"'{item[1]}' stands twice; give what may be either as {where[key]},{value}")
+        where[key] = f"{where[key]},{value}" if key in where else value
     rubbish = _FILTER.sub("", left).strip()
     if rubbish:
         raise ValueError(f"{rubbish!r} is not understood; filters are {', '.join(sorted(_FILTER_KEYS))}")
     check_resource(resource, names)
-    parts = re.split(r"\s+and\s+", what) if what else []
-    test = _all_of([parse_predicate(part, resource, names) for part in parts]) if parts else _true
+    check_where(resource, where, names)
+    if (quantifier, number) == ("at least", 0):
+        raise ValueError("at least 0 always are; write at least 1, or no")
+    test = parse_predicates(what, resource, names) if what else _true
     if quantifier == "all" and not what:
         quantifier, number = "at least", 1
     return Condition(text, resource, quantifier, number, selector(where, names), test, where)
@@ -132,6 +126,34 @@ def check_resource(plural: str, names: Names) -> None:
     if plural not in plurals:
         near = suggestion(plural, plurals)
         raise ValueError("; ".join(filter(None, (f"there is no resource {plural!r}", near))))
+
+
+def check_where(resource: str, where: Mapping[str, Any], names: Names) -> None:
+    """ValueError if objects of a resource are not told apart by what is given, so that none would ever be meant."""
+    if resource == "events":
+        for key in ("owner", "label"):
+            if key in where:
+                raise ValueError(
+                    f"an event has no {key}; it is told apart by name and namespace (of what it is about) and node"
+                )
+    if "namespace" in where and not _namespaced(resource, names):
+        raise ValueError(f"{resource} are in no namespace")
+    if resource in _OF_NODES or has_part(resource, "spec.nodeName", names):
+        return
+    for key, relation in (("zone", "in no zone"), ("node", "on no node")):
+        if key in where:
+            remedy = "pods, nodes, their leases and events are told apart so"
+            raise ValueError(f"{resource} are {relation}; {remedy}")
+
+
+def quantified(text: str) -> bool:
+    """Whether a condition says of how many it is to be true."""
+    return _QUANTIFIER.match(text.strip()) is not None
+
+
+@lru_cache(maxsize=64)
+def _namespaced(plural: str, names: Names) -> bool:
+    return any(one.namespaced for one in Scheme(names).resources if one.plural == plural)
 
 
 _FILTER_KEYS = {
@@ -153,6 +175,8 @@ def selector(where: Mapping[str, Any], names: Names) -> Select:
     ours = _ours(names)
     for key, value in where.items():
         wanted = _wanted(value)
+        if not wanted or ("" in wanted and key in ("name", "namespace", "owner")):
+            raise ValueError(f"{key}: {value!r} selects nothing")
         if key not in _SELECTORS:
             raise ValueError(
                 f"{key!r} is not something objects are told apart by; known are {', '.join(_SELECTORS)}"
@@ -177,7 +201,11 @@ def _ours(names: Names) -> Mapping[str, str]:
 def _wanted(value: Any) -> list[str]:
     if value is None or isinstance(value, dict):
         raise ValueError(f"{value!r} selects nothing; give a text or a list of texts")
-    return [str(item) for item in value] if isinstance(value, list) else str(value).split(",")
+    return (
+        [str(item) for item in value]
+        if isinstance(value, list)
+        else [one.strip() for one in str(value).split(",")]
+    )
 
 
 def misplaced(resource: str, where: Mapping[str, Any], zones: Mapping[str, str]) -> str:
@@ -249,176 +277,4 @@ _SELECTORS: dict[str, Callable[[Sequence[str], Mapping[str, str]], Select]] = {
     "node": lambda wanted, _: lambda world, resource, obj: _matches(world.node_of(resource, obj), wanted),
     "label": _by_label,
     "owner": _by_owner,
-}
-
-
-# --- predicates ---------------------------------------------------------------------------------------------
-
-
-def _all_of(tests: Sequence[Test]) -> Test:
-    if len(tests) == 1:
-        return tests[0]
-    return lambda obj: all(test(obj) for test in tests)
-
-
-def parse_predicate(text: str, resource: str, names: Names) -> Test:
-    """One thing that may be true of an object of a resource."""
-    if text.startswith("not "):
-        inner = parse_predicate(text[4:], resource, names)
-        return lambda obj: not inner(obj)
-    if text.startswith("taint "):
-        _check_part(resource, "spec.taints", text, names)
-        return _taint(text[6:], names)
-    if text in _STATES:
-        _check_part(resource, _STATED_BY[text], text, names)
-        return _STATES[text]
-    if text in PHASES:
-        _check_part(resource, "status.phase", text, names)
-        return lambda obj: (obj.get("status") or {}).get("phase") == text
-    field = _FIELD.match(text)
-    if field is None:
-        known = (*_STATES, *PHASES, *(f"{kind}=True" for kind in CONDITIONS))
-        near = suggestion(
-            text, [one for one in known if one.partition("=")[0].lower() == text.lower()] or known
-        )
-        example = "write e.g. Ready=Unknown, taint unreachable:NoExecute, Running or status.replicas=3"
-        raise ValueError(f"{text!r} is not a predicate; {near or example}")
-    if field["path"][0].isupper() and "." not in field["path"]:
-        _check_part(resource, "status.conditions", text, names)
-        return _status_condition(field["path"], field["op"], field["value"])
-    problems = [_misspelt(schema, field["path"]) for schema in _schemas(resource, names)]
-    if all(problems):
-        raise ValueError(problems[0])
-    return _field(field["path"], field["op"], field["value"])
-
-
-@lru_cache(maxsize=64)
-def _schemas(plural: str, names: Names) -> tuple[SchemaNode, ...]:
-    return tuple(resource.schema for resource in Scheme(names).resources if resource.plural == plural)
-
-
-def _check_part(resource: str, path: str, text: str, names: Names) -> None:
-    """ValueError if objects of a resource have no such part, by which alone the predicate could be true of them."""
-    for schema in _schemas(resource, names):
-        at: SchemaNode | None = schema
-        for part in path.split("."):
-            at = None if at is None else at.properties.get(part)
-        if at is not None:
-            return
-    raise ValueError(f"{text!r} is true of no {resource}: they have no {path}")
-
-
-def _misspelt(schema: SchemaNode, path: str) -> str:
-    """What is wrong with a path into objects of this form; "" if nothing."""
-    at: SchemaNode | None = schema
-    where = "an object"
-    for part in _PART.findall(path):
-        if at is None or at.type in OPEN_TYPES:
-            return ""
-        if at.type == "array":
-            if not part.isdigit():
-                return f"{where} is a list; write {where}[0] for its first item"
-            at, where = at.items, f"{where}[{part}]"
-            continue
-        if at.type == "map":
-            at = at.values
-        elif part in at.properties:
-            at = at.properties[part]
-        else:
-            near = suggestion(part, at.properties)
-            return "; ".join(filter(None, (f"{where} has no field {part!r}", near)))
-        where = part if where == "an object" else f"{where}.{part}"
-    return f"{where} is no single value" if at is not None and at.type in ("object", "map", "array") else ""
-
-
-def _status_condition(kind: str, op: str, value: str) -> Test:
-    if op not in ("=", "!="):
-        raise ValueError(f"the condition {kind} can be compared by = and != only")
-    if value not in ("True", "False", "Unknown"):
-        raise ValueError(f"the condition {kind} is True, False or Unknown, never {value!r}")
-    near = "" if kind in CONDITIONS else suggestion(kind, CONDITIONS, likeness=0.8)
-    if near:
-        raise ValueError(f"{kind!r} is no condition that is known; {near}")
-    return lambda obj: (condition_status(obj, kind) == value) == (op == "=")
-
-
-def _taint(text: str, names: Names) -> Test:
-    key, _, effect = text.partition(":")
-    if effect and effect not in TAINT_EFFECTS:
-        raise ValueError(f"{effect!r} is no effect of a taint; {suggestion_or_all(effect, TAINT_EFFECTS)}")
-    full = _taint_key(key, names)
-
-    def check(obj: Obj) -> bool:
-        taints = (obj.get("spec") or {}).get("taints") or ()
-        return any(t["key"] == full and effect in ("", t["effect"]) for t in taints)
-
-    return check
-
-
-def _taint_key(key: str, names: Names) -> str:
-    """The key of a taint that is named shortly, or by either set of identifiers; any other is somebody's own."""
-    short: dict[str, str] = {}
-    whole: dict[str, str] = {}
-    for attribute in (one for one in dir(names) if one.startswith("taint_")):
-        full = short[attribute.removeprefix("taint_").replace("_", "-")] = getattr(names, attribute)
-        whole |= {getattr(either, attribute): full for either in NAMES.values()}
-    known = short | whole
-    near = "" if key in known or "/" in key else suggestion(key, short, likeness=0.8)
-    if near:
-        raise ValueError(f"{key!r} is no taint that is known; {near}")
-    return known.get(key, key)
-
-
-def _field(path: str, op: str, value: str) -> Test:
-    parts = _PART.findall(path)
-
-    def check(obj: Obj) -> bool:
-        at: Any = obj
-        for part in parts:
-            if isinstance(at, dict):
-                at = at.get(part)
-            elif isinstance(at, list) and part.isdigit() and int(part) < len(at):
-                at = at[int(part)]
-            else:
-                at = None
-                break
-        if op in (">=", "<="):
-            number = _nano(at)
-            return number is not None and (number >= limit if op == ">=" else number <= limit)
-        shown = str(at).lower() if isinstance(at, bool) else "" if at is None else str(at)
-        return (shown == value or (at is None and value == "0")) == (op == "=")
-
-    limit = 0
-    if op in (">=", "<="):
-        try:
-            limit = quantity_nano(value)
-        except ValueError:
-            raise ValueError(f"{value!r} is not a number or quantity, which {op} compares") from None
-    return check
-
-
-def _nano(value: Any) -> int | None:
-    """A number or quantity in nano units, an absent one as 0; None if it is none."""
-    if value is None or isinstance(value, int):
-        return (value or 0) * NANO
-    try:
-        return quantity_nano(value) if isinstance(value, str | float) else None
-    except ValueError:
-        return None
-
-
-# Of each state the part of an object that says it.
-_STATED_BY = {
-    "ready": "status.conditions",
-    "terminating": "metadata.deletionTimestamp",
-    "bound": "spec.nodeName",
-    "cordoned": "spec.unschedulable",
-    "held": "spec.holderIdentity",
-}
-_STATES: dict[str, Test] = {
-    "ready": is_ready,
-    "terminating": lambda obj: "deletionTimestamp" in obj["metadata"],
-    "bound": lambda obj: bool((obj.get("spec") or {}).get("nodeName")),
-    "cordoned": lambda obj: bool((obj.get("spec") or {}).get("unschedulable")),
-    "held": lambda obj: bool((obj.get("spec") or {}).get("holderIdentity")),
 }

@@ -17,7 +17,15 @@ from typing import Any, Protocol
 
 from msgspec import UNSET
 
-from sim.check.condition import Condition, Select, check_resource, parse_condition, selector
+from sim.check.condition import (
+    Condition,
+    Select,
+    check_resource,
+    check_where,
+    parse_condition,
+    quantified,
+    selector,
+)
 from sim.check.over import Bounds, parse_over
 from sim.check.world import World, split_key
 from sim.ident import Names
@@ -137,11 +145,7 @@ def parse_matter(given: Any, names: Names) -> Condition | Matter:
     what, value = named[0]
     resource = "events" if what == "event" else value.lower()
     check_resource(resource, names)
-    for key in ("owner", "label") if what == "event" else ():
-        if key in given.where:
-            raise ValueError(
-                f"an event has no {key}; it is told apart by name and namespace (of what it is about) and node"
-            )
+    check_where(resource, given.where, names)
     text = f"{value} {what}" + (f" where {given.where}" if given.where else "")
     return Matter(
         text, what, resource, value if what == "event" else "", selector(given.where, names), given.where
@@ -182,10 +186,12 @@ class Expectation(ABC):
 
     def step(self, name: str, kind: str, at_us: int, world: World) -> None:
         """A step of the timeline takes place now."""
-        if self.from_us is None and is_step(self.after, name, kind):
+        closed = self.end_us is not None and self.end_us < at_us
+        if self.from_us is None and not closed and is_step(self.after, name, kind):
             self.from_us, self.opened = at_us, True
             self.open(at_us)
-        if self.end_us is None and self.from_us is not None and is_step(self.until, name, kind):
+        begun = self.from_us is not None and self.from_us <= at_us
+        if self.end_us is None and begun and is_step(self.until, name, kind):
             self.end_us = at_us
 
     def in_window(self, at_us: int) -> bool:
@@ -199,7 +205,8 @@ class Expectation(ABC):
         """The verdict if the window never began: what is said of it is not known to be true."""
         if self.from_us is not None:
             return None
-        return Verdict(self.name, False, f"{self.after} never came", wanted)
+        by_when = f" before {self.until}" if self.end_us is not None else ""
+        return Verdict(self.name, False, f"{self.after} never came{by_when}", wanted)
 
     def open(self, at_us: int) -> None:
         """The window begins, on what holds already."""
@@ -216,11 +223,11 @@ class Expectation(ABC):
         """A commit; the world has taken it in already.
 
         A window that is given by a time opens on what held before the first commit in it.  One from the start of the
-        run opens with the first commit, for there is nothing before it.
+        run opens with the first commit, for there is nothing before it; where that comes too late, on nothing.
         """
         if not self.opened and self.from_us is not None and change.at_us >= self.from_us:
             self.opened = True
-            if self.from_us:
+            if self.from_us or not self.in_window(change.at_us):
                 self.open(self.from_us)
         self.take(world, resource, change)
 
@@ -282,6 +289,9 @@ class Within(Expectation):
 
     def take(self, world: World, resource: str, change: Change) -> None:
         if self.first_us is not None and not self.each:
+            return
+        # Whatever comes to be after the window was not asked to be anything in it.
+        if self.end_us is not None and change.at_us > self.end_us:
             return
         if self.tally is not None:
             if resource == self.tally.condition.resource:
@@ -443,6 +453,9 @@ class Count(Expectation):
     def __init__(self, spec: Spec, names: Names) -> None:
         super().__init__(spec)
         self.matter = parse_matter(spec.count, names)
+        if isinstance(self.matter, Condition) and quantified(self.matter.text):
+            remedy = "leave out how many, and give equals, atLeast or atMost"
+            raise ValueError(f"'count' counts all of which {self.matter.text!r} is true; {remedy}")
         self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
         self.bounds = {
             "exactly": spec.equals,
@@ -503,7 +516,9 @@ class Order(Expectation):
 
     def take(self, world: World, resource: str, change: Change) -> None:
         for index, (part, tally) in enumerate(zip(self.parts, self.tallies, strict=True)):
-            if tally is not None and resource == tally.condition.resource:
+            if part.resource != resource:
+                continue
+            if tally is not None:
                 tally.see(world, resource, change)
             if self.first_us[index] is None and self.in_window(change.at_us):
                 if (

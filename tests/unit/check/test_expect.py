@@ -1,6 +1,5 @@
 """Expectations give the right verdict, and the wrong run fails them."""
 
-import re
 from typing import Any
 
 import msgspec
@@ -309,6 +308,12 @@ def test_order_wants_every_part_in_its_turn() -> None:
             "'unreachabel' is no taint that is known; did you mean 'unreachable'",
         ),
         ("nodes have Ready=Unkown", "the condition Ready is True, False or Unknown, never 'Unkown'"),
+        ("pods named a in zone x named b are ready", "'named' stands twice; give what may be either as a,b"),
+        ("nodes in namespace default are ready", "nodes are in no namespace"),
+        ("services in zone a exist", "services are in no zone; pods, nodes, their leases and events are"),
+        ("deployments on node n1 exist", "deployments are on no node"),
+        ("events owned by web exist", "an event has no owner"),
+        ("at least 0 pods are ready", "at least 0 always are"),
     ],
 )
 def test_a_condition_that_is_not_understood_says_what(text: str, says: str) -> None:
@@ -316,119 +321,70 @@ def test_a_condition_that_is_not_understood_says_what(text: str, says: str) -> N
         parse_condition(text, NAMES_)
 
 
-# Whose field it is that a predicate names.
-OWNERS_OF = {
-    "taint": "nodes",
-    "held": "leases",
-    "Replicas": "replicasets",
-    "capacity": "nodes",
-    "images": "nodes",
-}
+def test_labels_that_are_given_one_by_one_are_all_wanted() -> None:
+    run = Run({"count": "pods labelled app=web labelled tier=back exist", "equals": 1})
+    for name, tier in (("p0", "front"), ("p1", "back")):
+        run.pod(1, name, labels={"app": "web", "tier": tier})
+    run.pod(1, "p2", labels={"app": "db", "tier": "back"})
+    assert run.verdict().ok, run.verdict().measured
 
 
-@pytest.mark.parametrize(
-    ("predicate", "obj", "true"),
-    [
-        (
-            "taint unreachable:NoExecute",
-            {"spec": {"taints": [{"key": NAMES_.taint_unreachable, "effect": "NoExecute"}]}},
-            True,
-        ),
-        (
-            "taint unreachable:NoExecute",
-            {"spec": {"taints": [{"key": NAMES_.taint_unreachable, "effect": "NoSchedule"}]}},
-            False,
-        ),
-        (
-            "taint node.kubernetes.io/unreachable",
-            {"spec": {"taints": [{"key": NAMES_.taint_unreachable, "effect": "NoExecute"}]}},
-            True,
-        ),
-        (
-            f"taint {NAMES_.taint_unreachable}:NoExecute",
-            {"spec": {"taints": [{"key": NAMES_.taint_unreachable, "effect": "NoExecute"}]}},
-            True,
-        ),
-        (
-            "taint shop.example/gpu",
-            {"spec": {"taints": [{"key": "shop.example/gpu", "effect": "NoExecute"}]}},
-            True,
-        ),
-        (
-            "taint dedicated:NoExecute",
-            {"spec": {"taints": [{"key": "dedicated", "effect": "NoExecute"}]}},
-            True,
-        ),
-        ("Running", {"status": {"phase": "Running"}}, True),
-        ("not Running", {"status": {"phase": "Running"}}, False),
-        ("status.readyReplicas=3", {"status": {"readyReplicas": 3}}, True),
-        ("status.readyReplicas=0", {"status": {}}, True),
-        ("status.readyReplicas>=3", {"status": {"readyReplicas": 2}}, False),
-        ("status.capacity.cpu>=8", {"status": {"capacity": {"cpu": "8"}}}, True),
-        ("status.capacity.cpu>=8", {"status": {"capacity": {"cpu": "7900m"}}}, False),
-        ("status.capacity.memory<=1Gi", {"status": {"capacity": {"memory": "1025Mi"}}}, False),
-        ("status.capacity.memory<=1Gi", {"status": {"capacity": {"memory": "1024Mi"}}}, True),
-        ("status.message>=1", {"status": {"message": "no number"}}, False),
-        ("status.message<=1", {"status": {"message": "no number"}}, False),
-        ("status.images[1].sizeBytes>=2", {"status": {"images": [{"sizeBytes": 9}, {"sizeBytes": 2}]}}, True),
-        (
-            "status.images[2].sizeBytes>=2",
-            {"status": {"images": [{"sizeBytes": 9}, {"sizeBytes": 2}]}},
-            False,
-        ),
-        ("bound and not terminating", {"metadata": {}, "spec": {"nodeName": "n"}}, True),
-        ("held", {"spec": {"holderIdentity": ""}}, False),
-    ],
-)
-def test_predicates(predicate: str, obj: dict[str, Any], true: bool) -> None:
-    resource = next((known for part, known in OWNERS_OF.items() if part in predicate), "pods")
-    assert parse_condition(f"any {resource} are {predicate}", NAMES_).test(obj) is true
+@pytest.mark.parametrize("where", [{"zone": []}, {"name": ""}, {"owner": ["web", ""]}])
+def test_a_selection_of_nothing_is_refused(where: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="selects nothing"):
+        Run({"never": {"deleted": "pods", "where": where}})
 
 
-@pytest.mark.parametrize(
-    ("condition", "says"),
-    [
-        ("no deployments are Running", "'Running' is true of no deployments: they have no status.phase"),
-        ("all leases are ready", "'ready' is true of no leases: they have no status.conditions"),
-        ("any nodes are not held", "'held' is true of no nodes: they have no spec.holderIdentity"),
-        ("any pods are cordoned", "'cordoned' is true of no pods: they have no spec.unschedulable"),
-        ("any configmaps have Ready=True", "'Ready=True' is true of no configmaps"),
-        (
-            "any pods have taint unreachable",
-            "'taint unreachable' is true of no pods: they have no spec.taints",
-        ),
-        ("any pods have spec.nodename=node-1", "spec has no field 'nodename'; did you mean 'nodeName'?"),
-        (
-            "any pods have status.containerStatus[0].restartCount>=1",
-            "status has no field 'containerStatus'; did you mean 'containerStatuses'?",
-        ),
-        (
-            "any pods have status.containerStatuses.restartCount>=1",
-            "status.containerStatuses is a list; write status.containerStatuses[0] for its first item",
-        ),
-        ("any pods have Status.phase=Running", "an object has no field 'Status'; did you mean 'status'?"),
-        ("any pods have not status.replicas=3", "status has no field 'replicas'"),
-        ("all nodes have status.capacity=8", "status.capacity is no single value"),
-        ("any pods have metadata.labels.a.example/b=c", "metadata.labels.a has no field 'example/b'"),
-    ],
-)
-def test_a_field_that_no_object_has_is_refused(condition: str, says: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(says)):
-        parse_condition(condition, NAMES_)
+def test_names_in_a_text_may_have_spaces_between_them() -> None:
+    run = outage({"count": {"created": "pods", "where": {"name": "p0, p3"}}, "equals": 2})
+    assert run.verdict().ok, run.verdict().measured
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "any pods have metadata.labels.app=web",
-        "all configmaps have data.key=value",
-        "any nodes have status.capacity.memory>=16Gi",
-        "any events have reason=Killing",
-        "any customresourcedefinitions have spec.names.kind=Widget",
-    ],
-)
-def test_a_field_that_objects_may_have_is_not_refused(condition: str) -> None:
-    assert parse_condition(condition, NAMES_).test({}) is False
+def test_a_count_says_of_how_many_by_its_bounds_alone() -> None:
+    with pytest.raises(ValueError, match="leave out how many, and give equals, atLeast or atMost"):
+        Run({"count": "any pods are ready", "equals": 3})
+
+
+def test_a_step_before_the_window_does_not_end_it() -> None:
+    run = outage({"count": {"changed": "nodes"}, "after": "40s", "until": "dark", "equals": 2})
+    assert run.verdict().ok, run.verdict().measured
+
+
+@pytest.mark.parametrize("kind", ["when", "never", "always", "eventually", "count"])
+def test_a_window_whose_step_comes_after_its_end_never_was(kind: str) -> None:
+    bounds = {"when": {"within": ["0s", "90s"]}, "count": {"equals": 4}}
+    spec = {kind: "nodes exist", "after": "dark", "until": "8s", **bounds.get(kind, {})}
+    assert not outage(spec).verdict().ok
+
+
+def test_who_comes_after_the_window_is_not_missed_in_it() -> None:
+    run = outage(
+        {
+            "when": "each nodes in zone a have Ready=Unknown",
+            "after": "dark",
+            "until": "50s",
+            "within": ["0s", "40s"],
+        }
+    )
+    run.node(60, "n9", "a", "True")
+    assert run.verdict().ok, run.verdict().measured
+
+
+def test_a_window_in_which_nothing_is_written_yet_is_judged_by_nothing() -> None:
+    verdicts = []
+    for spec in ({"always": "at least 1 pods are bound"}, {"eventually": "no pods are bound"}):
+        verdicts.append(outage({**spec, "until": "1500ms"}).verdict())
+    assert [(verdict.ok, verdict.measured) for verdict in verdicts] == [
+        (False, "not at 0.00s"),
+        (True, "0.00s"),
+    ]
+
+
+def test_of_an_order_each_part_is_looked_at_when_something_of_its_own_is_written() -> None:
+    run = Run({"order": ["no pods are bound", "nodes exist"]})
+    run.node(1, "n0", "a", "True")
+    run.pod(2, "p0")
+    assert run.verdict().measured == "2.00s, 1.00s"
 
 
 @pytest.mark.parametrize(

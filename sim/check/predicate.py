@@ -1,0 +1,311 @@
+"""What may be true of one object, in words: `parse_predicates("status.replicas>=3", "deployments", names)` is a test of objects.
+
+Turns a predicate (see `sim.check.condition`) into a function of an object.  What no object of the resource can be or have, and what
+no field of its type can hold, is a ValueError: it would never come true, and nobody would know why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sim.check.world import Obj
+from sim.errors import suggestion, suggestion_or_all
+from sim.ident import NAMES, TAINT_EFFECTS, Names
+from sim.machinery.objects import condition_status, is_ready
+from sim.machinery.schema import OPEN_TYPES, SchemaNode
+from sim.machinery.scheme import Scheme
+from sim.units import NANO, quantity_nano
+
+Test = Callable[[Obj], bool]
+
+# Phases that objects have here, core/v1 types.go; a node's is never set (it is deprecated).
+PHASES: Mapping[str, tuple[str, ...]] = {
+    "pods": ("Pending", "Running", "Succeeded", "Failed", "Unknown"),
+    "namespaces": ("Active", "Terminating"),
+    "persistentvolumeclaims": ("Pending", "Bound", "Lost"),
+}
+# Conditions that objects have here: any other may be given by whoever makes custom ones, unless it looks misspelt.
+CONDITIONS: Mapping[str, tuple[str, ...]] = {
+    "nodes": ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"),
+    "pods": ("Ready", "Initialized", "ContainersReady", "PodScheduled", "DisruptionTarget"),
+    "deployments": ("Available", "Progressing", "ReplicaFailure"),
+    "replicasets": ("ReplicaFailure",),
+    "replicationcontrollers": ("ReplicaFailure",),
+    "jobs": ("Complete", "Failed", "Suspended", "FailureTarget"),
+    "poddisruptionbudgets": ("DisruptionAllowed",),
+    "horizontalpodautoscalers": ("AbleToScale", "ScalingActive", "ScalingLimited"),
+    "customresourcedefinitions": ("Established", "NamesAccepted"),
+    "namespaces": ("NamespaceContentRemaining", "NamespaceFinalizersRemaining", "NamespaceDeletionContentFailure",
+                   "NamespaceDeletionDiscoveryFailure", "NamespaceDeletionGroupVersionParsingFailure"),
+}  # fmt: skip
+_FIELD = re.compile(
+    r"^(?P<path>[A-Za-z][\w/\-]*(?:\.[\w/\-]+|\[\d+\])*)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>.+)$"
+)
+_OTHER_COMPARISON = re.compile(r"^[\w.\[\]/-]+\s*(==|[<>](?!=))")
+_PART = re.compile(r"[^.\[\]]+")
+TEXT = (
+    "text"  # the type of a map's value (a label, an annotation) that is a string, and may be a number as well
+)
+_ORDERED = ("integer", "number", "quantity", "int-or-string")
+
+
+def parse_predicates(text: str, resource: str, names: Names) -> Test:
+    """All that has to be true of an object of a resource: "ready and not terminating".  ValueError with what is wrong."""
+    tests = [parse_predicate(part, resource, names) for part in re.split(r"\s+and\s+", text)]
+    if len(tests) == 1:
+        return tests[0]
+    return lambda obj: all(test(obj) for test in tests)
+
+
+def parse_predicate(text: str, resource: str, names: Names) -> Test:
+    """One thing that may be true of an object of a resource."""
+    if text.startswith("not "):
+        inner = parse_predicate(text[4:].lstrip(), resource, names)
+        return lambda obj: not inner(obj)
+    if text.startswith("taint "):
+        _check_part(resource, "spec.taints", text, names)
+        return _taint(text[6:], names)
+    if text in _STATES:
+        _check_part(resource, _STATED_BY[text], text, names)
+        if text == "ready":
+            _check_condition(resource, "Ready", text, names)
+        return _STATES[text]
+    if any(text in phases for phases in PHASES.values()):
+        _check_part(resource, "status.phase", text, names)
+        _check_phase(resource, text, text)
+        return lambda obj: (obj.get("status") or {}).get("phase") == text
+    field = _FIELD.match(text)
+    if field is None or _OTHER_COMPARISON.match(text):
+        raise ValueError(f"{text!r} is not a predicate; {_remedy(text)}")
+    if field["path"][0].isupper() and "." not in field["path"]:
+        _check_part(resource, "status.conditions", text, names)
+        return _status_condition(resource, names, field["path"], field["op"], field["value"])
+    return _field(resource, names, field["path"], field["op"], field["value"])
+
+
+def _remedy(text: str) -> str:
+    if _OTHER_COMPARISON.match(text):
+        return "a field is compared by =, !=, >= and <="
+    conditions = dict.fromkeys(kind for kinds in CONDITIONS.values() for kind in kinds)
+    phases = dict.fromkeys(phase for phases in PHASES.values() for phase in phases)
+    known = (*_STATES, *phases, *(f"{kind}=True" for kind in conditions))
+    near = suggestion(text, [one for one in known if one.partition("=")[0].lower() == text.lower()] or known)
+    return near or "write e.g. Ready=Unknown, taint unreachable:NoExecute, Running or status.replicas=3"
+
+
+# --- what objects of a resource can have ----------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def schemas(plural: str, names: Names) -> tuple[SchemaNode, ...]:
+    """The forms of a resource's objects, one a group and version."""
+    return tuple(resource.schema for resource in Scheme(names).resources if resource.plural == plural)
+
+
+def has_part(resource: str, path: str, names: Names) -> bool:
+    """Whether objects of a resource can have such a part."""
+    for schema in schemas(resource, names):
+        at: SchemaNode | None = schema
+        for part in path.split("."):
+            at = None if at is None else at.properties.get(part)
+        if at is not None:
+            return True
+    return False
+
+
+def _check_part(resource: str, path: str, text: str, names: Names) -> None:
+    """ValueError if objects of a resource have no such part, by which alone the predicate could be true of them."""
+    if not has_part(resource, path, names):
+        raise ValueError(f"{text!r} is true of no {resource}: they have no {path}")
+
+
+def _check_phase(resource: str, phase: str, text: str) -> None:
+    """ValueError if objects of a resource are never in a phase."""
+    phases = PHASES.get(resource, ())
+    if phase in phases:
+        return
+    if text == "Terminating":
+        remedy = "write terminating for those with a deletionTimestamp"
+    elif not phases:
+        remedy = f"no phase of {resource} is ever set"
+    else:
+        remedy = f"their phases are {', '.join(phases)}"
+    raise ValueError(f"{text!r} is true of no {resource}; {remedy}")
+
+
+def _check_condition(resource: str, kind: str, text: str, names: Names) -> None:
+    """ValueError if a condition is one of others' only."""
+    ours = CONDITIONS.get(resource, ())
+    if kind in ours or not any(kind in theirs for theirs in CONDITIONS.values()):
+        return
+    remedy = f"their conditions are {', '.join(ours)}" if ours else "nobody gives them conditions"
+    if kind == "Ready" and has_part(resource, "status.readyReplicas", names):
+        remedy += "; write e.g. status.readyReplicas>=3"
+    raise ValueError(f"no {resource} have the condition {kind} of {text!r}; {remedy}")
+
+
+# --- conditions of the status, taints --------------------------------------------------------------------------
+
+
+def _status_condition(resource: str, names: Names, kind: str, op: str, value: str) -> Test:
+    if op not in ("=", "!="):
+        raise ValueError(f"the condition {kind} can be compared by = and != only")
+    if value not in ("True", "False", "Unknown"):
+        raise ValueError(f"the condition {kind} is True, False or Unknown, never {value!r}")
+    _check_condition(resource, kind, f"{kind}{op}{value}", names)
+    known = dict.fromkeys(one for kinds in CONDITIONS.values() for one in kinds)
+    near = "" if kind in known else suggestion(kind, known, likeness=0.8)
+    if near:
+        raise ValueError(f"{kind!r} is no condition that is known; {near}")
+    return lambda obj: (condition_status(obj, kind) == value) == (op == "=")
+
+
+def _taint(text: str, names: Names) -> Test:
+    key, _, effect = text.partition(":")
+    if not key:
+        raise ValueError(f"'taint {text}' names no key; write e.g. taint unreachable:NoExecute")
+    if effect and effect not in TAINT_EFFECTS:
+        raise ValueError(f"{effect!r} is no effect of a taint; {suggestion_or_all(effect, TAINT_EFFECTS)}")
+    full = _taint_key(key, names)
+
+    def check(obj: Obj) -> bool:
+        taints = (obj.get("spec") or {}).get("taints") or ()
+        return any(t["key"] == full and effect in ("", t["effect"]) for t in taints)
+
+    return check
+
+
+def _taint_key(key: str, names: Names) -> str:
+    """The key of a taint that is named shortly, or by either set of identifiers; any other is somebody's own."""
+    short: dict[str, str] = {}
+    whole: dict[str, str] = {}
+    for attribute in (one for one in dir(names) if one.startswith("taint_")):
+        full = short[attribute.removeprefix("taint_").replace("_", "-")] = getattr(names, attribute)
+        whole |= {getattr(either, attribute): full for either in NAMES.values()}
+    known = short | whole
+    near = "" if key in known or "/" in key else suggestion(key, short, likeness=0.8)
+    if near:
+        raise ValueError(f"{key!r} is no taint that is known; {near}")
+    return known.get(key, key)
+
+
+# --- fields -----------------------------------------------------------------------------------------------------
+
+
+def _field(resource: str, names: Names, path: str, op: str, value: str) -> Test:
+    """Compare a field by what its type says.  Of one that is absent a number is 0, and a boolean false."""
+    kind = _type_at(resource, names, path)
+    parts = _PART.findall(path)
+    if op in (">=", "<="):
+        if kind not in ("", TEXT, *_ORDERED):
+            raise ValueError(f"{path} is a {kind}; {op} compares numbers and quantities")
+        limit = _limit(value, f"which {op} compares")
+
+        def ordered(obj: Obj) -> bool:
+            number = _nano(_at(obj, parts))
+            return number is not None and (number >= limit if op == ">=" else number <= limit)
+
+        return ordered
+    if kind in ("integer", "number", "quantity"):
+        amount = _limit(value, f"which {path} is")
+        return lambda obj: (_nano(_at(obj, parts)) == amount) == (op == "=")
+    if path == "status.phase":
+        _check_phase(resource, value, value)
+    if kind == "boolean" and value not in ("true", "false"):
+        raise ValueError(f"{path} is true or false, never {value!r}")
+    absent = {"boolean": ("false",), "": ("0", "false"), "int-or-string": ("0",)}.get(kind, ())
+
+    def equal(obj: Obj) -> bool:
+        at = _at(obj, parts)
+        shown = str(at).lower() if isinstance(at, bool) else str(at)
+        return (value in absent if at is None else shown == value) == (op == "=")
+
+    return equal
+
+
+def _limit(value: str, which: str) -> int:
+    try:
+        return quantity_nano(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is not a number or quantity, {which}") from None
+
+
+def _at(obj: Obj, parts: Sequence[str]) -> Any:
+    """The value at a path, None where there is none."""
+    at: Any = obj
+    for part in parts:
+        if isinstance(at, dict):
+            at = at.get(part)
+        elif isinstance(at, list) and part.isdigit() and int(part) < len(at):
+            at = at[int(part)]
+        else:
+            return None
+    return at
+
+
+def _nano(value: Any) -> int | None:
+    """A number or quantity in nano units, an absent one as 0; None if it is none."""
+    if value is None or isinstance(value, int):
+        return (value or 0) * NANO
+    try:
+        return quantity_nano(value) if isinstance(value, str | float) else None
+    except ValueError:
+        return None
+
+
+def _type_at(resource: str, names: Names, path: str) -> str:
+    """The type of the value at a path into objects of a resource; "" where it may be any."""
+    problems = []
+    for schema in schemas(resource, names):
+        try:
+            return _type_in(schema, path)
+        except ValueError as error:
+            problems.append(str(error))
+    raise ValueError(problems[0])
+
+
+def _type_in(schema: SchemaNode, path: str) -> str:
+    at: SchemaNode | None = schema
+    where, free = "an object", False
+    for part in _PART.findall(path):
+        if at is None or at.type in OPEN_TYPES:
+            return ""
+        free = at.type == "map"
+        if at.type == "array":
+            if not part.isdigit():
+                raise ValueError(f"{where} is a list; write {where}[0] for its first item")
+            at, where = at.items, f"{where}[{part}]"
+            continue
+        if at.type == "map":
+            at = at.values
+        elif part in at.properties:
+            at = at.properties[part]
+        else:
+            near = suggestion(part, at.properties)
+            raise ValueError("; ".join(filter(None, (f"{where} has no field {part!r}", near))))
+        where = part if where == "an object" else f"{where}.{part}"
+    if at is None or at.type in OPEN_TYPES:
+        return ""
+    if at.type in ("object", "map", "array"):
+        raise ValueError(f"{where} is no single value")
+    return TEXT if free and at.type == "string" else at.type
+
+
+# Of each state the part of an object that says it.
+_STATED_BY = {
+    "ready": "status.conditions",
+    "terminating": "metadata.deletionTimestamp",
+    "bound": "spec.nodeName",
+    "cordoned": "spec.unschedulable",
+    "held": "spec.holderIdentity",
+}
+_STATES: dict[str, Test] = {
+    "ready": is_ready,
+    "terminating": lambda obj: "deletionTimestamp" in obj["metadata"],
+    "bound": lambda obj: bool((obj.get("spec") or {}).get("nodeName")),
+    "cordoned": lambda obj: bool((obj.get("spec") or {}).get("unschedulable")),
+    "held": lambda obj: bool((obj.get("spec") or {}).get("holderIdentity")),
+}
