@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,11 +85,6 @@ def print_lines(lines: Sequence[Line], limit: int = 0) -> None:
             print(row(line))
         elif index == limit // 2:
             print(f"{'…':>12}  {cut} more in between (--full shows them)")
-
-
-def print_json(values: Iterable[Mapping[str, Any]]) -> None:
-    for value in values:
-        print(json.dumps(value, ensure_ascii=False))
 
 
 def write_perfetto(trace: Path, file: Path) -> None:

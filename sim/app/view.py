@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import time
@@ -11,7 +12,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from sim.app.traces import as_json, bad, print_json, records, row
+from sim.app.traces import as_json, bad, records, row
 from sim.kernel import Decoder, Record, TraceError
 from sim.report.story import Line, shown, tell, who
 
@@ -122,7 +123,7 @@ def _show(found: Iterator[Line], as_text: bool, follow: bool) -> int:
         if as_text:
             print(f"{line.ident:>8} {row(line)}", flush=follow)
         else:
-            print_json([as_json(line)])
+            print(json.dumps(as_json(line), ensure_ascii=False), flush=follow)
     return count
 
 

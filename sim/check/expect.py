@@ -143,6 +143,8 @@ def parse_matter(given: Any, names: Names) -> Condition | Matter:
     if len(named) != 1:
         raise ValueError("give exactly one of created, deleted, removed, changed and event")
     what, value = named[0]
+    if not value:
+        raise ValueError(f"'{what}' names nothing; write e.g. event: FailedScheduling, created: pods")
     resource = "events" if what == "event" else value.lower()
     check_resource(resource, names)
     check_where(resource, given.where, names)
@@ -258,6 +260,14 @@ def _duration(text: str) -> int | None:
         return None
 
 
+def _span(key: str, text: str) -> int:
+    """A time from the start of the window.  ValueError if it is none."""
+    found = _duration(text)
+    if found is None or found < 0:
+        raise ValueError(f"{key!r}: {text!r} is no time after the start of the window, write it as 90s or 5m")
+    return found
+
+
 def _shown(us: int) -> str:
     return f"{us / 1e6:.2f}s"
 
@@ -272,7 +282,7 @@ class Within(Expectation):
         matter = parse_matter(spec.when, names)
         self.within_us: tuple[int, int] | None = None  # measured only, judged over many runs
         if spec.within is not UNSET:
-            low_us, high_us = (parse_duration_us(text) for text in spec.within)
+            low_us, high_us = (_span("within", text) for text in spec.within)
             if high_us < low_us:
                 raise ValueError(f"the interval {spec.within[0]} to {spec.within[1]} ends before it begins")
             self.within_us = low_us, high_us
@@ -415,7 +425,7 @@ class Eventually(Expectation):
 
     def __init__(self, spec: Spec, names: Names) -> None:
         super().__init__(spec)
-        self.by_us = parse_duration_us(spec.by) if spec.by else None
+        self.by_us = _span("by", spec.by) if spec.by else None
         self.matter = parse_matter(spec.eventually, names)
         self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
         self.first_us: int | None = None
@@ -467,6 +477,8 @@ class Count(Expectation):
             raise ValueError("'count' goes with equals, atLeast or atMost, or with 'over: {...}'")
         if not self.bounds and "share" in spec.over:
             raise ValueError("'over: share' of a count goes with equals, atLeast or atMost")
+        if "exactly" in self.bounds and len(self.bounds) > 1:
+            raise ValueError("'equals' says how many there are; atLeast and atMost add nothing")
         low, high = spec.at_least, spec.at_most
         if low is not UNSET and high is not UNSET and high < low:
             raise ValueError(f"no count is at least {low} and at most {high}")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 from typing import Any
 
 from sim.statistics import finite, ks_distance, ks_p_value, quantile
@@ -151,6 +151,8 @@ def _bound(what: str, value: Any, timed: bool, measures: bool) -> Bound:
         raise ValueError(f"'over: share' lies between 0 and 100%, never at {value!r}")
     if high < low:
         raise ValueError(f"'over: {what}': the interval ends before it begins")
+    if high < 0:
+        raise ValueError(f"'over: {what}' is never below 0, as {value!r} wants it")
     return Bound(what, low, high, timed and what != "share")
 
 
@@ -164,7 +166,9 @@ def _number(what: str, text: Any, timed: bool) -> float:
     try:
         value = float(text[:-1]) / 100 if percent else float(text)
     except (TypeError, ValueError):
-        raise ValueError(f"'over: {what}': {text!r} is not a number") from None
+        value = inf
+    if isinstance(text, bool) or not isfinite(value):
+        raise ValueError(f"'over: {what}': {text!r} is not a number")
     if timed:
         raise ValueError(f"'over: {what}': {text!r} is not a duration, write it as 44.2s")
     return value

@@ -13,7 +13,7 @@ from sim.errors import InputError, suggestion
 from sim.ident import NAMES
 from sim.machinery.scheme import Resource, Scheme
 from sim.options.cloud import CLOUD
-from sim.scenario import plan, steps
+from sim.scenario import plan, soundness, steps
 from sim.scenario.kinds import Planned, resource_named
 from sim.scenario.naming import translate
 from sim.scenario.plan import Action, ClusterPlan, NodePlan
@@ -469,6 +469,8 @@ def _patch(where: _Where, body: steps.Patch) -> Action:
         raise where.error("subresource", f"{body.resource} have no {body.subresource}")
     merge = translate(body.merge, where.naming)
     assert isinstance(merge, dict)
+    if body.subresource in ("", "status"):  # others are of another form
+        soundness.check_patch(resource, merge, where.compiler.document, (*where.path, "merge"))
     return plan.PatchObjects(body.resource, body.namespace, name, selector, merge, body.subresource or None)
 
 

@@ -32,7 +32,6 @@ from sim.scenario.plan import (
     Plan,
     PlannedExpectation,
     PlannedStep,
-    Span,
 )
 from sim.scenario.samples import inside, read_samples
 from sim.scenario.settings import override
@@ -40,11 +39,13 @@ from sim.scenario.soundness import parts_of
 from sim.scenario.source import Document, read_documents
 from sim.scenario.steps import Apply
 from sim.scenario.taints import taints_problem
-from sim.scenario.timeline import kinds_of, plan_timeline
+from sim.scenario.timeline import plan_timeline
+from sim.scenario.windows import Windows
 from sim.units import SECOND, parse_duration_us, quantity_nano
 
 NODES_MAX = 20_000
 DURATION_MAX_US = 100 * 365 * 24 * 3600 * SECOND  # dates stay of four digits, times within 64 bits
+MACHINES_HAVE = ("cpu", "memory", "pods", "ephemeral-storage")
 HOMES_MAX = 6  # places of a field's name; with more of them it says too little
 _AT = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$")
@@ -53,7 +54,6 @@ _RATE = re.compile(r"^(\d+(?:\.\d+)?)\s*/\s*(\d.*|ms|s|m|h)$")
 _TYPE = re.compile(r"`([a-z| ]+)`")
 _WORDS = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "array": "a list",
           "object": "a mapping", "null": "nothing"}  # fmt: skip
-_FIELD = re.compile(r'"([^"]+)"')
 
 
 def load(path: str | Path, settings: Sequence[str] = ()) -> Plan:
@@ -136,7 +136,7 @@ class _Compiler:
             remedy = _choices(schema.Scenario, path)
         elif message.startswith("Expected `array`, got"):
             remedy = "both bounds, as [29s, 60s]" if path[-1:] == ["within"] else "in brackets, as [a, b]"
-        elif message.startswith("Expected `str`, got `"):
+        elif re.match("Expected `str`, got `(int|float|bool)`", message):
             remedy = "a duration has a unit, as 90s or 5m; a text that looks like something else needs quotes"
         elif missing := _MISSING.match(message):
             name = missing["name"]
@@ -295,6 +295,12 @@ class _Compiler:
                 "leave one out",
             )
         for resource, amount in group.capacity.items():
+            if "/" not in resource and not (resource in MACHINES_HAVE or resource.startswith("hugepages-")):
+                remedy = (
+                    f"they have {', '.join(MACHINES_HAVE)}, and devices with a domain, as example.com/gpu"
+                )
+                where = self.document.key_place((*path, "capacity", resource))
+                raise InputError(f"no machine has {resource!r}", where, remedy)
             try:
                 problem = "" if quantity_nano(str(amount)) >= 0 else "is negative"
             except ValueError:
@@ -345,12 +351,15 @@ class _Compiler:
             raise document.error(path, "an object is a mapping with apiVersion, kind and metadata")
         for key in ("apiVersion", "kind"):
             if not isinstance(value.get(key), str):
-                raise document.error(path, f"the object has no {key}")
+                raise soundness.missing(value, key, key, document, path)
         if value["kind"] == "List":
             remedy = "write its items as objects of their own, in a file parted by ---"
             raise document.error((*path, "kind"), "a List is no object", remedy)
-        if not isinstance(value.get("metadata"), dict) or not isinstance(value["metadata"].get("name"), str):
-            raise document.error((*path, "metadata"), "the object has no metadata.name")
+        metadata = value.get("metadata")
+        if not isinstance(metadata, dict):
+            raise soundness.missing(value, "metadata", "metadata.name", document, path)
+        if not isinstance(metadata.get("name"), str):
+            raise soundness.missing(metadata, "name", "metadata.name", document, (*path, "metadata"))
         translated = translate(value, naming)
         assert isinstance(translated, dict)
         scheme = Scheme(NAMES[naming]).beside(self.planned)
@@ -366,9 +375,7 @@ class _Compiler:
         except soundness.Unsound as error:
             raise document.error(path, str(error)) from None
         if problems:
-            found = _FIELD.search(problems[0])
-            place = document.key_place((*path, *parts_of(found[1]))) if found else document.place(path)
-            raise InputError(problems[0], place)
+            raise soundness.unknown_field(resource, problems[0], document, path)
         new = soundness.completed(resource, obj, scheme.names)
         soundness.check(resource, new, scheme.names, document, path)
         self.planned.add(scheme, translated)
@@ -390,14 +397,7 @@ class _Compiler:
     def _expectations(
         self, expectations: Sequence[schema.Expectation], steps: Sequence[PlannedStep], duration_us: int
     ) -> tuple[PlannedExpectation, ...]:
-        named = {step.name: step for step in steps}
-        names = {*named, *kinds_of(steps)}
-        # When a step that happens once at a known time does: the earliest and the latest.
-        times = {
-            step.name: step.start.at_us
-            for step in steps
-            if step.start.at_us is not None and step.repeat is None
-        }
+        windows = Windows(self.document, steps, duration_us)
         planned = []
         seen: set[str] = set()
         for index, expectation in enumerate(expectations):
@@ -405,26 +405,7 @@ class _Compiler:
             if expectation.name in seen:
                 raise self.document.error((*path, "name"), f"two expectations are named {expectation.name!r}")
             seen.add(expectation.name)
-            window: list[Span | None] = []
-            for key in ("after", "until"):
-                wanted = getattr(expectation, key)
-                window.append(times.get(wanted))
-                base = _occurring(wanted)
-                if base in named:
-                    references.check_after(self.document, wanted, named, steps, (*path, key))
-                if not base or base in names:
-                    continue
-                wanted = base
-                at_us = _duration_us(wanted)
-                if at_us is None:
-                    remedy = suggestion_or_all(wanted, sorted(names)) if names else "give a time, as 5m"
-                    raise self.document.error((*path, key), f"no step is named {wanted!r}", remedy)
-                if at_us > duration_us or (key == "after" and at_us == duration_us):
-                    raise self.document.error((*path, key), f"{wanted} is after the end of the run")
-                window[-1] = at_us, at_us
-            after, until = window
-            if until is not None and until[1] <= (after or (0, 0))[0]:
-                raise self.document.error((*path, "until"), "the window ends before it begins")
+            windows.check(expectation, path)
             over, here = expectation.over, (*path, "over", "like")
             if isinstance(over, dict) and "like" in over:
                 like = read_samples(self.document, self.folder, over["like"], here)
@@ -447,20 +428,6 @@ def _plainly(message: str) -> str:
         return "a name consists of lower-case letters, digits, '-' and '.', and begins and ends with no mark"
     plain = _TYPE.sub(lambda found: " or ".join(_WORDS.get(t, t) for t in found[1].split(" | ")), message)
     return plain[0].lower() + plain[1:]
-
-
-def _occurring(text: str) -> str:
-    """The step that "end of NAME" and "NAME/3" speak of."""
-    base, slash, number = text.removeprefix("end of ").rpartition("/")
-    return base if slash and number.isdigit() else text.removeprefix("end of ")
-
-
-def _duration_us(text: str) -> int | None:
-    try:
-        found = parse_duration_us(text)
-    except ValueError:
-        return None
-    return found if found >= 0 else None
 
 
 def _struct_at(kind: Any, path: Sequence[str | int]) -> Any:

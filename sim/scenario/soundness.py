@@ -11,23 +11,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
-from sim.errors import InputError
+from sim.errors import InputError, suggestion
 from sim.ident import Names
 from sim.machinery.custom import CustomResource
 from sim.machinery.custom_objects import create_errors, shaped
 from sim.machinery.defaults import apply_defaults
 from sim.machinery.fieldvalidation import DecodeError, decode
+from sim.machinery.schema import SchemaNode
 from sim.machinery.scheme import Resource
 from sim.machinery.strategies import for_create
 from sim.machinery.structural_values import BadPart
 from sim.machinery.validation import validate_create
 from sim.machinery.validation.errors import REQUIRED, Errors
-from sim.scenario.source import Document
+from sim.scenario.source import Document, Path_
 
 SOME_UID = "00000000-0000-4000-8000-000000000000"
 ALLOCATED = ("spec.clusterIPs",)  # required fields that a server fills in from what its cluster has left
+_FIELD = re.compile(r'"([^"]+)"')
 _PART = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|\.?([^.\[]+)")
 
 
@@ -49,6 +52,44 @@ def typed(resource: Resource, manifest: dict[str, Any]) -> tuple[dict[str, Any],
     return decoded.obj, decoded.problems
 
 
+def unknown_field(resource: Resource, problem: str, document: Document, path: Path_) -> InputError:
+    """What `typed` says of a field that objects do not have, at its place, with the field that is meant, perhaps."""
+    found = _FIELD.search(problem)
+    if found is None:
+        return document.error(path, problem)
+    parts = parts_of(found[1])
+    near = suggestion(str(parts[-1]), _fields_at(resource.schema, parts[:-1]))
+    return InputError(problem, document.key_place((*path, *parts)), near)
+
+
+def _fields_at(schema: SchemaNode, parts: Sequence[str | int]) -> Sequence[str]:
+    """The names of fields at a path into objects of a form."""
+    at: SchemaNode | None = schema
+    for part in parts:
+        if at is not None:
+            at = at.items if isinstance(part, int) else at.properties.get(part, at.values)
+    return () if at is None else [*at.properties]
+
+
+def check_patch(resource: Resource, merge: Mapping[str, Any], document: Document, path: Path_) -> None:
+    """InputError if a merge patch holds what objects do not have: a server drops it, and the patch changes nothing."""
+    if isinstance(resource, CustomResource):
+        return
+    try:
+        _, problems = typed(resource, dict(merge))
+    except Unsound as error:
+        raise document.error(path, str(error)) from None
+    if problems:
+        raise unknown_field(resource, problems[0], document, path)
+
+
+def missing(value: Mapping[str, Any], key: str, what: str, document: Document, path: Path_) -> InputError:
+    """A manifest has no such key; at the one that is meant for it, perhaps."""
+    near = get_close_matches(key, value, n=1)
+    place = document.key_place((*path, near[0])) if near else document.place(path)
+    return InputError(f"the object has no {what}", place, f"did you mean {key!r}?" if near else "")
+
+
 def completed(resource: Resource, obj: Mapping[str, Any], names: Names) -> dict[str, Any]:
     """A typed object as a new one in the namespace where it goes, with its defaults."""
     metadata = dict(obj["metadata"])
@@ -65,7 +106,7 @@ def check(
     new: Mapping[str, Any],
     names: Names,
     document: Document,
-    path: tuple[str | int, ...],
+    path: Path_,
 ) -> None:
     """InputError at the field of a `completed` object that is wrong, or at what should hold it.
 

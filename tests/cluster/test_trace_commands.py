@@ -236,6 +236,19 @@ def test_show_follows_a_file_up_to_its_end(
     assert seen.getvalue().splitlines() == lines
 
 
+def test_each_line_of_a_file_that_is_followed_is_given_at_once(traces: Path) -> None:
+    class Pipe(StringIO):
+        flushed = 0
+
+        def flush(self) -> None:
+            self.flushed += 1
+
+    for options in ((), ("--json",)):
+        with redirect_stdout(Pipe()) as pipe:
+            main(["show", str(traces / "one"), "--follow", "--kind", "step", *options])
+        assert pipe.flushed > pipe.getvalue().count("\n") == 1  # and once at the end
+
+
 def test_a_run_can_be_had_as_a_perfetto_file(
     traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -345,6 +345,24 @@ def test_a_count_says_of_how_many_by_its_bounds_alone() -> None:
         Run({"count": "any pods are ready", "equals": 3})
 
 
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (
+            {"when": WHEN, "within": ["-5s", "10s"]},
+            "'within': '-5s' is no time after the start of the window",
+        ),
+        ({"when": WHEN, "within": ["soon", "10s"]}, "'soon' is no time"),
+        ({"eventually": WHEN, "by": "-5s"}, "'by': '-5s' is no time after the start of the window"),
+        ({"never": {"event": ""}}, "'event' names nothing"),
+        ({"count": "pods exist", "equals": 3, "atLeast": 5}, "'equals' says how many there are"),
+    ],
+)
+def test_what_would_never_hold_or_say_nothing_is_refused(spec: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Run(spec)
+
+
 def test_a_step_before_the_window_does_not_end_it() -> None:
     run = outage({"count": {"changed": "nodes"}, "after": "40s", "until": "dark", "equals": 2})
     assert run.verdict().ok, run.verdict().measured

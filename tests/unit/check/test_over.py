@@ -94,11 +94,19 @@ def test_counts_are_bounded_by_plain_numbers() -> None:
         ({"p99": [1, 2]}, "not a duration"),
         ({"share": "<= many"}, "'many' is not a number"),
         ({"p50": "<= 1s", "seeds": 0}, "from 1"),
+        ({"p99": "<= -5s"}, "'over: p99' is never below 0, as '<= -5s' wants it"),
+        ({"share": [True, 1]}, "True is not a number"),
     ],
 )
 def test_what_is_not_understood_is_told(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_over(given, timed=True)
+
+
+@pytest.mark.parametrize("bound", ["<= nan", "<= inf", [float("nan"), 5], [False, 5]])
+def test_a_bound_is_a_finite_number(bound: Any) -> None:
+    with pytest.raises(ValueError, match="is not a number"):
+        parse_over({"mean": bound}, timed=False)
 
 
 def test_an_expectation_may_be_over_many_runs_only() -> None:

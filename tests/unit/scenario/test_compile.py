@@ -172,6 +172,9 @@ MANIFEST_ERRORS = [
     ),
     (("name: web", "name: Web"), "web.yaml:3:18: metadata.name: Invalid value"),
     ((", selector: {matchLabels: {app: web}}", ""), "web.yaml:4:7: spec.selector: Required value"),
+    (("template: {", "repicas: 3, template: {"), "unknown field \"spec.repicas\" (did you mean 'replicas'?)"),
+    (("kind", "knid"), "web.yaml:2:1: the object has no kind (did you mean 'kind'?)"),
+    (("{name: web", "{nam: web"), "the object has no metadata.name (did you mean 'name'?)"),
     (("Deployment", "List"), "web.yaml:2:7: a List is no object (write its items as objects of their own"),
 ]
 
@@ -211,6 +214,11 @@ def test_a_time_needs_a_unit_also_where_no_step_could_be_meant(folder: Path) -> 
         ("after: end of once", "'once' has no end (write after: once)"),
         ("after: once/2", "there is no once/2: it happens once"),
         ("after: end of stall", ""),
+        ("after: often, until: often", "the window ends as it begins (an occurrence has a number"),
+        ("after: often/2, until: lag", "the window ends as it begins"),
+        ("after: often, until: often/2", ""),
+        ("after: end of lagging, until: lagging", "the window ends before it begins"),
+        ("after: lagging, until: end of lagging", ""),
     ],
 )
 def test_a_window_that_never_opens_or_closes_is_refused(folder: Path, window: str, says: str) -> None:
@@ -219,6 +227,8 @@ def test_a_window_that_never_opens_or_closes_is_refused(folder: Path, window: st
         + f"""  timeline:
     - {{at: 1m, name: on, stall: {{actor: storage}}}}
     - {{at: 1m, name: once, compact: {{}}}}
+    - {{at: 1m, name: often, every: 1m, for: 5s, lag: {{apiServer: apiserver-0, by: 1s}}}}
+    - {{at: 1m, name: lagging, for: 1m, lag: {{apiServer: apiserver-0, by: 1s}}}}
   expect:
     - {{name: a, never: {{deleted: nodes}}, {window}}}
 """
@@ -226,6 +236,36 @@ def test_a_window_that_never_opens_or_closes_is_refused(folder: Path, window: st
     with pytest.raises(InputError) if says else nullcontext() as caught:
         plan_of(folder, text)
     assert caught is None or says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("window", "says"),
+    [
+        ("within: [31m, 40m]", "the run is over 31m after its beginning"),
+        ("after: dark, within: [29m, 30m]", "the run is over 29m after its beginning"),
+        ("until: dark, within: [6m, 7m]", "the window is over 6m after its beginning"),
+        ("after: dark, within: [1m, 50m]", ""),
+    ],
+)
+def test_a_time_that_does_not_come_in_the_window_is_refused(folder: Path, window: str, says: str) -> None:
+    text = (
+        GOOD.split("  timeline:")[0]
+        + f"""  timeline:
+    - {{at: 5m, name: dark, fail: {{nodes: {{zone: a}}, how: power-loss}}}}
+  expect:
+    - {{name: a, when: no nodes are ready, {window}}}
+"""
+    )
+    with pytest.raises(InputError) if says else nullcontext() as caught:
+        plan_of(folder, text)
+    assert caught is None or says in str(caught.value)
+
+
+def test_a_patch_of_fields_that_there_are_not_is_refused(folder: Path) -> None:
+    step = "{at: 1m, patch: {resource: deployments, name: web, merge: {spec: {pausd: true}}}}"
+    with pytest.raises(InputError, match=r'unknown field "spec.pausd" .did you mean .paused') as caught:
+        plan_of(folder, GOOD.split("  timeline:")[0] + f"  timeline:\n    - {step}\n")
+    assert caught.value.place.endswith(f":{GOOD.split('  timeline:')[0].count(chr(10)) + 2}:73")
 
 
 def test_a_yaml_bomb_is_refused_quickly(folder: Path) -> None:
@@ -284,6 +324,10 @@ def test_a_bad_setting_names_itself(folder: Path, setting: str, says: str) -> No
         ('labels={"a b": c}', 'labels: Invalid value: "a b"'),
         ("capacity={cpu: banana}", "'banana' is not a quantity"),
         ("capacity={cpu: -1}", "-1 is negative"),
+        (
+            "capacity={gpu: 1}",
+            "no machine has 'gpu' (they have cpu, memory, pods, ephemeral-storage, and devices",
+        ),
         ("taints=[{key: a, effect: Foo}]", 'Unsupported value: "Foo"'),
         ("taints=[{kee: a, effect: NoSchedule}]", "unknown field 'kee' (did you mean 'key'?)"),
         ("runtime={exitAfter: abc}", "'abc' is not a duration"),
