@@ -299,8 +299,8 @@ class _Compiler:
                 remedy = (
                     f"they have {', '.join(MACHINES_HAVE)}, and devices with a domain, as example.com/gpu"
                 )
-                where = self.document.key_place((*path, "capacity", resource))
-                raise InputError(f"no machine has {resource!r}", where, remedy)
+                key_place = self.document.key_place((*path, "capacity", resource))
+                raise InputError(f"no machine has {resource!r}", key_place, remedy)
             try:
                 problem = "" if quantity_nano(str(amount)) >= 0 else "is negative"
             except ValueError:
