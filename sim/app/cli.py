@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from typing import NoReturn
 
 from sim import __version__
@@ -22,6 +23,7 @@ from sim.errors import InputError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the console script."""
+    _say_what_can_be_said()
     try:
         try:
             arguments = _parsed(argv)
@@ -34,6 +36,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if status is None:
             raise
         return status
+
+
+def _say_what_can_be_said() -> None:
+    """A terminal that has not every letter gets a mark in its place, a file's name that is no UTF-8 goes out as it came."""
+    out = sys.stdout
+    if isinstance(out, TextIOWrapper) and out.errors == "strict":
+        out.reconfigure(errors="surrogateescape" if out.encoding.lower() == "utf-8" else "replace")
 
 
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:

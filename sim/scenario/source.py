@@ -4,7 +4,7 @@ Turns a file into dicts, lists and scalars plus a map from each value's path to 
 every later error can say where.  Trusts nothing of the file: no tags but YAML's own scalars, no duplicate
 keys, bounded size, bounded nesting, and bounded expansion of aliases (a "YAML bomb" is an error).
 
-Differs  from YAML 1.1: dates stay text and `yes`/`on` stay text, since manifests mean them so.
+Differs  from YAML 1.1: dates, `yes`/`on` and 12:30 (a number of base 60) stay text, since manifests mean them so.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class _Builder:
         if node.tag not in _SCALARS:
             raise self.document.error(path, f"the tag {node.tag} is not allowed", "only plain values are")
         kind = node.tag.rsplit(":", 1)[1]
-        if kind in ("str", "timestamp"):
+        if kind in ("str", "timestamp") or (kind in ("int", "float") and ":" in node.value):
             return node.value
         if kind == "bool":
             lowered = node.value.lower()

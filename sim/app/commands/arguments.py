@@ -104,6 +104,8 @@ class Files:
 def report_of(arguments: argparse.Namespace, name: str) -> Path | None:
     """Where the HTML report goes, if anywhere.  Raises InputError if it cannot go there."""
     report: Path | None = arguments.report
+    if report is not None and arguments.no_report:
+        raise InputError("contradicts --no-report", "--report")
     if arguments.no_report or (report is None and arguments.json):
         return None
     report = report or OUT / f"{name}.html"

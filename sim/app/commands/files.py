@@ -81,7 +81,8 @@ def _checked(path: Path) -> Plan:
 
 def _list(arguments: argparse.Namespace) -> int:
     if not arguments.folder.is_dir():
-        raise InputError("no such folder", str(arguments.folder))
+        problem = "is no folder" if arguments.folder.exists() else "no such folder"
+        raise InputError(problem, str(arguments.folder))
     rows, status = [], EXIT_OK
     for path in sorted(arguments.folder.glob("*.yaml")):
         try:

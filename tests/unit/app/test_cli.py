@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,30 @@ def test_a_bad_argument_is_told_in_one_line(
     said = capsys.readouterr().err
     assert caught.value.code == 2
     assert said.startswith(f"orrery: {says}") and said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name", "shown"),
+    [
+        ("ascii", "gr\u00f6ber.yaml", b"gr?ber.yaml"),
+        ("latin-1", "\u2588.yaml", b"?.yaml"),
+        ("utf-8", "\udcff.yaml", b"\xff.yaml"),
+    ],
+)
+def test_what_the_output_has_no_letter_for_is_no_crash(
+    tiny: Path, encoding: str, name: str, shown: bytes
+) -> None:
+    path = tiny.rename(tiny.with_name(name))
+    with redirect_stdout(TextIOWrapper(BytesIO(), encoding)) as out:
+        assert main(["validate", str(path)]) == 0
+    assert shown in out.buffer.getvalue()
+
+
+def test_a_report_that_is_wanted_and_unwanted_is_refused(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(tiny), "-q", "--no-report", "--report", str(tiny.with_name("r.html"))]) == 2
+    assert capsys.readouterr().err == "orrery: --report: contradicts --no-report\n"
 
 
 @pytest.mark.parametrize("command", ["run", "validate"])

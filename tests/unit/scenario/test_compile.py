@@ -195,6 +195,12 @@ def test_a_file_that_is_no_utf_8_is_told_with_its_line(folder: Path) -> None:
         load(folder / "s.yaml")
 
 
+def test_a_time_of_day_is_no_number_of_base_60(folder: Path) -> None:
+    objects = "[{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {at: 12:30, from: 1:30.5}}]"
+    plan = plan_of(folder, GOOD.replace("[web.yaml]", objects).split("  timeline:")[0])
+    assert plan.objects[0]["data"] == {"at": "12:30", "from": "1:30.5"}
+
+
 def test_an_empty_file_is_said_to_be_empty(folder: Path) -> None:
     with pytest.raises(InputError, match="is empty; a scenario is one document"):
         plan_of(folder, "# nothing yet\n")
