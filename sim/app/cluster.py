@@ -269,7 +269,8 @@ class Cluster:
         """Run a program of your own, a controller say, as a process of the cluster, in its time.
 
         It is an administrator of its own name.  What it raises is raised by whoever runs the cluster.  The actor can be
-        crashed, started again (anew: what it remembered is gone), paused and resumed.
+        crashed, started again (anew: what it remembered is gone), paused and resumed.  Who asks for objects of a definition
+        that is not established yet gets a `NoResource` (sim.machinery.scheme), a KeyError that one may catch to wait.
         """
         if name in self.supervisor.actors:
             raise InputError(f"there is a process {name!r}", "", "give it another name")

@@ -117,6 +117,13 @@ class _Nothing:
         return None
 
 
+class NoResource(KeyError):
+    """No resource is called so, or not yet: a definition adds it when it is established."""
+
+    def __str__(self) -> str:
+        return f"there is no resource {self.args[0]!r}, or not yet"
+
+
 class Scheme:
     """The resources of a naming set that are served, in the order of the table.
 
@@ -154,7 +161,7 @@ class Scheme:
     def _added(self, text: str) -> Resource:
         found: Resource | None = self.more.served.named(text)
         if found is None:
-            raise KeyError(text)
+            raise NoResource(text)
         return found
 
     def beside(self, more: More) -> Self:

@@ -3,7 +3,7 @@
 import pytest
 
 from sim.ident import NAMES
-from sim.machinery.scheme import Scheme
+from sim.machinery.scheme import NoResource, Scheme
 
 SCHEME = Scheme(NAMES["kubernetes"])
 
@@ -17,7 +17,7 @@ def test_a_suffix_tells_ambiguous_plurals_apart():
     assert SCHEME.resource("events").group == ""
     assert SCHEME.resource("events.events.k8s.io").group == "events.k8s.io"
     assert SCHEME.resource("deployments.apps") is SCHEME.resource("deployments")
-    with pytest.raises(KeyError):
+    with pytest.raises(NoResource, match="there is no resource 'gadgets', or not yet"):
         SCHEME.resource("gadgets")
 
 
