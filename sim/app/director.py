@@ -74,7 +74,8 @@ class Director:
         courses = [_Course(self, step) for step in steps]
         triggers = [course.trigger for course in courses if course.trigger is not None]
         if triggers:
-            self._observer = Observer(World(self.cluster.names), triggers)
+            zones = {node.name: node.zone for node in self.cluster.plan.nodes}
+            self._observer = Observer(World(self.cluster.names, zones), triggers)
             self.cluster.observe(self._observer.see)
         self._followers = [course for course in courses if course.follows]
         cause, self.kernel.cause = self.kernel.cause, 0

@@ -158,7 +158,7 @@ async def run_plan(
     names = NAMES[plan.cluster.naming]
     try:
         with no_collection():
-            checker = Checker(World(names), expectations)
+            checker = Checker(World(names, zones_of(plan)), expectations)
             return await _run(plan, seed, trace, checker, watch, picture, prepare, outside)
     finally:
         trace.close()

@@ -6,6 +6,7 @@ the simulation: it sees a commit at the instant it happens and influences nothin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sim.ident import Names
@@ -21,11 +22,11 @@ def split_key(key: str) -> tuple[str, str, str]:
 
 
 class World:
-    """The zone of every node that there is or was."""
+    """The zone of every node that there is or was.  zones: those of machines, whose agents tell events before they register."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, zones: Mapping[str, str] | None = None) -> None:
         self.names = names
-        self.zone_of_node: dict[str, str] = {}
+        self.zone_of_node = dict(zones or {})
 
     def see_node(self, change: Change) -> None:
         meta = change.item.obj["metadata"]

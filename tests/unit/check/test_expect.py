@@ -16,9 +16,9 @@ NAMES_ = NAMES["orch"]
 class Run:
     """Feeds a checker with commits, one revision each."""
 
-    def __init__(self, *specs: dict[str, Any]) -> None:
+    def __init__(self, *specs: dict[str, Any], zones: dict[str, str] | None = None) -> None:
         expectations = [build(msgspec.convert({"name": "x", **spec}, Expectation), NAMES_) for spec in specs]
-        self.checker = Checker(World(NAMES_), expectations)
+        self.checker = Checker(World(NAMES_, zones), expectations)
         self.items: dict[str, Item] = {}
         self.rev = 0
 
@@ -219,6 +219,13 @@ def test_what_either_set_of_identifiers_calls_otherwise_is_found_by_both(conditi
     key = f"/coordination/leases/{NAMES_.system_namespace}/{NAMES_.lease_scheduler}"
     run.put(1, key, {"metadata": meta, "spec": {"holderIdentity": "a"}})
     assert run.verdict().ok
+
+
+def test_an_agent_is_in_its_zone_before_its_node_is_registered() -> None:
+    run = Run({"count": {"event": "Starting", "where": {"zone": "a"}}, "equals": 1}, zones={"n1": "a"})
+    about = {"kind": "Node", "name": "n1"}
+    run.put(1, "//events/default/n1.17ab", {"reason": "Starting", "involvedObject": about})
+    assert run.verdict().ok, run.verdict().measured
 
 
 def test_an_event_is_of_no_owner() -> None:
