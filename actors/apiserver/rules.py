@@ -224,8 +224,8 @@ def _valid(call: Call, obj: Obj, old: Obj | None) -> None:
 
 def _errors(call: Call, obj: Obj, old: Obj | None) -> Errors:
     if old is None:
-        return validate_create(call.resource, obj)
-    return validate_update(call.resource, obj, old, call.subresource)
+        return validate_create(call.resource, obj, call.registry.gates)
+    return validate_update(call.resource, obj, old, call.subresource, call.registry.gates)
 
 
 def _custom_errors(call: Call, obj: Obj, old: Obj | None) -> Errors:

@@ -1,14 +1,13 @@
-"""HorizontalPodAutoscaler loop: as many replicas as the use of their pods asks for.
+"""HorizontalPodAutoscaler loop: as many replicas as what is measured asks for.
 
-Turns an autoscaler, the scale of its target and what the target's pods use into a new scale and a status.
+Turns an autoscaler, the scale of its target and what its metrics come to into a new scale and a status.
 
 Holds: an autoscaler is looked at once a sync period, whatever happens in between; what was recommended before is
 remembered by this process only, by a clock that nobody sets (Go's times compare by it), while the ages of pods, which the
 API tells, are taken by the wall clock.
 
 Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/{horizontal.go,rate_limiters.go}.
-Differs  metrics of pods, objects and from outside have no source, so a target by them is an error; of resources that of
-         containers is not read (its gate is off).
+Differs  nothing known.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.controllers import horizontalpodautoscaler_decide as decide
+from actors.controllers import horizontalpodautoscaler_sources as sources
 from actors.controllers.pod_owners import labelled
 from actors.controllers.shell import Env
 from sim.client.limiter import ItemExponential
@@ -24,7 +24,7 @@ from sim.client.queue import WorkQueue
 from sim.machinery.api import Obj, Reply
 from sim.machinery.objects import key_of
 from sim.machinery.selectors import SelectorError, parse_labels
-from sim.units import format_quantity_milli, format_time, quantity_milli
+from sim.units import format_time
 
 CLIENT = "horizontal-pod-autoscaler"
 
@@ -40,7 +40,7 @@ class _Look:
     """One look at an autoscaler: its status as it will be written, and the scale of its target.
 
     current: replicas of the target's scale; seen: those its status tells
-    usage: the trace record by which the target's pods use what they do (0: none known)
+    usage: the trace record by which its metrics come to what they do (0: none known)
     """
 
     key: str
@@ -57,23 +57,6 @@ class _Look:
     def spec(self) -> Obj:
         spec: Obj = self.hpa["spec"]
         return spec
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What one metric asks for, and how the status shows it."""
-
-    replicas: int
-    name: str
-    shown: Obj
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """A metric that says nothing: the condition, and the error."""
-
-    condition: decide.Condition
-    text: str
 
 
 class AutoscalerLoop:
@@ -235,112 +218,32 @@ class AutoscalerLoop:
             self._tell(look, decide.Condition("ScalingActive", "False", "InvalidSelector", odd))
             return odd
         pods = labelled(self.pods, look.namespace, selector)
-        found: list[_Found] = []
-        failed: list[_Failed] = []
+        target = sources.Target(look.namespace, pods, look.current, look.seen, wall_us)
+        found: list[sources.Found] = []
+        failed: list[sources.Failed] = []
         shown: list[Obj] = []
         for metric in look.spec["metrics"]:
-            answer = self._metric(look, metric, pods, wall_us)
-            shown.append(answer.shown if isinstance(answer, _Found) else {"type": ""})
-            if isinstance(answer, _Found):
+            answer = sources.compute(self.env.metrics, metric, target, self._periods)
+            if isinstance(answer, sources.Found):
                 found.append(answer)
+                shown.append(answer.shown)
+                look.usage = max(look.usage, answer.cause)
             else:
                 failed.append(answer)
+                shown.append({"type": ""})
+                self._warn(look, answer.reason, answer.problem)
         best = max(found, key=lambda answer: answer.replicas, default=None)
         if best is not None and not best.replicas:
             best = found[-1]  # Quirk: of those that ask for nothing the last one is told of
         if best is None or (failed and best.replicas < look.current):
-            self._tell(look, failed[0].condition)
+            first = failed[0]
+            why = f"the HPA was unable to compute the replica count: {first.problem}"
+            self._tell(look, decide.Condition("ScalingActive", "False", first.reason, why))
             count = f"{len(failed)} invalid out of {len(shown)}"
-            return f"invalid metrics ({count}), first error is: {failed[0].text}"
+            return f"invalid metrics ({count}), first error is: {first.error}"
         text = f"the HPA was able to successfully calculate a replica count from {best.name}"
         self._tell(look, decide.Condition("ScalingActive", "True", "ValidMetricFound", text))
         return best.replicas, best.name, shown
-
-    def _metric(self, look: _Look, metric: Obj, pods: list[Obj], wall_us: int) -> _Found | _Failed:
-        match metric["type"]:
-            case "Resource":
-                return self._resource(look, metric["resource"], pods, wall_us)
-            case "Pods":
-                name = metric["pods"]["metric"]["name"]
-                problem = f"unable to get metric {name}: {self._no_custom_metrics()}"
-                return self._unable(look, "FailedGetPodsMetric", problem, "failed to get pods metric value")
-            case "Object":
-                return self._object(look, metric["object"])
-            case "External":
-                return self._external(look, metric["external"])
-            case kind:
-                problem = f'unknown metric source type "{kind}"'
-                return self._unable(look, "InvalidMetricSourceType", problem, problem)
-
-    def _no_custom_metrics(self) -> str:
-        api = f"custom.metrics.{self.env.names.group_domain}"
-        return f"unable to fetch metrics from custom metrics API: no custom metrics API ({api}) registered"
-
-    def _object(self, look: _Look, source: Obj) -> _Failed:
-        name, about = source["metric"]["name"], source["describedObject"]
-        # Quirk: upstream hands its words over in the wrong order
-        problem = (
-            f"unable to get metric {name}: {about['kind']} on {look.namespace} "
-            f"{about['name']}/{self._no_custom_metrics()}"
-        )
-        what = "failed to get object metric value"
-        if source["target"]["type"] == "AverageValue":
-            what += f": failed to get {name} object metric"
-        return self._unable(look, "FailedGetObjectMetric", problem, what)
-
-    def _external(self, look: _Look, source: Obj) -> _Failed:
-        name, selector = source["metric"]["name"], source["metric"].get("selector")
-        api = f"{name}.external.metrics.{self.env.names.group_domain}"
-        problem = (
-            f"unable to get external metric {look.namespace}/{name}/{decide.selector_text(selector)}: unable to fetch "
-            f"metrics from external metrics API: the server could not find the requested resource (get {api})"
-        )
-        per_pod = source["target"].get("averageValue") is not None
-        which = f"{name} external metric" if per_pod else f"external metric {name}"
-        what = f"failed to get {name} external metric value: failed to get {which}"
-        return self._unable(look, "FailedGetExternalMetric", problem, what)
-
-    def _resource(self, look: _Look, source: Obj, pods: list[Obj], wall_us: int) -> _Found | _Failed:
-        name, target = source["name"], source["target"]
-        asked = self._propose(look, name, target, pods, wall_us)
-        if isinstance(asked, str):
-            problem = f"failed to get {name} utilization: {asked}"
-            what = f"failed to get {name} resource metric value"
-            return self._unable(look, "FailedGetResourceMetric", problem, what)
-        current: Obj = {"averageValue": format_quantity_milli(asked.milli)}
-        called = f"{name} resource"
-        if asked.percent is not None:
-            current["averageUtilization"] = asked.percent
-            called = f"{name} resource utilization (percentage of request)"
-        shown = {"type": "Resource", "resource": {"name": name, "current": current}}
-        return _Found(asked.replicas, called, shown)
-
-    def _propose(
-        self, look: _Look, name: str, target: Obj, pods: list[Obj], wall_us: int
-    ) -> decide.Proposal | str:
-        samples = self.env.metrics.resource(pods, name, wall_us)
-        prefix = f"unable to get metrics for resource {name}: "
-        if isinstance(samples, str):
-            return f"{prefix}unable to fetch metrics from resource metrics API: {samples}"
-        if not samples:
-            return f"{prefix}no metrics returned from resource metrics API"
-        if not pods:
-            return "no pods returned by selector while calculating replica count"
-        look.usage = max(look.usage, *(sample.cause for sample in samples.values()))
-        groups = decide.group_pods(pods, samples, name, self._periods, wall_us)
-        tolerance = self._periods.tolerance
-        if target.get("averageValue") is not None:
-            wanted = quantity_milli(target["averageValue"])
-            return decide.by_average(groups, wanted, look.current, tolerance)
-        return decide.by_utilization(
-            pods, groups, name, target["averageUtilization"], look.current, tolerance
-        )
-
-    def _unable(self, look: _Look, reason: str, problem: str, what: str) -> _Failed:
-        self._warn(look, reason, problem)
-        text = f"the HPA was unable to compute the replica count: {problem}"
-        full = problem if what == problem else f"{what}: {problem}"
-        return _Failed(decide.Condition("ScalingActive", "False", reason, text), full)
 
     # --- status -------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """How many replicas the use of resources asks for, and how fast that may change.
 
-Turns samples of pods and a target into a proposal (`by_utilization`, `by_average`); proposals and what was decided
-before into the next size with the conditions that explain it (`normalize`).
+Turns samples of pods, or what is measured of something else, and a target into a proposal (`by_utilization`, `by_average`,
+`by_value`, `by_share`); proposals and what was decided before into the next size with the conditions that explain it
+(`normalize`).
 
 Holds: the history of recommendations and of changes is a value, handed in and out.
 
@@ -17,7 +18,7 @@ from math import ceil
 
 from actors.controllers.metrics import Sample
 from sim.machinery.api import Obj
-from sim.machinery.objects import condition_of, is_deleting, phase_of
+from sim.machinery.objects import condition_of, is_deleting, is_ready, phase_of
 from sim.units import SECOND, parse_time, quantity_milli
 
 SCALE_UP_FACTOR, SCALE_UP_MIN = 2, 4  # scaleUpLimitFactor, scaleUpLimitMinimum
@@ -91,12 +92,14 @@ def _is_settling(pod: Obj, sample: Sample, periods: Periods, wall_us: int) -> bo
     return is_false and start_us + periods.readiness_delay_us > changed_us
 
 
-def requests_of(pods: Sequence[Obj], resource: str) -> dict[str, int] | str:
-    """What each pod asks for, in milli units; every container has to say it."""
+def requests_of(pods: Sequence[Obj], resource: str, only: str = "") -> dict[str, int] | str:
+    """What each pod asks for, in milli units; every container has to say it, or that one alone."""
     requests: dict[str, int] = {}
     for pod in pods:
         total = 0
         for container in pod["spec"]["containers"]:
+            if only and container["name"] != only:
+                continue
             asked = ((container.get("resources") or {}).get("requests") or {}).get(resource)
             if asked is None:
                 return f"missing request for {resource}"
@@ -143,16 +146,14 @@ def selector_text(selector: Obj | None) -> str:
     )
 
 
+NO_PODS = "no pods returned by selector while calculating replica count"
 NO_SAMPLES = "did not receive metrics for any ready pods"
 
 
 def by_utilization(
-    pods: Sequence[Obj], groups: Groups, resource: str, target: int, current: int, tolerance: float
+    requests: Mapping[str, int], groups: Groups, target: int, current: int, tolerance: float
 ) -> Proposal | str:
     """Replicas for a mean use of `target` percent of the requests."""
-    requests = requests_of(pods, resource)
-    if isinstance(requests, str):
-        return requests
     if not groups.samples:
         return NO_SAMPLES
     use = _utilization(groups.samples, requests, target)
@@ -209,6 +210,35 @@ def _replicas(
     wanted = ceil(new.ratio * len(filled))
     against = (new.ratio < 1 and wanted > current) or (new.ratio > 1 and wanted < current)
     return current if against else wanted
+
+
+_UNKNOWN = -(2**63)  # what Go on amd64 makes an integer of from a division by nothing
+
+
+def by_value(
+    milli: int, target_milli: int, pods: Sequence[Obj], current: int, tolerance: float
+) -> Proposal | str:
+    """Replicas for something measured to come to its target, if it goes down with the number of pods that are ready."""
+    ratio = milli / target_milli
+    if not current:
+        return Proposal(ceil(ratio), milli)
+    if abs(1 - ratio) <= tolerance:
+        return Proposal(current, milli)
+    if not pods:
+        return f"unable to calculate ready pods: {NO_PODS}"
+    ready = sum(phase_of(pod) == "Running" and is_ready(pod) for pod in pods)
+    return Proposal(ceil(ratio * ready), milli)
+
+
+def by_share(milli: int, target_milli: int, seen: int, tolerance: float) -> Proposal:
+    """Replicas of which each has at most so much of something measured; `seen`: those that the target's status tells.
+
+    Quirk: where there are none, nothing of nothing keeps it so, and their mean is the least integer.
+    """
+    if not seen:
+        return Proposal(ceil(milli / target_milli), _UNKNOWN)
+    changes = abs(1 - milli / (target_milli * seen)) > tolerance
+    return Proposal(ceil(milli / target_milli) if changes else seen, ceil(milli / seen))
 
 
 # --- history ----------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ from sim.app.established import Established
 from sim.app.faults import NODE_FAULTS, Faults
 from sim.app.large_pages import OF_THIS_PROCESS
 from sim.app.logs import pod_log
-from sim.app.metrics import NodeMetrics
+from sim.app.metrics import MetricsServer, ToldMetrics
 from sim.app.options import check_options, machine_capacity, node_agent_options
 from sim.client import DEFAULT_QPS, Channel, Client
 from sim.client.election import holder_of
@@ -119,6 +119,7 @@ class Cluster:
         self.api_servers: dict[str, ApiServer] = {}
         self.nodes: dict[str, Node] = {}
         self.faults = Faults(self)
+        self.told = ToldMetrics()
         self.admin_user = UserInfo("admin", (self.names.group_masters, self.names.group_authenticated))
         self.admin = Admin(self.kernel, self.scheme, self.names, self._admin_client)
         self.node_clients = NodeClients(self.scheme, self.names, self.connect)
@@ -211,7 +212,9 @@ class Cluster:
 
     def manager_main(self) -> Callable[[Context], Any]:
         """What runs in a controller manager's process."""
-        metrics = NodeMetrics(self.kernel, self.nodes) if self.plan.metrics else None
+        metrics = (
+            MetricsServer(self.kernel, self.nodes, self.told, self.scheme) if self.plan.metrics else None
+        )
         return controller_manager_main(
             self.scheme,
             self.connect,

@@ -144,6 +144,9 @@ class Director:
                         one.remove_manifest(file)
                     else:
                         one.write_manifest(file, manifest)
+            case plan.TellMetric():
+                cluster.told.tell(name, action, self.kernel.cause)
+                return lambda: cluster.told.forget(name, self.kernel.cause)
             case plan.Generate():
                 return cluster.admin.generate(name, _load(action))
             case (

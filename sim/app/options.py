@@ -19,7 +19,7 @@ from sim.machinery.validation.meta import labels
 from sim.options.api_server import ApiServerFlags, parse_api_server
 from sim.options.cloud import CLOUD
 from sim.options.controller_manager import ControllerManagerOptions, parse_controller_manager
-from sim.options.gates import OF_API_SERVER, enabled
+from sim.options.gates import enabled, of_api_server
 from sim.options.node_agent import NodeAgentOptions, parse_node_agent
 from sim.options.scheduler import SchedulerOptions, parse_scheduler
 from sim.scenario.plan import ClusterPlan, NodePlan
@@ -217,7 +217,7 @@ def api_server_options(flags: ApiServerFlags, place: str, replicas: int = 1) -> 
         replicas=replicas,
         collects=flags.enable_garbage_collector,
         checks_fields=enabled(flags.feature_gates, "ServerSideFieldValidation"),
-        gates=tuple(gate for gate in OF_API_SERVER if enabled(flags.feature_gates, gate)),
+        gates=of_api_server(flags.feature_gates),
         shutdown_delay_us=flags.shutdown_delay_us,
         watch_cache=flags.watch_cache,
         cached=frozenset(name for name, size in flags.watch_cache_sizes.items() if size),

@@ -108,21 +108,52 @@ def _second_metric(metric: Obj) -> Obj:
 
 
 def _first_current(metric: Obj) -> Obj:
-    """Of resources, which are all that is measured here."""
+    """What was measured, as v1 writes it, members in the order of upstream's type."""
     field, source = _source(metric)
-    current = source.get("current") or {}
-    share, average = current.get("averageUtilization"), current.get("averageValue")
-    made = _kept(name=source.get("name"), currentAverageUtilization=share, currentAverageValue=average)
+    current, named = source.get("current") or {}, source.get("metric") or {}
+    value, average = current.get("value"), current.get("averageValue")
+    name, selector = named.get("name"), named.get("selector")
+    if field == "object":
+        described = source.get("describedObject") or {}
+        about = _kept(
+            kind=described.get("kind"), name=described.get("name"), apiVersion=described.get("apiVersion")
+        )
+        made = _kept(
+            target=about, metricName=name, currentValue=value or "0", selector=selector, averageValue=average
+        )
+    elif field == "pods":
+        made = _kept(metricName=name, currentAverageValue=average, selector=selector)
+    elif field == "external":
+        made = _kept(
+            metricName=name, metricSelector=selector, currentValue=value or "0", currentAverageValue=average
+        )
+    else:
+        share = current.get("averageUtilization")
+        made = _kept(name=source.get("name"), currentAverageUtilization=share, currentAverageValue=average)
+        made |= _kept(container=source.get("container"))
     return {"type": metric.get("type", ""), field: made} if field else {"type": ""}
 
 
 def _second_current(metric: Obj) -> Obj:
     field, source = _source(metric)
+    if not field:
+        return {"type": ""}
+    named = _kept(
+        name=source.get("metricName", ""), selector=source.get("selector") or source.get("metricSelector")
+    )
+    average = source.get("averageValue") if field == "object" else source.get("currentAverageValue")
     current = _kept(
-        averageValue=source.get("currentAverageValue"),
+        value=source.get("currentValue"),
+        averageValue=average,
         averageUtilization=source.get("currentAverageUtilization"),
     )
-    return {"type": metric["type"], field: _kept(name=source.get("name")) | {"current": current}}
+    if field == "object":
+        made: Obj = {"describedObject": source.get("target") or {}, "metric": named, "current": current}
+    elif field in ("pods", "external"):
+        made = {"metric": named, "current": current}
+    else:
+        made = _kept(name=source.get("name"), container=source.get("container")) | {"current": current}
+    return {"type": metric["type"], field: made}
 
 
 # --- behavior ---------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ Turns (new object, old object, gates that are on) into the new object without th
 into one with the defaults of features that are on; the same object if there is nothing to do.
 
 Mirrors  kubernetes v1.25 pkg/api/pod/util.go (dropDisabledFields), pkg/registry/apps/statefulset/strategy.go
-         (dropStatefulSetDisabledFields), pkg/registry/batch/job/strategy.go, pkg/apis/apps/v1/defaults.go.
+         (dropStatefulSetDisabledFields), pkg/registry/batch/job/strategy.go, pkg/apis/apps/v1/defaults.go,
+         pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go (dropDisabledFields).
 Differs  fields of volumes and networks whose features are off are kept: nothing here reads them.
 """
 
@@ -17,6 +18,7 @@ from sim.machinery.defaults_parts import fill, within
 from sim.machinery.objects import get_in, remove_in, replace_in
 from sim.options.gates import (
     CLAIM_RETENTION,
+    CONTAINER_METRICS,
     FAILURE_POLICY,
     MATCH_LABEL_KEYS,
     MAX_UNAVAILABLE,
@@ -50,11 +52,14 @@ _OF_SPREAD = {
     "nodeTaintsPolicy": NODE_INCLUSION,
     "matchLabelKeys": MATCH_LABEL_KEYS,
 }
+_METRICS = ("spec", "metrics")
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
 def without_disabled(plural: str, new: Obj, old: Obj = _EMPTY, gates: Collection[str] = ()) -> Obj:
     """`old`: what is stored, if this is an update."""
+    if plural == "horizontalpodautoscalers" and CONTAINER_METRICS not in gates:
+        return _without_container_metrics(new, old)
     path = POD_SPECS.get(plural)
     if path is None:
         return new
@@ -80,6 +85,16 @@ def with_gated_defaults(plural: str, obj: Obj, gates: Collection[str]) -> Obj:
         spec = fill(spec, {"persistentVolumeClaimRetentionPolicy": {}})
         spec = within(spec, "persistentVolumeClaimRetentionPolicy", lambda policy: fill(policy, _RETAIN))
     return obj if spec is obj["spec"] else {**obj, "spec": spec}
+
+
+def _without_container_metrics(new: Obj, old: Obj) -> Obj:
+    metrics = get_in(new, _METRICS) or ()
+    if not any("containerResource" in metric for metric in metrics):
+        return new
+    if any(metric.get("containerResource") is not None for metric in get_in(old, _METRICS) or ()):
+        return new
+    kept = [{k: v for k, v in metric.items() if k != "containerResource"} for metric in metrics]
+    return replace_in(new, _METRICS, kept)
 
 
 _RETAIN = {"whenDeleted": "Retain", "whenScaled": "Retain"}

@@ -53,13 +53,15 @@ OF_FIELDS = (
     MAX_UNAVAILABLE,
     CLAIM_RETENTION,
 )  # each the gate of a field, and of a loop that heeds it
+CONTAINER_METRICS = "HPAContainerMetrics"
+SCALE_TO_ZERO = "HPAScaleToZero"
 MATCH_LABEL_KEYS = "MatchLabelKeysInPodTopologySpread"
 MIN_DOMAINS = "MinDomainsInPodTopologySpread"
 OUT_OF_SERVICE = "NodeOutOfServiceVolumeDetach"
 NODE_INCLUSION = "NodeInclusionPolicyInPodTopologySpread"
 OF_SPREAD = (MATCH_LABEL_KEYS, MIN_DOMAINS, NODE_INCLUSION)  # of fields that the scheduler heeds
 # Off by default, and in a server's registry while they are on.
-OF_API_SERVER = (*OF_FIELDS, *OF_SPREAD, POD_DISRUPTION)
+OF_API_SERVER = (*OF_FIELDS, *OF_SPREAD, POD_DISRUPTION, CONTAINER_METRICS, SCALE_TO_ZERO)
 LOCKED = tuple(_LOCKED_ON.split())
 DEFAULTS: Mapping[str, bool] = (
     dict.fromkeys(_BETA_ON.split(), True) | dict.fromkeys(LOCKED, True) | dict.fromkeys(_OFF.split(), False)
@@ -88,6 +90,11 @@ def _problem(gate: str, text: str, built: tuple[str, ...]) -> str:
     if gate == ALL_BETA or (value is not DEFAULTS[gate] and gate not in built):
         return f"{gate}={text} has no effect here yet"
     return ""
+
+
+def of_api_server(given: Mapping[str, str]) -> tuple[str, ...]:
+    """Those of a server's registry that are on."""
+    return tuple(gate for gate in OF_API_SERVER if enabled(given, gate))
 
 
 def enabled(given: Mapping[str, str], gate: str) -> bool:

@@ -329,6 +329,8 @@ _SAID: Mapping[tuple[str, Any], str] = {
     ("stop_us", -1): "never stops",
     ("cut", True): "",
     ("on", True): "",
+    ("load", True): "shared",
+    ("load", False): "",
     **{(name, 0): "" for name in ("cut", "on", "loss", "duplication", "drift_ppm", "ramp_us", "offset_us")},
 }
 

@@ -341,6 +341,33 @@ def _manifest(where: _Where, body: steps.Manifest) -> Action:
     return plan.ChangeManifest(nodes, how, file)
 
 
+def _metric(where: _Where, body: steps.Metric) -> Action:
+    given = [key for key in ("value", "load") if getattr(body, key) is not UNSET]
+    if len(given) != 1:
+        raise where.error("", "a metric has one of 'value' and 'load'", "give how much is measured")
+    if not where.known.metrics:
+        raise where.error("", "nobody sees metrics", "give cluster.metrics: true")
+    key = given[0]
+    of, _, about = ("", "", "") if body.of is UNSET else body.of.partition("/")
+    resource = where.resource(of, "of") if of else None
+    pods = resource is not None and resource.rule == "pods" and not about
+    if body.of is not UNSET and not pods and not (of and about):
+        raise where.error("of", f"{body.of!r} names no object", "write pods, or one object as services/web")
+    for only, present in (("load", key == "load"), ("selector", bool(body.selector))):
+        if present and not pods:
+            raise where.error(only, f"{only!r} is of pods", "give of: pods")
+    return plan.TellMetric(
+        name=body.name,
+        value_milli=where.milli(getattr(body, key), key),
+        namespace=body.namespace,
+        labels=body.labels,
+        kind=f"{resource.kind}.{resource.group}".removesuffix(".") if resource else "",
+        about=about,
+        selector=where.labels(body.selector) if pods else None,
+        load=key == "load",
+    )
+
+
 def _given(value: Any) -> Any:
     return None if value is UNSET else value
 
@@ -546,6 +573,7 @@ _PLANNERS: dict[type, Callable[[_Where, Any], Action]] = {
     steps.Patch: _patch,
     steps.Evict: _evict,
     steps.Cordon: lambda where, body: plan.CordonNodes(where.nodes(body.nodes), where.path[-1] == "cordon"),
+    steps.Metric: _metric,
     steps.Taint: _taint,
     steps.Drain: lambda where, body: plan.DrainNodes(
         where.nodes(body.nodes), where.duration(body.timeout, "timeout")

@@ -21,6 +21,8 @@ from sim.errors import InputError, suggestion, suggestion_or_all
 from sim.ident import NAMES
 from sim.machinery.scheme import Scheme
 from sim.machinery.validation.meta import labels
+from sim.options.base import mapping
+from sim.options.gates import of_api_server
 from sim.scenario import references, schema, soundness
 from sim.scenario.actions import Known
 from sim.scenario.kinds import Planned, kind_remedy
@@ -78,10 +80,12 @@ class _Compiler:
         self.document = document
         self.folder = folder
         self.planned = Planned()
+        self.gates: tuple[str, ...] = ()
 
     def plan(self) -> Plan:
         scenario = self._convert()
         spec = scenario.spec
+        self.gates = _gates(spec.cluster.api_server.flags)
         cluster = self._cluster(spec.cluster)
         made: dict[tuple[str, ...], Mapping[str, Any]] = {}
         for index, entry in enumerate(spec.objects):
@@ -377,7 +381,7 @@ class _Compiler:
         if problems:
             raise soundness.unknown_field(resource, problems[0], document, path)
         new = soundness.completed(resource, obj, scheme.names)
-        soundness.check(resource, new, scheme.names, document, path)
+        soundness.check(resource, new, scheme.names, document, path, self.gates)
         self.planned.add(scheme, translated)
         return translated, new
 
@@ -412,6 +416,15 @@ class _Compiler:
                 expectation = msgspec.structs.replace(expectation, over={**over, "like": like})
             planned.append(PlannedExpectation(expectation, self.document.place(path)))
         return tuple(planned)
+
+
+def _gates(flags: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those that the servers' flags put on; what is wrong with them is told where they are read whole."""
+    given = flags.get("feature-gates", flags.get("--feature-gates", ""))
+    try:
+        return of_api_server(mapping(given))
+    except ValueError:
+        return ()
 
 
 def _identity(obj: Mapping[str, Any]) -> tuple[str, ...]:

@@ -262,6 +262,23 @@ class ScaleObject:
 
 
 @dataclass(frozen=True, slots=True)
+class TellMetric:
+    """A series of a metric from now on; `load`: shared by the pods that are ready, else of each.
+
+    kind: of what it is measured, "Deployment.apps" ("Pod": of the pods that match `selector`; "": of nothing here)
+    """
+
+    name: str
+    value_milli: int
+    namespace: str
+    labels: Mapping[str, str]
+    kind: str = ""
+    about: str = ""
+    selector: Mapping[str, str] | None = None
+    load: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CordonNodes:
     nodes: tuple[str, ...]
     on: bool
@@ -305,6 +322,7 @@ Action = (
     | PatchObjects
     | EvictPods
     | ScaleObject
+    | TellMetric
     | CordonNodes
     | TaintNodes
     | DrainNodes

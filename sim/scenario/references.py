@@ -55,6 +55,7 @@ ENDING = (
     "diverge",
     "cordon",
     "taint",
+    "metric",
     "load",
 )
 

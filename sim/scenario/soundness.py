@@ -10,7 +10,7 @@ that is not there, quotas, a port that is taken, the object that is to be change
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -107,22 +107,23 @@ def check(
     names: Names,
     document: Document,
     path: Path_,
+    gates: Collection[str] = (),
 ) -> None:
     """InputError at the field of a `completed` object that is wrong, or at what should hold it.
 
-    path: of its manifest in the document
+    path: of its manifest in the document; gates: of features that are on at the servers though they are off by default
     """
     named = {**new, "metadata": {**new["metadata"], "uid": SOME_UID}}
-    for error in _errors(resource, named, names):
+    for error in _errors(resource, named, names, gates):
         if error.type != REQUIRED or error.field not in ALLOCATED:
             place = document.place((*path, *parts_of(error.field)))
             raise InputError(f"{error.field}: {error.message}", place)
 
 
-def _errors(resource: Resource, new: dict[str, Any], names: Names) -> Errors:
+def _errors(resource: Resource, new: dict[str, Any], names: Names, gates: Collection[str]) -> Errors:
     if isinstance(resource, CustomResource):
         return create_errors(resource, new)
-    return validate_create(resource, for_create(resource.rule, new, names))
+    return validate_create(resource, for_create(resource.rule, new, names, gates), gates)
 
 
 def parts_of(field: str) -> list[str | int]:

@@ -120,6 +120,22 @@ class Manifest(Strict):
     remove: str | UnsetType = UNSET
 
 
+class Metric(Strict):
+    """What is measured from now on, as autoscaling sees it; one of value and load."""
+
+    name: str
+    value: str | int | UnsetType = UNSET
+    load: str | int | UnsetType = UNSET
+    """Of pods: so much for all that are ready together, each of which has its share."""
+    of: str | UnsetType = UNSET
+    """pods, or an object as services/web; left out: something outside the cluster."""
+    namespace: str = "default"
+    selector: str = ""
+    """Of pods: which."""
+    labels: dict[str, str] = {}
+    """Of the series, by which an autoscaler may choose among those of a name."""
+
+
 # --- faults of the network and of processes -----------------------------------------------------------------
 
 
@@ -304,6 +320,7 @@ class Actions(Strict):
     pressure: Pressure | UnsetType = UNSET
     workload: Workload | UnsetType = UNSET
     manifest: Manifest | UnsetType = UNSET
+    metric: Metric | UnsetType = UNSET
     heal: Heal | UnsetType = UNSET
     partition: Partition | UnsetType = UNSET
     network: Network | UnsetType = UNSET

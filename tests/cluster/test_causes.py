@@ -461,6 +461,55 @@ async def test_autoscaling_follows_from_the_load_that_rose_and_from_its_end(tmp_
     assert [root(book, r) for r in made] == ["rush"] * 2
 
 
+WHOLE = {"type": "Value", "value": "10"}
+SHARE = {"type": "AverageValue", "averageValue": "2"}
+SERVED = {"apiVersion": "v1", "kind": "Service", "name": "web"}
+
+
+@pytest.mark.parametrize(
+    ("told_of", "kind", "source"),
+    [
+        ({}, "External", {"target": WHOLE}),
+        ({"of": "services/web"}, "Object", {"describedObject": SERVED, "target": WHOLE}),
+        ({"of": "pods", "selector": "app=web"}, "Pods", {"target": SHARE}),
+    ],
+)
+async def test_autoscaling_follows_from_whatever_is_measured_and_what_was_told_before_counts_again(
+    told_of: dict[str, str], kind: str, source: dict[str, Any], tmp_path: Path
+) -> None:
+    """Of two series only that which the selector finds counts."""
+    selector = {"matchLabels": {"queue": "mail"}}
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "minReplicas": 6,
+            "maxReplicas": 8,
+            "metrics": [
+                {"type": kind, kind.lower(): {"metric": {"name": "m", "selector": selector}, **source}}
+            ],
+        },
+    }
+    mail = {"name": "m", "labels": {"queue": "mail"}, **told_of}
+    key = "load" if kind == "Pods" else "value"
+    low, high = (12, 16) if kind == "Pods" else (7, "13500m")
+    book = await told(
+        tmp_path,
+        {"at": "1m", "name": "calm", "metric": {**mail, key: low}},
+        {"at": "1m", "name": "other", "metric": {**mail, "labels": {"queue": "news"}, key: 900}},
+        {"at": "2m", "name": "rush", "for": "2m", "metric": {**mail, key: high}},
+        cluster={"nodes": [{"count": 3}], "metrics": True},
+        objects=[WEB, scaler],
+        duration="12m",
+    )
+    up, down = decisions(book, "autoscale")
+    assert [r.kind for r in book.chain(up)] == ["step", "decision"]
+    assert [r.kind for r in book.chain(down)] == ["step", "step-end", "decision"]
+    assert {root(book, up), root(book, down)} == {"rush"}
+
+
 async def test_what_could_not_be_told_for_a_while_and_what_a_new_leader_finds_keep_their_causes(
     tmp_path: Path,
 ) -> None:

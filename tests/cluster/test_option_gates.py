@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from actors.node.machine import Override
 from sim.app.cluster import Cluster
 from sim.machinery.api import Obj
 from tests.cluster.fixed import workload
@@ -251,3 +253,67 @@ async def test_a_taint_that_comes_makes_a_domain_of_a_spread_go() -> None:
         cluster.apply(*[spread(f"p{number}", **fields) for number in range(2, 5)])
         await cluster.run_for("5s")
         assert places(cluster)[2:] == ["node-0"] * 3
+
+
+def scaler(**spec: Any) -> Obj:
+    ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"scaleTargetRef": ref, "maxReplicas": 9, **spec}
+    meta = {"name": "web", "namespace": "default"}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": meta,
+        "spec": spec,
+    }
+
+
+async def test_an_autoscaler_may_go_down_to_none_while_its_gate_is_on_or_if_it_did_before() -> None:
+    target = {"type": "Value", "value": "1"}
+    outside = [{"type": "External", "external": {"metric": {"name": "q"}, "target": target}}]
+    made = scaler(minReplicas=0, metrics=outside)
+    async with Cluster(plan(0, api_server={"feature-gates": "HPAScaleToZero=true"})) as cluster:
+        await cluster.run_for("10s")
+        plain = cluster.request("create", "horizontalpodautoscalers", "default", body=scaler(minReplicas=0))
+        assert plain.code == 422 and "at least one Object or External metric" in plain.message
+        assert cluster.request("create", "horizontalpodautoscalers", "default", body=made).ok
+    async with Cluster(plan(0)) as cluster:
+        await cluster.run_for("10s")
+        refused = cluster.request("create", "horizontalpodautoscalers", "default", body=made)
+        assert refused.code == 422 and "must be greater than or equal to 1" in refused.message
+
+
+SIDECAR = {
+    "type": "ContainerResource",
+    "containerResource": {
+        "name": "cpu",
+        "container": "c",
+        "target": {"type": "Utilization", "averageUtilization": 50},
+    },
+}
+
+
+@pytest.mark.parametrize("gate", [True, False])
+async def test_the_use_of_one_container_counts_while_its_gate_is_on(gate: bool) -> None:
+    """Two containers a pod, of which the first uses all that it asked for and the other nothing."""
+    given = replace(plan(1, api_server={"feature-gates": {"HPAContainerMetrics": gate}}), metrics=True)
+    made = workload("Deployment", "web", replicas=2)
+    spec = made["spec"]["template"]["spec"]
+    first = {**spec["containers"][0], "name": "c", "resources": {"requests": {"cpu": "100m"}}}
+    spec["containers"] = [first, {"name": "other", "image": "other"}]  # it asks for nothing, and need not
+    async with Cluster(given) as cluster:
+        for node in cluster.nodes.values():
+            node.behave([Override({"cpu_milli": 100}, container="c")])
+        cluster.apply(made)
+        await cluster.run_for("30s")
+        reply = cluster.request(
+            "create", "horizontalpodautoscalers", "default", body=scaler(metrics=[SIDECAR])
+        )
+        assert reply.ok is gate
+        if not gate:
+            assert "only allowed when HPAContainerMetrics feature is enabled" in reply.message
+            return
+        await cluster.run_for("60s")
+        status = (cluster.get("horizontalpodautoscalers", "web") or {})["status"]
+        (shown,) = status["currentMetrics"]
+        assert shown["containerResource"]["current"] == {"averageUtilization": 100, "averageValue": "100m"}
+        assert status["desiredReplicas"] > 2

@@ -12,7 +12,8 @@ Mirrors  kubernetes v1.25 pkg/apis/*/validation, apiserver pkg/registry/rest/{cr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 
 from sim.machinery.api import Obj
 from sim.machinery.scheme import Resource
@@ -32,6 +33,7 @@ from sim.machinery.validation import (
 )
 from sim.machinery.validation.errors import Errors, FieldError
 from sim.machinery.validation.meta import object_meta, object_meta_update
+from sim.options.gates import SCALE_TO_ZERO
 
 __all__ = ["FieldError", "validate_create", "validate_update"]
 
@@ -131,26 +133,51 @@ _UPDATE: dict[tuple[str, str, str], Update] = {
 }
 
 
+# Rules of kinds that are others while a gate is on.
+_GATED_CREATE = {
+    (SCALE_TO_ZERO, "autoscaling", "horizontalpodautoscalers"): partial(
+        autoscaling.create_autoscaler, fewest=0
+    )
+}
+_GATED_UPDATE = {
+    (SCALE_TO_ZERO, "autoscaling", "horizontalpodautoscalers", ""): partial(
+        autoscaling.update_autoscaler, fewest=0
+    )
+}
 # Parts of metadata whose change has the whole of it looked at again.
 _WHOLE = ("labels", "annotations", "ownerReferences", "finalizers", "name", "namespace", "generation")
 
 
-def validate_create(resource: Resource, obj: Obj) -> Errors:
-    """What is wrong with a new object: the kind's own rules, and the generic ones once those hold."""
-    rule = _CREATE.get((resource.short_group, resource.plural))
+def validate_create(resource: Resource, obj: Obj, gates: Collection[str] = ()) -> Errors:
+    """What is wrong with a new object: the kind's own rules, and the generic ones once those hold.
+
+    gates: of features that are on though they are off by default
+    """
+    place = resource.short_group, resource.plural
+    rule = _CREATE.get(place)
+    for gate in gates:
+        rule = _GATED_CREATE.get((gate, *place), rule)
     errors = rule(obj) if rule is not None else []
     if errors or (rule is not None and resource.rule != "events"):  # all others look at metadata themselves
         return errors
     return object_meta(obj["metadata"], resource.namespaced, text.segment, core=False)
 
 
-def validate_update(resource: Resource, new: Obj, old: Obj, subresource: str = "") -> Errors:
-    """What is wrong with a change.  Quirk: errors of metadata come from the generic rules and the kind's own."""
+def validate_update(
+    resource: Resource, new: Obj, old: Obj, subresource: str = "", gates: Collection[str] = ()
+) -> Errors:
+    """What is wrong with a change.  Quirk: errors of metadata come from the generic rules and the kind's own.
+
+    gates: of features that are on though they are off by default
+    """
     if new is old:
         return []
     after, before = new["metadata"], old["metadata"]
     errors = object_meta_update(after, before, core=False)
     if after is not before and any(after.get(key) is not before.get(key) for key in _WHOLE):
         errors = object_meta(after, resource.namespaced, text.segment, core=False) + errors
-    rule = _UPDATE.get((resource.short_group, resource.plural, subresource))
+    place = resource.short_group, resource.plural, subresource
+    rule = _UPDATE.get(place)
+    for gate in gates:
+        rule = _GATED_UPDATE.get((gate, *place), rule)
     return errors if rule is None else errors + rule(new, old)

@@ -33,16 +33,20 @@ _NO_SOURCE = "must populate information for the given metric source"
 _GATED = f"{_NO_SOURCE} (only allowed when HPAContainerMetrics feature is enabled)"
 
 
-def create_autoscaler(obj: Obj) -> Errors:
+def create_autoscaler(obj: Obj, fewest: int = 1) -> Errors:
+    """fewest: the least that minReplicas may be."""
     obj = to_second(obj) if is_first(obj) else obj
-    return object_meta(obj["metadata"], True, text.subdomain) + _spec(obj.get("spec") or {})
+    return object_meta(obj["metadata"], True, text.subdomain) + _spec(obj.get("spec") or {}, fewest)
 
 
-def update_autoscaler(new: Obj, old: Obj) -> Errors:
+def update_autoscaler(new: Obj, old: Obj, fewest: int = 1) -> Errors:
+    """fewest: the least that minReplicas may be, where it was more than that."""
     errors = object_meta_update(new["metadata"], old["metadata"])
+    if (old.get("spec") or {}).get("minReplicas") == 0:
+        fewest = 0
     if is_first(new):
-        return errors + _spec(to_second(new)["spec"])
-    return errors if new.get("spec") is old.get("spec") else errors + _spec(new.get("spec") or {})
+        return errors + _spec(to_second(new)["spec"], fewest)
+    return errors if new.get("spec") is old.get("spec") else errors + _spec(new.get("spec") or {}, fewest)
 
 
 def status_autoscaler(new: Obj, old: Obj) -> Errors:
@@ -53,11 +57,11 @@ def status_autoscaler(new: Obj, old: Obj) -> Errors:
     return errors
 
 
-def _spec(spec: Obj) -> Errors:
+def _spec(spec: Obj, fewest: int) -> Errors:
     errors: Errors = []
     least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
-    if least is not None and least < 1:
-        errors.append(invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
+    if least is not None and least < fewest:
+        errors.append(invalid("spec.minReplicas", least, f"must be greater than or equal to {fewest}"))
     if most < 1:
         errors.append(invalid("spec.maxReplicas", most, "must be greater than 0"))
     if least is not None and least > most:

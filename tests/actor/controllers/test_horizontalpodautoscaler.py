@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.metrics import Sample
+from actors.controllers.metrics import Metric, NoMetrics, Sample, Value, none_returned
 from sim.machinery.api import Obj
 from sim.machinery.store import Change
 from sim.units import SECOND
@@ -18,14 +18,17 @@ from tests.actor.controllers.workload import POD_SPEC, World, workload, world
 LOOPS = ("horizontalpodautoscaling", "replicaset")
 
 
-class Load:
+class Load(NoMetrics):
     """So much cpu, in milli units: in all, shared by the pods there are, or each."""
 
     def __init__(self, total: int = 0, each: int = 0) -> None:
+        super().__init__(SCHEME.names)
         self.total = total
         self.each = each
 
-    def resource(self, pods: Sequence[Obj], name: str, wall_us: int) -> Mapping[str, Sample]:
+    def resource(
+        self, pods: Sequence[Obj], name: str, container: str, wall_us: int
+    ) -> Mapping[str, Sample] | str:
         return {
             pod["metadata"]["name"]: Sample(self.each or self.total // len(pods), wall_us, 15 * SECOND)
             for pod in pods
@@ -325,3 +328,77 @@ async def test_a_refused_scale_is_told_and_asked_for_again_a_period_later() -> N
         assert told(hpa)[0] == ("AbleToScale", "True", "SucceededRescale", can)
         assert hpa["status"]["lastScaleTime"] and ("SuccessfulRescale", wanted) in await w.events("web")
         assert len(asked) == 2 and round((asked[1] - asked[0]) / SECOND) == 15
+
+
+class Told(Load):
+    """What else is measured, in milli units; of pods: of each."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(each=50)
+        self.value: int | None = value
+        self.asked: list[Metric] = []
+
+    def of_pods(self, pods: Sequence[Obj], metric: Metric, wall_us: int) -> Mapping[str, Sample] | str:
+        self.asked.append(metric)
+        known = pods if self.value is not None else ()
+        return {pod["metadata"]["name"]: Sample(self.value or 0, wall_us, 15 * SECOND) for pod in known}
+
+    def of_object(self, about: Obj, metric: Metric) -> Value | str:
+        self.asked.append(metric)
+        return none_returned("custom") if self.value is None else Value(self.value)
+
+    def external(self, metric: Metric) -> Value | str:
+        self.asked.append(metric)
+        return none_returned("external") if self.value is None else Value(self.value)
+
+
+SELECTOR = {"matchLabels": {"queue": "mail"}}
+SELECTED = "&LabelSelector{MatchLabels:map[string]string{queue: mail,},MatchExpressions:[]LabelSelectorRequirement{},}"
+ABOUT = {"apiVersion": "v1", "kind": "Service", "name": "s"}
+SHARE = {"type": "AverageValue", "averageValue": "100"}
+WHOLE = {"type": "Value", "value": "100"}
+NAMED = {"name": "m", "selector": SELECTOR}
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "called", "shown"),
+    [
+        ("pods", {"target": SHARE}, "pods metric m", {"current": {"averageValue": "400"}}),
+        (
+            "object", {"describedObject": ABOUT, "target": WHOLE}, "Service metric m",
+            {"describedObject": ABOUT, "current": {"value": "400"}},
+        ),
+        (
+            "object", {"describedObject": ABOUT, "target": SHARE}, f"external metric m({SELECTED})",
+            {"describedObject": {"kind": "", "name": ""}, "current": {"averageValue": "200", "value": "0"}},
+        ),
+        ("external", {"target": WHOLE}, f"external metric m({SELECTED})", {"current": {"value": "400"}}),
+        (
+            "external", {"target": SHARE}, f"external metric m({SELECTED})",
+            {"current": {"averageValue": "200", "value": "0"}},
+        ),
+    ],
+)  # fmt: skip
+async def test_what_is_measured_of_other_things_has_targets_too(
+    kind: str, source: Obj, called: str, shown: Obj
+) -> None:
+    told = Told(400_000)
+    async with world(LOOPS, metrics=told) as w:
+        metric = {"type": kind.capitalize(), kind: {"metric": NAMED, **source}}
+        sizes = await begun(w, 2, autoscaler(metrics=[metric]))
+        await settle(w, 18)
+        wanted = 8 if kind == "pods" or source["target"] == WHOLE else 4
+        assert sizes.seen[0][1] == min(wanted, 4)
+        hpa = await w.get("horizontalpodautoscalers", "web")
+        assert hpa["status"]["currentMetrics"] == [
+            {"type": kind.capitalize(), kind: {"metric": NAMED, **shown}}
+        ]
+        assert ("SuccessfulRescale", f"New size: 4; reason: {called} above target") in await w.events("web")
+        asked = told.asked[0]
+        assert (asked.namespace, asked.name) == ("default", "m")
+        assert asked.series.matches({"queue": "mail"}) and not asked.series.matches({})
+        told.value = None
+        await settle(w, 15)
+        message = (await w.get("horizontalpodautoscalers", "web"))["status"]["conditions"][1]["message"]
+        api = "external" if kind == "external" else "custom"
+        assert message.endswith(f"no metrics returned from {api} metrics API")

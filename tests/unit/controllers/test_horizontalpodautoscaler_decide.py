@@ -14,9 +14,12 @@ from actors.controllers.horizontalpodautoscaler_decide import (
     Periods,
     Proposal,
     by_average,
+    by_share,
     by_utilization,
+    by_value,
     group_pods,
     normalize,
+    requests_of,
     selector_text,
 )
 from actors.controllers.metrics import Sample
@@ -43,7 +46,10 @@ def pod(name: str, phase: str = "Running", ready: bool = True, age_s: int = 3600
 def proposal(pods: list[Obj], use: dict[str, int], target: int, current: int) -> Proposal | str:
     samples = {name: Sample(milli, NOW, WINDOW) for name, milli in use.items()}
     groups = group_pods(pods, samples, "cpu", PERIODS, NOW)
-    return by_utilization(pods, groups, "cpu", target, current, PERIODS.tolerance)
+    requests = requests_of(pods, "cpu")
+    if isinstance(requests, str):
+        return requests
+    return by_utilization(requests, groups, target, current, PERIODS.tolerance)
 
 
 def replicas(pods: list[Obj], use: dict[str, int], target: int, current: int) -> int:
@@ -207,7 +213,9 @@ def test_exactly_at_an_average_a_pod_without_a_sample_counts_as_idle() -> None:
     groups = group_pods(pods, samples, "memory", PERIODS, NOW)
     found = by_average(groups, 1000, 4, PERIODS.tolerance)
     assert isinstance(found, Proposal) and found.replicas == 3
-    by_percent = by_utilization(pods, groups, "cpu", 100, 4, PERIODS.tolerance)
+    requests = requests_of(pods, "cpu")
+    assert not isinstance(requests, str)
+    by_percent = by_utilization(requests, groups, 100, 4, PERIODS.tolerance)
     assert isinstance(by_percent, Proposal) and by_percent.replicas == 4
 
 
@@ -218,3 +226,44 @@ def test_selectors_are_told_as_go_prints_them() -> None:
         "&LabelSelector{MatchLabels:map[string]string{q: 1,},"
         "MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[a b],},},}"
     )
+
+
+READY_POD = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+
+
+@pytest.mark.parametrize(
+    ("milli", "current", "ready", "wanted"),
+    [
+        (109_000, 4, 4, 4),  # within a tenth
+        (111_000, 4, 4, 5),
+        (200_000, 4, 3, 6),  # the ratio is of pods that are ready
+        (250_000, 0, 0, 3),  # from none, whatever is ready
+        (0, 4, 4, 0),
+    ],
+)
+def test_a_value_asks_for_its_ratio_to_the_target(milli: int, current: int, ready: int, wanted: int) -> None:
+    pods = [READY_POD] * ready + [{"status": {"phase": "Pending"}}]
+    assert by_value(milli, 100_000, pods, current, 0.1) == Proposal(wanted, milli)
+
+
+def test_a_value_says_nothing_where_there_is_no_pod() -> None:
+    assert by_value(5, 1, [], 2, 0.1) == (
+        "unable to calculate ready pods: no pods returned by selector while calculating replica count"
+    )
+
+
+@pytest.mark.parametrize(
+    ("milli", "seen", "wanted", "mean"),
+    [
+        (300_000, 10, 10, 30_000),
+        (329_000, 10, 10, 32_900),
+        (331_000, 10, 12, 33_100),
+        (301, 0, 1, -(2**63)),  # Quirk of Go: nothing to divide by
+        (0, 0, 0, -(2**63)),
+        (0, 5, 0, 0),
+    ],
+)
+def test_a_value_is_shared_by_as_many_as_the_target_tells(
+    milli: int, seen: int, wanted: int, mean: int
+) -> None:
+    assert by_share(milli, 30_000, seen, 0.1) == Proposal(wanted, mean)

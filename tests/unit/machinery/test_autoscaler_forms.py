@@ -69,6 +69,31 @@ def test_nothing_gets_lost_on_the_way_there_and_back() -> None:
     assert to_second(first, NAMING) == full
 
 
+def test_what_is_measured_of_other_things_is_annotated_too() -> None:
+    named = {"name": "m", "selector": {"matchLabels": {"a": "b"}}}
+    mean = {"averageValue": "7"}
+    current: list[Obj] = [
+        {
+            "type": "Object",
+            "object": {"describedObject": INGRESS, "metric": named, "current": {"value": "3"}},
+        },
+        {"type": "Pods", "pods": {"metric": named, "current": mean}},
+        {"type": "External", "external": {"metric": named, "current": {**mean, "value": "0"}}},
+        {
+            "type": "ContainerResource",
+            "containerResource": {"name": "cpu", "container": "c", "current": mean},
+        },
+        {"type": ""},
+    ]
+    full = second(CPU, status={"currentMetrics": current})
+    first = to_first(full, NAMING)
+    text = first["metadata"]["annotations"][PREFIX + "current-metrics"]
+    selector = '"selector":{"matchLabels":{"a":"b"}}'
+    assert f'{{"metricName":"m","currentAverageValue":"7",{selector}}}' in text
+    assert f'"metricName":"m","currentValue":"3",{selector}}}' in text
+    assert to_second(first, NAMING) == full
+
+
 def test_without_any_metric_cpu_is_watched() -> None:
     bare = {"apiVersion": "autoscaling/v1", "metadata": {"name": "a"}, "spec": {"maxReplicas": 3}}
     assert to_second(bare)["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] == 80

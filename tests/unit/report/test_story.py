@@ -170,6 +170,8 @@ def test_a_renewal_by_a_clock_that_is_behind_is_said_not_to_count() -> None:
         ),
         ("cordon", {"nodes": ["a"], "on": True}, "cordon nodes a"),
         ("taint", {"nodes": ["a"], "taints": [{"key": "k", "value": "v", "effect": "NoExecute"}], "on": True}, "taint nodes a; taints k=v:NoExecute"),
+        ("metric", {"name": "queue", "value_milli": 300_000, "namespace": "default", "labels": {"q": "a"}, "kind": "", "about": "", "load": False}, "metric name queue; namespace default; labels q=a; value 300"),
+        ("metric", {"name": "hits", "value_milli": 500, "kind": "Pod", "selector": {"app": "w"}, "load": True}, "metric name hits; kind Pod; selector app=w; shared; value 500m"),
         ("untaint", {"nodes": ["a"], "taints": [{"key": "k"}], "on": False}, "untaint nodes a; taints k"),
         ("crash", {"what": "terminate", "actors": ["s"]}, "crash gracefully; actors s"),
         ("slow", {"what": "slow", "actors": ["s"], "amount_us": 50_000}, "slow actors s; by 50ms"),
