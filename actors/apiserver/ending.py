@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 RETRY_S = 5  # with_retry_after.go
 WATCHES_US = 2 * SECOND  # genericapiserver.go: shutdownTimeout with ShutdownSendRetryAfter
-REQUESTS_US = (
-    10 * MS
-)  # a wait group wakes its waiter at once; a reply that was made takes less than that to be sent
+# A wait group wakes its waiter at once; a reply that was made takes less than that to be sent.
+REQUESTS_US = 10 * MS
 SHUTDOWN_US = 500 * MS  # net/http: shutdownPollIntervalMax
 SHUTTING_DOWN = "The {} is shutting down, please try again later.\n"
 REFUSED = Reply(0, lost="ConnectionRefused")

@@ -178,9 +178,8 @@ def _object(source: Metrics, spec: Obj, target: Target, periods: decide.Periods)
     if of_each:
         asked = _share(value.milli, wanted, target, periods)
         shown = {"describedObject": {"kind": "", "name": ""}, "metric": named, "current": _mean(asked)}
-        called = _external_name(
-            named
-        )  # Quirk: called as what comes from outside, and of nothing in the status
+        # Quirk: called as what comes from outside, and of nothing in the status
+        called = _external_name(named)
         return Found(asked.replicas, called, {"type": "Object", "object": shown}, value.cause)
     whole = _whole(value.milli, wanted, target, periods)
     if isinstance(whole, str):

@@ -46,9 +46,8 @@ _FIELD = re.compile(
 )
 _OTHER_COMPARISON = re.compile(r"^[\w.\[\]/-]+\s*(==|[<>](?!=))")
 _PART = re.compile(r"[^.\[\]]+")
-TEXT = (
-    "text"  # the type of a map's value (a label, an annotation) that is a string, and may be a number as well
-)
+# The type of a map's value (a label, an annotation) that is a string, and may be a number as well.
+TEXT = "text"
 _ORDERED = ("integer", "number", "quantity", "int-or-string")
 
 
