@@ -64,4 +64,4 @@ class LogRotation:
                     log = machine.logs.get(log_key(container))
                     if log is not None and log.live(now_us) >= most:
                         files = log.rotate(agent.options.container_log_max_files, now_us)
-                        machine.logs[log_key(container)] = files
+                        machine.logs = {**machine.logs, log_key(container): files}

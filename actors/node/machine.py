@@ -26,7 +26,7 @@ from actors.node.log_files import LogFiles
 from actors.node.pressure import Most, Ramp, oom_us, pressed, shared
 from actors.node.profile import ContainerBehaviour, NodeSpec, Override, manifest_file
 
-_NONE: Mapping[str, Any] = MappingProxyType({})
+_NONE: Mapping[Any, Any] = MappingProxyType({})
 
 RUNTIME = "containerd"
 RUNTIME_VERSION = "1.6.8"  # of the time of v1.25
@@ -269,7 +269,7 @@ class Machine:
         self.images: dict[str, int] = dict(spec.profile.images)
         # The manifest directory: file -> its pod; None: there is something in it that is none.
         self.manifests = _manifests(spec)
-        self.logs: dict[tuple[str, str, int], LogFiles] = {}  # of containers whose logs grow, or did
+        self.logs: Mapping[tuple[str, str, int], LogFiles] = _NONE  # of containers whose logs grow, or did
         self.looked_us = -1  # when somebody looks next how they have grown
         self.runtime_error = ""  # message of RuntimeReady=false
         self.network_error = ""  # message of NetworkReady=false
@@ -359,7 +359,7 @@ class Machine:
             container.end(now_us + behaviour.exit_after_us, behaviour.exit_code, by=by)
         pod.add(container)
         if behaviour.log_rate or self.logs:
-            self.logs.pop(log_key(container), None)
+            self._forget_logs((container,))
             self.write_log(container, now_us)
         return container
 
@@ -368,9 +368,9 @@ class Machine:
         key, rate = log_key(container), container.behaviour.log_rate
         held = self.logs.get(key)
         if held is not None:
-            self.logs[key] = held.written(rate, now_us)
+            self.logs = {**self.logs, key: held.written(rate, now_us)}
         elif rate:
-            self.logs[key] = LogFiles(rate, 0, now_us)
+            self.logs = {**self.logs, key: LogFiles(rate, 0, now_us)}
 
     def growing(self, now_us: int) -> bool:
         """Whether a log does."""
@@ -388,8 +388,9 @@ class Machine:
         return gone
 
     def _forget_logs(self, gone: Sequence[Container]) -> None:
-        for container in gone if self.logs else ():
-            self.logs.pop(log_key(container), None)
+        if self.logs:
+            keys = [log_key(container) for container in gone]
+            self.logs = {key: log for key, log in self.logs.items() if key not in keys}
 
     def limit_memory(self, container: Container, limit: int, now_us: int, by: Override | None = None) -> None:
         """The kernel ends the container when it uses more than so many bytes, which it does by this fault."""
@@ -473,7 +474,7 @@ class Machine:
         self.images = dict(self.spec.profile.images)
         self.manifests = _manifests(self.spec)
         self._wiped = _NONE
-        self.logs = {}
+        self.logs = _NONE
         self._last_ip, self._used_ips = 1, 0
 
     def power_on(self) -> None:

@@ -15,7 +15,8 @@ Differs  the directory is looked at each --file-check-frequency only where inoti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from actors.node.mirrors import static_pod
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
 
 Obj = dict[str, Any]
 Key = tuple[str, str]
+_NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Manifests:
     """What one incarnation of the agent has read.
 
     _store: pods by namespace and name; _files: which one each file was last found to hold; _sent: by uid, what has been told;
-    _returning: those that are there again while they are still being ended
+    _returning: those that are there again while they are still being ended.  None of them takes room on a machine without files.
     """
 
     __slots__ = ("_agent", "_began_us", "_files", "_listing", "_returning", "_sent", "_store")
@@ -40,14 +42,15 @@ class Manifests:
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._began_us = agent.now_us
-        self._store: dict[Key, Obj] = {}
-        self._files: dict[str, Key] = {}
-        self._sent: dict[str, Obj] = {}
-        self._returning: dict[str, Obj] = {}
+        self._store: Mapping[Key, Obj] = _NONE
+        self._files: Mapping[str, Key] = _NONE
+        self._sent: Mapping[str, Obj] = _NONE
+        self._returning: Mapping[str, Obj] = _NONE
         self._listing = False
 
     def start(self) -> None:
-        self._list(None)
+        if self._agent.machine.manifests:
+            self._list(None)
 
     def changed(self, file: str) -> None:
         """Inotify has an event of this file: for the agent, when it runs."""
@@ -56,9 +59,10 @@ class Manifests:
     def _look(self, file: str) -> None:
         found = self._agent.machine.manifests
         if file not in found:
-            key = self._files.pop(file, None)
+            key = self._files.get(file)
             if key is not None:
-                self._store.pop(key, None)
+                self._files = _without(self._files, file)
+                self._store = _without(self._store, key)
         elif (manifest := found[file]) is None:
             self._list_later()
         else:
@@ -70,8 +74,9 @@ class Manifests:
     def _read(self, file: str, manifest: Obj) -> Key:
         agent = self._agent
         pod = static_pod(manifest, agent.spec.name, agent.names, agent.ctx.wall_us())
-        key = self._files[file] = pod["metadata"]["namespace"], pod["metadata"]["name"]
-        self._store[key] = pod
+        key = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        self._files = {**self._files, file: key}
+        self._store = {**self._store, key: pod}
         return key
 
     def _list_later(self) -> None:
@@ -83,7 +88,7 @@ class Manifests:
     def _list(self, _: object) -> None:
         """The whole directory."""
         self._listing = False
-        self._store = {}
+        self._store = _NONE
         for file, manifest in self._agent.machine.manifests.items():
             if manifest is not None:
                 self._read(file, manifest)
@@ -92,7 +97,8 @@ class Manifests:
     def _send(self) -> None:
         """Tell how what there is differs from what has been told.  What is known keeps the time at which it was first seen."""
         seen = self._agent.names.annotation_config_seen
-        before, self._sent = self._sent, {}
+        before = self._sent
+        sent: dict[str, Obj] = {}
         for pod in self._store.values():
             uid = pod["metadata"]["uid"]
             held = before.get(uid)
@@ -100,14 +106,15 @@ class Manifests:
                 since = held["metadata"]["annotations"][seen]
                 annotations = {**pod["metadata"]["annotations"], seen: since}
                 pod = {**pod, "metadata": {**pod["metadata"], "annotations": annotations}}
-            self._sent[uid] = pod
+            sent[uid] = pod
+        self._sent = sent
         for uid in before:
-            if uid not in self._sent:
+            if uid not in sent:
                 self._hand_on(self._removed, uid)
-        for uid in self._sent:
+        for uid in sent:
             if uid not in before:
-                self._hand_on(self._added, self._sent[uid])
-        for uid, pod in self._sent.items():
+                self._hand_on(self._added, sent[uid])
+        for uid, pod in sent.items():
             if before.get(uid, pod) != pod:
                 self._hand_on(self._updated, pod)
 
@@ -122,7 +129,7 @@ class Manifests:
         agent, uid = self._agent, pod["metadata"]["uid"]
         agent.mirrors.expect(pod)
         if uid in agent.workers:
-            self._returning[uid] = pod
+            self._returning = {**self._returning, uid: pod}
         else:
             agent.pod_added(_item(pod), pod)
 
@@ -133,25 +140,31 @@ class Manifests:
     def restart(self) -> None:
         """Housekeeping: those that are there again, and of which nothing is left."""
         for uid in [uid for uid in self._returning if uid not in self._agent.workers]:
-            pod = self._returning.pop(uid)
+            pod = self._returning[uid]
+            self._returning = _without(self._returning, uid)
             self._agent.pod_added(_item(pod), pod)
 
     def _updated(self, pod: Obj) -> None:
         uid = pod["metadata"]["uid"]
         worker = self._agent.workers.get(uid)
         if uid in self._returning:
-            self._returning[uid] = pod
+            self._returning = {**self._returning, uid: pod}
         elif worker is not None:
             worker.update(_item(pod))
 
     def _removed(self, uid: str) -> None:
         agent = self._agent
         agent.mirrors.dismiss(uid)
-        self._returning.pop(uid, None)
+        if uid in self._returning:
+            self._returning = _without(self._returning, uid)
         agent.preemption.drop(uid)
         worker = agent.workers.get(uid)
         if worker is not None:
             agent.pod_removed(worker)
+
+
+def _without(held: Mapping[Any, Any], key: object) -> dict[Any, Any]:
+    return {one: value for one, value in held.items() if one != key}
 
 
 def _item(pod: Obj) -> Item:
