@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sim.ident import Names
@@ -31,6 +32,7 @@ Obj = dict[str, Any]
 
 
 ANY = "any"
+_NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 def static_pod(manifest: Obj, node: str, names: Names, seen_us: int) -> Obj:
@@ -86,17 +88,19 @@ class Mirrors:
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
-        self._static: dict[tuple[str, str], str] = {}
+        self._static: Mapping[tuple[str, str], str] = _NONE
         self._known: dict[tuple[str, str], Obj] = {}
         # Those that are asked for, and the uid of one that was seen to go meanwhile (ANY: nobody knows which).
         self._busy: dict[tuple[str, str], str] = {}
-        self._started: dict[tuple[str, str], str] = {}  # whose name it is, until its worker has finished
-        self._later: dict[str, None] = {}  # pods whose mirrors could not be made, and are to be tried again
+        self._started: Mapping[tuple[str, str], str] = (
+            _NONE  # whose name it is, until its worker has finished
+        )
+        self._later: tuple[str, ...] = ()  # pods whose mirrors could not be made, and are to be tried again
         self.uids: tuple[str, ...] = ()
 
     def expect(self, pod: Obj) -> None:
         """A static pod that there is from now on."""
-        self._static[_key(pod)] = pod["metadata"]["uid"]
+        self._static = {**self._static, _key(pod): pod["metadata"]["uid"]}
         self.uids = tuple(self._static.values())
 
     def dismiss(self, uid: str) -> None:
@@ -108,7 +112,10 @@ class Mirrors:
         """Whether nothing is left of another static pod of its name."""
         if worker.uid not in self.uids:
             return True
-        return self._started.setdefault(_key(worker.pod), worker.uid) == worker.uid
+        key = _key(worker.pod)
+        if key not in self._started:
+            self._started = {**self._started, key: worker.uid}
+        return self._started[key] == worker.uid
 
     def stopped(self, worker: Worker) -> None:
         """Nothing of the pod runs any more."""
@@ -118,7 +125,7 @@ class Mirrors:
     def finished(self, worker: Worker) -> None:
         """Its worker has done all that there was to do."""
         if self._started and self._started.get(key := _key(worker.pod)) == worker.uid:
-            del self._started[key]
+            self._started = {one: uid for one, uid in self._started.items() if one != key}
         if worker.uid in self.uids and self._agent.manifests.returns(worker.uid):
             self._agent.housekeep_later()
 
@@ -213,13 +220,13 @@ class Mirrors:
 
     def _try_later(self, worker: Worker) -> None:
         if worker.uid not in self._later:
-            self._later[worker.uid] = None
+            self._later = (*self._later, worker.uid)
             agent = self._agent
             agent.ctx.call_at_us(agent.resync_after(agent.options.sync_frequency_us), self._try_again, worker)
 
     def _try_again(self, worker: Worker) -> None:
         """One of the pod's resyncs, which come without a reason: here this is theirs."""
-        del self._later[worker.uid]
+        self._later = tuple(uid for uid in self._later if uid != worker.uid)
         worker.wake()
 
     def _delete(self, pod: Obj) -> None:
