@@ -345,6 +345,8 @@ def _metric(where: _Where, body: steps.Metric) -> Action:
     given = [key for key in ("value", "load") if getattr(body, key) is not UNSET]
     if len(given) != 1:
         raise where.error("", "a metric has one of 'value' and 'load'", "give how much is measured")
+    if not body.name:
+        raise where.error("name", "a metric has a name")
     if not where.known.metrics:
         raise where.error("", "nobody sees metrics", "give cluster.metrics: true")
     key = given[0]

@@ -185,6 +185,7 @@ BAD = [
     ("{at: 2m, workload: {startError: ''}}", "an empty 'startError' is none"),
     ("{at: 2m, workload: {image: i, pullError: ''}}", "an empty 'pullError' is none"),
     ("{at: 2m, metric: {name: m, value: 3}}", "nobody sees metrics (give cluster.metrics: true)"),
+    ("{at: 2m, metric: {name: '', value: 3}}", "a metric has a name"),
     ("{at: 2m, metric: {name: m}}", "a metric has one of 'value' and 'load'"),
     ("{at: 2m, workload: {load: 3}}", "nobody sees 'load' without metrics (give cluster.metrics: true)"),
     ("{at: 2m, clock: {actor: storage, offset: +-10s}}", "the duration -10s is negative"),
