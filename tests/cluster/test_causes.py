@@ -429,20 +429,20 @@ async def test_a_node_whose_clock_was_put_right_again_is_silent_because_of_that(
     assert any(late)  # that is heard once more when the clock is right already
 
 
-async def test_autoscaling_follows_from_the_load_that_rose_and_from_its_end(tmp_path: Path) -> None:
-    scaler = {
+def six_to_eight(metric: dict[str, Any]) -> dict[str, Any]:
+    """An autoscaler of the Deployment that has six pods, by one metric."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": "web"},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-            "minReplicas": 6,
-            "maxReplicas": 8,
-            "metrics": [
-                {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "1"}}}
-            ],
-        },
-    }  # fmt: skip
+        "spec": {"scaleTargetRef": target, "minReplicas": 6, "maxReplicas": 8, "metrics": [metric]},
+    }
+
+
+async def test_autoscaling_follows_from_the_load_that_rose_and_from_its_end(tmp_path: Path) -> None:
+    use = {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "1"}}
+    scaler = six_to_eight({"type": "Resource", "resource": use})
     rush = {"selector": "app=web", "load": 8}
     book = await told(
         tmp_path,
@@ -478,20 +478,8 @@ async def test_autoscaling_follows_from_whatever_is_measured_and_what_was_told_b
     told_of: dict[str, str], kind: str, source: dict[str, Any], tmp_path: Path
 ) -> None:
     """Of two series only that which the selector finds counts."""
-    selector = {"matchLabels": {"queue": "mail"}}
-    scaler = {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "web"},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-            "minReplicas": 6,
-            "maxReplicas": 8,
-            "metrics": [
-                {"type": kind, kind.lower(): {"metric": {"name": "m", "selector": selector}, **source}}
-            ],
-        },
-    }
+    named = {"name": "m", "selector": {"matchLabels": {"queue": "mail"}}}
+    scaler = six_to_eight({"type": kind, kind.lower(): {"metric": named, **source}})
     mail = {"name": "m", "labels": {"queue": "mail"}, **told_of}
     key = "load" if kind == "Pods" else "value"
     low, high = (12, 16) if kind == "Pods" else (7, "13500m")
