@@ -175,20 +175,16 @@ def _object(source: Metrics, spec: Obj, target: Target, periods: decide.Periods)
         return failed(
             f"unable to get metric {name}: {about['kind']} on {target.namespace} {about['name']}/{value}"
         )
+    measured = _measured(value.milli, wanted, of_each, target, periods)
+    if isinstance(measured, str):
+        return failed(measured)
+    replicas, current = measured
+    called = f"{about['kind']} metric {name}"
     if of_each:
-        asked = _share(value.milli, wanted, target, periods)
-        shown = {"describedObject": {"kind": "", "name": ""}, "metric": named, "current": _mean(asked)}
         # Quirk: called as what comes from outside, and of nothing in the status
-        called = _external_name(named)
-        return Found(asked.replicas, called, {"type": "Object", "object": shown}, value.cause)
-    whole = _whole(value.milli, wanted, target, periods)
-    if isinstance(whole, str):
-        return failed(whole)
-    current = {"value": format_quantity_milli(value.milli)}
+        called, about = _external_name(named), {"kind": "", "name": ""}
     shown = {"describedObject": about, "metric": named, "current": current}
-    return Found(
-        whole.replicas, f"{about['kind']} metric {name}", {"type": "Object", "object": shown}, value.cause
-    )
+    return Found(replicas, called, {"type": "Object", "object": shown}, value.cause)
 
 
 def _external(source: Metrics, spec: Obj, target: Target, periods: decide.Periods) -> Found | Failed:
@@ -204,16 +200,12 @@ def _external(source: Metrics, spec: Obj, target: Target, periods: decide.Period
     if isinstance(value, str):
         which = f"{target.namespace}/{name}/{decide.selector_text(named.get('selector'))}"
         return failed(f"unable to get external metric {which}: {value}")
-    if of_each:
-        asked = _share(value.milli, wanted, target, periods)
-        current = _mean(asked)
-    else:
-        whole = _whole(value.milli, wanted, target, periods)
-        if isinstance(whole, str):
-            return failed(whole)
-        asked, current = whole, {"value": format_quantity_milli(value.milli)}
+    measured = _measured(value.milli, wanted, of_each, target, periods)
+    if isinstance(measured, str):
+        return failed(measured)
+    replicas, current = measured
     shown = {"type": "External", "external": {"metric": named, "current": current}}
-    return Found(asked.replicas, _external_name(named), shown, value.cause)
+    return Found(replicas, _external_name(named), shown, value.cause)
 
 
 def _metric(named: Obj, target: Target) -> Metric:
@@ -225,14 +217,14 @@ def _external_name(named: Obj) -> str:
     return f"external metric {named['name']}({decide.selector_text(named.get('selector'))})"
 
 
-def _share(milli: int, wanted: Obj, target: Target, periods: decide.Periods) -> decide.Proposal:
-    return decide.by_share(milli, quantity_milli(wanted["averageValue"]), target.seen, periods.tolerance)
-
-
-def _whole(milli: int, wanted: Obj, target: Target, periods: decide.Periods) -> decide.Proposal | str:
+def _measured(
+    milli: int, wanted: Obj, of_each: bool, target: Target, periods: decide.Periods
+) -> tuple[int, Obj] | str:
+    """How many replicas something measured asks for, as a whole or with a share for each, and how that is shown."""
+    if of_each:
+        each = quantity_milli(wanted["averageValue"])
+        share = decide.by_share(milli, each, target.seen, periods.tolerance)
+        return share.replicas, {"averageValue": format_quantity_milli(share.milli), "value": "0"}
     limit = quantity_milli(wanted["value"])
-    return decide.by_value(milli, limit, target.pods, target.current, periods.tolerance)
-
-
-def _mean(asked: decide.Proposal) -> Obj:
-    return {"averageValue": format_quantity_milli(asked.milli), "value": "0"}
+    whole = decide.by_value(milli, limit, target.pods, target.current, periods.tolerance)
+    return whole if isinstance(whole, str) else (whole.replicas, {"value": format_quantity_milli(milli)})

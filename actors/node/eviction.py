@@ -159,7 +159,7 @@ class Evictor:
     def _short_us(self, now_us: int) -> int | None:
         """When a threshold will first be met, or a pod be over its limits."""
         machine = self._agent.machine
-        times = [now_us] if self._over_limits() or (machine.logs and machine.growing(now_us)) else []
+        times = [now_us] if self._over_limits() or machine.growing(now_us) else []
         turning: list[int] | None = None
         for threshold in self.thresholds:
             signal = threshold.signal

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.node.machine import log_key
 from sim.units import SECOND
 
 if TYPE_CHECKING:
@@ -39,12 +38,7 @@ class LogRotation:
     def consider(self) -> None:
         """There may be a log that grows."""
         agent = self._agent
-        if (
-            agent.machine.logs
-            and not self._due
-            and self._began_us >= 0
-            and agent.machine.growing(agent.now_us)
-        ):
+        if not self._due and self._began_us >= 0 and agent.machine.growing(agent.now_us):
             self._due = True
             wait_us = PERIOD_US - (agent.now_us - self._began_us) % PERIOD_US
             agent.ctx.call_later_us(wait_us, self._tick)
@@ -61,7 +55,7 @@ class LogRotation:
         if most >= 0 and machine.logs and not agent.runtime.silent:
             for pod in machine.pods.values():
                 for container in pod.running(now_us):
-                    log = machine.logs.get(log_key(container))
+                    log = machine.log_of(container)
                     if log is not None and log.live(now_us) >= most:
                         files = log.rotate(agent.options.container_log_max_files, now_us)
-                        machine.logs = {**machine.logs, log_key(container): files}
+                        machine.keep_log(container, files)

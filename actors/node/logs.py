@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.node.machine import Container, Machine, log_key
+from actors.node.machine import Container, Machine
 from sim.units import format_time
 
 Obj = dict[str, Any]
@@ -40,7 +40,7 @@ def container_log(
     runtime = machine.pods.get(pod["metadata"]["uid"])
     for instance in runtime.instances(container) if runtime is not None else ():
         if instance.ident == ident:
-            log = machine.logs.get(log_key(instance))
+            log = machine.log_of(instance)
             return 200, text_of(instance, now_us, wall_us, rotated=log is not None and bool(log.rotated))
     return 400, f"unable to retrieve container logs for {ident}"
 

@@ -249,7 +249,7 @@ class PodRuntime:
         return soonest
 
 
-def log_key(container: Container) -> tuple[str, str, int]:
+def _log_key(container: Container) -> tuple[str, str, int]:
     """Which log is its own."""
     return container.uid, container.name, container.attempt
 
@@ -363,20 +363,25 @@ class Machine:
             self.write_log(container, now_us)
         return container
 
+    def log_of(self, container: Container) -> LogFiles | None:
+        """The files of its log, if that grows, or did."""
+        return self.logs.get(_log_key(container)) if self.logs else None
+
+    def keep_log(self, container: Container, log: LogFiles) -> None:
+        self.logs = {**self.logs, _log_key(container): log}
+
     def write_log(self, container: Container, now_us: int) -> None:
         """From now on its log grows as its behaviour says."""
-        key, rate = log_key(container), container.behaviour.log_rate
-        held = self.logs.get(key)
+        held, rate = self.log_of(container), container.behaviour.log_rate
         if held is not None:
-            self.logs = {**self.logs, key: held.written(rate, now_us)}
+            self.keep_log(container, held.written(rate, now_us))
         elif rate:
-            self.logs = {**self.logs, key: LogFiles(rate, 0, now_us)}
+            self.keep_log(container, LogFiles(rate, 0, now_us))
 
     def growing(self, now_us: int) -> bool:
         """Whether a log does."""
-        logs = self.logs
-        return any(
-            (log := logs.get(log_key(container))) is not None and log.rate > 0
+        return bool(self.logs) and any(
+            (log := self.log_of(container)) is not None and log.rate > 0
             for pod in self.pods.values()
             for container in pod.running(now_us)
         )
@@ -389,7 +394,7 @@ class Machine:
 
     def _forget_logs(self, gone: Sequence[Container]) -> None:
         if self.logs:
-            keys = [log_key(container) for container in gone]
+            keys = [_log_key(container) for container in gone]
             self.logs = {key: log for key, log in self.logs.items() if key not in keys}
 
     def limit_memory(self, container: Container, limit: int, now_us: int, by: Override | None = None) -> None:

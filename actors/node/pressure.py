@@ -77,7 +77,7 @@ def memory_of(container: Container, at_us: int) -> int:
 def log_bytes_of(machine: Machine, container: Container, at_us: int) -> int:
     """The files of its log, which stay until the container is removed."""
     fixed = container.behaviour.log_bytes
-    log = machine.logs.get((container.uid, container.name, container.attempt)) if machine.logs else None
+    log = machine.log_of(container)
     if log is None:
         return fixed
     return fixed + log.whole(at_us if container.exit_us is None else min(at_us, container.exit_us))

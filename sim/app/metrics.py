@@ -24,7 +24,7 @@ from actors.node.pressure import memory_of
 from sim.kernel import Kernel
 from sim.machinery.objects import is_ready
 from sim.machinery.scheme import Scheme
-from sim.scenario.plan import TellMetric
+from sim.scenario.plan import TellMetric, group_kind
 from sim.units import SECOND, quantity_milli
 
 Obj = dict[str, Any]
@@ -102,12 +102,13 @@ class MetricsServer:
     def of_pods(self, pods: Sequence[Obj], metric: Metric, wall_us: int) -> Mapping[str, Sample] | str:
         """Of pods that run; a load falls on those that are ready, and nothing of it on the others."""
         ready = sum(is_ready(pod) for pod in pods)
+        running = [pod for pod in pods if self._running(pod)]
         samples: dict[str, Sample] = {}
         for told in self._told.of(metric, "Pod"):
             one = told.series
-            for pod in pods:
+            for pod in running:
                 labels = pod["metadata"].get("labels") or {}
-                if not self._running(pod) or not (one.selector or {}).items() <= labels.items():
+                if not (one.selector or {}).items() <= labels.items():
                     continue
                 milli = one.value_milli
                 if one.load:
@@ -122,12 +123,12 @@ class MetricsServer:
         group, name = about.get("apiVersion", "").rpartition("/")[0], about["name"]
         if (group, about["kind"]) == ("", "Namespace"):
             name = metric.namespace  # client.go: nobody asks for another than his own, whatever its name here
-        found = _sum(self._told.of(metric, f"{about['kind']}.{group}".removesuffix("."), name))
+        found = _sum(self._told.of(metric, group_kind(group, about["kind"]), name))
         if found is not None:
             return found
-        kind = self._scheme.by_kind(about.get("apiVersion", ""), about["kind"])
-        resource = f"{kind.plural}.{kind.group}".removesuffix(".") if kind else about["kind"]
-        problem = f"the server could not find the metric {metric.name} for {resource} {name}"
+        resource = self._scheme.by_kind(about.get("apiVersion", ""), about["kind"])
+        what = resource.group_resource if resource else about["kind"]
+        problem = f"the server could not find the metric {metric.name} for {what} {name}"
         return not_fetched("custom", problem)
 
     def external(self, metric: Metric) -> Value | str:

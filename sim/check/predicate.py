@@ -74,7 +74,7 @@ def parse_predicate(text: str, resource: str, names: Names) -> Test:
         return _STATES[text]
     if any(text in phases for phases in PHASES.values()):
         _check_part(resource, "status.phase", text, names)
-        _check_phase(resource, text, text)
+        _check_phase(resource, text)
         return lambda obj: (obj.get("status") or {}).get("phase") == text
     field = _FIELD.match(text)
     if field is None or _OTHER_COMPARISON.match(text):
@@ -121,18 +121,18 @@ def _check_part(resource: str, path: str, text: str, names: Names) -> None:
         raise ValueError(f"{text!r} is true of no {resource}: they have no {path}")
 
 
-def _check_phase(resource: str, phase: str, text: str) -> None:
+def _check_phase(resource: str, phase: str) -> None:
     """ValueError if objects of a resource are never in a phase."""
     phases = PHASES.get(resource, ())
     if phase in phases:
         return
-    if text == "Terminating":
+    if phase == "Terminating":
         remedy = "write terminating for those with a deletionTimestamp"
     elif not phases:
         remedy = f"no phase of {resource} is ever set"
     else:
         remedy = f"their phases are {', '.join(phases)}"
-    raise ValueError(f"{text!r} is true of no {resource}; {remedy}")
+    raise ValueError(f"{phase!r} is true of no {resource}; {remedy}")
 
 
 def _check_condition(resource: str, kind: str, text: str, names: Names) -> None:
@@ -212,7 +212,7 @@ def _field(resource: str, names: Names, path: str, op: str, value: str) -> Test:
         amount = _limit(value, f"which {path} is")
         return lambda obj: (_nano(_at(obj, parts)) == amount) == (op == "=")
     if path == "status.phase":
-        _check_phase(resource, value, value)
+        _check_phase(resource, value)
     if kind == "boolean" and value not in ("true", "false"):
         raise ValueError(f"{path} is true or false, never {value!r}")
     absent = {"boolean": ("false",), "": ("0", "false"), "int-or-string": ("0",)}.get(kind, ())

@@ -62,15 +62,20 @@ def _source(metric: Obj) -> tuple[str, Obj]:
     return field, metric.get(field) or {}
 
 
+def _described(source: Obj) -> Obj:
+    """The object of which something is measured, members in the order of upstream's type."""
+    about = source.get("describedObject") or {}
+    return _kept(kind=about.get("kind"), name=about.get("name"), apiVersion=about.get("apiVersion"))
+
+
 def _first_metric(metric: Obj) -> Obj:
     """A metric as v1 writes it, members in the order of upstream's type."""
     field, source = _source(metric)
     target, named = source.get("target") or {}, source.get("metric") or {}
     value, average = target.get("value"), target.get("averageValue")
     if field == "object":
-        described = source.get("describedObject") or {}
         made = _kept(
-            target=_kept(kind=described.get("kind"), name=described.get("name"), apiVersion=described.get("apiVersion")),
+            target=_described(source),
             metricName=named.get("name"), targetValue=value or "0", selector=named.get("selector"), averageValue=average,
         )  # fmt: skip
     elif field == "pods":
@@ -114,12 +119,12 @@ def _first_current(metric: Obj) -> Obj:
     value, average = current.get("value"), current.get("averageValue")
     name, selector = named.get("name"), named.get("selector")
     if field == "object":
-        described = source.get("describedObject") or {}
-        about = _kept(
-            kind=described.get("kind"), name=described.get("name"), apiVersion=described.get("apiVersion")
-        )
         made = _kept(
-            target=about, metricName=name, currentValue=value or "0", selector=selector, averageValue=average
+            target=_described(source),
+            metricName=name,
+            currentValue=value or "0",
+            selector=selector,
+            averageValue=average,
         )
     elif field == "pods":
         made = _kept(metricName=name, currentAverageValue=average, selector=selector)

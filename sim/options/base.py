@@ -247,6 +247,11 @@ def parse(
         raise InputError(str(problem), (places or {}).get(at, place)) from None
 
 
+def raw_option(flags: Mapping[str, Any], name: str) -> Any:
+    """What is given for one option, before all are read; None: nothing."""
+    return flags.get(name, flags.get(f"--{name}"))
+
+
 def _refusal(name: str, fields: Iterable[str], known: Iterable[str], place: str) -> InputError:
     if name in known:
         return InputError(f"option {name} has no effect here yet", place, "leave it out")

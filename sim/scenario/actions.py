@@ -12,6 +12,7 @@ from actors.node.profile import manifest_file
 from sim.errors import InputError, suggestion
 from sim.ident import NAMES
 from sim.machinery.scheme import Resource, Scheme
+from sim.options.base import raw_option
 from sim.options.cloud import CLOUD
 from sim.scenario import plan, soundness, steps
 from sim.scenario.kinds import Planned, resource_named
@@ -69,8 +70,7 @@ class Known:
         planned = Planned()
         scheme = Scheme(NAMES[cluster.naming]).beside(planned)
         known = Known(cluster.nodes, ("storage", *control, *ROLES), [], scheme, planned, cluster.metrics)
-        flags = cluster.controller_manager.flags
-        known.cloud = bool(flags.get("cloud-provider") or flags.get("--cloud-provider"))
+        known.cloud = bool(raw_option(cluster.controller_manager.flags, "cloud-provider"))
         known.add(objects)
         known.files = {manifest_file(pod): None for node in cluster.nodes for pod in node.static_pods}
         return known
@@ -363,7 +363,7 @@ def _metric(where: _Where, body: steps.Metric) -> Action:
         value_milli=where.milli(getattr(body, key), key),
         namespace=body.namespace,
         labels=body.labels,
-        kind=f"{resource.kind}.{resource.group}".removesuffix(".") if resource else "",
+        kind=plan.group_kind(resource.group, resource.kind) if resource else "",
         about=about,
         selector=where.labels(body.selector) if pods else None,
         load=key == "load",

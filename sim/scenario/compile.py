@@ -21,7 +21,7 @@ from sim.errors import InputError, suggestion, suggestion_or_all
 from sim.ident import NAMES
 from sim.machinery.scheme import Scheme
 from sim.machinery.validation.meta import labels
-from sim.options.base import mapping
+from sim.options.base import mapping, raw_option
 from sim.options.gates import of_api_server
 from sim.scenario import references, schema, soundness
 from sim.scenario.actions import Known
@@ -420,9 +420,8 @@ class _Compiler:
 
 def _gates(flags: Mapping[str, Any]) -> tuple[str, ...]:
     """Those that the servers' flags put on; what is wrong with them is told where they are read whole."""
-    given = flags.get("feature-gates", flags.get("--feature-gates", ""))
     try:
-        return of_api_server(mapping(given))
+        return of_api_server(mapping(raw_option(flags, "feature-gates") or ""))
     except ValueError:
         return ()
 

@@ -261,6 +261,11 @@ class ScaleObject:
     replicas: int
 
 
+def group_kind(group: str, kind: str) -> str:
+    """Kind and group in one: "Deployment.apps", "Service"."""
+    return f"{kind}.{group}" if group else kind
+
+
 @dataclass(frozen=True, slots=True)
 class TellMetric:
     """A series of a metric from now on; `load`: shared by the pods that are ready, else of each.

@@ -440,6 +440,15 @@ def six_to_eight(metric: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def up_by_the_rush_and_down_by_its_end(book: Book) -> Record:
+    """That the autoscaler decided twice, and why; returns the first decision."""
+    up, down = decisions(book, "autoscale")
+    assert [r.kind for r in book.chain(up)] == ["step", "decision"]
+    assert [r.kind for r in book.chain(down)] == ["step", "step-end", "decision"]
+    assert {root(book, up), root(book, down)} == {"rush"}
+    return up
+
+
 async def test_autoscaling_follows_from_the_load_that_rose_and_from_its_end(tmp_path: Path) -> None:
     use = {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "1"}}
     scaler = six_to_eight({"type": "Resource", "resource": use})
@@ -452,10 +461,7 @@ async def test_autoscaling_follows_from_the_load_that_rose_and_from_its_end(tmp_
         objects=[WEB, scaler],
         duration="12m",
     )
-    up, down = decisions(book, "autoscale")
-    assert [r.kind for r in book.chain(up)] == ["step", "decision"]
-    assert [r.kind for r in book.chain(down)] == ["step", "step-end", "decision"]
-    assert {root(book, up), root(book, down)} == {"rush"}
+    up = up_by_the_rush_and_down_by_its_end(book)
     assert book.line(up, None).text == "scales deployments/default/web from 6 to 8: cpu resource above target"
     made = [r for r in pods(book, "create", 120_000_000) if r.at_us < 240_000_000]
     assert [root(book, r) for r in made] == ["rush"] * 2
@@ -492,10 +498,7 @@ async def test_autoscaling_follows_from_whatever_is_measured_and_what_was_told_b
         objects=[WEB, scaler],
         duration="12m",
     )
-    up, down = decisions(book, "autoscale")
-    assert [r.kind for r in book.chain(up)] == ["step", "decision"]
-    assert [r.kind for r in book.chain(down)] == ["step", "step-end", "decision"]
-    assert {root(book, up), root(book, down)} == {"rush"}
+    up_by_the_rush_and_down_by_its_end(book)
 
 
 async def test_what_could_not_be_told_for_a_while_and_what_a_new_leader_finds_keep_their_causes(
