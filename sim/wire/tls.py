@@ -2,7 +2,8 @@
 
 Turns names and addresses into PEM documents and a server's TLS context.
 
-Holds: keys live in memory, but for the moment in which OpenSSL reads the server's from a private folder.
+Holds: keys live in memory, but for the moment in which OpenSSL reads the server's from a private folder.  Clients that go
+by RFC 5280 to the letter, as Python's do from 3.13 on (`ssl.VERIFY_X509_STRICT`), take the certificates.
 
 Mirrors  kubeadm's phases/certs (CN and O of the administrator's certificate).
 """
@@ -42,11 +43,10 @@ class Authority:
         self._now = now or datetime.now(UTC)
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = self._builder(self._name, self._key.public_key())
-        usage = x509.KeyUsage(True, False, True, False, False, True, False, False, False)
+        public = self._key.public_key()
         self._certificate = (
-            builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(usage, critical=True)
+            self._builder(self._name, public, authority=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
             .sign(self._key, hashes.SHA256())
         )
 
@@ -65,7 +65,11 @@ class Authority:
         subject = [*((NameOID.ORGANIZATION_NAME, group) for group in groups), (NameOID.COMMON_NAME, user)]
         return self._issue(subject, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, authority: bool = False
+    ) -> x509.CertificateBuilder:
+        usage = x509.KeyUsage(True, False, True, False, False, authority, False, False, False)
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -74,6 +78,9 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(self._now - _BACKDATED)
             .not_valid_after(self._now + VALID)
+            .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+            .add_extension(usage, critical=True)
+            .add_extension(issuer, critical=False)
         )
 
     def _issue(

@@ -394,6 +394,7 @@ async def test_a_client_certificate_of_the_servers_authority_is_believed(tmp_pat
     certificate.write_bytes(pair.certificate)
     key.write_bytes(pair.key)
     mine = ssl.create_default_context(cadata=authority.pem.decode())
+    mine.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13 on
     async with served(context=server_context(authority.server(("127.0.0.1",)), authority.pem)) as (
         _,
         insecure,
