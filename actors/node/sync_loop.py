@@ -36,7 +36,7 @@ def turn_at(since_us: int, at_us: int) -> int:
 class SyncLoop:
     """One agent incarnation's.  _since_us: of the turn at which it found errors first, -1 while it is awake."""
 
-    __slots__ = ("_agent", "_backlog", "_due_us", "_since_us", "_waiting")
+    __slots__ = ("_agent", "_asking", "_backlog", "_due_us", "_since_us", "_waiting")
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
@@ -45,6 +45,7 @@ class SyncLoop:
         # What led to it, who handles it, and what it is.
         self._backlog: list[tuple[int, Callable[..., None], tuple[Any, ...]]] = []
         self._waiting: dict[str, Worker] = {}
+        self._asking: dict[str, Worker] = {}  # those whose calls have no answer
 
     @property
     def asleep(self) -> bool:
@@ -56,6 +57,9 @@ class SyncLoop:
 
     def resume_later(self, worker: Worker) -> None:
         self._waiting[worker.uid] = worker
+
+    def answer_later(self, worker: Worker) -> None:
+        self._asking[worker.uid] = worker
 
     def handle_later(self, handler: Callable[..., None], *what: Any) -> None:
         self._backlog.append((self._agent.ctx.kernel.cause, handler, what))
@@ -88,10 +92,11 @@ class SyncLoop:
 
     def answered(self) -> None:
         """The runtime answers: what has been asked of it goes on, however the loop sleeps."""
-        for worker in list(self._waiting.values()):
+        asking, self._asking = self._asking, {}
+        for worker in asking.values():
             worker.answered()
 
     def _resume(self) -> None:
         waiting, self._waiting = self._waiting, {}
         for worker in waiting.values():
-            worker.resume()
+            worker.wake()

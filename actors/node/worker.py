@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from actors.node.actions import UNASKED, Asked, compute_actions, effective_grace_us, hook_time_us
 from actors.node.blame import caused, met_first, unseen_end
 from actors.node.calls import GIVEN_UP, LATE, SANDBOX_PATIENCE, call
-from actors.node.killing import kill_all, kill_failed
+from actors.node.killing import kill_failed, kill_pod
 from actors.node.machine import Container, PodRuntime
 from actors.node.pod_status import (
     DEADLINE_MESSAGE,
@@ -156,8 +156,10 @@ class Worker:
     def _start(self, _: object) -> None:
         self._timer = None
         agent = self.agent
-        # What the eviction manager or a shutdown asks for does not go through the loop, nor does what follows from it.
-        by_loop = self.state == SYNC or (self.state == TERMINATING and self.asked.override is None)
+        # What the eviction manager or a shutdown asks for does not go through the loop, nor does what follows from it; what
+        # has to be tried again does.
+        ends = self.state == TERMINATING
+        by_loop = self.state == SYNC or (ends and (self._ending or self.asked.override is None))
         if agent.runtime.silent or (by_loop and agent.loop.asleep):
             agent.loop.resume_later(self)
             return
@@ -179,14 +181,14 @@ class Worker:
         if self._work is not work:
             return  # cancelled meanwhile
         agent = self.agent
-        if agent.machine.runtime_delay_us is None and not 0 <= self.limit_us <= agent.now_us:
-            self._stalled = work  # the runtime does not answer
-            agent.loop.resume_later(self)
-            if self.limit_us >= 0:
-                agent.ctx.call_at_us(self.limit_us, self._give_up, work)
-            return
         try:
             while True:
+                if agent.machine.runtime_delay_us is None and not 0 <= self.limit_us <= agent.now_us:
+                    self._stalled = work  # the runtime does not answer
+                    agent.loop.answer_later(self)
+                    if self.limit_us >= 0:
+                        agent.ctx.call_at_us(self.limit_us, self._give_up, work)
+                    return
                 delay_us = next(work)
                 if delay_us < 0:
                     return  # somebody calls `proceed`
@@ -220,10 +222,6 @@ class Worker:
         if stalled is not None:
             self._step(stalled)
 
-    def resume(self) -> None:
-        """The runtime can be worked with again, and also was while it did something that has its time."""
-        self.wake()
-
     @property
     def work(self) -> Work | None:
         return self._work
@@ -236,7 +234,7 @@ class Worker:
         if self.state == FINISHED:
             agent.worker_finished(self)
             return
-        if self.state != SYNC or self._again:
+        if self._again or self.state == TERMINATED or (self.state == TERMINATING and not error):
             self._again = False
             self._wake_at(self._ready_us())
             return
@@ -351,14 +349,15 @@ class Worker:
                 agent.event(
                     pod, "Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created."
                 )
-            yield kill_all(self)
-            agent.machine.stop_sandbox(self.runtime)
+            if error := (yield from kill_pod(self, self.runtime)):
+                return error
             if actions.create_sandbox and actions.init is not None:
                 first = self.runtime.newest(actions.init["name"])
                 names = [spec["name"] for spec in pod["spec"]["initContainers"]]
                 agent.image_gc.unused(agent.machine.purge(self.runtime, names))
         elif actions.kills:
-            yield from kill_failed(self, actions)
+            if error := (yield from kill_failed(self, actions)):
+                return error
         if actions.create_sandbox:
             made = yield from call(self, agent.spec.profile.sandbox_us, SANDBOX_PATIENCE)
             meta = pod["metadata"]
@@ -492,9 +491,10 @@ class Worker:
         self._stop_probes("Liveness", "Startup")
         if self.runtime is not None:
             asked = not self._over or "deletionTimestamp" in self.pod["metadata"]
-            killed_us = kill_all(self, effective_grace_us(self.pod, self.asked.grace_s) if asked else None)
-            yield killed_us + (agent.machine.runtime_delay_us or 0)
-            agent.machine.stop_sandbox(self.runtime)
+            stop_us = effective_grace_us(self.pod, self.asked.grace_s) if asked else None
+            if error := (yield from kill_pod(self, self.runtime, stop_us)):
+                agent.event(self.pod, "Warning", "FailedKillPod", f"error killing pod: {error}")
+                return error
         self._stop_probes("Readiness")
         self.state = TERMINATED
         entry = agent.statuses.entry(self.uid)

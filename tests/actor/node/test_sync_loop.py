@@ -209,3 +209,95 @@ async def test_a_check_of_memory_waits_for_statistics_until_the_runtime_gives_th
         node.heal_runtime()
         await kernel.run_until(60 * SECOND)
         assert [at for at, _ in api.events("Evicted")] == [evicted_ms * MS]
+
+
+GIVEN_UP = '"rpc error: code = DeadlineExceeded desc = context deadline exceeded"'
+SLEEPS = {"preStop": {"exec": {"command": ["sleep", "4"]}}}
+HOOKED: Obj = {"terminationGracePeriodSeconds": 10, "containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i", "lifecycle": SLEEPS}]}  # fmt: skip
+
+
+async def ended(spec: Obj, hang_s: int, heal_s: int) -> tuple[list[tuple[float, str]], float, int]:
+    """What is told of a pod that does not heed SIGTERM and is deleted at 30 s, beside a runtime that is silent for a while;
+    when it is gone; how often its containers were asked to stop.  Seconds since the delete."""
+    async with one_node(behaving(stop_us=None), parse_node_agent({"runtime-request-timeout": "60s"})) as (
+        kernel,
+        api,
+        node,
+    ):
+        api.bind("web", spec)
+        await kernel.run_until(30 * SECOND)
+        api.delete("web", 10)
+        await kernel.run_until((30 + hang_s) * SECOND)
+        node.hang_runtime()
+        await kernel.run_until((30 + heal_s) * SECOND)
+        uid = api.pod("web")["metadata"]["uid"]
+        node.heal_runtime()
+        await kernel.run_until((30 + heal_s + 40) * SECOND)
+        told = [(at / SECOND - 30, text.replace(uid, "UID")) for at, text in api.events("FailedKillPod")]
+        (gone,) = api.writes("delete", "pods")
+        return told, gone / SECOND - 30, len(api.events("Killing"))
+
+
+async def test_a_pod_whose_end_the_runtime_does_not_answer_for_is_told_of_and_ended_again() -> None:
+    """Its stop is given up after its grace period and the timeout, its sandbox's after the timeout."""
+    told, gone, kills = await ended({"terminationGracePeriodSeconds": 10}, 5, 135)
+    ((at, text),) = told
+    assert 130 <= at <= 131 and at + 10 <= gone <= at + 18 and kills == 1
+    assert text == (
+        f'error killing pod: [failed to "KillContainer" for "c" with KillContainerError: {GIVEN_UP}, '
+        f'failed to "KillPodSandbox" for "UID" with KillPodSandboxError: {GIVEN_UP}]'
+    )
+
+
+async def test_a_sandbox_that_stops_after_its_container_was_given_up_is_stopped_again_after_a_pause() -> None:
+    told, gone, kills = await ended({"terminationGracePeriodSeconds": 10}, 5, 100)
+    ((at, text),) = told
+    assert 100 <= at <= 101 and at + 10 <= gone <= at + 18 and kills == 1
+    assert text == f'error killing pod: failed to "KillContainer" for "c" with KillContainerError: {GIVEN_UP}'
+
+
+@pytest.mark.parametrize(("hang_s", "heal_s", "late"), [(9, 84, ["c", "d"]), (12, 84, ["d"]), (12, 20, [])])
+async def test_each_container_is_waited_for_by_its_own_time(
+    hang_s: int, heal_s: int, late: list[str]
+) -> None:
+    """The one without a hook ends after 10 s and is given up after 70, the other after 14 and 74."""
+    told, _, _ = await ended(HOOKED, hang_s, heal_s)
+    missing = [f'failed to "KillContainer" for "{name}" with KillContainerError: {GIVEN_UP}' for name in late]
+    texts = [f"[{', '.join(missing)}]"] if len(missing) > 1 else missing
+    assert [text for _, text in told] == [f"error killing pod: {text}" for text in texts]
+
+
+async def test_a_kill_for_a_failed_probe_that_the_runtime_does_not_answer_for_is_tried_again() -> None:
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 1, "failureThreshold": 1}
+    spec = {"containers": [{"name": "c", "image": "i", "livenessProbe": probe}]}
+    spec |= {"terminationGracePeriodSeconds": 10}
+    options = parse_node_agent({"runtime-request-timeout": "20s"})
+    async with one_node(behaving(stop_us=None, unhealthy_after_us=5 * SECOND), options) as (
+        kernel,
+        api,
+        node,
+    ):
+        api.bind("web", spec)
+        await kernel.run_until(28 * SECOND)
+        (killed_us, _), *_ = api.events("Killing")
+        node.hang_runtime()
+        await kernel.run_until(killed_us + 40 * SECOND)  # given up after 30
+        node.heal_runtime()
+        await kernel.run_until(killed_us + 50 * SECOND)
+        assert not api.events("FailedKillPod")
+        started = [at for at, _ in api.events("Started")]
+        assert len(started) == 2 and killed_us + 40 * SECOND <= started[1]
+
+
+async def test_on_a_slow_disk_containers_are_stopped_together_and_then_their_sandbox() -> None:
+    """Answers take 5 s more each: the containers are gone after 14 s at the latest, and that is heard of after 19 s."""
+    async with one_node(behaving(stop_us=None)) as (kernel, api, node):
+        api.bind("web", HOOKED)
+        await kernel.run_until(30 * SECOND)
+        node.slow_runtime(5 * SECOND)
+        api.delete("web", 10)
+        await kernel.run_until(80 * SECOND)
+        (gone,) = api.writes("delete", "pods")
+        assert (
+            24 <= gone / SECOND - 30 <= 24 + 12
+        )  # a relist lies between, that begins each 6 s and takes 5 s too
