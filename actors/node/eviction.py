@@ -53,7 +53,6 @@ from actors.node.pressure import (
     shared,
     turns,
 )
-from actors.node.runtime_health import waits
 from actors.node.worker import FINISHED, TERMINATED
 from sim.units import SECOND, quantity_value
 
@@ -184,21 +183,17 @@ class Evictor:
     # --- a runtime that does not answer -------------------------------------------------------------------
 
     def unanswered(self) -> None:
-        """From now on the runtime gives no statistics."""
+        """From now on the runtime gives no statistics.
+
+        The question for those of the images' file system comes first, and is not given up (remote_image.go: ImageFsInfo).
+        """
         self._asked_us = self._tick_after(self._agent.now_us - 1)
 
     def answered(self) -> None:
         """It does again: the check that waits for them goes on, and the next comes a period later."""
         agent, asked_us, self._asked_us = self._agent, self._asked_us, -1
-        if self._killing or not agent.runtime.up:
-            return
-        now_us, limit_us = agent.now_us, agent.options.runtime_request_timeout_us
-        if waits(now_us - asked_us, limit_us, POLL_US):
-            self._plan(now_us)
-        elif now_us > asked_us:  # between two
-            self._tick_us = now_us - (now_us - asked_us) % (limit_us + POLL_US) + limit_us
-            self._due_us = -1
-            self._plan_on()
+        if not self._killing and agent.runtime.up and agent.now_us >= asked_us:
+            self._plan(agent.now_us)
 
     # --- notifications ------------------------------------------------------------------------------------
 

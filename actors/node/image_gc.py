@@ -4,12 +4,14 @@ Turns how full the images' file system is into removed images: every five minute
 threshold, and all at once when the eviction manager asks (`clear`).  Tells the node's status what images there are: it
 shows those of a list that is made every half minute.
 
+A pass asks the runtime for statistics and waits for them without a limit (pkg/kubelet/cri/remote/remote_image.go:
+ImageFsInfo), so that a runtime that does not answer makes none fail: the next pass comes five minutes after the answer.
+
 Holds: an image that a container (also a dead one) was made from stays, and so does one known for less than two minutes;
 the one that no pass has found in use for longest goes first; a disk that does not fill schedules nothing.
 
 Mirrors  pkg/kubelet/images/image_gc_manager.go: GarbageCollect, freeSpace, detectImages (v1.25).
-Differs  images that were last used, and found, at the same time go by name.  Passes keep their rhythm beside a runtime that
-         does not answer, and those that it leaves without statistics fail without a word.
+Differs  images that were last used, and found, at the same time go by name.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from actors.node.pressure import available, capacity, first_below, least_available, turns
-from actors.node.runtime_health import waits
 from sim.units import MINUTE, SECOND
 
 if TYPE_CHECKING:
@@ -53,11 +54,17 @@ def removable(
     return sorted(old, key=lambda name: (last_us.get(name, -1), known_us.get(name, -1), name))
 
 
+def _after(turn_us: int, at_us: int) -> int:
+    """The first pass after that instant, where one is at `turn_us`."""
+    return at_us + PERIOD_US - (at_us - turn_us) % PERIOD_US
+
+
 class ImageGC:
     """One agent's image garbage collection.
 
     _pulled_us: images that this incarnation pulled since something was last removed; _known_us: those before, since the
-    pass that found them first; _asked_us: of the pass that the runtime does not answer; _last_us: the last pass that found
+    pass that found them first; _turn_us: of a pass; _asked_us: of the one that the runtime leaves unanswered, or will, while
+    it does not answer; _failed_us: when a pass failed last; _last_us: the last pass that found
     the image in use, of those that a pod used which is gone
     """
 
@@ -71,14 +78,15 @@ class ImageGC:
         "_last_us",
         "_pulled_us",
         "_stale",
+        "_turn_us",
     )
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
-        self._began_us = agent.now_us
+        self._began_us = self._turn_us = agent.now_us
         self._asked_us = -1
         self._due_us = -1
-        self._failed_us = agent.now_us  # when a pass failed last: the first one does
+        self._failed_us = agent.now_us  # the first one does
         self._stale = False  # the list is to be made again
         self._pulled_us: dict[str, int] = {}
         self._known_us: dict[str, int] = {}
@@ -140,13 +148,10 @@ class ImageGC:
             lambda at_us: available(machine, "imagefs", at_us), floor, turns(machine, now_us), now_us
         )
         if full_us is not None:
-            at_us = self._pass_after(max(now_us, full_us - 1))
+            at_us = _after(self._turn_us, max(now_us, full_us - 1))
             if self._due_us < 0 or at_us < self._due_us:
                 self._due_us = at_us
                 self._agent.ctx.call_at_us(at_us, self._collect, at_us)
-
-    def _pass_after(self, at_us: int) -> int:
-        return at_us + PERIOD_US - (at_us - self._began_us) % PERIOD_US
 
     # --- collecting ---------------------------------------------------------------------------------------
 
@@ -154,24 +159,24 @@ class ImageGC:
         if planned_us != self._due_us:
             return
         self._due_us = -1
-        if self._agent.runtime.silent:
-            self._asked_us = planned_us
-        else:
-            self._sweep()
+        if not self._agent.runtime.silent:
+            self._sweep(planned_us)
+
+    def unanswered(self) -> None:
+        """From now on the runtime gives no statistics."""
+        self._asked_us = _after(self._turn_us, self._agent.now_us - 1)
 
     def answered(self) -> None:
-        """The runtime answers: a pass that waits for the disk's statistics goes on, unless that was given up."""
-        agent, asked_us, self._asked_us = self._agent, self._asked_us, -1
-        if asked_us < 0:
-            return
-        if waits(agent.now_us - asked_us, agent.options.runtime_request_timeout_us, PERIOD_US):
-            self._sweep()
-        else:
-            self.consider()
+        """It does again: the pass that waits for them goes on."""
+        now_us, asked_us, self._asked_us = self._agent.now_us, self._asked_us, -1
+        if now_us >= asked_us and self._agent.options.image_gc_high_percent < 100:
+            self._turn_us, self._due_us = now_us, -1
+            self._sweep(asked_us)
 
-    def _sweep(self) -> None:
-        """A pass."""
-        agent, machine, now_us = self._agent, self._agent.machine, self._agent.now_us
+    def _sweep(self, asked_us: int) -> None:
+        """A pass that began then."""
+        agent, machine = self._agent, self._agent.machine
+        now_us, before_us = agent.now_us, asked_us - PERIOD_US
         whole, left = capacity(machine, "imagefs"), available(machine, "imagefs", now_us)
         if left < gc_floor(whole, agent.options.image_gc_high_percent):
             wanted = whole * (100 - agent.options.image_gc_low_percent) // 100 - left
@@ -179,7 +184,7 @@ class ImageGC:
             if freed < wanted:
                 text = SHORTAGE.format(wanted, freed)
                 agent.node_event("FreeDiskSpaceFailed", text, "Warning")
-                if now_us - self._failed_us == PERIOD_US:  # Quirk: only from the second failure in a row on
+                if self._failed_us == before_us:  # Quirk: only from the second failure in a row on
                     agent.node_event("ImageGCFailed", text, "Warning")
                 self._failed_us = now_us
         self.consider()
@@ -195,7 +200,7 @@ class ImageGC:
         self._last_us.update((image, now_us) for image in used if image in machine.images)
         # Known from the pass after the pull on, and this is one.
         for image, at_us in self._pulled_us.items():
-            self._known_us[image] = min(self._pass_after(at_us), now_us)
+            self._known_us[image] = min(_after(self._began_us, at_us), now_us)
         self._pulled_us = {}
         freed, youngest_us = 0, now_us - agent.options.minimum_image_ttl_us
         for image in removable(machine.images, used, self._known_us, self._last_us, youngest_us):

@@ -236,6 +236,7 @@ class RuntimeHealth:
         if silent and self._asked_us < 0:
             self._asked_us = now_us + (self._began_us - now_us) % CHECK_US
             self._agent.evictor.unanswered()
+            self._agent.image_gc.unanswered()
             self._agent.container_gc.consider()
         elif not silent and self._asked_us >= 0:
             waited_us, self._asked_us = now_us - self._asked_us, -1
