@@ -142,6 +142,7 @@ class Names:
         self.annotation_leader = f"control-plane.alpha.{d}/leader"
         self.annotation_node_ttl = f"node.alpha.{d}/ttl"
         self.annotation_attach_detach = f"volumes.{d}/controller-managed-attach-detach"
+        self.annotation_keep_volumes = f"volumes.{d}/keep-terminated-pod-volumes"
         self.annotation_mirror_pod = f"{d}/config.mirror"
         self.annotation_config_source = f"{d}/config.source"
         self.annotation_config_hash = f"{d}/config.hash"

@@ -555,8 +555,11 @@ class NodeAgent:
                 self.container_gc.consider()
 
     def housekeep_later(self) -> None:
-        wait_us = HOUSEKEEPING_US - (self.now_us - self._began_us) % HOUSEKEEPING_US
-        self.ctx.call_later_us(wait_us, self._housekeep)
+        self.ctx.call_later_us(self.housekeeping_after_us(), self._housekeep)
+
+    def housekeeping_after_us(self) -> int:
+        """How long it is until the next one."""
+        return HOUSEKEEPING_US - (self.now_us - self._began_us) % HOUSEKEEPING_US
 
     # --- for the workers ----------------------------------------------------------------------------------
 

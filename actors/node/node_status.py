@@ -309,8 +309,12 @@ def new_node(machine: Machine, options: NodeAgentOptions, names: Names, status: 
         "name": spec.name,
         "labels": initial_labels(spec, options, names),
     }
-    if options.enable_controller_attach_detach:
-        metadata["annotations"] = {names.annotation_attach_detach: "true"}
+    asked = {
+        names.annotation_attach_detach: options.enable_controller_attach_detach,
+        names.annotation_keep_volumes: options.keep_terminated_pod_volumes,
+    }
+    if any(asked.values()):
+        metadata["annotations"] = {key: "true" for key, wanted in asked.items() if wanted}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": node_spec, "status": status}
 
 

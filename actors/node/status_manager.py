@@ -286,6 +286,12 @@ class StatusManager:
             entry.running, entry.reclaimed = False, True
             self._fail(entry)
 
+    def leave(self, uid: str) -> None:
+        """Leave the pod's status to the batch."""
+        entry = self.entry(uid)
+        if entry is not None:
+            self._fail(entry)
+
     def push(self, uid: str) -> None:
         """Write the pod's status, though it may be the same, as soon as the queue allows."""
         entry = self.entry(uid)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.node.actions import UNASKED, Asked, compute_actions, effective_grace_us, hook_time_us
 from actors.node.blame import caused, met_first, unseen_end
-from actors.node.calls import GIVEN_UP, LATE, SANDBOX_PATIENCE, call
+from actors.node.calls import LATE, call
 from actors.node.killing import kill_failed, kill_pod
 from actors.node.machine import Container, PodRuntime
 from actors.node.pod_status import (
@@ -40,9 +40,11 @@ from actors.node.pod_status import (
 )
 from actors.node.prober import Probe, output_of, probe_specs
 from actors.node.references import volumes_of
+from actors.node.sandboxes import behaviour_of, make_sandbox
 from actors.node.status_manager import status_in
+from actors.node.volumes import keeps_volumes, reclaimed_after_us
 from sim.machinery.objects import TERMINAL
-from sim.units import MS, SECOND, format_duration, parse_time, quantity_value
+from sim.units import SECOND, format_duration, parse_time, quantity_value
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
@@ -56,7 +58,6 @@ Work = Generator[int, None, str]
 SYNC, TERMINATING, TERMINATED, FINISHED = "sync", "terminating", "terminated", "finished"
 RETRY_US = 10 * SECOND  # pod_workers.go: backOffPeriod, jitter 0.5
 NETWORK_RETRY_US = 1 * SECOND  # kubelet.go: backOffOnTransientErrorPeriod
-UNMOUNT_POLL_US = 300 * MS  # volume_manager.go: podAttachAndMountRetryInterval
 NO_NETWORK = "network is not ready: "
 
 
@@ -223,6 +224,11 @@ class Worker:
             self._step(stalled)
 
     @property
+    def wanted(self) -> bool:
+        """Whether nobody has asked for its end."""
+        return self.state == SYNC
+
+    @property
     def work(self) -> Work | None:
         return self._work
 
@@ -359,19 +365,9 @@ class Worker:
             if error := (yield from kill_failed(self, actions)):
                 return error
         if actions.create_sandbox:
-            made = yield from call(self, agent.spec.profile.sandbox_us, SANDBOX_PATIENCE)
-            meta = pod["metadata"]
-            host_ip = agent.host_ip if pod["spec"].get("hostNetwork") else ""
-            # A network error is one which no check has told of yet.
-            if problem := GIVEN_UP if not made else "" if host_ip else agent.machine.network_error:
-                message = f"Failed to create pod sandbox: {problem}"
-                if self.state == SYNC:  # else there is no need for one any more
-                    agent.event(pod, "Warning", "FailedCreatePodSandBox", message)
-                return message
+            if error := (yield from make_sandbox(self)):
+                return error
             self._made_us = agent.now_us
-            self.runtime = agent.machine.run_sandbox(
-                self.uid, meta["namespace"], meta["name"], agent.pod_cidr, host_ip
-            )
         errors = []
         for container in actions.ephemeral:
             errors.append((yield from self._start_container(container, ended, init=False)))
@@ -412,7 +408,7 @@ class Worker:
             agent.event(pod, "Warning", "Failed", f"Error: {LATE}", container=name)
             return "CreateContainerError"
         profile, kernel = agent.spec.profile, agent.ctx.kernel
-        behaviour = profile.behaviour(pod, name, init)
+        behaviour = behaviour_of(self, pod, name, init)
         agent.event(pod, "Normal", "Created", f"Created container {name}", container=name)
         by = profile.imposed(pod, name, init, "start_error" if behaviour.start_error else "exit_after_us")
         container = agent.machine.start(runtime, name, spec["image"], behaviour, agent.now_us, by, after)
@@ -441,7 +437,7 @@ class Worker:
         inits = spec.get("initContainers") or ()
         for container in runtime.running(now_us) if runtime is not None else ():
             init = bool(inits) and any(one["name"] == container.name for one in inits)
-            wanted = agent.spec.profile.behaviour(pod, container.name, init)
+            wanted = behaviour_of(self, pod, container.name, init)
             if wanted is not container.behaviour and wanted != container.behaviour:
                 container.behaviour = wanted
                 agent.machine.write_log(container, now_us)
@@ -508,13 +504,16 @@ class Worker:
         agent = self.agent
         self._tell_late()
         self.refresh()
-        yield agent.dice.below(UNMOUNT_POLL_US)
+        yield reclaimed_after_us(self)
         self.state = FINISHED
         entry = agent.statuses.entry(self.uid)
         if entry is not None:
             entry.reclaimed = True
-            self.refresh(finished=True)
-            agent.statuses.push(self.uid)
+            if keeps_volumes(self):
+                agent.statuses.leave(self.uid)
+            else:
+                self.refresh(finished=True)
+                agent.statuses.push(self.uid)
         return ""
 
     # --- probes -------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, ip_address
 
 from sim.ident import NAMES, TAINT_EFFECTS, Names
 from sim.options.base import (
@@ -24,6 +24,7 @@ from sim.options.base import (
     boolean,
     duration,
     integer,
+    long_integer,
     mapping,
     more_than,
     not_faster,
@@ -189,6 +190,17 @@ def _address(value: str) -> str | None:
     return next((f"nodeIP can't be {kind}" for holds, kind in kinds if holds), None)
 
 
+def _servers(value: object) -> tuple[str, ...]:
+    """Addresses.  Quirk: what is none is left out (kubelet.go: NewMainKubelet)."""
+    found = []
+    for text in strings(value):
+        try:
+            found.append(str(ip_address(text)))
+        except ValueError:
+            continue
+    return tuple(found)
+
+
 def _grace_periods(value: object) -> Mapping[str, int]:
     """ "signal=duration,..." in microseconds."""
     return {signal: duration(text) for signal, text in mapping(value).items()}
@@ -251,7 +263,16 @@ class NodeAgentOptions:
     enable_controller_attach_detach: bool = option(
         "enable-controller-attach-detach", boolean, True, "the annotation that says so"
     )
+    keep_terminated_pod_volumes: bool = option(
+        "keep-terminated-pod-volumes",
+        boolean,
+        False,
+        "the annotation that says so; a pod is deleted with its volumes mounted, by the batch of statuses",
+    )
     max_pods: int = option("max-pods", integer, 110, "capacity of pods", check=at_least(0))
+    pod_max_pids: int = option(
+        "pod-max-pids", long_integer, -1, "processes of a pod's containers together; 0 or negative: no limit"
+    )
     pods_per_core: int = option("pods-per-core", integer, 0, "a second limit of pods", check=at_least(0))
     orch_reserved: Mapping[str, str] = option(
         "{short}-reserved", mapping, "", "taken off allocatable", check=_reserved
@@ -321,6 +342,22 @@ class NodeAgentOptions:
         "",
         "sysctls that pods may set beside the safe ones; net.* allows all of net",
         check=_sysctls,
+    )
+    # Upstream's default is none, and each pod is warned of; whoever sets a cluster up names one.
+    cluster_dns: tuple[str, ...] = option(
+        "cluster-dns",
+        _servers,
+        "10.0.0.10",
+        "servers of names for pods; without any each pod is told of that",
+    )
+    cluster_domain: str = option(
+        "cluster-domain", string, "", "three domains of it are searched for names, of six that there may be"
+    )
+    resolv_conf: str = option(
+        "resolv-conf",
+        string,
+        "/etc/resolv.conf",
+        "whose server pods of policy Default get: the machine's, or if it is empty none",
     )
     serialize_image_pulls: bool = option("serialize-image-pulls", boolean, True, "one image at a time")
     registry_qps: int = option(
@@ -512,15 +549,15 @@ _WITHOUT_EFFECT = """
     config {short}config bootstrap-{short}config cert-dir root-dir hostname-override cloud-config
     container-runtime container-runtime-endpoint image-service-endpoint runtime-cgroups
     pod-infra-container-image pod-manifest-path manifest-url manifest-url-header http-check-frequency
-    runonce exit-on-lock-contention lock-file resolv-conf cluster-dns cluster-domain hairpin-mode
+    runonce exit-on-lock-contention lock-file hairpin-mode
     make-iptables-util-chains iptables-drop-bit iptables-masquerade-bit pod-cidr
     master-service-namespace mounter-path experimental-mounter-path image-credential-provider-bin-dir
-    image-credential-provider-config keep-terminated-pod-volumes seccomp-default cgroup-driver
+    image-credential-provider-config seccomp-default cgroup-driver
     cgroup-root cgroups-per-qos {short}let-cgroups system-cgroups cpu-cfs-quota cpu-cfs-quota-period
     cpu-manager-policy cpu-manager-policy-options cpu-manager-reconcile-period memory-manager-policy
     topology-manager-policy topology-manager-scope {short}-reserved-cgroup system-reserved-cgroup
     reserved-memory qos-reserved protect-kernel-defaults fail-swap-on oom-score-adj
-    cloud-container-registry-config rotate-certificates rotate-server-certificates pod-max-pids
+    cloud-container-registry-config rotate-certificates rotate-server-certificates
     experimental-kernel-memcg-notification contention-profiling help v version vmodule logging-format
     log-json-info-buffer-size log-json-split-stream log-flush-frequency add-dir-header alsologtostderr
     log-backtrace-at log-dir log-file log-file-max-size logtostderr one-output skip-headers

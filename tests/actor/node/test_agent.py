@@ -475,3 +475,20 @@ async def test_a_status_that_cannot_be_written_waits_for_the_next_batch_of_ten_s
         api.failing = ()
         await kernel.run_until(57_100_000)
         assert api.ready("web")
+
+
+@pytest.mark.parametrize(
+    ("limit", "held"), [(-1, [700, 600]), (0, [700, 600]), (900, [700, 200]), (300, [300, 1])]
+)
+async def test_the_containers_of_a_pod_share_the_processes_that_it_may_have(
+    limit: int, held: list[int]
+) -> None:
+    rules = tuple(
+        Rule(ContainerBehaviour(processes=n), container=name) for name, n in (("c", 700), ("d", 600))
+    )
+    spec = NodeSpec("n1", profile=RuntimeProfile(rules=rules))
+    async with one_node(spec, parse_node_agent({"pod-max-pids": limit})) as (kernel, api, node):
+        api.bind("web", {"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]})
+        await kernel.run_until(22 * SECOND)
+        (runtime,) = node.machine.pods.values()
+        assert [container.behaviour.processes for container in runtime.containers] == held

@@ -249,3 +249,27 @@ async def test_an_ephemeral_container_is_started_once_beside_whatever_the_pod_do
         api.delete("web", 30)
         await kernel.run_until(125 * SECOND)
         assert not api.has("web") and len(api.events("Killing")) == 3
+
+
+async def test_a_pod_is_warned_of_what_its_resolver_lacks_each_time_that_its_sandbox_is_made() -> None:
+    options = parse_node_agent({"cluster-dns": ""})
+    async with one_node(options=options) as (kernel, api, node):
+        await kernel.run_until(20 * SECOND)
+        node.fail_pod_network("no")
+        own = {"nameservers": ["1.1.1.1", "1.1.1.2", "1.1.1.3"]}
+        web = api.bind("web", {"containers": [{"name": "c", "image": "i"}], "dnsConfig": own})
+        api.bind("plain", {"containers": [{"name": "c", "image": "i"}], "dnsPolicy": "Default"})
+        await kernel.run_until(21 * SECOND)  # tried before a check of the runtime has told of it
+        node.heal_pod_network()
+        await kernel.run_until(50 * SECOND)
+        text = (
+            'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. '
+            'Falling back to "Default" policy.'
+        )
+        about = f'pod: "web_default({web["metadata"]["uid"]})". {text}'
+        assert [told for _, told in api.events("MissingClusterDNS")] == [text, about] * 2
+        line = "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "
+        assert [told for _, told in api.events("DNSConfigForming")] == [
+            line + "127.0.0.53 1.1.1.1 1.1.1.2"
+        ] * 2
+        assert api.ready("web") and api.ready("plain")

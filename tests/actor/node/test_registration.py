@@ -221,3 +221,22 @@ async def test_a_static_pod_has_its_mirror_with_the_first_sync_that_knows_the_no
         await kernel.run_until(200 * SECOND)
         assert api.pod("proxy-n1")["metadata"]["uid"] == uid and api.ready("proxy-n1")
         assert len(api.writes("create", "pods")) <= 2  # one may find that it is there
+
+
+async def test_a_node_that_keeps_volumes_says_so_and_deletes_pods_that_have_any_with_the_batch() -> None:
+    """Housekeeping comes each 2 s, a batch each 10 s; without the option it is a poll of 0.3 s."""
+    options = parse_node_agent(
+        {"keep-terminated-pod-volumes": True, "enable-controller-attach-detach": False}
+    )
+    async with one_node(options=options) as (kernel, api, _):
+        assert held(api)["metadata"]["annotations"] == {NAMES_USED.annotation_keep_volumes: "true"}
+        volumes = {"containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "v", "emptyDir": {}}]}
+        api.bind("with", volumes)
+        api.bind("without")
+        await kernel.run_until(30_500_000)
+        api.delete("with", 30)
+        api.delete("without", 30)
+        await kernel.run_until(33 * SECOND)
+        assert api.has("with") and not api.has("without")
+        await kernel.run_until(45 * SECOND)
+        assert not api.has("with")
