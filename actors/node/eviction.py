@@ -401,7 +401,11 @@ class Evictor:
             return 0
         newest = {container.name: container for container in runtime.containers}
         now_us = self._agent.now_us
-        return sum(c.behaviour.volume_bytes for c in newest.values() if not c.running(now_us))
+        return sum(self._in_volumes(c) for c in newest.values() if not c.running(now_us))
+
+    def _in_volumes(self, container: Container) -> int:
+        """What is known to be in the pod's volumes of it."""
+        return container.behaviour.volume_bytes if self._agent.options.volume_stats_agg_period_us else 0
 
     def _use(self, container: Container, left: int, signal: str) -> tuple[int, int]:
         """(what messages show, what the ranking counts) of a running container's use.  left: in logs of those before it"""
@@ -417,8 +421,8 @@ class Evictor:
         logs = log_bytes_of(self._agent.machine, container, now_us) + left
         shown = logs + behaviour.layer_bytes
         if not own_disk:
-            return shown, shown + behaviour.volume_bytes
-        return shown, behaviour.layer_bytes if on_images else logs + behaviour.volume_bytes
+            return shown, shown + self._in_volumes(container)
+        return shown, behaviour.layer_bytes if on_images else logs + self._in_volumes(container)
 
     # --- limits of local storage --------------------------------------------------------------------------
 
@@ -449,7 +453,7 @@ class Evictor:
             newest = runtime.newest(container["name"])
             mounted = [m["name"] for m in container.get("volumeMounts") or () if m["name"] in limits_of]
             if newest is not None and mounted:
-                volumes[mounted[0]] += newest.behaviour.volume_bytes
+                volumes[mounted[0]] += self._in_volumes(newest)
         limits = _storage_limits(spec["containers"])
         layers = {name: one.behaviour.layer_bytes for name, one in running.items()}
         machine, now_us = self._agent.machine, self._agent.now_us

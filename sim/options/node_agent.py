@@ -418,6 +418,13 @@ class NodeAgentOptions:
         "how long a pressure condition is kept",
         unit="us",
     )
+    volume_stats_agg_period_us: int = option(
+        "volume-stats-agg-period",
+        duration,
+        "1m0s",
+        "0: what is in pods' volumes counts against no limit and for no eviction; else it is known at once",
+        unit="us",
+    )
     image_gc_high_percent: int = option(
         "image-gc-high-threshold",
         integer,
@@ -562,7 +569,7 @@ _WITHOUT_EFFECT = """
     log-json-info-buffer-size log-json-split-stream log-flush-frequency add-dir-header alsologtostderr
     log-backtrace-at log-dir log-file log-file-max-size logtostderr one-output skip-headers
     skip-log-headers stderrthreshold max-open-files {short}-api-content-type
-    streaming-connection-idle-timeout volume-stats-agg-period address read-only-port
+    streaming-connection-idle-timeout address read-only-port
     healthz-bind-address healthz-port anonymous-auth authentication-token-webhook
     authentication-token-webhook-cache-ttl authorization-mode authorization-webhook-cache-authorized-ttl
     authorization-webhook-cache-unauthorized-ttl client-ca-file tls-cert-file tls-private-key-file

@@ -211,3 +211,22 @@ async def test_a_pass_that_waited_counts_as_the_next_one_after_a_failure() -> No
         node.heal_runtime()
         await kernel.run_until(2080 * SECOND)
         assert [at / SECOND for at, _ in api.events("ImageGCFailed")][3:] == [1777, 2077]
+
+
+@pytest.mark.parametrize(("period", "limited", "first"), [("1m", ["web"], "web"), ("0", [], "other")])
+async def test_without_statistics_of_volumes_what_is_in_them_counts_against_no_pod(
+    period: str, limited: list[str], first: str
+) -> None:
+    options = parse_node_agent({"volume-stats-agg-period": period})
+    spec = writing(web={"volume_bytes": 2 * GI}, other={"log_bytes": GI})
+    mounts = asking()
+    mounts["containers"][0]["volumeMounts"] = [{"name": "v", "mountPath": "/v"}]
+    for size, pressed, wanted in (("1Gi", False, limited), ("9Gi", True, [first])):
+        async with one_node(spec, options) as (kernel, api, node):
+            api.bind("web", mounts | {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": size}}]})
+            api.bind("other", asking())
+            await kernel.run_until(25 * SECOND)
+            if pressed:
+                node.set_pressure("nodefs", 9 * GI)
+            await kernel.run_until(31 * SECOND)
+            assert evicted(api) == wanted
