@@ -1,8 +1,9 @@
 """A pod and what its runtime shows turned into what to kill, make and start.  Pure.
 
 Mirrors  pkg/kubelet/kuberuntime/kuberuntime_manager.go: computePodActions, findNextInitContainerToRun;
-         pkg/kubelet/container/helpers.go: ShouldContainerBeRestarted (v1.25).
-Differs  a changed container spec is told by its image: no other container field can change in the API.
+         pkg/kubelet/container/helpers.go: ShouldContainerBeRestarted; kuberuntime/security_context_others.go:
+         verifyRunAsNonRoot (v1.25).
+Differs  images are taken to run as somebody who is not root; a changed container spec is told by its image: no other container field can change in the API.
 """
 
 from __future__ import annotations
@@ -169,6 +170,19 @@ def failed_probe(container: Obj, message: str) -> Obj | None:
         if message.startswith(f"Container {container['name']} failed {kind} probe"):
             return container.get(f"{kind}Probe")
     return None
+
+
+def root_problem(pod: Obj, container: Obj) -> str:
+    """Why the container's user may not run it: root, where the pod wants nobody to be; "" if he may."""
+    whole, own = (holder.get("securityContext") or {} for holder in (pod["spec"], container))
+    if (
+        not own.get("runAsNonRoot", whole.get("runAsNonRoot"))
+        or own.get("runAsUser", whole.get("runAsUser")) != 0
+    ):
+        return ""
+    meta = pod["metadata"]
+    about = f"{meta['name']}_{meta['namespace']}({meta['uid']})"
+    return f'container\'s runAsUser breaks non-root policy (pod: "{about}", container: {container["name"]})'
 
 
 def hook_time_us(container: Obj, hook: str) -> int:

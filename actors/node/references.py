@@ -13,10 +13,12 @@ Differs  read when needed (upstream watches them while pods refer to them); proj
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from actors.node.actions import root_problem
 from actors.node.images import WAIT
 from sim.machinery.api import NOT_FOUND, Reply
 from sim.units import MS, SECOND
@@ -32,16 +34,25 @@ MOUNT_WAIT_US = 123 * SECOND  # volume_manager.go: podAttachAndMountTimeout
 RETRY_US = 500 * MS  # exponential_backoff.go: initialDurationBeforeRetry, doubling
 RETRY_MAX_US = 122 * SECOND  # exponential_backoff.go: maxDurationBeforeRetry
 KINDS = {"configmaps": "ConfigMap", "secrets": "Secret"}
+SOURCES = {"configmaps": "configMap", "secrets": "secret"}  # as kubelet_pods.go calls them in its warning
+_VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")  # apimachinery/pkg/util/validation: IsEnvVarName
+INVALID_NAMES = "Keys [{}] from the EnvFrom {} {} were skipped since they are considered invalid environment variable names."
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """An object that must exist, with these keys in it.  `volume`: which is made of it; "": a variable."""
+    """An object that must exist, with these keys in it.
+
+    volume: which is made of it; "": a variable, or without keys all of the object's, their names after `prefix`
+    optional: the object, or a key, need not be there, but the API has to say so
+    """
 
     resource: str
     name: str
     keys: tuple[str, ...] = ()
     volume: str = ""
+    optional: bool = False
+    prefix: str = ""
 
 
 def volumes_of(spec: Obj) -> list[Need]:
@@ -69,14 +80,16 @@ def variables_of(container: Obj) -> list[Need]:
     for source in container.get("envFrom") or ():
         for part, resource in (("configMapRef", "configmaps"), ("secretRef", "secrets")):
             given = source.get(part)
-            if given is not None and not given.get("optional"):
-                found.append(Need(resource, given.get("name", "")))
+            if given is not None:
+                prefix, optional = source.get("prefix", ""), bool(given.get("optional"))
+                found.append(Need(resource, given.get("name", ""), optional=optional, prefix=prefix))
     for variable in container.get("env") or ():
         source = variable.get("valueFrom") or {}
         for part, resource in (("configMapKeyRef", "configmaps"), ("secretKeyRef", "secrets")):
             given = source.get(part)
-            if given is not None and not given.get("optional"):
-                found.append(Need(resource, given.get("name", ""), (given["key"],)))
+            if given is not None:
+                optional = bool(given.get("optional"))
+                found.append(Need(resource, given.get("name", ""), (given["key"],), optional=optional))
     return found
 
 
@@ -84,13 +97,13 @@ def problem_of(need: Need, namespace: str, reply: Reply) -> str:
     """What is wrong with an object as the API shows it, "" for nothing."""
     kind = KINDS[need.resource]
     if reply.code == NOT_FOUND:
-        return f'{kind.lower()} "{need.name}" not found'
+        return "" if need.optional else f'{kind.lower()} "{need.name}" not found'
     if not reply.ok:
         return f"failed to sync {kind.lower()} cache: timed out waiting for the condition"
     data = reply.obj.get("data") or {}
     held = {**(reply.obj.get("binaryData") or {}), **data} if need.volume else data
     absent = [key for key in need.keys if key not in held]
-    if not absent:
+    if not absent or need.optional:
         return ""
     if not need.volume:
         return f"couldn't find key {absent[0]} in {kind} {namespace}/{need.name}"
@@ -100,6 +113,12 @@ def problem_of(need: Need, namespace: str, reply: Reply) -> str:
         else "references non-existent secret"
     )
     return f"{what} key: {absent[0]}"
+
+
+def invalid_names(need: Need, obj: Obj) -> list[str]:
+    """Of the variables that a whole object would become those whose names no variable can have."""
+    names = [need.prefix + key for key in obj.get("data") or ()]
+    return sorted(name for name in names if not _VARIABLE.fullmatch(name) or name.startswith(".."))
 
 
 class References:
@@ -119,25 +138,38 @@ class References:
     def _problems(self, worker: Worker, needs: Sequence[Need]) -> Generator[int, None, list[Problem]]:
         found, namespace = [], worker.pod["metadata"]["namespace"]
         for need in needs:
-            replies: list[Reply] = []
-            work = worker.work
-
-            def told(reply: Reply, replies: list[Reply] = replies, work: Any = work) -> None:
-                replies.append(reply)
-                worker.proceed(work)
-
-            self._agent.api.get_object(need.resource, namespace, need.name, told)
-            while not replies:
-                yield WAIT
-            text = problem_of(need, namespace, replies[0])
+            text = problem_of(need, namespace, (yield from self._ask(worker, need)))
             if text:
                 found.append((need.volume, text))
         return found
 
-    def variables(self, worker: Worker, container: Obj) -> Generator[int, None, str]:
-        """Why the container's environment cannot be made; "" if it can."""
-        problems = yield from self._problems(worker, variables_of(container))
-        return problems[0][1] if problems else ""
+    def _ask(self, worker: Worker, need: Need) -> Generator[int, None, Reply]:
+        replies: list[Reply] = []
+        work, namespace = worker.work, worker.pod["metadata"]["namespace"]
+
+        def told(reply: Reply) -> None:
+            replies.append(reply)
+            if work is not None:
+                worker.proceed(work)
+
+        self._agent.api.get_object(need.resource, namespace, need.name, told)
+        while not replies:
+            yield WAIT
+        return replies[0]
+
+    def config(self, worker: Worker, container: Obj) -> Generator[int, None, str]:
+        """Why the container's environment cannot be made, or its user may not run it; "" if all is well."""
+        namespace = worker.pod["metadata"]["namespace"]
+        for need in variables_of(container):
+            reply = yield from self._ask(worker, need)
+            if problem := problem_of(need, namespace, reply):
+                return problem
+            if reply.ok and not need.keys and (names := invalid_names(need, reply.obj)):
+                text = INVALID_NAMES.format(
+                    ", ".join(names), SOURCES[need.resource], f"{namespace}/{need.name}"
+                )
+                self._agent.event(worker.pod, "Warning", "InvalidEnvironmentVariableNames", text)
+        return root_problem(worker.pod, container)
 
     def mount(self, worker: Worker, needs: Sequence[Need]) -> Generator[int, None, str]:
         """Wait for what the pod's volumes are made of; returns the error if it does not come in time."""

@@ -398,7 +398,7 @@ class Worker:
         if target and runtime.newest(target) is None:
             problem = f"unable to find target container {target}"
         else:
-            problem = yield from agent.references.variables(self, spec)
+            problem = yield from agent.references.config(self, spec)
         if problem:
             self.reasons = reasoned(self.reasons, name, ("CreateContainerConfigError", problem))
             agent.event(pod, "Warning", "Failed", f"Error: {problem}", container=name)

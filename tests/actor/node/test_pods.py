@@ -273,3 +273,28 @@ async def test_a_pod_is_warned_of_what_its_resolver_lacks_each_time_that_its_san
             line + "127.0.0.53 1.1.1.1 1.1.1.2"
         ] * 2
         assert api.ready("web") and api.ready("plain")
+
+
+@pytest.mark.parametrize(
+    ("whole", "own", "runs"),
+    [
+        ({"runAsNonRoot": True}, {"runAsUser": 0}, False),
+        ({"runAsNonRoot": True, "runAsUser": 0}, {}, False),
+        ({"runAsUser": 0}, {"runAsNonRoot": True}, False),
+        ({"runAsNonRoot": True, "runAsUser": 0}, {"runAsUser": 7}, True),
+        ({"runAsNonRoot": True}, {"runAsNonRoot": False, "runAsUser": 0}, True),
+        ({"runAsNonRoot": True}, {}, True),
+        ({}, {"runAsUser": 0}, True),
+    ],
+)
+async def test_a_container_that_is_to_be_root_does_not_start_where_nobody_may_be(
+    whole: dict[str, object], own: dict[str, object], runs: bool
+) -> None:
+    async with one_node() as (kernel, api, _):
+        container = {"name": "c", "image": "i", "securityContext": own}
+        web = api.bind("web", {"containers": [container], "securityContext": whole})
+        await kernel.run_until(40 * SECOND)
+        assert api.ready("web") is runs
+        about = f'(pod: "web_default({web["metadata"]["uid"]})", container: c)'
+        text = f"Error: container's runAsUser breaks non-root policy {about}"
+        assert {told for _, told in api.events("Failed")} == (set() if runs else {text})

@@ -102,3 +102,32 @@ async def test_an_api_that_does_not_answer_holds_up_only_pods_that_refer_to_some
         api.failing = ()
         await kernel.run_until(42 * SECOND)
         assert api.ready("web")
+
+
+async def test_keys_that_are_no_names_of_variables_are_told_of_where_they_are_taken_over_as_a_whole() -> None:
+    sources = [
+        {"configMapRef": {"name": "web", "optional": True}},
+        {"configMapRef": {"name": "web"}, "prefix": "P_"},
+    ]
+    key = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "web", "key": "1a"}}}
+    async with one_node() as (kernel, api, _):
+        config(api, **{"1a": "x", "b": "y", "0": "z"})
+        api.bind("web", {"containers": [container(envFrom=sources, env=[key])]})
+        await kernel.run_until(22 * SECOND)
+        assert api.ready("web")
+        assert [text for _, text in api.events("InvalidEnvironmentVariableNames")] == [
+            "Keys [0, 1a] from the EnvFrom configMap default/web were skipped since they are considered invalid "
+            "environment variable names."
+        ]
+
+
+async def test_what_is_optional_is_waited_for_while_the_api_does_not_say_whether_it_is_there() -> None:
+    source = {"secretRef": {"name": "none", "optional": True}}
+    async with one_node() as (kernel, api, _):
+        api.failing = (("get", "secrets"),)
+        api.bind("web", {"containers": [container(envFrom=[source])]})
+        await kernel.run_until(25 * SECOND)
+        assert state(api)[2] == "failed to sync secret cache: timed out waiting for the condition"
+        api.failing = ()
+        await kernel.run_until(42 * SECOND)
+        assert api.ready("web")

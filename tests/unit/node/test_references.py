@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.node.references import Need, problem_of, variables_of, volumes_of
+from actors.node.references import Need, invalid_names, problem_of, variables_of, volumes_of
 from sim.machinery.api import Reply
 from sim.machinery.store import Item
 
@@ -33,7 +33,9 @@ def test_variables_come_from_whole_objects_first() -> None:
         {"name": "D", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
     ]
     assert variables_of({"env": env, "envFrom": [{"configMapRef": {"name": "m"}}]}) == [
-        Need("configmaps", "m"), Need("secrets", "s", ("k",))
+        Need("configmaps", "m"),
+        Need("secrets", "s", ("k",)),
+        Need("configmaps", "m", ("k",), optional=True),
     ]  # fmt: skip
 
 
@@ -54,3 +56,19 @@ def held(**obj: Any) -> Reply:
 ])  # fmt: skip
 def test_what_is_wrong_is_said_in_upstreams_words(need: Need, reply: Reply, text: str) -> None:
     assert problem_of(need, "ns", reply) == text
+
+
+@pytest.mark.parametrize(
+    ("keys", "prefix", "names"),
+    [
+        (["a", "a.b", "-x", "_", ".c"], "", []),
+        (["1a", "b", "0"], "", ["0", "1a"]),
+        (["1a", "b"], "P_", []),
+        ([".c"], ".", ["..c"]),
+        (["é"], "", ["é"]),
+    ],
+)
+def test_keys_that_no_variable_can_be_named_by_are_told(
+    keys: list[str], prefix: str, names: list[str]
+) -> None:
+    assert invalid_names(Need("secrets", "n", prefix=prefix), {"data": dict.fromkeys(keys, "")}) == names
