@@ -183,14 +183,3 @@ def root_problem(pod: Obj, container: Obj) -> str:
     meta = pod["metadata"]
     about = f"{meta['name']}_{meta['namespace']}({meta['uid']})"
     return f'container\'s runAsUser breaks non-root policy (pod: "{about}", container: {container["name"]})'
-
-
-def hook_time_us(container: Obj, hook: str) -> int:
-    """How long `postStart` or `preStop` runs.  Only `sleep N` takes time here: other programs are not modelled."""
-    handler = ((container.get("lifecycle") or {}).get(hook) or {}).get("exec") or {}
-    command = handler.get("command") or []
-    if command[:2] and command[0] in ("sh", "/bin/sh", "bash") and command[1] == "-c" and len(command) > 2:
-        command = command[2].split()
-    if len(command) == 2 and command[0].rpartition("/")[2] == "sleep" and command[1].isdigit():
-        return int(command[1]) * 1_000_000
-    return 0

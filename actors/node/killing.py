@@ -4,8 +4,8 @@ Turns a pod's worker and what it wants to stop into commands to the machine and 
 the runtime has not answered.
 
 Mirrors  pkg/kubelet/kuberuntime/kuberuntime_container.go: killContainer, killContainersWithSyncResult,
-         executePreStopHook; kuberuntime_manager.go: killPodWithSyncResult; pkg/kubelet/container/sync_result.go: Error;
-         pkg/kubelet/lifecycle/handlers.go: the text of a hook that failed (v1.25).
+         executePreStopHook, of startContainer its hook; kuberuntime_manager.go: killPodWithSyncResult;
+         pkg/kubelet/container/sync_result.go: Error (v1.25).
 Differs  containers whose stops were given up are told in the order in which they were to end; upstream's order is random.
 """
 
@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actors.node.actions import Actions, failed_probe, hook_time_us, own_grace_us
+from actors.node.actions import Actions, failed_probe, own_grace_us
 from actors.node.calls import GIVEN_UP, call
+from actors.node.hooks import failure, hook_end
 from actors.node.machine import SIGKILL_CODE, Container, PodRuntime
+from actors.node.pod_status import reasoned
 from sim.units import SECOND
 
 if TYPE_CHECKING:
@@ -24,10 +26,6 @@ if TYPE_CHECKING:
 
 Obj = dict[str, Any]
 MIN_GRACE_US = 2 * SECOND  # kuberuntime_container.go: minimumGracePeriodInSeconds
-CUT_SHORT = (
-    'Exec lifecycle hook ([{command}]) for Container "{name}" in Pod "{pod}" failed - error: command \'{command}\' '
-    'exited with {code}: , message: ""'
-)
 
 
 NOT_STOPPED = 'failed to "{action}" for "{of}" with {action}Error: "{why}"'  # sync_result.go: Error
@@ -106,18 +104,37 @@ def kill(
     """
     agent, pod = worker.agent, worker.pod
     agent.event(pod, "Normal", "Killing", message, container=spec["name"])
-    wanted_us = hook_time_us(spec, "preStop")
+    wanted_us, code = hook_end(spec, "preStop")
     hook_us = min(wanted_us, grace_us)
     if stop_us is None:
         stop_us = max(MIN_GRACE_US, grace_us - hook_us)
     ended_us = agent.machine.stop(container, hook_us + stop_us, agent.now_us, after_us=hook_us)
     if 0 < hook_us < wanted_us:  # it goes on until its container ends
-        agent.ctx.call_at_us(ended_us, lambda _: _tell_cut_short(worker, pod, spec))
+        agent.ctx.call_at_us(ended_us, lambda _: _tell_failed(worker, pod, spec, SIGKILL_CODE))
+    elif code and grace_us:
+        agent.ctx.call_later_us(hook_us, lambda _: _tell_failed(worker, pod, spec, code))
     return Stop(ended_us - agent.now_us, hook_us + stop_us, spec["name"])
 
 
-def _tell_cut_short(worker: Worker, pod: Obj, spec: Obj) -> None:
-    meta, command = pod["metadata"], " ".join(spec["lifecycle"]["preStop"]["exec"]["command"])
-    about = f"{meta['name']}_{meta['namespace']}({worker.uid})"
-    text = CUT_SHORT.format(command=command, name=spec["name"], pod=about, code=SIGKILL_CODE)
+def _tell_failed(worker: Worker, pod: Obj, spec: Obj, code: int) -> None:
+    text = failure(pod, spec, "preStop", code)
     worker.agent.event(pod, "Warning", "FailedPreStopHook", text, container=spec["name"])
+
+
+def run_post_start(worker: Worker, spec: Obj, container: Container) -> Generator[int, None, str]:
+    """A container's hook, while which its pod is not looked at; one that fails ends its container.
+
+    Returns what went wrong, "" for nothing.
+    """
+    took_us, code = hook_end(spec, "postStart")
+    if took_us:
+        yield took_us
+    agent, pod, name = worker.agent, worker.pod, spec["name"]
+    if not code or not container.running(agent.now_us):
+        return ""
+    text = failure(pod, spec, "postStart", code)
+    agent.event(pod, "Warning", "FailedPostStartHook", text, container=name)
+    stop = kill(worker, spec, container, "FailedPostStartHook", own_grace_us(pod))
+    yield from call(worker, stop.took_us, grace_us=stop.grace_us)
+    worker.reasons = reasoned(worker.reasons, name, ("PostStartHookError", text))
+    return "PostStartHookError"

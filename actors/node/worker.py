@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.node.actions import UNASKED, Asked, compute_actions, effective_grace_us, hook_time_us
+from actors.node.actions import UNASKED, Asked, compute_actions, effective_grace_us
 from actors.node.blame import caused, met_first, unseen_end
 from actors.node.calls import LATE, call
-from actors.node.killing import kill_failed, kill_pod
+from actors.node.killing import kill_failed, kill_pod, run_post_start
 from actors.node.machine import Container, PodRuntime
 from actors.node.pod_status import (
     DEADLINE_MESSAGE,
@@ -425,10 +425,7 @@ class Worker:
             with caused(kernel, met_first(runtime, container, by)):
                 agent.consider_pressure()
         agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
-        hook_us = hook_time_us(spec, "postStart")
-        if hook_us:  # the pod is not looked at before it has ended
-            yield hook_us
-        return ""
+        return (yield from run_post_start(self, spec, container))
 
     def behave(self, pod: Obj) -> None:
         """Its containers that run behave as the machine's profile says now."""

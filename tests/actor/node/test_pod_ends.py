@@ -270,3 +270,41 @@ async def test_a_pod_that_has_come_to_its_end_says_so_two_relists_after_the_one_
         assert api.pod("job")["status"]["phase"] == "Running"
         await kernel.run_until(shown_us + 2_400_000)
         assert api.pod("job")["status"]["phase"] == "Succeeded"
+
+
+def told_of(api: FakeApi, hook: str, command: str) -> str:
+    about = f'Container "c" in Pod "web_default({api.pod("web")["metadata"]["uid"]})"'
+    return (
+        f"Exec lifecycle hook ([{command}]) for {about} failed - error: command '{command}' exited with 1: , "
+        'message: ""'
+    )
+
+
+async def test_a_container_whose_post_start_hook_fails_is_killed_and_begins_again() -> None:
+    """At once the first time, after 10 s the second: how it ends is no matter."""
+    hook = {"postStart": {"exec": {"command": ["false"]}}}
+    async with one_node(behaving(stop_us=2 * SECOND)) as (kernel, api, _):
+        api.bind("web", {"containers": [{"name": "c", "image": "i", "lifecycle": hook}]})
+        await kernel.run_until(22 * SECOND)
+        text = told_of(api, "postStart", "false")
+        ((started_us, _),) = api.events("Started")
+        assert api.events("FailedPostStartHook") == [(started_us, text)]
+        assert api.events("Killing") == [(started_us, "FailedPostStartHook")]
+        await kernel.run_until(24 * SECOND)
+        shown = api.pod("web")["status"]["containerStatuses"][0]
+        assert shown["state"]["waiting"] == {"reason": "PostStartHookError", "message": text}
+        assert shown["lastState"]["terminated"]["exitCode"] == 0
+        await kernel.run_until(45 * SECOND)
+        _, second_us, third_us = (at for at, _ in api.events("Started"))
+        assert second_us - started_us <= 4 * SECOND and 12 <= (third_us - second_us) / SECOND <= 19
+
+
+async def test_a_pre_stop_hook_that_fails_is_told_of_and_changes_nothing() -> None:
+    hook = {"preStop": {"exec": {"command": ["false"]}}}
+    async with one_node() as (kernel, api, _):
+        api.bind("web", {"containers": [{"name": "c", "image": "i", "lifecycle": hook}]})
+        await kernel.run_until(30 * SECOND)
+        text = told_of(api, "preStop", "false")
+        api.delete("web", 30)
+        await kernel.run_until(34 * SECOND)
+        assert [told for _, told in api.events("FailedPreStopHook")] == [text] and not api.has("web")

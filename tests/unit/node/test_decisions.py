@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from actors.node.actions import compute_actions, effective_grace_us, hook_time_us
+from actors.node.actions import compute_actions, effective_grace_us
 from actors.node.admit import Used, matches_node, refuse, requests_of, shortages
 from actors.node.backoff import Backoff
+from actors.node.hooks import hook_end
 from actors.node.machine import Machine
 from actors.node.mirrors import mirror_of, static_pod
 from actors.node.node_status import (
@@ -83,12 +84,22 @@ def test_zero_grace_counts_as_not_set() -> None:
     assert effective_grace_us(obj, -1) == SECOND
 
 
-def test_a_pre_stop_hook_that_sleeps_takes_that_long() -> None:
-    for command in (["sleep", "5"], ["/bin/sh", "-c", "sleep 5"]):
-        assert (
-            hook_time_us({"lifecycle": {"preStop": {"exec": {"command": command}}}}, "preStop") == 5 * SECOND
-        )
-    assert hook_time_us({"lifecycle": {"preStop": {"exec": {"command": ["true"]}}}}, "preStop") == 0
+@pytest.mark.parametrize(
+    ("command", "seconds", "code"),
+    [
+        (["sleep", "5"], 5, 0),
+        (["/bin/sh", "-c", "sleep 5"], 5, 0),
+        (["sleep", "1m"], 60, 0),
+        (["true"], 0, 0),
+        (["/bin/false"], 0, 1),
+        (["sh", "-c", "exit 7"], 0, 7),
+        (["nginx", "-s", "quit"], 0, 0),
+    ],
+)
+def test_a_hook_ends_as_its_command_does(command: list[str], seconds: int, code: int) -> None:
+    container = {"lifecycle": {"preStop": {"exec": {"command": command}}}}
+    assert hook_end(container, "preStop") == (seconds * SECOND, code)
+    assert hook_end(container, "postStart") == (0, 0)
 
 
 # --- back-off ---------------------------------------------------------------------------------------------
