@@ -107,7 +107,9 @@ def test_the_object_may_stand_behind_options(traces: Path, capsys: pytest.Captur
         with pytest.raises(SystemExit) as caught:
             main(["why", str(traces / "one"), "--full", *more])
         assert caught.value.code == 2
-        assert capsys.readouterr().err.startswith(f"orrery: unrecognized arguments: {' '.join(more)}")
+        told = capsys.readouterr().err
+        # Newer parsers take the first name for the object, and tell of what is left.
+        assert told.startswith("orrery: unrecognized arguments: ") and more[-1] in told
 
 
 @pytest.mark.slow
