@@ -275,7 +275,7 @@ def _pressure(where: _Where, body: steps.Pressure) -> Action:
                 raise where.error("available", f"{node.name} has {whole}: {body.available} is no shortage")
     if body.resource == "pid":  # of it alone the agent's defaults say nothing
         for node in where.known.nodes:
-            told = [str(node.flags.get(flag, "")) for flag in ("eviction-hard", "eviction-soft")]
+            told = [str(raw_option(node.flags, flag) or "") for flag in ("eviction-hard", "eviction-soft")]
             if node.name in nodes and "pid.available" not in "".join(told):
                 remedy = "name pid.available among its flags, in eviction-hard"
                 raise where.error("resource", f"nobody watches the process numbers of {node.name}", remedy)

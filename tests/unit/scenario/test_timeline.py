@@ -262,6 +262,14 @@ def test_what_can_never_be_is_refused(tmp_path: Path, steps: tuple[str, ...], sa
     assert says in str(caught.value)
 
 
+@pytest.mark.parametrize("flag", ["eviction-hard", "--eviction-hard"])
+def test_a_watch_of_process_numbers_may_be_written_with_dashes(tmp_path: Path, flag: str) -> None:
+    watched = f"cluster.nodes[0].flags.{flag}='pid.available<10%'"
+    step = "{at: 2m, pressure: {nodes: {zone: a}, resource: pid, available: 9}}"
+    (tmp_path / "s.yaml").write_text(f"{HEAD}    - {step}\n")
+    assert len(load(tmp_path / "s.yaml", [watched]).steps) == 2
+
+
 def test_an_occurrence_may_be_followed_and_healed(tmp_path: Path) -> None:
     again = "{at: 2m, name: on, every: 1m, times: 3, for: 5m, stall: {actor: storage}}"
     steps = compiled(
