@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from sim.app.traces import as_json, header, print_lines, records, row
+from sim.app.traces import as_json, header, print_lines, row, up_to_a_cut
 from sim.kernel import Record
 from sim.report.story import Book
 from sim.units import SECOND
@@ -22,7 +22,9 @@ def diff(first: Path, second: Path, *, as_text: bool) -> bool:
     heads = header(first), header(second)
     common: list[Record] = []
     parted: tuple[Record | None, Record | None] | None = None
-    pairs: Iterator[tuple[Record | None, Record | None]] = zip_longest(records(first), records(second))
+    pairs: Iterator[tuple[Record | None, Record | None]] = zip_longest(
+        up_to_a_cut(first), up_to_a_cut(second)
+    )
     for a, b in pairs:  # to the ends: whether the files are whole shows there
         if parted is not None:
             continue
@@ -43,8 +45,10 @@ def _print(
     common: list[Record],
     parted: tuple[Record | None, Record | None] | None,
 ) -> None:
+    for line in _settings(heads):
+        print(line)
     for name in dict.fromkeys([*heads[0], *heads[1]]):
-        if heads[0].get(name) != heads[1].get(name):
+        if name != "settings" and heads[0].get(name) != heads[1].get(name):
             print(f"{name}: {heads[0].get(name)} and {heads[1].get(name)}")
     if parted is None:
         print(f"the same {len(common):,} events")
@@ -61,6 +65,22 @@ def _print(
             print("  has no more events")
         else:
             print_lines(Book([*common, last]).story(last), CAUSES_MAX)
+
+
+def _settings(heads: tuple[Mapping[str, Any], Mapping[str, Any]]) -> list[str]:
+    """What was set (`--set`) for one run and not, or otherwise, for the other."""
+    first, second = (_set(head.get("settings", ())) for head in heads)
+    return [
+        f"--set {key}: {first.get(key, 'not set')} and {second.get(key, 'not set')}"
+        for key in dict.fromkeys([*first, *second])
+        if first.get(key) != second.get(key)
+    ]
+
+
+def _set(settings: Sequence[str]) -> dict[str, str]:
+    """The value of each key; of one that was set twice the last holds."""
+    parts = (setting.partition("=") for setting in settings)
+    return {key.removeprefix("spec."): value for key, _, value in parts}
 
 
 def _differences(first: Record | None, second: Record | None) -> list[str]:
@@ -102,6 +122,7 @@ def _json(
     before = [as_json(book.line(record, None)) for record in common[-CONTEXT:]]
     return {
         "same": parted is None,
+        "settings": _settings(heads),
         "events_in_common": len(common),
         "before": before,
         "differences": differences,

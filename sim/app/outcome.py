@@ -98,7 +98,7 @@ def _plain(value: Any) -> Any:
         return {
             field.name: _plain(getattr(value, field.name))
             for field in fields(value)
-            if field.name not in ("place", "file", "seed")
+            if field.name not in ("place", "file", "seed", "settings")
         }
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 

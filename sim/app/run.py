@@ -154,7 +154,7 @@ async def run_plan(
     seed = plan.seed if seed is None else seed
     expectations = expectations_of(plan)
     header = {"scenario": plan.name, "seed": seed, "version": __version__, "naming": plan.cluster.naming}
-    trace = Trace(trace_file, header)
+    trace = Trace(trace_file, {**header, "settings": plan.settings} if plan.settings else header)
     names = NAMES[plan.cluster.naming]
     try:
         with no_collection():

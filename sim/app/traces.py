@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sim.errors import InputError
 from sim.ident import NAMES
-from sim.kernel import Record, TraceError, read, read_header
+from sim.kernel import CutError, Record, TraceError, read, read_header
 from sim.machinery.scheme import Resource, Scheme
 from sim.report.story import Book, Line, clock, delta
 
@@ -18,6 +19,17 @@ def records(path: Path) -> Iterator[Record]:
     """The records of a file.  Raises InputError."""
     try:
         yield from read(path)
+    except (TraceError, OSError) as error:
+        raise bad(error, path) from None
+
+
+def up_to_a_cut(path: Path) -> Iterator[Record]:
+    """The records of a file, or those before the place where it is cut off: then stderr is told.  Raises InputError."""
+    try:
+        if not (yield from read(path)):
+            print(f"{path} has no end mark: its run was killed or goes on", file=sys.stderr)
+    except CutError as error:
+        print(f"{error}; what comes before is read", file=sys.stderr)
     except (TraceError, OSError) as error:
         raise bad(error, path) from None
 

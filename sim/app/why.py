@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from sim.app.traces import as_json, header, key_named, print_lines, records, scheme_of
+from sim.app.traces import as_json, header, key_named, print_lines, scheme_of, up_to_a_cut
 from sim.errors import InputError
 from sim.kernel import Record
 from sim.report.story import DELETED, Book, about, choices, chosen, notable, shown, tell, who
@@ -23,7 +23,7 @@ def why(
 ) -> None:
     """Print the story.  Raises InputError."""
     head = header(trace)
-    book = Book(records(trace))
+    book = Book(up_to_a_cut(trace))
     if event:
         record = book.get(event)
         if record is None:

@@ -9,7 +9,7 @@ from sim.kernel.streams import stream
 from sim.kernel.sync import TIMED_OUT, Future, Mailbox
 from sim.kernel.timer import Timer
 from sim.kernel.trace import Kind, Trace
-from sim.kernel.tracefile import Decoder, Record, TraceError, read, read_header
+from sim.kernel.tracefile import CutError, Decoder, Record, TraceError, read, read_header
 
 __all__ = [
     "DEFAULT_EPOCH_US",
@@ -19,6 +19,7 @@ __all__ = [
     "ActorExit",
     "Clock",
     "Context",
+    "CutError",
     "Decoder",
     "DeadlockError",
     "Future",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,10 @@ CHUNK = 1 << 20
 
 class TraceError(ValueError):
     """The file is no trace, or damaged."""
+
+
+class CutError(TraceError):
+    """The file ends within a row: what wrote it was killed, or goes on."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -94,7 +98,9 @@ class Decoder:
         if self.header is None:
             raise self._foreign()
         if self._unhashed:
-            raise self._damaged("it ends within a row: cut off")
+            raise CutError(
+                f"{self._name} is damaged after record {self.count}: it ends within a row: cut off"
+            )
 
     def _declare(self, number: int, kind: int, cause: int, values: tuple[Any, ...]) -> None:
         name, fields = self._kinds[kind]
@@ -148,10 +154,14 @@ def read_header(path: Path) -> Mapping[str, Any]:
     return decoder.header
 
 
-def read(path: Path) -> Iterator[Record]:
-    """The records of a trace file, in order.  Raises TraceError where it is no trace, cut off or damaged."""
+def read(path: Path) -> Generator[Record, None, bool]:
+    """The records of a trace file, in order; answers whether the end mark was there.
+
+    Raises CutError where it is cut off within a row, TraceError where it is no trace or damaged.
+    """
     decoder = Decoder(str(path))
     with path.open("rb") as file:
         while data := file.read(CHUNK):
             yield from decoder.feed(data)
     decoder.finish()
+    return decoder.ended

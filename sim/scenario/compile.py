@@ -67,7 +67,7 @@ def load(path: str | Path, settings: Sequence[str] = ()) -> Plan:
         raise InputError(f"{count}; a scenario is one document", str(path))
     for setting in settings:
         override(documents[0], setting)
-    return compile_plan(documents[0], path.parent)
+    return replace(compile_plan(documents[0], path.parent), settings=tuple(settings))
 
 
 def compile_plan(document: Document, folder: Path) -> Plan:

@@ -402,7 +402,10 @@ class PlannedExpectation:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole scenario, ready to run."""
+    """A whole scenario, ready to run.
+
+    settings: the `--set` texts that it was read with, in their order; what they did stands in the rest
+    """
 
     name: str
     description: str
@@ -413,3 +416,4 @@ class Plan:
     steps: tuple[PlannedStep, ...]
     expectations: tuple[PlannedExpectation, ...]
     file: str = ""
+    settings: tuple[str, ...] = ()

@@ -157,12 +157,48 @@ def test_a_run_that_was_killed_parts_from_a_whole_one_at_its_end(
     assert (status, lines[0].split()[:2]) == (0, ["the", "same"])
 
 
+def test_a_file_that_is_cut_off_is_read_up_to_there(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = tmp_path / "cut"
+    data = (traces / "one").read_bytes()
+    cut.write_bytes(data[:-9])
+    _, whole, _ = call(capsys, "why", traces / "one", "node/node-1")
+    status, told, said = call(capsys, "why", cut, "node/node-1")
+    assert (status, told, said.count("\n")) == (0, whole, 1) and "cut off" in said
+    status, lines, said = call(capsys, "diff", traces / "one", cut)
+    assert (status, lines[0].split()[:2]) == (0, ["the", "same"]) and "cut off" in said
+    cut.write_bytes(data[:-900])
+    status, lines, said = call(capsys, "diff", traces / "one", cut)
+    assert (status, lines[-1]) == (1, "  has no more events") and "cut off" in said
+    status, told, said = call(capsys, "show", cut, "--kind", "step")
+    assert (status, len(told)) == (2, 1) and "cut off" in said
+
+
+def test_diff_says_first_what_was_set_for_one_run_alone(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, settings in (
+        ("a", ["duration=81s", "seed=4"]),
+        ("b", ["seed=5", "spec.seed=4", "duration=82s"]),
+    ):
+        arguments = [word for setting in settings for word in ("--set", setting)]
+        call(capsys, "run", traces / "small.yaml", "--json", "--trace", tmp_path / name, *arguments)
+    status, lines, _ = call(capsys, "diff", tmp_path / "a", tmp_path / "b")
+    assert (status, lines[0]) == (1, "--set duration: 81s and 82s")
+    assert lines[1].startswith("they part at event ")
+    status, lines, _ = call(capsys, "diff", traces / "one", tmp_path / "a", "--json")
+    assert json.loads(lines[0])["settings"] == [
+        "--set duration: not set and 81s",
+        "--set seed: not set and 4",
+    ]
+
+
 @pytest.mark.parametrize("command", ["why", "show", "diff"])
 @pytest.mark.parametrize(
     ("bad", "error"),
     [
         ("foreign", "is not a trace file"),
-        ("cut", "cut off"),
         ("changed", "not those that were written"),
         ("gone", "No such"),
     ],
@@ -173,7 +209,6 @@ def test_a_file_that_is_no_whole_trace_is_one_line_and_exit_2(
     data = (traces / "one").read_bytes()
     bodies = {
         "foreign": b"apiVersion: v1\n",
-        "cut": data[:-9],
         "changed": data.replace(b"node-2", b"node-9", 1),
     }
     path = tmp_path / bad

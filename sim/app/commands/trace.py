@@ -26,7 +26,7 @@ def _add_why(commands: Commands) -> None:
         help="tell what led to something: the chain of causes in a trace",
         description="Tells the chain of causes that ends with what became of an object: its deletion, else its last "
         "change of state. Virtual time, time since the link before, actor, what it did. Exit status: 0, or 2 if the "
-        "file is no whole trace or the object is not in it.",
+        "file is no trace or damaged, or the object is not in it; one that is cut off is read up to there.",
         epilog="example: orrery run scenarios/zone-outage.yaml --trace out/zone.trace; "
         "orrery why out/zone.trace node/node-a-3 --what ready=Unknown",
     )
@@ -58,7 +58,8 @@ def _add_diff(commands: Commands) -> None:
         "diff",
         help="find the first event in which two traces part",
         description="Finds the first event in which two traces part, and tells the events before it and its causes in "
-        "both. Exit status: 0 the same, 1 they part, 2 a file is no whole trace.",
+        "both; before that, which --set differs. A file that is cut off is read up to there. Exit status: 0 the same, "
+        "1 they part, 2 a file is no trace or damaged.",
         epilog="example: orrery diff out/a.trace out/b.trace",
     )
     diff.add_argument("first", type=Path, metavar="A", help="a file written by orrery run --trace")
