@@ -123,9 +123,8 @@ def test_the_key_follows_what_a_plan_means_and_not_where_it_lies(plan: Plan, tmp
     moved.write_text("# a comment\n" + SCENARIO.replace("seed: 4", "seed: 9"))
     assert key_of(load(moved)) == key_of(plan)
     assert key_of(load(moved, ["cluster.nodes[0].count=3"])) != key_of(plan)
-    assert key_of(load(moved, ["metadata.name=" + plan.name])) == key_of(
-        plan
-    )  # what was set is as the file has it
+    # What was set is as the file has it.
+    assert key_of(load(moved, ["metadata.name=" + plan.name])) == key_of(plan)
     assert [job.seed for job in jobs_of(plan, 4, 3)] == [4, 5, 6]
 
 
