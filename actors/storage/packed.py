@@ -198,8 +198,8 @@ class Packer:
         for cut in cuts:
             try:
                 data = cut.data(items, columns)
-            except (ValueError, TypeError, struct.error):
-                continue  # something has another form
+            except (ValueError, TypeError, KeyError, struct.error):
+                continue  # something has another form, a mapping where text is cut (from Python 3.12 on a key is looked up)
             if cut.terse and {*map(type, items)} == {CastItem}:
                 shapes: list[Shape] | None = [item._data[0] for item in items]
             else:

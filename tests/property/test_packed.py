@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.storage.memory import MemoryStore
@@ -77,7 +77,11 @@ def exact(value: Any) -> Any:
     return repr(value)
 
 
+TIME = "2026-01-02T03:04:05Z"
+
+
 @given(st.lists(events(), min_size=1, max_size=6), st.booleans())
+@example([{"kind": TIME, "reason": TIME, "eventTime": {}, "metadata": {"name": "web.1"}}], False)
 def test_what_is_built_is_what_was_packed(objects: list[dict[str, Any]], together: bool) -> None:
     packer, items = Packer({}), []
     for rev, obj in enumerate(objects, 1):
