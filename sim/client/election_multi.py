@@ -59,7 +59,7 @@ def spec_of(text: str) -> Obj | None:
             "leaseTransitions": int(record.get("leaderTransitions") or 0),
         }
         times = {name: format_micro_time(parse_time(record[name])) for name in _TIMES if record.get(name)}
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):  # whoever wrote it
         return None
     return spec | times
 

@@ -3,7 +3,8 @@
 Turns objects of one form into the other.  What v1 has no field for (other metrics, behavior, conditions) stands there in
 annotations, as JSON text.
 
-Holds: nothing gets lost on the way there and back.  An annotation that cannot be read is dropped without a word.
+Holds: nothing gets lost on the way there and back.  An annotation that cannot be read, or that holds something of a wrong type,
+is dropped without a word: whatever a client writes there, what comes out fits the schema.
 
 Mirrors  kubernetes v1.25 pkg/apis/autoscaling/v1/conversion.go, pkg/apis/autoscaling/helpers.go.
 Differs  stored is the second version (upstream: the first), which no client can see.
@@ -17,11 +18,21 @@ from typing import Any
 
 from sim.ident import Names
 from sim.machinery.api import Obj
+from sim.machinery.fieldvalidation import DecodeError, conform
+from sim.machinery.json_text import parse
+from sim.machinery.schema import schema_of_kind
 
 FIRST, SECOND = "autoscaling/v1", "autoscaling/v2"
 CPU_DEFAULT = 80  # autoscaling.DefaultCPUUtilization
 _METRICS, _BEHAVIOR, _CURRENT, _CONDITIONS = "metrics", "behavior", "current-metrics", "conditions"
-_PARTS = (_METRICS, _BEHAVIOR, _CURRENT, _CONDITIONS)
+# where in an object of the second version it stands
+_PARTS = {
+    _METRICS: ("spec", "metrics"),
+    _BEHAVIOR: ("spec", "behavior"),
+    _CURRENT: ("status", "currentMetrics"),
+    _CONDITIONS: ("status", "conditions"),
+}
+_KIND = "HorizontalPodAutoscaler"
 # v2 name and that of upstream's inner type, which is what the annotation holds
 _RULE = (("stabilizationWindowSeconds", "StabilizationWindowSeconds"), ("selectPolicy", "SelectPolicy"))
 _POLICY = (("type", "Type"), ("value", "Value"), ("periodSeconds", "PeriodSeconds"))
@@ -264,9 +275,11 @@ def _dump(value: Any) -> str:
 def _read(texts: dict[str, str], part: str, turn: Callable[[Any], Any]) -> Any:
     """What an annotation says; None if there is none that can be read."""
     try:
-        found = json.loads(texts.get(part, "null"))
-        if isinstance(found, list):
-            return [turn(item) for item in found]
-        return turn(found) if isinstance(found, dict) else None
+        found = parse(texts.get(part, "null"))
+        made = [turn(item) for item in found] if isinstance(found, list) else found and turn(found)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+    section, field = _PARTS[part]
+    node = schema_of_kind("autoscaling", "v2", _KIND)
+    fitting, _ = conform(node, {section: {field: made}}, _KIND)
+    return None if isinstance(fitting, DecodeError) else (fitting.get(section) or {}).get(field)

@@ -107,6 +107,8 @@ def syntax_error(text: str) -> str:
         at = _Scanner(text).value(0)
     except _Mistake as mistake:
         return str(mistake)
+    except RecursionError:  # as Go says of the 10,001st: Python's stack ends earlier
+        return f"invalid character {_char(text.lstrip(_SPACE)[0])} exceeded max depth"
     rest = text[at:].lstrip(_SPACE)
     return f"invalid character {_char(rest[0])} after top-level value" if rest else END
 

@@ -22,6 +22,7 @@ import msgspec
 from sim.machinery import managed as ownership
 from sim.machinery.api import Obj
 from sim.machinery.apply_typed import element_text, merge, told_nulls, type_errors, with_named, without
+from sim.machinery.json_text import parse
 from sim.machinery.managed import APPLY, UPDATE, Writer, with_fields
 from sim.machinery.managed_fields import (
     changed_fields,
@@ -187,7 +188,7 @@ def _applied_before(node: SchemaNode, live: Obj, annotation: str) -> Tree:
     """The fields that the annotation says were applied and that are still as it says."""
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(annotation)
     try:
-        before = json.loads(text or "null")
+        before = parse(text or "null")
     except ValueError:
         return NOTHING
     if not isinstance(before, dict) or before.get("apiVersion") != live.get("apiVersion"):

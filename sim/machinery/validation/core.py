@@ -5,13 +5,13 @@ Mirrors  kubernetes v1.25 pkg/apis/core/validation/{validation,events}.go.
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode
 from typing import Any
 
 from sim.ident import NAMES, TAINT_EFFECTS
 from sim.machinery.api import Obj
-from sim.machinery.json_text import go_quote
+from sim.machinery.fieldvalidation import go_kind
+from sim.machinery.json_text import go_quote, parse
 from sim.machinery.validation import text
 from sim.machinery.validation.claims import claim_spec
 from sim.machinery.validation.errors import (
@@ -386,15 +386,14 @@ def _type_names() -> list[tuple[str, str]]:
 
 
 def _json_problem(value: str) -> str:
+    """What Go says of a text that is no JSON mapping; "" of one that is."""
     try:
-        parsed = json.loads(b64decode(value) or b"")
-    except ValueError:
-        return "unexpected end of JSON input" if not value else "invalid character"
-    return (
-        ""
-        if isinstance(parsed, dict)
-        else "json: cannot unmarshal into Go value of type map[string]interface {}"
-    )
+        parsed = parse(b64decode(value).decode("utf-8", "replace"))
+    except ValueError as error:
+        return str(error)
+    if parsed is None or isinstance(parsed, dict):
+        return ""
+    return f"json: cannot unmarshal {go_kind(parsed)} into Go value of type map[string]interface {{}}"
 
 
 def update_secret(new: Obj, old: Obj) -> Errors:

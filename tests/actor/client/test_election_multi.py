@@ -53,7 +53,8 @@ def test_an_annotation_holds_whole_seconds_and_other_names() -> None:
     whole = {"acquireTime": "2026-01-01T00:00:00.000000Z", "renewTime": "2026-01-01T00:00:02.000000Z"}
     assert spec_of(text) == {**spec, **whole}
     assert spec_of("") == {"holderIdentity": "", "leaseDurationSeconds": 0, "leaseTransitions": 0}
-    assert spec_of("[]") is None and spec_of("{") is None
+    for odd in ("[]", "{", '{"leaseDurationSeconds": 1e999}', "[" * 100_000):
+        assert spec_of(odd) is None
 
 
 @pytest.mark.parametrize("lock", PRIMARIES)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sim.ident import NAMES
 from sim.machinery.api import Obj
 from sim.machinery.autoscaler_forms import to_first, to_second
@@ -100,3 +102,32 @@ def test_without_any_metric_cpu_is_watched() -> None:
     noted = {**bare, "metadata": {"name": "a", "annotations": {PREFIX + "metrics": "garbage"}}}
     assert to_second(noted)["metadata"] == {"name": "a"}
     assert to_second(noted)["spec"]["metrics"][0]["resource"]["name"] == "cpu"
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "part, text",
+    [
+        *((part, DEEP) for part in ("metrics", "behavior", "current-metrics", "conditions")),
+        ("metrics", '[{"type": 1}]'),
+        ("metrics", "{}"),
+        ("metrics", '[{"type": "Resource", "resource": {"name": "cpu", "targetAverageUtilization": 1e999}}]'),
+        ("metrics", '[{"type": "Resource", "resource": {"name": "cpu", "targetAverageValue": "much"}}]'),
+        ("metrics", '[{"type": "Pods", "pods": "x"}]'),
+        ("behavior", "[1]"),
+        ("behavior", '{"ScaleUp": {"StabilizationWindowSeconds": "5"}}'),
+        ("current-metrics", '[{"type": "Pods", "pods": {"metricName": {}}}]'),
+        ("conditions", '[{"type": []}]'),
+    ],
+)
+def test_an_annotation_that_holds_something_of_a_wrong_type_is_dropped(part: str, text: str) -> None:
+    spec: Obj = {"scaleTargetRef": {"kind": "Deployment", "name": "d"}, "maxReplicas": 3}
+    obj: Obj = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {},
+        "spec": spec,
+    }
+    assert to_second({**obj, "metadata": {"annotations": {PREFIX + part: text}}}) == to_second(obj)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -355,3 +356,21 @@ def test_fields_of_a_spread_that_have_gates(fields: dict[str, Any], wrong: list[
     found = created("pods", made("pods", spec=spec))
     at = "spec.topologySpreadConstraints[0]."
     assert [text.removeprefix(at)[: len(want)] for text, want in zip(found, wrong, strict=True)] == wrong
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("{}", ""),
+        ("null", ""),
+        ("", "unexpected end of JSON input"),
+        ("[1]", "json: cannot unmarshal array into Go value of type map[string]interface {}"),
+        ("x", "invalid character 'x' looking for beginning of value"),
+        ("[" * 100_000, "invalid character '[' exceeded max depth"),
+    ],
+)
+def test_what_a_registry_is_asked_with_is_a_mapping(text: str, problem: str) -> None:
+    data = {".dockerconfigjson": b64encode(text.encode()).decode()}
+    secret = made("secrets", type="kubernetes.io/dockerconfigjson", data=data)
+    wanted = f'data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": {problem}'
+    assert created("secrets", secret) == ([wanted] if problem else [])
