@@ -424,6 +424,9 @@ def _time(text: str, micro: bool) -> str:
     rest = rest[fraction.end() :]
     if not re.fullmatch(r"Z|[-+]\d\d:\d\d", rest):
         raise _bad_time(text, layout, rest, "Z07:00")
+    for digits, most, what in ((rest[1:3], 23, "hour"), (rest[4:], 59, "minute")):
+        if digits and int(digits) > most:
+            raise _WrongType(f'parsing time "{text}": time zone offset {what} out of range')
     if int(text[8:10]) > _DAYS[int(text[5:7]) - 1]:
         raise _WrongType(f'parsing time "{text}": day out of range')
     return text if micro and rest == "Z" else _canonical(text, micro)

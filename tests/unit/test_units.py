@@ -227,6 +227,7 @@ def test_times_at_the_ends_of_the_calendar_keep_their_text_and_beyond_they_stay_
     for text in ("0001-01-01T00:00:00Z", "0999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"):
         assert format_time(parse_time(text)) == text
     assert format_time(parse_time("0001-01-01T00:30:00+05:00")) == "0001-01-01T00:30:00Z"
+    assert parse_time("0001-01-01T00:00:00Z") - parse_time("0000-02-29T00:00:00Z") == 307 * 24 * 3600 * SECOND
     assert format_time((1 << 63) * SECOND).startswith("9999-12-31T23:")
 
 

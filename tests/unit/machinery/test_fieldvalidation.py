@@ -115,6 +115,14 @@ def test_quantities_and_times_come_out_canonical():
             b'{"spec":{"containers":[{"resources":{"limits":{"cpu":"x"}}}]}}',
             "quantities must match the regular expression",
         ),
+        (
+            b'{"metadata":{"creationTimestamp":"2020-01-01T00:00:00+24:00"}}',
+            'parsing time "2020-01-01T00:00:00+24:00": time zone offset hour out of range',
+        ),
+        (
+            b'{"status":{"startTime":"2020-01-01T00:00:00-01:60"}}',
+            'parsing time "2020-01-01T00:00:00-01:60": time zone offset minute out of range',
+        ),
     ],
 )
 def test_wrong_types_are_told_as_gos_decoder_does(body: bytes, text: str) -> None:
