@@ -234,7 +234,7 @@ class WatchCache:
         found = self.feed.events(rev, self.prefix)
         if not isinstance(found, Compacted):
             return found
-        return [change for change in self._window.changes if change.rev > rev]
+        return self._window.changes.after(rev)
 
     def attached(self, watch: CacheWatch) -> None:
         """Somebody wants to be told: from now on its events are scheduled for."""

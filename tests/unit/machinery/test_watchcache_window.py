@@ -52,6 +52,8 @@ def test_a_ring_shows_what_a_list_would(moves: list[tuple[int, int]]) -> None:
             del known[:gone]
         assert (list(ring), len(ring)) == (known, len(known))
         assert [ring[n] for n in range(-len(known), len(known))] == known + known
+        for since in (0, rev // 2, rev):
+            assert ring.after(since) == [one for one in known if one.rev > since]
 
 
 class Clock:
