@@ -182,8 +182,11 @@ class Api:
 
     # --- list and watch -----------------------------------------------------------------------------------
 
-    def list(self, resource: str, field_selector: str, on_reply: OnReply) -> None:
-        options = {"resourceVersion": "0", "fieldSelector": field_selector}
+    def list(self, resource: str, field_selector: str, revision: str, on_reply: OnReply) -> None:
+        """Nothing older than this revision; "": from the storage."""
+        options = {"fieldSelector": field_selector}
+        if revision:
+            options["resourceVersion"] = revision
         self._send(on_reply, "list", resource, options=options)
 
     def watch(

@@ -4,9 +4,10 @@ Turns a watch on one resource and field selector into `on_set` (a whole set, aft
 (one change); `on_break` tells that no watch goes on.  Holds: after `on_set` every change but those of heartbeat
 times alone, which are the agent's own, is reported once and in order, or a new `on_set` comes.
 
-Mirrors  client-go tools/cache/reflector.go: list from the cache, watch from its revision, back-off 0.8 s doubling
-         to 30 s with jitter 1, reset after 2 min without a failure; a refused or throttled watch is opened again
-         without a list, after a back-off of its own; one that ended in peace at once (v1.25).
+Mirrors  client-go tools/cache/reflector.go: list from the cache, at first whatever that has, later nothing older than what was
+         seen (relistResourceVersion), from the storage where the cache is behind that; watch from its revision, back-off
+         0.8 s doubling to 30 s with jitter 1, reset after 2 min without a failure; a refused or throttled watch is opened
+         again without a list, after a back-off of its own; one that ended in peace at once (v1.25).
 Differs  no timeoutSeconds is sent, so a watch lasts as long as the server likes; the node's own watch asks for no
          bookmarks: its status writes keep its revision fresh.
 """
@@ -17,6 +18,7 @@ from collections.abc import Callable, Sequence
 
 from actors.node.api import Api
 from sim.client.channel_watch import ChannelWatch
+from sim.client.reflector import is_unavailable
 from sim.kernel.actor import Context
 from sim.kernel.dice import Dice
 from sim.machinery.api import TOO_MANY_REQUESTS, Reply, Watch, WatchEvent
@@ -37,7 +39,7 @@ class Source:
 
     __slots__ = (
         "_api", "_ctx", "_dice", "_failures", "_on_break", "_on_event", "_on_set", "_opened_us", "_refusals", "_resource",
-        "_revision", "_seen", "_selector", "_watch", "live",
+        "_revision", "_revision_bad", "_seen", "_selector", "_watch", "live",
     )  # fmt: skip
 
     def __init__(
@@ -55,7 +57,8 @@ class Source:
         self._selector = selector
         self._dice = dice
         self._on_set, self._on_event, self._on_break = handlers
-        self._revision = ""
+        self._revision = "0"  # of the last thing seen
+        self._revision_bad = False  # no list can be had at it: ask for the newest
         self._watch: Watch | None = None
         self._failures = FRESH
         self._refusals = FRESH
@@ -74,12 +77,18 @@ class Source:
             self._watch.stop()
 
     def _list(self, _: object = None) -> None:
-        self._api.list(self._resource, self._selector, self._listed)
+        revision = "" if self._revision_bad else self._revision
+        self._api.list(self._resource, self._selector, revision, self._listed)
 
     def _listed(self, reply: Reply) -> None:
         if not reply.ok:
-            self._again()
+            behind, self._revision_bad = self._revision_bad, self._revision_bad or is_unavailable(reply)
+            if self._revision_bad and not behind:
+                self._list()
+            else:
+                self._again()
             return
+        self._revision_bad = False
         self._revision = str(reply.revision)
         self._on_set([*(reply.items or ())])
         self._open()

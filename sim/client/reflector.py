@@ -158,15 +158,15 @@ class Reflector:
         self._open()
 
     def _list_failed(self, reply: Reply, more: str) -> None:
-        expired = reply.reason in ("Expired", "Gone")
-        if expired and more:  # the pager then takes everything in one piece
+        unavailable = is_unavailable(reply)
+        if more and is_expired(reply):  # the pager then takes everything in one piece
             self._items = []
             self._ask(0, "", self._list_revision)
-        elif (expired or too_large(reply)) and not self._revision_bad:
+        elif unavailable and not self._revision_bad:
             self._revision_bad = True
             self._begin("")  # by the same pager: in one piece, if the list at a revision was
         else:
-            self._revision_bad = self._revision_bad or expired or too_large(reply)
+            self._revision_bad = self._revision_bad or unavailable
             self._failed(reply)
 
     def _failed(self, reply: Reply) -> None:
@@ -292,6 +292,15 @@ class Selection:
         self.labels = labels
         self.fields = fields
         self.text = f"{namespace}/{labels}/{fields}"
+
+
+def is_unavailable(reply: Reply) -> bool:
+    """No list can be had at this revision: it is gone, or not known yet."""
+    return is_expired(reply) or too_large(reply)
+
+
+def is_expired(reply: Reply) -> bool:
+    return reply.reason in ("Expired", "Gone")
 
 
 def too_large(reply: Reply) -> bool:

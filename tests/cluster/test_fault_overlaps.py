@@ -234,6 +234,23 @@ async def test_a_taint_that_ends_leaves_what_another_keeps_and_what_others_put_t
         assert taints() == [[], ["NoSchedule"], []]
 
 
+async def test_an_agent_that_lists_again_goes_by_nothing_older_than_what_it_has_seen(tmp_path: Path) -> None:
+    """The other server's cache stands still since before the pod was made."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}}
+    async with befalls(
+        tmp_path,
+        fault("1m", "still", diverge={"apiServer": "apiserver-1"}, lasts="5m"),
+        fault("80s", "cut", partition={"between": ["node-0", "apiserver-0"]}, lasts="5m"),
+        apiServer={"replicas": 2},
+    ) as cluster:
+        await cluster.run_until("70s")
+        cluster.apply({**pod, "spec": {"nodeName": "node-0", "containers": [{"name": "c", "image": "i"}]}})
+        for at in ("80s", "130s", "3m", "7m"):
+            await cluster.run_until(at)
+            (runtime,) = cluster.nodes["node-0"].machine.pods.values()
+            assert [container.attempt for container in runtime.containers] == [0]
+
+
 async def test_a_process_that_exits_while_it_is_slow_comes_back_slow(tmp_path: Path) -> None:
     """Cut off for too long, a scheduler loses its lease, exits and is started again."""
     async with befalls(
