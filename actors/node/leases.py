@@ -3,8 +3,8 @@
 Turns time into PUTs of one Lease object: a steady node costs one kernel event and one request per renewal.
 
 Mirrors  component-helpers apimachinery/lease/controller.go (v1.25): renewal every quarter of the duration plus up
-         to 4 %, counted from the end of the last one; five immediate tries, then the lease is read for five more; a
-         conflict reads the lease again;
+         to 4 %, counted from the end of the last one; five immediate tries, then the lease is read for five more (for the only
+         five, where it is not known yet); a conflict reads the lease again;
          creation backs off 0.2 s doubling to 7, but while there is no Node to own it, it waits for the next renewal.
 """
 
@@ -85,10 +85,14 @@ class Leases:
         if self._lease is not None:
             self._renew()
         else:
-            self._backoff_us = BACKOFF_US
-            self._ensure()
+            self._tries = TRIES  # those that come before it is read
+            self._begin_ensuring()
 
     # --- read or create -----------------------------------------------------------------------------------
+
+    def _begin_ensuring(self) -> None:
+        self._backoff_us = BACKOFF_US
+        self._ensure()
 
     def _ensure(self, _: object = None) -> None:
         self._api.get_lease(self._name, self._got)
@@ -164,11 +168,8 @@ class Leases:
         self._tries += 1
         if self._tries == 2 * TRIES:  # five, and five more with the lease that was read after them
             self._done(False)
-        elif reply.reason == "Conflict":
-            self._ensure()
-        elif self._tries == TRIES:
-            self._backoff_us = BACKOFF_US
-            self._ensure()
+        elif reply.reason == "Conflict" or self._tries == TRIES:
+            self._begin_ensuring()
         else:
             self._renew()
 

@@ -37,6 +37,40 @@ async def test_a_lease_that_cannot_be_read_is_asked_for_after_growing_waits() ->
         ]
 
 
+async def test_a_lease_that_was_read_first_is_tried_five_times_one_that_was_known_ten() -> None:
+    async with one_node() as (kernel, api, node):
+        node.crash_agent()
+        api.failing = (("update", "leases"),)
+        seen = asked(api, "leases")
+        node.start_agent()
+        await kernel.run_until(25 * SECOND)
+        assert [request.verb for _, request in seen] == ["get", *["update"] * 5]
+        await kernel.run_until(31 * SECOND)
+        assert [request.verb for _, request in seen[6:]] == [*["update"] * 5, "get", *["update"] * 5]
+
+
+async def test_each_conflict_has_the_lease_read_after_waits_that_grow_from_the_least() -> None:
+    async with one_node() as (kernel, api, _):
+        answer, conflicts = api._answer, [True, True]
+
+        def conflicting(request: Request) -> Reply:
+            if request.resource == "leases" and request.verb == "update" and conflicts:
+                conflicts.pop()
+                api.failing = (("get", "leases"),)
+                return Reply(409, body={"reason": "Conflict", "message": "changed"})
+            return answer(request)
+
+        api._answer = conflicting  # type: ignore[method-assign]
+        seen = asked(api, "leases")
+        await kernel.run_until(25 * SECOND)
+        api.failing = ()
+        await kernel.run_until(45 * SECOND)
+        renewed = [at for at, request in seen if request.verb == "update"]
+        reads = [[round(at - since, 1) for at, request in seen if request.verb == "get" and since < at < since + 1]
+                 for since in renewed[:2]]  # fmt: skip
+        assert reads == [[0.0, 0.2, 0.6]] * 2
+
+
 async def test_a_conflict_has_the_lease_read_and_renewed_at_once_as_it_is_now() -> None:
     async with one_node() as (kernel, api, _):
         seen = asked(api, "leases")
