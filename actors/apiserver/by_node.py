@@ -3,15 +3,14 @@
 Turns what a cache shows of all pods into lists by node, for agents that start or relist together: thousands of them ask
 in turn, and each would walk over all pods.
 
-Holds: what is answered is what a walk over the cache's page would find; the lists are made anew when a pod has changed
-since, and kept no longer than the history that tells so.
+Holds: what is answered is what a walk over the cache's page would find; the lists are made anew when the cache shows another
+revision, and kept no longer than the history.
 
 Mirrors  kubernetes v1.25 pkg/registry/core/pod/strategy.go: Indexers, NodeNameIndexFunc; upstream's is kept up to date.
 """
 
 from __future__ import annotations
 
-from actors.apiserver.ports import LocalStore
 from sim.machinery.store import Item, Page
 from sim.machinery.watchcache import WatchCache
 
@@ -19,8 +18,7 @@ from sim.machinery.watchcache import WatchCache
 class ByNode:
     """Of one replica's cache of pods."""
 
-    def __init__(self, store: LocalStore) -> None:
-        self._store = store
+    def __init__(self) -> None:
         self._rev = -1  # of what the lists are made from; -1: there are none
         self._found: dict[str, list[Item]] = {}
 
@@ -30,14 +28,14 @@ class ByNode:
             page = cache.page(prefix)
             return Page([pod for pod in page.items if _node_of(pod) == node], page.rev)
         rev = cache.revision()
-        if not 0 <= self._rev <= rev or self._store.changed_since(self._rev, prefix):
+        if self._rev != rev:
             self._rev, self._found = rev, {}
             for pod in cache.page(prefix).items:
                 self._found.setdefault(_node_of(pod), []).append(pod)
         return Page([*self._found.get(node, ())], rev)
 
     def forget(self) -> None:
-        """The history goes by which it is known whether the lists hold."""
+        """Take no memory for what nobody may ask for again."""
         self._rev, self._found = -1, {}
 
 

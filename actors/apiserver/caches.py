@@ -76,7 +76,7 @@ class Caches:
         self._has_cache = options.has_cache
         self._cached = [resource for resource in watched if self._has_cache(resource)]
         self._caches: dict[str, WatchCache] = {}
-        self.by_node = ByNode(store)
+        self.by_node = ByNode()
         self.ready = True
         self.waiting: list[int] = []  # requests that came while not ready, and need them
         # What is said to watches of what is not cached, while the storage has no leader.

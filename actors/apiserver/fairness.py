@@ -110,10 +110,7 @@ class Seats:
     def _current_plan(self) -> Plan:
         scheme = self._server.scheme
         caches = [self._caches.of(scheme.resource(plural)) for plural in (SCHEMAS, LEVELS)]
-        seen = zip(self._plan_revs, caches, strict=True)
-        if self._plan is not None and not any(
-            self._store.changed_since(rev, cache.prefix) for rev, cache in seen
-        ):
+        if self._plan is not None and self._plan_revs == tuple([cache.revision() for cache in caches]):
             return self._plan
         pages = [cache.page(cache.prefix) for cache in caches]
         schemas, levels = ([item.obj for item in page.items] for page in pages)

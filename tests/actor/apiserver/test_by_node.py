@@ -1,6 +1,6 @@
 """Lists of one node's pods: what is told is what a look at all pods would find, at each instant; and the cost of it.
 
-Broken by keeping the lists when a pod has changed, when history went, or for a replica that shows an older state.
+Broken by keeping the lists when a pod has changed, when history went, or for a replica that shows or showed an older state.
 """
 
 from __future__ import annotations
@@ -61,6 +61,20 @@ async def test_a_nodes_list_is_the_part_of_the_whole_that_is_on_it(seed: int) ->
                         await listed(p, at, fieldSelector=f"spec.nodeName={node}") == mine
                     ):  # no lag ended meanwhile
                         assert mine == [pod for pod in whole if pod[1] == node]
+
+
+async def test_what_was_asked_for_after_history_had_gone_is_not_told_when_the_cache_has_caught_up() -> None:
+    async with plane() as p:
+        await p.ask("create", "serviceaccounts", body={"metadata": {"name": "default"}})
+        for name in ("gone", "left"):
+            await bound(p, name, "n1")
+        await p.run(S)
+        p.server.freeze(True)
+        assert (await p.ask("delete", "pods", name="gone", body={"gracePeriodSeconds": 0})).ok
+        p.storage.store.compact(p.storage.store.revision)
+        assert len(await listed(p, 0, fieldSelector="spec.nodeName=n1")) == 2
+        p.server.freeze(False)
+        assert await listed(p, 0, fieldSelector="spec.nodeName=n1") == [("left", "n1")]
 
 
 async def test_agents_that_list_in_turn_have_all_pods_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,6 +164,22 @@ async def test_a_schema_and_a_level_of_ones_own_count_from_when_the_caches_show_
         assert timed.codes() == {404: 3}
 
 
+async def test_a_schema_counts_once_the_caches_have_caught_up_though_its_history_is_gone() -> None:
+    async with plane(options=ApiServerOptions(seats=246)) as p:
+        await p.run(1 * S)
+        p.server.freeze(True)
+        await p.ask("create", "prioritylevelconfigurations", "", body=level("slow", 1))
+        await p.ask("create", "flowschemas", "", body=schema("alice", "slow", "alice"))
+        p.storage.store.compact(p.storage.store.revision)
+        p.server.overload(1 * S, None)
+        for frozen, codes in ((True, {404: 3}), (False, {404: 2, 429: 1})):
+            p.server.freeze(frozen)
+            timed = Timed(p)
+            timed.send(get(), get(), get())
+            await p.run(2 * S + 10 * MS)
+            assert timed.codes() == codes
+
+
 async def test_watches_of_one_object_count_for_that_object_alone() -> None:
     async with plane() as p:
         caches = p.server.caches
