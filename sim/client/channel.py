@@ -13,7 +13,7 @@ Mirrors  client-go v1.25 transport, golang.org/x/net/http2 health checks as apim
 Differs  what meets a cut link is sent again when that is healed (TCP's retransmissions double their pauses meanwhile, so
          that one may come later, by as long as the link was cut at most);
          the 45 s count from the cut, or from when the server's process stands still (upstream: from the last frame,
-         so up to 30 s sooner); a request sent to a server that stands still is given up after 45 s as well (upstream
+         so up to 30 s sooner), of what is sent when they are over from its sending; a request sent to a server that stands still is given up after 45 s as well (upstream
          sends it on a new connection, whose TLS handshake is given up after 10 s);
          a server that dies while the storage commits resets the connection when the reply would have come;
          TCP hides copies of segments, so what is doubled here are requests, as by a proxy that sends them again.
@@ -77,7 +77,7 @@ class Channel:
         self._gone = False  # the server has died while the link was cut, and the client does not know
         self._settle(connected=self.up)
         self._frozen_since_us = -1
-        self._cut_since_us = -1 if self.up else ctx.kernel.now_us
+        self.cut_since_us = -1 if self.up else ctx.kernel.now_us
         self._still = self.still
         for link in (self.out, self.back):
             link.listeners.append(self._on_link)
@@ -134,7 +134,7 @@ class Channel:
         now_us = self.ctx.kernel.now_us
         connected = self.up or (self._connected and self.server is not None)
         if self._connected and not connected:
-            self._gone = self._cut_since_us >= 0  # else it died before, and the client knows
+            self._gone = self.cut_since_us >= 0  # else it died before, and the client knows
         self._settle(connected)
         if not self.frozen:
             self._frozen_since_us = -1
@@ -147,11 +147,11 @@ class Channel:
             self._still = still
             for watch in list(self.watches.values()):  # one that has ended by then leaves
                 (watch.hold if still else watch.release)()
-        if not self.up and self._cut_since_us < 0:
-            self._cut_since_us = now_us
+        if not self.up and self.cut_since_us < 0:
+            self.cut_since_us = now_us
             self.ctx.kernel.call_later(DEAD_CONNECTION_US, self._give_up, now_us)
-        elif self.up and self._cut_since_us >= 0:
-            self._cut_since_us = -1
+        elif self.up and self.cut_since_us >= 0:
+            self.cut_since_us = -1
             reset, self._gone = self._gone, False
             calls, self.halted = self.halted, ()
             for call in calls:
@@ -171,7 +171,7 @@ class Channel:
                 kernel.call_at(kernel.now_us + self.out.delay_us(), call.cancel)
 
     def _give_up(self, since_us: int) -> None:
-        if since_us in (self._cut_since_us, self._frozen_since_us):
+        if since_us in (self.cut_since_us, self._frozen_since_us):
             self.lose()
 
     def lose(self) -> None:
@@ -182,7 +182,7 @@ class Channel:
             watch.break_off()
         for tell in self.on_lost:
             tell(self)
-        calls, self.unanswered = self.unanswered, ()
+        calls, self.served, self.unanswered = (*self.unanswered, *self.served), (), ()
         for call in calls:
             call.give_up()
 
@@ -311,7 +311,10 @@ class Call(msgspec.Struct, eq=False):
         kernel = channel.ctx.kernel
         self.step = step, what
         channel.halted = (*channel.halted, self)
-        kernel.call_at(max(kernel.now_us, self.sent_us + DEAD_CONNECTION_US), self._lose)
+        found_us = channel.cut_since_us + DEAD_CONNECTION_US
+        # What is sent later is so on a connection that cannot be made.
+        dead_us = found_us if self.sent_us < found_us else self.sent_us + DEAD_CONNECTION_US
+        kernel.call_at(max(kernel.now_us, dead_us), self._lose)
 
     def go_on(self, reset: bool) -> None:
         """The link is healed: by that, what is read now is known.  reset: the server has died meanwhile, and whoever

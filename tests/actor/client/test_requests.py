@@ -46,6 +46,50 @@ async def test_a_request_refused_for_load_is_sent_again_each_second_ten_times() 
         assert len(tries) == 11 and reply.code == 429 and 10 <= took_s <= 10.1
 
 
+@pytest.mark.parametrize(
+    ("cut_s", "sent_s", "found_s"),
+    [
+        (40, 10, 85),  # though it was sent well before, and only its answer meets the cut
+        (10, 30, 55),  # with the connection that it was sent on
+        (10, 8, 55),  # so is what the server has not answered yet
+        (10, 60, 105),  # that one is not there any more, and another cannot be made
+    ],
+)
+async def test_what_a_cut_holds_up_is_given_up_when_its_connection_is_found_dead(
+    cut_s: int, sent_s: int, found_s: int
+) -> None:
+    async with rig() as r:
+        began_s = r.kernel.now_us / SECOND
+        r.plane.server.overload(50 * SECOND, None)
+        found: list[float] = []
+
+        async def work(client: Client) -> None:
+            await client.ctx.sleep_us(sent_s * SECOND)
+            reply = await client.get("leases", "default", "a")
+            found.extend([client.ctx.now_us() / SECOND - began_s] if reply.lost == "Timeout" else [])
+
+        Job(r, work)
+        await r.run_to(began_s + cut_s)
+        r.cut("job")
+        await r.run_to(began_s + 120)
+        assert found == [pytest.approx(found_s, abs=0.01)]
+
+
+async def test_what_a_server_that_stands_still_has_begun_is_given_up_with_what_it_has_not() -> None:
+    async with rig() as r:
+        r.taps["apiserver-0"] = r.plane.server
+        r.plane.server.overload(20 * SECOND, None)
+        jobs = [Job(r, lambda client: client.get("leases", "default", "a"), "early")]
+        await r.run(10)
+        r.supervisor["apiserver-0"].pause()
+        jobs.append(Job(r, lambda client: client.get("leases", "default", "a"), "late"))
+        await r.run(50)
+        assert [job.done and (round(job.done[0]), job.done[1].lost) for job in jobs] == [
+            (55, "Timeout"),
+            (45, "Timeout"),
+        ]
+
+
 async def test_a_request_that_arrives_twice_is_carried_out_twice_and_its_first_answer_counts() -> None:
     nameless = {**lease("x"), "metadata": {"generateName": "x-", "namespace": "default"}}
     async with rig() as r:
