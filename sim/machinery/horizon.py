@@ -39,13 +39,22 @@ class Horizon:
         self.moved: list[Callable[[], None]] = []
         self.frozen = False
         self._reached_us = -1
+        # Since when it goes on as now or as it did once, from what it had reached then, and so far behind (NEVER_US: not at all).
+        self._courses = [(-NEVER_US, -1, lag_us)]
 
-    def reached_us(self) -> int:
+    def reached_us(self, before_us: int = 0) -> int:
+        """By now, or so long ago."""
+        if before_us:
+            return self._reached_by(self.timers.now_us() - before_us)
         if not self.frozen:
             reached = self.timers.now_us() - self.lag_us
             if reached > self._reached_us:
                 self._reached_us = reached
         return self._reached_us
+
+    def _reached_by(self, at_us: int) -> int:
+        _, from_us, lag_us = next(course for course in reversed(self._courses) if course[0] <= at_us)
+        return max(from_us, at_us - lag_us)
 
     def due_us(self, at_us: int) -> int:
         """When a commit of that time becomes visible."""
@@ -58,14 +67,18 @@ class Horizon:
     def set_lag(self, lag_us: int) -> None:
         self.reached_us()
         self.lag_us = lag_us
-        self._tell()
+        self._turn()
 
     def freeze(self, frozen: bool) -> None:
         """Cut off from the store (True), or following it again."""
         self.reached_us()
         self.frozen = frozen
-        self._tell()
+        self._turn()
 
-    def _tell(self) -> None:
+    def _turn(self) -> None:
+        """It goes on otherwise from now on."""
+        lag_us = NEVER_US if self.frozen else self.lag_us
+        if self._courses[-1][2] != lag_us:
+            self._courses.append((self.timers.now_us(), self._reached_us, lag_us))
         for tell in self.moved:
             tell()

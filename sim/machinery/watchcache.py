@@ -134,7 +134,7 @@ class WatchCache:
         """The revision of the newest event of this resource that is visible here (or was, so long ago)."""
         self.drain()
         newest = max(self._window.dropped_rev, self.horizon.progress_rev)
-        reached_us = self.horizon.reached_us() - before_us
+        reached_us = self.horizon.reached_us(before_us)
         changes = self._window.changes
         count = len(changes)
         if count and changes[-1].at_us > reached_us:  # behind, or asked for the past

@@ -76,6 +76,7 @@ class CacheWatch:
         self.unread = 0
         self.first_us = self.last_us = 0
         self._cursor = 0
+        self._since = 0  # the revision after which it started, which the cache may not show yet
         self._started: Sequence[WatchEvent] = ()
         self._ended = False
         self._told_us = 0
@@ -88,6 +89,7 @@ class CacheWatch:
 
     def start(self, rev: int, changes: Sequence[Change]) -> None:
         self._queue(changes)
+        self._since = rev
         self._cursor = max(rev, self.cache.feed.revision)
 
     def start_with(self, page: Page, later: Sequence[Change]) -> None:
@@ -234,7 +236,7 @@ class CacheWatch:
                 return []
             queue = self.queue
             if type(queue) is Runs and not self._started:
-                seen = queue.until(horizon.reached_us() - before_us)[:limit]
+                seen = queue.until(horizon.reached_us(before_us))[:limit]
                 self.queue = queue[len(seen) :]
                 newest_us = seen.at_us(-1) if seen else 0
                 bookmark = self._bookmark(seen, before_us, newest_us) if len(seen) < limit else None
@@ -244,7 +246,7 @@ class CacheWatch:
             events, self._started = [*self._started[:limit]], self._started[limit:]
         newest_us = 0
         if self.queue:
-            newest_us = self._take_queued(events, limit, horizon.reached_us() - before_us)
+            newest_us = self._take_queued(events, limit, horizon.reached_us(before_us))
         bookmark = self._bookmark(events, before_us, newest_us) if len(events) < limit else None
         if bookmark is not None:
             events.append(bookmark)
@@ -351,21 +353,21 @@ class CacheWatch:
         horizon = self.cache.horizon
         now_us, due_us = horizon.timers.now_us(), -1
         if self._bookmark_us < self._deadline_us <= now_us - before_us:  # the last says more than all before
-            due_us = self._deadline_us - horizon.timers.uniform_us(
+            last_us = self._deadline_us - horizon.timers.uniform_us(
                 LAST_BOOKMARK_LOW_US, LAST_BOOKMARK_HIGH_US
             )
-            self._bookmark_us = NEVER_US
+            due_us, self._bookmark_us = max(self._bookmark_us, last_us), NEVER_US
         while self._bookmark_us <= now_us - before_us:
             due_us = self._bookmark_us
             self._plan_bookmark(due_us)
         if due_us < 0:
             return None
         self._expect_bookmark()
-        given_us = horizon.reached_us() - now_us + due_us  # below 0 where the lag is longer
+        given_us = horizon.reached_us(now_us - due_us)  # below 0 where the lag is longer
         if newest_us and newest_us > given_us and events[-1].revision > horizon.progress_rev:
             return None  # nearly always, where somebody is given events as they come: they are newer
         rev = self.cache.revision(now_us - due_us)
-        if self.queue and self.queue[0].rev <= rev:
+        if rev < self._since or (self.queue and self.queue[0].rev <= rev):
             return None  # not told yet: the cache has begun anew since
         if self.cache.saw_events and (not events or events[-1].revision <= rev):
             return WatchEvent("BOOKMARK", None, rev)

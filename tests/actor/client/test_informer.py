@@ -18,7 +18,7 @@ from sim.machinery.api import Reply, Request
 from sim.machinery.store import Item
 from sim.units import SECOND
 from tests.actor.apiserver.cluster import SCHEME, lease
-from tests.actor.client.rig import Rig, rig
+from tests.actor.client.rig import Rig, Tap, rig
 
 ASKED = ("resourceVersion", "limit", "continue")
 
@@ -282,6 +282,36 @@ async def test_a_reader_that_is_told_of_no_bookmark_goes_on_from_the_last_one_al
         # the last bookmark comes 0.8 to 2.8 s before the end, or half a minute before where that is too near
         asked = int(second.options["resourceVersion"])
         assert revisions[end_s - 63] <= asked < revisions[end_s]
+
+
+@pytest.mark.parametrize("fault", ["freeze", "lag", "another server"])
+async def test_a_bookmark_is_never_of_less_than_its_watch_has_shown(fault: str) -> None:
+    async with rig(replicas=2) as r:
+        server, tap = (
+            r.plane.servers[fault == "another server"],
+            r.taps[f"apiserver-{int(fault == 'another server')}"],
+        )
+        assert isinstance(tap, Tap)
+        await make(r, "a")
+        reader = Reader(r)
+        await r.run(2)
+        if fault == "another server":  # which has not seen what the first has shown
+            server.freeze(True)
+        await make(r, "b")
+        await r.run(2)
+        match fault:
+            case "freeze":
+                server.freeze(True)
+            case "lag":
+                server.lag(500 * SECOND)
+            case _:
+                r.crash()
+        await r.run(150)
+        server.drop_watches("leases", "")
+        await r.run(1)
+        revision = stored(r)["default/b"]
+        assert tap.told("resourceVersion")[-1] == ("watch", revision)
+        assert reader.view()["default/b"] == revision and len(reader.log) == 2
 
 
 @pytest.mark.parametrize("how", ["crash", "cut"])

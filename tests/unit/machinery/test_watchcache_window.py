@@ -84,6 +84,13 @@ def test_a_horizon_never_goes_back_when_its_lag_grows_and_stands_while_frozen() 
     assert horizon.reached_us() == 11 * S
     horizon.freeze(False)
     assert horizon.reached_us() == 55 * S
+    # so long ago: while it stood, while it had stood for a while, before, and with less lag
+    assert [horizon.reached_us((60 - at) * S) for at in (59, 17, 12, 9)] == [
+        11 * S,
+        11 * S,
+        10 * S - 500,
+        9 * S - 500,
+    ]
 
 
 @given(
