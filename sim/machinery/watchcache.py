@@ -78,7 +78,7 @@ class WatchCache:
         self.horizon = horizon
         self.direct = direct  # no cache upstream (events): the window is the store's whole history
         self._index_value = index_value
-        self._window = Window(horizon.start_rev)
+        self._window = Window(horizon.start_rev, horizon.reached_us)
         self._cursor = horizon.start_rev
         self._shown = 0  # a revision that has been visible here
         self._copy: tuple[int, dict[str, Item]] | None = (
@@ -117,6 +117,7 @@ class WatchCache:
         """Begin anew with the present content: what was before is not in the window any more."""
         self.drain()
         self._window.restart(self.feed.revision)
+        self._copy = None
 
     def before_compact(self, rev: int) -> None:
         """Take in what history up to `rev` is about to lose."""

@@ -10,9 +10,10 @@ Mirrors  kubernetes v1.25 apiserver pkg/storage/cacher/watch_cache.go (resizeCac
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 
+from sim.machinery.horizon import NEVER_US
 from sim.machinery.runs import Runs
 from sim.machinery.store import Change
 from sim.units import SECOND
@@ -94,15 +95,19 @@ class Ring:
 
 
 class Window:
-    """The recent events of a resource, in a ring that grows and shrinks as upstream's does."""
+    """The recent events of a resource, in a ring that grows and shrinks as upstream's does.
 
-    __slots__ = ("_full", "capacity", "changes", "dropped_rev")
+    shown_us: up to when they are shown; what is not has not come to upstream's yet, and lets none go
+    """
 
-    def __init__(self, start_rev: int) -> None:
+    __slots__ = ("_full", "_shown_us", "capacity", "changes", "dropped_rev")
+
+    def __init__(self, start_rev: int, shown_us: Callable[[], int] = lambda: NEVER_US) -> None:
         self.capacity = WINDOW_MIN
         self.changes = Ring()
         self.dropped_rev = start_rev  # events up to this revision are not in the window
         self._full = False  # it has let one go
+        self._shown_us = shown_us
 
     @property
     def oldest(self) -> int:
@@ -142,6 +147,8 @@ class Window:
                 return False
             if at_us(run, -1) - changes.at_us(-min(capacity // 4, len(changes))) > FRESH_US:
                 return False
+            if changes.at_us(count - 1) > self._shown_us():
+                return False
             self.dropped_rev, self._full = changes.drop(count), True
         changes.extend(run)
         return True
@@ -154,7 +161,7 @@ class Window:
                     capacity = min(capacity * 2, WINDOW_MAX)
                 elif change.at_us - changes.at_us(-(capacity // 4)) > FRESH_US:
                     capacity = max(capacity // 2, WINDOW_MIN)
-                if count >= capacity:
-                    self.dropped_rev, self._full = changes.drop(count - capacity + 1), True
+                if (gone := count - capacity + 1) > 0 and changes.at_us(gone - 1) <= self._shown_us():
+                    self.dropped_rev, self._full = changes.drop(gone), True
             changes.extend([change])
         self.capacity = capacity

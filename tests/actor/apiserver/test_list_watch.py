@@ -308,6 +308,34 @@ async def test_a_lagging_replica_shows_one_write_after_the_other_though_history_
         assert shown == [[], ["a"], ["a", "b"], ["a", "b", "c"], ["a", "b", "c"]]
 
 
+async def test_a_frozen_replica_shows_what_it_showed_however_much_is_written_meanwhile() -> None:
+    async with plane() as p:
+        await make(p, "a")
+        await p.run(S)
+        p.server.freeze(True)
+        for number in range(110):
+            await make(p, f"b{number}")
+            await p.run(S)
+        assert names(await listed(p, resourceVersion="0")) == ["a"]
+        p.server.freeze(False)
+        assert len(names(await listed(p, resourceVersion="0"))) == 111
+
+
+async def test_a_replica_that_has_listed_the_storage_anew_shows_nothing_that_was_kept_before() -> None:
+    async with plane() as p:
+        await make(p, "a")
+        await p.run(S)
+        p.server.freeze(True)
+        await make(p, "b")
+        p.storage.store.compact(p.storage.store.revision)
+        assert names(await listed(p, resourceVersion="0")) == ["a"]
+        assert p.server.caches is not None
+        p.server.caches.open_anew()
+        assert (await p.ask("create", "configmaps", body={"metadata": {"name": "other"}})).ok
+        p.storage.store.compact(p.storage.store.revision)
+        assert names(await listed(p, resourceVersion="0")) == ["a", "b"]
+
+
 async def test_a_crash_cuts_watches_and_requests_in_flight() -> None:
     async with plane(replicas=2) as p:
         seen = Seen(p.kernel, (await p.ask("watch", "leases")).watch)
