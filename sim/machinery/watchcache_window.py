@@ -141,6 +141,8 @@ class Window:
         """As `_add`, at once where that surely leaves the capacity as it is: the usual case."""
         changes, capacity = self.changes, self.capacity
         count = len(changes) + len(run) - capacity
+        if count > len(run):
+            return False  # not all that was to go has gone
         if count > 0:
             first_us = at_us(run, len(run) - count)  # of the first that has another one go
             if first_us - changes.at_us(count - 1) < FRESH_US:

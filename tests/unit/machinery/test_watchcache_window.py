@@ -126,3 +126,19 @@ def test_a_window_that_let_an_event_go_begins_just_before_the_first_that_is_left
     assert window.oldest == 3000
     window.add([change(3007, 200 * S)])
     assert window.oldest == 3000
+
+
+def test_what_is_not_shown_yet_is_kept_and_goes_with_the_first_change_after_it_is() -> None:
+    shown = [0]
+    single, many = (Window(0, lambda: shown[0]) for _ in range(2))
+    found = [change(n + 1, (n + 1) * S) for n in range(3 * WINDOW_MIN)]
+    for part in (found[:150], found[150:160], found[160:299]):
+        many.add(part)
+        for each in part:
+            single.add([each])
+    assert [(len(w.changes), w.dropped_rev) for w in (single, many)] == [(299, 0)] * 2
+    shown[0] = 250 * S
+    for window in (single, many):
+        window.add(found[299:])
+    assert single.dropped_rev == many.dropped_rev > 0
+    assert list(single.changes) == list(many.changes) and len(single.changes) == single.capacity
