@@ -219,9 +219,10 @@ class ChannelWatch:
             self._look()
         self._flow.clear()
         self._shut()
-        self._arrive([WatchEvent("ERROR", None, 0, dict(CONNECTION_LOST))])
+        ctx = self._channel.ctx
+        self._arrive([WatchEvent("ERROR", None, 0, dict(CONNECTION_LOST), ctx.kernel.cause)])
         self._end()
-        self._channel.ctx.run(self._tell)
+        ctx.run(self._tell)
 
     def _shut(self) -> None:
         if not self._over:

@@ -251,6 +251,24 @@ async def test_an_agent_that_lists_again_goes_by_nothing_older_than_what_it_has_
             assert [container.attempt for container in runtime.containers] == [0]
 
 
+async def test_what_a_process_that_stood_still_finds_broken_was_broken_by_the_cut(tmp_path: Path) -> None:
+    """Whoever looks first when it goes on: the pass over the nodes reads the leases before it is told that their watch is over."""
+    manager = "controller-manager-0"
+    async with befalls(
+        tmp_path,
+        fault("1m", "stall", stall={"actor": manager}, lasts="92s"),
+        fault("64s", "cut", partition={"between": ["apiserver-0", manager], "oneWay": True}, lasts="2m"),
+    ) as cluster:
+        await cluster.run_until("4m")
+    book = Book(read(tmp_path / "trace"))
+    relists = [r for r in book.records if r.kind == "decision" and r.values["what"] == "relist"]
+    broken = [
+        r for r in relists if r.values["actor"] == manager and r.values["why"]["why"] == "InternalError"
+    ]
+    assert {"leases", "pods"} <= {r.values["target"] for r in broken}
+    assert {book.chain(r)[0].values["name"] for r in broken} == {"cut"}
+
+
 async def test_a_process_that_exits_while_it_is_slow_comes_back_slow(tmp_path: Path) -> None:
     """Cut off for too long, a scheduler loses its lease, exits and is started again."""
     async with befalls(
