@@ -219,6 +219,7 @@ class ChannelWatch:
             self._look()
         self._flow.clear()
         self._shut()
+        self._held = False  # it may not have come to its reader yet, who would wait for ever
         ctx = self._channel.ctx
         self._arrive([WatchEvent("ERROR", None, 0, dict(CONNECTION_LOST), ctx.kernel.cause)])
         self._end()

@@ -11,9 +11,10 @@ import pytest
 
 from actors.apiserver.caches import FailedWatch
 from sim.client import Informer, Informers, unmoved
+from sim.client.channel import DEAD_CONNECTION_US
 from sim.client.channel_watch import LAZY_MAX, ChannelWatch
 from sim.client.reflector import BACKOFF_MAX_US, BACKOFF_US, Backoff
-from sim.kernel import Context
+from sim.kernel import Context, Rule
 from sim.machinery.api import Reply, Request
 from sim.machinery.store import Item
 from sim.units import SECOND
@@ -282,6 +283,27 @@ async def test_a_reader_that_is_told_of_no_bookmark_goes_on_from_the_last_one_al
         # the last bookmark comes 0.8 to 2.8 s before the end, or half a minute before where that is too near
         asked = int(second.options["resourceVersion"])
         assert revisions[end_s - 63] <= asked < revisions[end_s]
+
+
+async def test_a_watch_whose_connection_dies_as_the_cut_ends_is_opened_anew() -> None:
+    """Its reply has waited for the end of the cut, and comes after all."""
+    async with rig() as r:
+        network = r.kernel.network
+        server, client = frozenset({"apiserver-0"}), frozenset({"reader"})
+
+        def cut(request: Request, reply: Reply) -> Reply:
+            if request.verb == "watch":
+                r.tap.alter = lambda _, reply: reply
+                network.impose(Rule("cut", server, client, cut=True, both_ways=False))
+                r.kernel.call_later(DEAD_CONNECTION_US, lambda _: network.lift("cut"))
+            return reply
+
+        r.tap.alter = cut
+        reader = Reader(r)
+        await r.run(60)
+        await make(r, "a")
+        await r.run(1)
+        assert [entry[:2] for entry in reader.log] == [("add", "a")]
 
 
 @pytest.mark.parametrize("fault", ["freeze", "lag", "another server"])
