@@ -55,10 +55,10 @@ class Images:
         self._back_off.forget(uid)
 
     def _present(self, image: str) -> bool:
-        profile = self._agent.spec.profile
+        profile, machine = self._agent.spec.profile, self._agent.machine
         if image in profile.broken_images:
             return False
-        return profile.warm or image in self._agent.machine.images
+        return image not in machine.missing if profile.warm else image in machine.images
 
     def ensure(self, worker: Worker, spec: Obj) -> Generator[int, None, Reason | None]:
         """Make the image be there.  Returns why it is not, or None."""
@@ -96,6 +96,7 @@ class Images:
             yield self._begin(pull)
         error = TOO_FAST if pull.refused else profile.broken_images.get(image)
         if error is not None:
+            self._note_missing(image)
             self._back_off.next(key, agent.now_us, agent.now_us)
             meta = worker.pod["metadata"]
             why = {
@@ -108,6 +109,7 @@ class Images:
             text = f'Failed to pull image "{image}": {error}'
             agent.event(worker.pod, "Warning", "Failed", text, container=name)
             return self._failed(worker, name, "ErrImagePull", error)
+        agent.machine.missing = tuple([one for one in agent.machine.missing if one != image])
         if not profile.warm and image not in agent.machine.images:
             agent.machine.images = {**agent.machine.images, image: profile.image_bytes}
             agent.image_gc.pulled(image)
@@ -118,6 +120,12 @@ class Images:
         )
         agent.event(worker.pod, "Normal", "Pulled", text, container=name)
         return None
+
+    def _note_missing(self, image: str) -> None:
+        """A pull that the registry refused does not bring the image: it is there when one has come, not when one would."""
+        agent = self._agent
+        if image in agent.spec.profile.broken_images and image not in agent.machine.missing:
+            agent.machine.missing = (*agent.machine.missing, image)
 
     def _failed(self, worker: Worker, name: str, reason: str, message: str) -> Reason:
         self._agent.event(worker.pod, "Warning", "Failed", f"Error: {reason}", container=name)

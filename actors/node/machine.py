@@ -267,6 +267,8 @@ class Machine:
         self.powered = True
         self.pods: dict[str, PodRuntime] = {}
         self.images: dict[str, int] = dict(spec.profile.images)
+        # Of a node that has all images: those that a registry refused, until they are pulled.
+        self.missing: tuple[str, ...] = ()
         # The manifest directory: file -> its pod; None: there is something in it that is none.
         self.manifests = _manifests(spec)
         self.logs: Mapping[tuple[str, str, int], LogFiles] = _NONE  # of containers whose logs grow, or did
@@ -477,6 +479,7 @@ class Machine:
         """Its disk is lost, and what else comes back when it is powered on is another machine of its name."""
         self.pods = {}
         self.images = dict(self.spec.profile.images)
+        self.missing = ()
         self.manifests = _manifests(self.spec)
         self._wiped = _NONE
         self.logs = _NONE

@@ -120,6 +120,25 @@ async def test_32_a_missing_image_is_pulled_again_after_growing_delays() -> None
         assert {reason for _, reason in told} == {"ContainerCreating", "ErrImagePull", "ImagePullBackOff"}
 
 
+@pytest.mark.parametrize("warm", [True, False])
+async def test_32_an_image_that_can_be_pulled_again_waits_for_the_end_of_its_back_off(warm: bool) -> None:
+    """A refused pull brings no image, on nodes that have all the others either; once pulled it is there."""
+    async with FixedPhases({"": 1}, profile=RuntimeProfile(warm=warm, pull_us=0)) as cluster:
+        await cluster.run_until("20s")
+        cluster.nodes["node-0"].behave([Override({}, image="late:1", pull_error="away")])
+        cluster.apply(pod("late", container={"image": "late:1"}))
+        await cluster.run_until("120s")  # tries at 20, 30, 50 and 90 s, and up to 16 s later each
+        cluster.nodes["node-0"].behave([])
+        starts = Starts(cluster)
+        await cluster.run_until("10m")
+        (began,) = starts.started["late"]
+        assert 170 <= began <= 170 + 4 * 16 + 6
+        cluster.apply(pod("next", container={"image": "late:1"}))
+        await cluster.run_until("11m")
+        (at,) = starts.started["next"]
+        assert at < 604
+
+
 # --- 34, 35: probes ---------------------------------------------------------------------------------------------
 
 
