@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from sim.app.traces import as_json, header, print_lines, row, up_to_a_cut
+from sim.app.traces import as_json, header, print_lines, row, to_stderr, up_to_a_cut
 from sim.kernel import Record
 from sim.report.story import Book
 from sim.units import SECOND
@@ -22,8 +22,9 @@ def diff(first: Path, second: Path, *, as_text: bool) -> bool:
     heads = header(first), header(second)
     common: list[Record] = []
     parted: tuple[Record | None, Record | None] | None = None
+    notes: list[str] = []  # of files that are not whole
     pairs: Iterator[tuple[Record | None, Record | None]] = zip_longest(
-        up_to_a_cut(first), up_to_a_cut(second)
+        up_to_a_cut(first, notes.append), up_to_a_cut(second, notes.append)
     )
     for a, b in pairs:  # to the ends: whether the files are whole shows there
         if parted is not None:
@@ -32,10 +33,12 @@ def diff(first: Path, second: Path, *, as_text: bool) -> bool:
             parted = a, b
         else:
             common.append(a)
+    for note in notes:
+        to_stderr(note)
     if as_text:
         _print((first, second), heads, common, parted)
     else:
-        print(json.dumps(_json(heads, common, parted), ensure_ascii=False))
+        print(json.dumps({**_json(heads, common, parted), "notes": notes}, ensure_ascii=False))
     return parted is None
 
 

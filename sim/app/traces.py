@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,17 @@ def records(path: Path) -> Iterator[Record]:
         raise bad(error, path) from None
 
 
-def up_to_a_cut(path: Path) -> Iterator[Record]:
-    """The records of a file, or those before the place where it is cut off: then stderr is told.  Raises InputError."""
+def to_stderr(note: str) -> None:
+    print(note, file=sys.stderr)
+
+
+def up_to_a_cut(path: Path, tell: Callable[[str], object] = to_stderr) -> Iterator[Record]:
+    """The records of a file, or those before the place where it is cut off: then that is told.  Raises InputError."""
     try:
         if not (yield from read(path)):
-            print(f"{path} has no end mark: its run was killed or goes on", file=sys.stderr)
+            tell(f"{path} has no end mark: its run was killed or goes on")
     except CutError as error:
-        print(f"{error}; what comes before is read", file=sys.stderr)
+        tell(f"{error}; what comes before is read")
     except (TraceError, OSError) as error:
         raise bad(error, path) from None
 
@@ -100,10 +104,10 @@ def print_lines(lines: Sequence[Line], limit: int = 0) -> None:
 
 
 def write_perfetto(trace: Path, file: Path) -> None:
-    """Turn a trace into a file that https://ui.perfetto.dev opens.  Raises InputError."""
+    """Turn a trace, as far as it goes, into a file that https://ui.perfetto.dev opens.  Raises InputError."""
     from sim.report.perfetto import events
 
-    book = Book(records(trace))
+    book = Book(up_to_a_cut(trace))
     with file.open("w", encoding="utf-8") as out:
         out.write('{"displayTimeUnit":"ms","traceEvents":[\n')
         for index, event in enumerate(events(book)):

@@ -171,8 +171,12 @@ def test_a_file_that_is_cut_off_is_read_up_to_there(
     cut.write_bytes(data[:-900])
     status, lines, said = call(capsys, "diff", traces / "one", cut)
     assert (status, lines[-1]) == (1, "  has no more events") and "cut off" in said
+    status, lines, said = call(capsys, "diff", traces / "one", cut, "--json")
+    assert json.loads(lines[0])["notes"] == said.splitlines() and status == 1
     status, told, said = call(capsys, "show", cut, "--kind", "step")
     assert (status, len(told)) == (2, 1) and "cut off" in said
+    status, _, said = call(capsys, "show", cut, "--perfetto", tmp_path / "p.json")
+    assert status == 0 and "cut off" in said and json.loads((tmp_path / "p.json").read_text())["traceEvents"]
 
 
 def test_diff_says_first_what_was_set_for_one_run_alone(
