@@ -67,7 +67,7 @@ class Correlator:
     )
 
     def __init__(self) -> None:
-        self._similar: dict[Key, list[Any]] = {}  # when last used, then messages
+        self._similar: dict[Key, tuple[Any, ...]] = {}  # when last used, then messages
         # The state in the API of what was counted.  Of most events it is a number, the nanosecond of the only time that
         # it happened: name and first timestamp follow from it.
         self._counted: dict[Key, State | int] = {}
@@ -99,26 +99,24 @@ class Correlator:
         name, uid, kind = ref["name"], ref.get("uid"), ref["kind"]
         namespace, version = ref.get("namespace"), ref.get("apiVersion")
         about = (name, uid, kind, namespace, version)
+        shape = _shape(kind, namespace, version, ref.get("fieldPath"), type_, reason, message)
+        message = shape[-1]  # of equal texts one is kept
         # aggregate
         key: Key = (name, uid, kind, namespace, version, type_, reason)
         alike = self._similar
         similar = alike.pop(key, None)
         if similar is None or now_us - similar[0] > SIMILAR_US:
-            similar = [now_us, message]
+            similar = now_us, message
         else:
-            similar[0] = now_us
-            if message not in similar:
-                similar.append(message)
-        alike[key] = similar
+            similar = now_us, *similar[1:], *(() if message in similar else (message,))
+        combined = len(similar) > SIMILAR_MAX
+        alike[key] = similar if not combined else (now_us, *similar[2:])
         if len(alike) > CACHE_MAX:
             del alike[next(iter(alike))]
         state: State | int = number or (1, event["metadata"]["name"], event["firstTimestamp"], self._last)
-        combined = len(similar) > SIMILAR_MAX
         if combined:
-            del similar[1]
             state = 1, event["metadata"]["name"], format_time(now_us + ahead_us), self._last
         else:
-            shape = _shape(kind, namespace, version, ref.get("fieldPath"), type_, reason, message)
             key = (name, uid, shape)
         # observe
         known = self._recall(key) if self._past else self._counted.pop(key, None)
