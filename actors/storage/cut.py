@@ -151,10 +151,11 @@ def stem_of(key: str) -> str:
 class Shape:
     """What alike objects share: the parts they are made of, outer ones first, and the values that are equal."""
 
-    __slots__ = ("_fields", "_layout", "parts")
+    __slots__ = ("_fields", "_layout", "parts", "size")
 
     def __init__(self, parts: list[Part], layout: Layout) -> None:
         self.parts = parts
+        self.size = layout.struct.size  # of an object's bytes
         self._layout = layout
         self._fields: dict[tuple[str, str], Field] = {}
 

@@ -200,16 +200,21 @@ class Packer:
                 data = cut.data(items, columns)
             except (ValueError, TypeError, KeyError, struct.error):
                 continue  # something has another form, a mapping where text is cut (from Python 3.12 on a key is looked up)
+            places: Sequence[int] = [0] * len(items)
             if cut.terse and {*map(type, items)} == {CastItem}:
                 shapes: list[Shape] | None = [item._data[0] for item in items]
+                # They come together and are gone together, an hour later: one piece of memory takes 44 bytes less of each.
+                data, places = [b"".join(data)] * len(items), range(len(items))
             else:
                 shapes = self._shapes(cut, items, columns)
             rests = self._shared(cut, items, columns)
             if shapes is None or rests is None:
                 return False
             akin = self._kin([columns[at] for at in cut.layout.akin], len(items))
-            for item, shape, kin, rest, own in zip(items, shapes, akin, rests, data, strict=True):
-                item.become(shape, kin, rest, own)
+            for item, shape, kin, rest, block, at in zip(
+                items, shapes, akin, rests, data, places, strict=True
+            ):
+                item.become(shape, kin, rest, block, at)
             return True
         return False
 
@@ -261,12 +266,11 @@ class YoungItem(Item):
 
     _data: Any
 
-    def become(self, shape: Shape, akin: Values, rest: Values, data: bytes) -> None:
+    def become(self, shape: Shape, akin: Values, rest: Values, block: bytes, at: int) -> None:
         """Somebody else: packed."""
-        del self.rev
         packed: Any = self
         packed.__class__ = PackedItem
-        packed._shape, packed._akin, packed._rest, packed._data = shape, akin, rest, data
+        packed._shape, packed._akin, packed._rest, packed._data, packed._at = shape, akin, rest, block, at
 
     def become_past(self, values: Values) -> None:
         """Somebody else: of the past."""
@@ -335,6 +339,7 @@ class PackedItem(YoungItem):
     """A revision whose object is built each time that somebody reads it.  (Of young items no reading costs more.)
 
     It has the members of a young one, for it was one: what its bytes tell makes room for the rest of its state.
+    _data: its bytes, or those of several one after the other, in which they are at place `_at`
     """
 
     __slots__ = ()
@@ -342,29 +347,42 @@ class PackedItem(YoungItem):
     _shape: Any = vars(Item)["created"]
     _akin: Any = vars(Item)["cause"]
     _rest: Any = vars(Item)["obj"]
+    _at: Any = vars(Item)["rev"]
+
+    def _own(self) -> bytes:
+        """Its bytes alone."""
+        size: int = self._shape.size
+        own: bytes = self._data[self._at * size : (self._at + 1) * size]
+        return own
+
+    def _number(self, at: int) -> int:
+        """One of the numbers that its bytes begin with."""
+        start = self._at * self._shape.size + at
+        return int.from_bytes(self._data[start : start + 4], "little")
 
     @property
     def rev(self) -> int:  # type: ignore[override]
-        return int.from_bytes(self._data[:4], "little")
+        return self._number(0)
 
     @property
     def created(self) -> int:  # type: ignore[override]
-        return int.from_bytes(self._data[4:8], "little")
+        return self._number(4)
 
     @property
     def cause(self) -> int:
-        return int.from_bytes(self._data[8:12], "little")
+        return self._number(8)
 
     @cause.setter
     def cause(self, cause: int) -> None:
-        self._data = self._data[:8] + cause.to_bytes(4, "little") + self._data[12:]
+        own = self._own()
+        self._data, self._at = own[:8] + cause.to_bytes(4, "little") + own[12:], 0
 
     @property
     def obj(self) -> Obj:  # type: ignore[override]
         recent = Recent
         if recent.item is not self:
             name, rev = self.key.rpartition("/")[2], self.rev
-            recent.obj = self._shape.build(name, rev, self._akin, self._rest, self._data)
+            recent.obj = self._shape.build(name, rev, self._akin, self._rest, self._own())
             recent.item = self
         return recent.obj
 
@@ -376,12 +394,12 @@ class PackedItem(YoungItem):
             return self._akin[at]
         if kind == IS_FORMED:
             unpack, place, give = at
-            return give(unpack(self._data)[place])
+            return give(unpack(self._own())[place])
         return at if kind == IS_ALIKE else super().peek(section, field)
 
     def restamped(self, rev: int) -> PackedItem:
-        item = PackedItem.__new__(PackedItem)
+        item, own = PackedItem.__new__(PackedItem), self._own()
         item.key, item.managed, item.raw = self.key, self.managed, None
         item._shape, item._akin, item._rest = self._shape, self._akin, self._rest
-        item._data = rev.to_bytes(4, "little") + self._data[4:8] + bytes(4) + self._data[12:]
+        item._data, item._at = rev.to_bytes(4, "little") + own[4:8] + bytes(4) + own[12:], 0
         return item

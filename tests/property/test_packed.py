@@ -198,4 +198,7 @@ def test_an_event_cast_from_its_values_reads_as_one_that_was_put(data: st.DataOb
             assert exact(item.obj) == exact(like.obj) and (item.rev, item.created) == (like.rev, like.created)
             assert exact(item.peek("metadata", "uid")) == exact(like.peek("metadata", "uid"))
             assert exact(item.restamped(99).obj) == exact(like.restamped(99).obj)
+            assert (item.restamped(99).rev, item.restamped(99).created) == (99, like.created)
+            item.cause = item.rev + 7
+        assert [item.cause - item.rev for item, _ in items] == [7] * len(items)
         assert store.get(key) is items[-1][0] and store.revision == other.revision
