@@ -49,6 +49,7 @@ from actors.node.pod_objects import age, only_status_differs, reference
 from actors.node.preempting import Preemption
 from actors.node.references import References
 from actors.node.runtime_health import RuntimeHealth
+from actors.node.sandboxes import behave
 from actors.node.shutdown import NOT_READY, REFUSAL, Shutdown
 from actors.node.source import Source
 from actors.node.status_manager import StatusManager
@@ -408,7 +409,7 @@ class NodeAgent:
         if self.preemption.holds(uid, item):
             return
         worker = self.workers[uid] = Worker(self, uid, item)
-        worker.behave(pod)  # what an agent before it started may behave otherwise by now
+        behave(worker, pod)  # what an agent before it started may behave otherwise by now
         entry, static = self.statuses.track(uid, item), uid in self.mirrors.uids
         if static:
             entry.target = ""  # until its mirror exists

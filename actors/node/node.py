@@ -13,6 +13,7 @@ from typing import Any
 from actors.node.machine import BAD_NETWORK, BAD_RUNTIME, SLOW_RUNTIME, Machine
 from actors.node.pressure import Ramp, pressed, shared
 from actors.node.profile import Override
+from actors.node.sandboxes import behave
 from sim.kernel.actor import Actor
 from sim.kernel.kernel import Kernel
 
@@ -166,7 +167,7 @@ class Node:
         for uid in machine.pods:
             worker = agent.workers.get(uid)
             if worker is not None:
-                worker.behave(worker.pod)
+                behave(worker, worker.pod)
         machine.changed(None)
 
     def write_manifest(self, file: str, manifest: dict[str, Any] | None) -> None:

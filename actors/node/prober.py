@@ -7,7 +7,7 @@ schedules nothing; its ticks stay where a ticker that never slept would have put
 
 Mirrors  pkg/kubelet/prober/{worker,prober_manager}.go: one ticker from the first sync on, thresholds, initial delay
          in whole seconds, holds after a liveness or startup failure until a new container id (v1.25).  An instance is
-         known by the status that tells of it.
+         known by the status that tells of it, and what the first look at it begins with is told like any result.
 Differs  probes take no time; a probe's success is asked of the runtime model, whatever its handler.
 """
 
@@ -25,7 +25,10 @@ from sim.units import SECOND
 Obj = dict[str, Any]
 
 KINDS = (("startupProbe", "Startup"), ("readinessProbe", "Readiness"), ("livenessProbe", "Liveness"))
-INITIAL = {"Startup": "", "Readiness": "Failure", "Liveness": "Success"}
+# What the first look at an instance begins with; before it there is no result, which nobody could tell from a success.
+UNSEEN = ""
+INITIAL = {"Startup": "Unknown", "Readiness": "Failure", "Liveness": "Success"}
+BEFORE = {"Startup": UNSEEN, "Readiness": UNSEEN, "Liveness": "Success"}
 
 
 # Pods of a template share their containers.
@@ -64,6 +67,14 @@ class Owner(Protocol):
         """The result changed."""
         ...
 
+    def began(self, probe: Probe) -> None:
+        """It looks at an instance for the first time, which counts as not ready, or as not started, now."""
+        ...
+
+    def looked(self, probe: Probe) -> None:
+        """The first look at an instance left it so."""
+        ...
+
     def unhealthy(self, probe: Probe) -> None:
         """A probe failed (event Unhealthy)."""
         ...
@@ -73,7 +84,7 @@ class Owner(Protocol):
         ...
 
     def may_probe(self, probe: Probe) -> bool:
-        """Whether startup has succeeded, for the probes that wait for it."""
+        """Whether the container is told of as started, for the probes that wait for that; for the startup probe, whether not."""
         ...
 
     def restarts(self) -> bool:
@@ -89,7 +100,7 @@ class Probe:
     """One probe of one container.  `spec` holds periodSeconds, thresholds and so on."""
 
     __slots__ = (
-        "_ctx", "_first_us", "_ident", "_owner", "_run", "_saw", "_timer", "container", "hold", "kind",
+        "_asked", "_ctx", "_first_us", "_ident", "_owner", "_run", "_saw", "_timer", "container", "hold", "kind",
         "result", "spec", "stopped",
     )  # fmt: skip
 
@@ -99,9 +110,10 @@ class Probe:
         self.kind = kind
         self.container = container
         self.spec = spec
-        self.result = INITIAL[kind]
+        self.result = BEFORE[kind]
         self.hold = False
         self.stopped = False
+        self._asked = False  # somebody asked for a look before the first tick
         self._ident = ""
         self._run = 0
         self._saw: bool | None = None
@@ -146,15 +158,32 @@ class Probe:
     def _tick(self, _: object) -> None:
         self._timer = None
         self.check()
+        if self._asked:
+            self._asked = False
+            self.check()
 
     def check(self) -> None:
-        """Probe now, then decide when the next probe can matter.  Before its first tick a probe does nothing."""
+        """Probe now, then decide when the next probe can matter.
+
+        Quirk: before its first tick a probe does nothing, but has not forgotten then that it was asked to.
+        """
         now_us = self._ctx.kernel.now_us
-        if self.stopped or self._ctx.now_us() < self._first_us:
+        if self.stopped:
+            return
+        if self._ctx.now_us() < self._first_us:
+            self._asked = True
             return
         container = self._current()
         if container is not None:
-            self._probe(container, now_us)
+            # Quirk: as its status was before the first look at it, by which it may be told not to have started.
+            may = self._owner.may_probe(self)
+            first = self.result == UNSEEN
+            if first:
+                self.result = INITIAL[self.kind]
+                self._owner.began(self)
+            self._probe(container, now_us, may)
+            if first and self.result == INITIAL[self.kind]:
+                self._owner.looked(self)
         if not self.stopped:
             self._plan(container, now_us)
 
@@ -166,7 +195,7 @@ class Probe:
         newest = self._newest()
         if newest is not None and newest.ident != self._ident:
             self._ident = newest.ident
-            self.result = INITIAL[self.kind]
+            self.result = BEFORE[self.kind]
             self.hold = False
 
     def look(self) -> None:
@@ -188,7 +217,7 @@ class Probe:
             self.result = result
             self._owner.probed(self, result)
 
-    def _probe(self, container: Container, now_us: int) -> None:
+    def _probe(self, container: Container, now_us: int, may: bool) -> None:
         if self.hold:
             return
         if not container.running(now_us):
@@ -198,7 +227,7 @@ class Probe:
             return
         if self._age_us(container) // SECOND < int(self.spec.get("initialDelaySeconds") or 0):
             return
-        if not self._owner.may_probe(self):
+        if not may:
             return
         healthy = container.healthy(now_us)
         self._run = self._run + 1 if healthy is self._saw else 1
@@ -233,6 +262,9 @@ class Probe:
                 self._tick_at(self._next_tick_us(local_us))
             else:
                 self._cancel()
+            return
+        if self.result == UNSEEN:
+            self._tick_at(self._next_tick_us(local_us))
             return
         delay_us = int(self.spec.get("initialDelaySeconds") or 0) * SECOND
         age_us = self._age_us(container)

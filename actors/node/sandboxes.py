@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from actors.node.calls import GIVEN_UP, SANDBOX_PATIENCE, call
 from actors.node.pod_dns import FORMING, MISSING, NO_CLUSTER_DNS, asks_cluster, misfits
+from sim.units import quantity_value
 
 if TYPE_CHECKING:
-    from actors.node.profile import ContainerBehaviour
+    from actors.node.machine import Container
+    from actors.node.profile import ContainerBehaviour, Override
     from actors.node.worker import Worker
 
 Obj = dict[str, Any]
@@ -52,6 +54,30 @@ def behaviour_of(worker: Worker, pod: Obj, name: str, init: bool) -> ContainerBe
     others = [one for one in runtime.running(agent.now_us) if one.name != name]
     room = limit - sum(one.behaviour.processes for one in others)
     return replace(found, processes=max(1, min(found.processes, room)))
+
+
+def behave(worker: Worker, pod: Obj) -> None:
+    """Its containers that run behave as the machine's profile says now."""
+    agent, runtime, spec = worker.agent, worker.runtime, pod["spec"]
+    now_us = agent.now_us
+    inits = spec.get("initContainers") or ()
+    for container in runtime.running(now_us) if runtime is not None else ():
+        init = bool(inits) and any(one["name"] == container.name for one in inits)
+        wanted = behaviour_of(worker, pod, container.name, init)
+        if wanted is not container.behaviour and wanted != container.behaviour:
+            container.behaviour = wanted
+            agent.machine.write_log(container, now_us)
+            specs = [*inits, *spec["containers"], *(spec.get("ephemeralContainers") or ())]
+            limit_memory(worker, next(one for one in specs if one["name"] == container.name), container)
+            if wanted.exit_after_us is not None:
+                container.end(now_us + wanted.exit_after_us, wanted.exit_code)
+
+
+def limit_memory(worker: Worker, spec: Obj, container: Container, by: Override | None = None) -> None:
+    """What the container's program uses is known: does it end by that?"""
+    limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
+    if limit:
+        worker.agent.machine.limit_memory(container, quantity_value(str(limit)), worker.agent.now_us, by)
 
 
 def _tell_dns(worker: Worker) -> None:

@@ -40,15 +40,14 @@ from actors.node.pod_status import (
 )
 from actors.node.prober import Probe, output_of, probe_specs
 from actors.node.references import volumes_of
-from actors.node.sandboxes import behaviour_of, make_sandbox
+from actors.node.sandboxes import behaviour_of, limit_memory, make_sandbox
 from actors.node.status_manager import status_in
 from actors.node.volumes import keeps_volumes, reclaimed_after_us
 from sim.machinery.objects import TERMINAL
-from sim.units import SECOND, format_duration, parse_time, quantity_value
+from sim.units import SECOND, format_duration, parse_time
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
-    from actors.node.profile import Override
     from sim.kernel.timer import Timer
     from sim.machinery.store import Item
 
@@ -313,6 +312,7 @@ class Worker:
         if self.refresh()["phase"] in TERMINAL:
             self.state, self._over = TERMINATING, True
             return ""
+        self._check_readiness()
         if agent.runtime.network_problem and not pod["spec"].get("hostNetwork"):
             message = NO_NETWORK + agent.runtime.network_problem
             agent.event(pod, "Warning", "NetworkNotReady", message)
@@ -324,7 +324,6 @@ class Worker:
             if error:
                 return error
         self._add_probes()
-        self._check_readiness()
         error = yield from self._sync_runtime()
         for probe in self.probes:
             probe.look()
@@ -421,33 +420,11 @@ class Worker:
         self.reasons = reasoned(self.reasons, name, None)
         if behaviour.uses_much:
             by = profile.imposed(pod, name, init, "memory_bytes")
-            self._limit_memory(spec, container, by)
+            limit_memory(self, spec, container, by)
             with caused(kernel, met_first(runtime, container, by)):
                 agent.consider_pressure()
         agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
         return (yield from run_post_start(self, spec, container))
-
-    def behave(self, pod: Obj) -> None:
-        """Its containers that run behave as the machine's profile says now."""
-        agent, runtime, spec = self.agent, self.runtime, pod["spec"]
-        now_us = agent.now_us
-        inits = spec.get("initContainers") or ()
-        for container in runtime.running(now_us) if runtime is not None else ():
-            init = bool(inits) and any(one["name"] == container.name for one in inits)
-            wanted = behaviour_of(self, pod, container.name, init)
-            if wanted is not container.behaviour and wanted != container.behaviour:
-                container.behaviour = wanted
-                agent.machine.write_log(container, now_us)
-                specs = [*inits, *spec["containers"], *(spec.get("ephemeralContainers") or ())]
-                self._limit_memory(next(one for one in specs if one["name"] == container.name), container)
-                if wanted.exit_after_us is not None:
-                    container.end(now_us + wanted.exit_after_us, wanted.exit_code)
-
-    def _limit_memory(self, spec: Obj, container: Container, by: Override | None = None) -> None:
-        """What the container's program uses is known: does it end by that?"""
-        limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
-        if limit:
-            self.agent.machine.limit_memory(container, quantity_value(str(limit)), self.agent.now_us, by)
 
     def _crash_back_off(self, spec: Obj, newest: Container | None) -> str:
         """doBackOff: "" lets the container start and raises the delay of the next restart."""
@@ -525,9 +502,9 @@ class Worker:
             probe.start(self.agent.first_probe_wait_us(int(probe.spec.get("periodSeconds") or 10)))
 
     def _check_readiness(self) -> None:
-        """Quirk: every sync probes a container that is not ready at once."""
+        """Quirk: every sync probes a container that has started and is not ready at once."""
         for probe in self.probes:
-            if probe.kind == "Readiness" and probe.result != "Success":
+            if probe.kind == "Readiness" and probe.result != "Success" and self._has_started(probe.container):
                 probe.check()
 
     def _is_unready(self) -> bool:
@@ -541,10 +518,15 @@ class Worker:
                 probe.stop()
 
     def may_probe(self, probe: Probe) -> bool:
-        started = [p for p in self.probes if p.kind == "Startup" and p.container == probe.container]
-        if probe.kind == "Startup":
-            return probe.result != "Success"
-        return not started or started[0].result == "Success"
+        name = probe.container
+        if not any(p.kind == "Startup" and p.container == name for p in self.probes):
+            return True  # an instance that is told of as running
+        return self._has_started(name) != (probe.kind == "Startup")
+
+    def _has_started(self, container: str) -> bool:
+        """Whether that is told of it."""
+        shown = self.status.get("containerStatuses") or ()
+        return any(s["name"] == container and s.get("started") for s in shown)
 
     def restarts(self) -> bool:
         return self.state == SYNC and restart_policy(self.pod) != "Never"
@@ -563,10 +545,23 @@ class Worker:
         ip = self.runtime.ip if self.runtime is not None else ""
         text = f"{probe.kind} probe failed: {output_of(probe.spec, specs.get(probe.container) or {}, ip)}"
         self.agent.event(self.pod, "Warning", "Unhealthy", text, container=probe.container)
-        shown = self.status.get("containerStatuses") or ()
-        if probe.kind == "Readiness" and any(s["ready"] and s["name"] == probe.container for s in shown):
-            if probe.result != "Success" and self.state == SYNC and not self.agent.loop.asleep:
-                self.refresh()  # an agent before this one knew it as ready: a new worker begins with a failure
+
+    def began(self, probe: Probe) -> None:
+        """Quirk: an agent before this one knew it as ready, or as started; it is told not to be, if only for a moment."""
+        known, shown = (
+            "ready" if probe.kind == "Readiness" else "started",
+            self.status.get("containerStatuses"),
+        )
+        if any(s["name"] == probe.container and s.get(known) for s in shown or ()):
+            self.probed(probe, probe.result)
+
+    def looked(self, probe: Probe) -> None:
+        """What a probe begins with leads to a sync like any result, which matters where that probes something."""
+        if self.state == SYNC and self._is_unready():
+            if self.agent.loop.asleep:
+                self.agent.loop.resume_later(self)
+            else:
+                self.wake()
 
     def probed(self, probe: Probe, result: str) -> None:
         """Readiness and startup set the status at once; a liveness or startup failure restarts."""
@@ -574,17 +569,17 @@ class Worker:
             if probe.kind == "Readiness" and self.state == TERMINATING:
                 self.refresh()
             return
-        if not result or (probe.kind == "Liveness" and result == "Success"):
+        if probe.kind == "Liveness" and result == "Success":
             return
-        if probe.kind == "Startup" and result == "Success":
-            for other in self.probes:
-                if other.container == probe.container and other.kind != "Startup":
-                    other.look()
         if self.agent.loop.asleep:
             self.agent.loop.resume_later(self)
             return
         if probe.kind != "Liveness" and self.status.get("containerStatuses"):
             self.refresh()
+        if probe.kind == "Startup" and result == "Success":
+            for other in self.probes:
+                if other.container == probe.container and other.kind != "Startup":
+                    other.look()
         if result == "Failure" or probe.kind != "Readiness" or self._is_unready():
             self.wake()
 

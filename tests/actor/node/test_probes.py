@@ -116,3 +116,76 @@ async def test_without_probes_a_start_waits_for_its_own_retry_alone() -> None:
         await kernel.run_until(120 * SECOND)
         _, second, third, *_ = [at / SECOND for at, _ in api.events("Started")]
         assert 10 <= third - second - 1.5 <= 17.2
+
+
+@pytest.mark.parametrize(("wanted", "ready_s"), [(1, 101), (2, 102), (3, 110), (4, 120)])
+async def test_a_fresh_container_is_probed_again_by_the_sync_after_its_first_look(
+    wanted: int, ready_s: int
+) -> None:
+    """That it is not ready to begin with is a result like any other.  Ticks are at 100, 110, 120 s, relists each second."""
+    async with one_node() as (kernel, api, _):
+        await kernel.run_until(100 * SECOND)
+        api.bind("web", {"containers": [probed("c", 10, successThreshold=wanted)]})
+        await kernel.run_until(ready_s * SECOND - 100_000)
+        assert not api.ready("web")
+        await kernel.run_until(ready_s * SECOND + 100_000)
+        assert api.ready("web")
+
+
+async def test_a_fresh_container_that_fails_is_told_of_twice_within_a_second() -> None:
+    async with one_node(behaving(unhealthy_after_us=0)) as (kernel, api, _):
+        await kernel.run_until(100 * SECOND)
+        api.bind("web", {"containers": [probed("c", 10)]})
+        await kernel.run_until(135 * SECOND)
+        assert failures(api) == pytest.approx([101, 102, 110, 120, 130], abs=0.01)
+
+
+def told(api: FakeApi, since_us: int) -> list[tuple[bool, bool]]:
+    """Each status of the pod that was written since then: whether its container has started, and is ready."""
+    written = [
+        body["status"]
+        for at, verb, what, body in api.log
+        if verb == "patch" and at >= since_us and what == "pods/web"
+    ]
+    shown = [status["containerStatuses"][0] for status in written if "containerStatuses" in status]
+    return [(status["started"], status["ready"]) for status in shown]
+
+
+async def test_a_new_agent_tells_a_ready_container_as_not_ready_for_a_moment() -> None:
+    """Its probe begins with a failure, and finds it ready with the same look."""
+    async with one_node() as (kernel, api, node):
+        await kernel.run_until(60 * SECOND)
+        api.bind("web", {"containers": [probed("c", 10)]})
+        await kernel.run_until(100 * SECOND)
+        node.crash_agent()
+        node.start_agent()
+        await kernel.run_until(130 * SECOND)
+        assert told(api, 100 * SECOND) == [(True, False), (True, True)]
+        first, second = [at for at in api.writes("patch", "pods/web") if at >= 100 * SECOND]
+        assert second - first < 100_000
+
+
+async def test_a_new_agent_has_a_started_container_start_anew_for_a_period_of_its_startup_probe() -> None:
+    """The first look finds it told of as started, and does not probe it; from then on it has not."""
+    startup = {"httpGet": {"port": 80}, "periodSeconds": 10}
+    async with one_node() as (kernel, api, node):
+        await kernel.run_until(60 * SECOND)
+        api.bind("web", {"containers": [{"name": "c", "image": "i", "startupProbe": startup}]})
+        await kernel.run_until(100 * SECOND)
+        node.crash_agent()
+        node.start_agent()
+        await kernel.run_until(130 * SECOND)
+        assert told(api, 100 * SECOND) == [(False, False), (True, True)]
+        gone, back = [at for at in api.writes("patch", "pods/web") if at >= 100 * SECOND]
+        assert gone < 111 * SECOND and 10 * SECOND <= back - gone <= 10 * SECOND + 100_000
+
+
+async def test_a_young_agent_looks_once_more_where_a_sync_asked_for_that_before_its_first_tick() -> None:
+    """The sync that tells of the container asks for a look; the first tick comes within an hour, and a sync after it."""
+    async with one_node(behaving(unhealthy_after_us=0)) as (kernel, api, node):
+        node.crash_agent()
+        api.bind("web", {"containers": [probed("c", 3600)]})
+        node.start_agent()
+        await kernel.run_until(3620 * SECOND)
+        first, second, third, resync, *_ = failures(api)
+        assert first > 30 and first == second == third < resync - 50
