@@ -109,6 +109,8 @@ def kill(
     if stop_us is None:
         stop_us = max(MIN_GRACE_US, grace_us - hook_us)
     ended_us = agent.machine.stop(container, hook_us + stop_us, agent.now_us, after_us=hook_us)
+    for probe in worker.probes:
+        probe.look()  # its end may come before anybody is told of it
     if 0 < hook_us < wanted_us:  # it goes on until its container ends
         agent.ctx.call_at_us(ended_us, lambda _: _tell_failed(worker, pod, spec, SIGKILL_CODE))
     elif code and grace_us:

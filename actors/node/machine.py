@@ -138,14 +138,19 @@ class Container:
             return False
         return behaviour.unhealthy_after_us is None or age_us < behaviour.unhealthy_after_us
 
-    def next_health_change_us(self, now_us: int) -> int | None:
-        """When `healthy` will next change by itself (ends are seen by the relist, not here)."""
-        if self.unhealthy is not None or self.started_us < 0:
+    def next_change_us(self, now_us: int) -> int | None:
+        """When `healthy` will next change by itself, if it does: also by its end."""
+        if self.started_us < 0:
             return None
-        for after_us in (self.behaviour.healthy_after_us, self.behaviour.unhealthy_after_us):
-            if after_us is not None and self.started_us + after_us > now_us:
-                return self.started_us + after_us
-        return None
+        times = [] if self.exit_us is None else [self.exit_us]
+        if self.unhealthy is None:
+            behaviour, since_us = self.behaviour, self.started_us
+            times += [
+                since_us + after_us
+                for after_us in (behaviour.healthy_after_us, behaviour.unhealthy_after_us)
+                if after_us is not None
+            ]
+        return min([at_us for at_us in times if at_us > now_us], default=None)
 
     def end(
         self, at_us: int, code: int, reason: str = "", message: str = "", by: Override | None = None

@@ -494,6 +494,20 @@ def generate(pod: Obj, old: Obj, view: View) -> Obj:
     return status
 
 
+def probed(pod: Obj, status: Obj, container: str, key: str, value: bool, now: str) -> Obj:
+    """The same status, but for what a probe says of a container: whether it is `ready`, or has `started`.
+
+    Quirk: what the latter means for its readiness is left to the next sync.  Mirrors status_manager.go: SetContainerReadiness,
+    SetContainerStartup.
+    """
+    app = [{**s, key: value} if s["name"] == container else s for s in status["containerStatuses"]]
+    told = {**status, "containerStatuses": app}
+    if key == "ready":
+        verdicts = _verdicts(pod, status["phase"], status.get("initContainerStatuses") or (), app)
+        told["conditions"] = conditions_of(verdicts, status["conditions"], now)
+    return told
+
+
 def _phase(pod: Obj, old: Obj, view: View, init: Sequence[Obj], app: Sequence[Obj]) -> tuple[str, str, str]:
     """By its containers, but for the deadline; what ended a pod is known as long as its phase stays.
 

@@ -71,8 +71,8 @@ class Owner(Protocol):
         """It looks at an instance for the first time, which counts as not ready, or as not started, now."""
         ...
 
-    def looked(self, probe: Probe) -> None:
-        """The first look at an instance left it so."""
+    def looked(self) -> None:
+        """The first look at an instance is over."""
         ...
 
     def unhealthy(self, probe: Probe) -> None:
@@ -182,8 +182,8 @@ class Probe:
                 self.result = INITIAL[self.kind]
                 self._owner.began(self)
             self._probe(container, now_us, may)
-            if first and self.result == INITIAL[self.kind]:
-                self._owner.looked(self)
+            if first:
+                self._owner.looked()
         if not self.stopped:
             self._plan(container, now_us)
 
@@ -221,10 +221,13 @@ class Probe:
         if self.hold:
             return
         if not container.running(now_us):
-            if self._owner.restarts() and self._owner.tells_end(self.container):
-                # Quirk: by which the pod is synced, and its next try to start waits anew.
-                self._set("Failure")
-            return
+            if self._owner.tells_end(self.container):
+                if self._owner.restarts():
+                    # Quirk: by which the pod is synced, and its next try to start waits anew.
+                    self._set("Failure")
+                return
+            if "exec" in self.spec:
+                return  # nothing can be run in it, which counts neither way
         if self._age_us(container) // SECOND < int(self.spec.get("initialDelaySeconds") or 0):
             return
         if not may:
@@ -252,13 +255,16 @@ class Probe:
         self._set("Success" if healthy else "Failure")
 
     def _plan(self, container: Container | None, now_us: int) -> None:
-        """Sleep while nothing can change; else until the first tick that can."""
+        """Sleep while nothing can change; else until the first tick that can.  One that is due now, but has not come yet, plans anew."""
+        if self._timer is not None and self._timer.at_us <= now_us:
+            return
         if container is None or self.hold:
             self._cancel()  # a sync of the pod looks again
             return
         clock, local_us = self._ctx.clock, self._ctx.now_us()
         if not container.running(now_us):
-            if self.result != "Failure" and self._owner.restarts():
+            told = self._owner.tells_end(self.container)
+            if not told or (self.result != "Failure" and self._owner.restarts()):
                 self._tick_at(self._next_tick_us(local_us))
             else:
                 self._cancel()
@@ -279,7 +285,7 @@ class Probe:
         if not settled and not done:
             self._tick_at(self._next_tick_us(local_us))
             return
-        change_us = container.next_health_change_us(now_us)
+        change_us = container.next_change_us(now_us)
         if change_us is None or done:
             self._cancel()
         else:

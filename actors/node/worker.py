@@ -34,6 +34,7 @@ from actors.node.pod_status import (
     ended,
     generate,
     past_deadline,
+    probed,
     reasoned,
     restart_policy,
     unseen_us,
@@ -44,7 +45,7 @@ from actors.node.sandboxes import behaviour_of, limit_memory, make_sandbox
 from actors.node.status_manager import status_in
 from actors.node.volumes import keeps_volumes, reclaimed_after_us
 from sim.machinery.objects import TERMINAL
-from sim.units import SECOND, format_duration, parse_time
+from sim.units import SECOND, format_duration, format_time, parse_time
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
@@ -240,7 +241,7 @@ class Worker:
             agent.worker_finished(self)
             return
         if self._again or self.state == TERMINATED or (self.state == TERMINATING and not error):
-            self._again = False
+            self._again, self._made_us = False, -1  # that relist shows what was made, too
             self._wake_at(self._ready_us())
             return
         if error:
@@ -312,7 +313,7 @@ class Worker:
         if self.refresh()["phase"] in TERMINAL:
             self.state, self._over = TERMINATING, True
             return ""
-        self._check_readiness()
+        self._look_at_probes()
         if agent.runtime.network_problem and not pod["spec"].get("hostNetwork"):
             message = NO_NETWORK + agent.runtime.network_problem
             agent.event(pod, "Warning", "NetworkNotReady", message)
@@ -324,10 +325,7 @@ class Worker:
             if error:
                 return error
         self._add_probes()
-        error = yield from self._sync_runtime()
-        for probe in self.probes:
-            probe.look()
-        return error
+        return (yield from self._sync_runtime())
 
     def _is_late(self) -> bool:
         pod, agent = self.pod, self.agent
@@ -458,6 +456,7 @@ class Worker:
         agent, self._ending = self.agent, True
         self._tell_late()
         self.refresh()
+        self._look_at_probes()
         self._stop_probes("Liveness", "Startup")
         if self.runtime is not None:
             asked = not self._over or "deletionTimestamp" in self.pod["metadata"]
@@ -501,11 +500,13 @@ class Worker:
             probe.refresh()  # a restarted agent's status tells of the container already
             probe.start(self.agent.first_probe_wait_us(int(probe.spec.get("periodSeconds") or 10)))
 
-    def _check_readiness(self) -> None:
+    def _look_at_probes(self) -> None:
         """Quirk: every sync probes a container that has started and is not ready at once."""
         for probe in self.probes:
             if probe.kind == "Readiness" and probe.result != "Success" and self._has_started(probe.container):
                 probe.check()
+            else:
+                probe.look()
 
     def _is_unready(self) -> bool:
         """Whether a sync would probe something sooner than its own ticks do."""
@@ -548,16 +549,12 @@ class Worker:
 
     def began(self, probe: Probe) -> None:
         """Quirk: an agent before this one knew it as ready, or as started; it is told not to be, if only for a moment."""
-        known, shown = (
-            "ready" if probe.kind == "Readiness" else "started",
-            self.status.get("containerStatuses"),
-        )
-        if any(s["name"] == probe.container and s.get(known) for s in shown or ()):
-            self.probed(probe, probe.result)
+        if not self.agent.loop.asleep:
+            self._tell(probe, False)
 
-    def looked(self, probe: Probe) -> None:
-        """What a probe begins with leads to a sync like any result, which matters where that probes something."""
-        if self.state == SYNC and self._is_unready():
+    def looked(self) -> None:
+        """What a probe begins with leads to a sync like any result."""
+        if self.state == SYNC and not self._is_ready():
             if self.agent.loop.asleep:
                 self.agent.loop.resume_later(self)
             else:
@@ -565,23 +562,32 @@ class Worker:
 
     def probed(self, probe: Probe, result: str) -> None:
         """Readiness and startup set the status at once; a liveness or startup failure restarts."""
-        if self.state != SYNC:
-            if probe.kind == "Readiness" and self.state == TERMINATING:
-                self.refresh()
-            return
         if probe.kind == "Liveness" and result == "Success":
             return
         if self.agent.loop.asleep:
             self.agent.loop.resume_later(self)
             return
-        if probe.kind != "Liveness" and self.status.get("containerStatuses"):
-            self.refresh()
+        if probe.kind != "Liveness":
+            self._tell(probe, result == "Success")
+        if self.state != SYNC:
+            return
         if probe.kind == "Startup" and result == "Success":
             for other in self.probes:
                 if other.container == probe.container and other.kind != "Startup":
                     other.look()
-        if result == "Failure" or probe.kind != "Readiness" or self._is_unready():
+        if result == "Failure" or probe.kind != "Readiness" or not self._is_ready():
             self.wake()
+
+    def _tell(self, probe: Probe, value: bool) -> None:
+        key, shown = "ready" if probe.kind == "Readiness" else "started", self.status.get("containerStatuses")
+        if any(s["name"] == probe.container and s[key] != value for s in shown or ()):
+            now = format_time(self.agent.now_us + self.agent.wall_us)
+            self.status = probed(self.pod, self.status, probe.container, key, value, now)
+            self.agent.statuses.set(self.uid, self.status)
+
+    def _is_ready(self) -> bool:
+        """Whether all its containers are told of as started and ready: then a sync would find nothing to do."""
+        return all(s["started"] and s["ready"] for s in self.status.get("containerStatuses") or ())
 
     def look(self) -> None:
         """Something in the machine changed by a fault: plan anew what it can lead to."""

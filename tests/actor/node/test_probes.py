@@ -166,7 +166,8 @@ async def test_a_new_agent_tells_a_ready_container_as_not_ready_for_a_moment() -
 
 
 async def test_a_new_agent_has_a_started_container_start_anew_for_a_period_of_its_startup_probe() -> None:
-    """The first look finds it told of as started, and does not probe it; from then on it has not."""
+    """The first look finds it told of as started, and does not probe it; from then on it has not.  What that means for its
+    readiness the sync tells that follows."""
     startup = {"httpGet": {"port": 80}, "periodSeconds": 10}
     async with one_node() as (kernel, api, node):
         await kernel.run_until(60 * SECOND)
@@ -175,8 +176,8 @@ async def test_a_new_agent_has_a_started_container_start_anew_for_a_period_of_it
         node.crash_agent()
         node.start_agent()
         await kernel.run_until(130 * SECOND)
-        assert told(api, 100 * SECOND) == [(False, False), (True, True)]
-        gone, back = [at for at in api.writes("patch", "pods/web") if at >= 100 * SECOND]
+        assert told(api, 100 * SECOND) == [(False, True), (False, False), (True, False), (True, True)]
+        gone, _, _, back = [at for at in api.writes("patch", "pods/web") if at >= 100 * SECOND]
         assert gone < 111 * SECOND and 10 * SECOND <= back - gone <= 10 * SECOND + 100_000
 
 
@@ -189,3 +190,57 @@ async def test_a_young_agent_looks_once_more_where_a_sync_asked_for_that_before_
         await kernel.run_until(3620 * SECOND)
         first, second, third, resync, *_ = failures(api)
         assert first > 30 and first == second == third < resync - 50
+
+
+@pytest.mark.parametrize("kinds", [["livenessProbe"], ["readinessProbe", "livenessProbe"]])
+async def test_probes_that_tick_together_do_not_put_one_another_off(kinds: list[str]) -> None:
+    """It is wedged 55 s after its start, at 155 s: the third failure of either is at 180 s.  The sync that follows the one, by
+    which its pod is looked at, leaves the other's tick where it is."""
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 10, "failureThreshold": 3}
+    async with one_node(behaving(unhealthy_after_us=55 * SECOND)) as (kernel, api, _):
+        await kernel.run_until(100 * SECOND)
+        api.bind("web", {"containers": [{"name": "c", "image": "i", **dict.fromkeys(kinds, probe)}]})
+        await kernel.run_until(200 * SECOND)
+        texts = [(at / SECOND, text) for at, text in api.events("Unhealthy") if text.startswith("Liveness")]
+        assert [at for at, _ in texts] == pytest.approx([160, 170, 180], abs=0.01)
+        (killed, _) = api.events("Killing")[0]
+        assert 180 <= killed / SECOND <= 181.01
+
+
+async def test_a_sync_that_takes_long_holds_up_no_probe_of_what_runs() -> None:
+    """`slow` starts at 100.5 s, and its hook takes the sync until 110.5 s, when it has ended.  The next one, at 111 s, tells of
+    `quick` as running, starts `slow` again, and takes as long."""
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 3, "failureThreshold": 2}
+    hook = {"postStart": {"exec": {"command": ["sleep", "10"]}}}
+    containers = [
+        {"name": "quick", "image": "i", "livenessProbe": probe},
+        {"name": "slow", "image": "i", "lifecycle": hook, "command": ["sleep", "10"]},
+    ]
+    rules = (Rule(ContainerBehaviour(unhealthy_after_us=0), container="quick"),)
+    async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=rules))) as (kernel, api, _):
+        await kernel.run_until(100 * SECOND)
+        api.bind("web", {"containers": containers})
+        await kernel.run_until(130 * SECOND)
+        assert failures(api)[:2] == pytest.approx([112, 115], abs=0.01)
+
+
+async def test_what_has_ended_unseen_fails_its_probes_until_somebody_tells_of_it() -> None:
+    """While `slow` ends, `quick` is told of as running, and its probe finds nobody there: the pod is not ready after two of those."""
+    rules = (Rule(ContainerBehaviour(stop_us=None), container="slow"),)
+    async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=rules))) as (kernel, api, _):
+        await kernel.run_until(100 * SECOND)
+        api.bind(
+            "web", {"containers": [probed("quick", 5, failureThreshold=2), {"name": "slow", "image": "i"}]}
+        )
+        await kernel.run_until(121 * SECOND)
+        assert api.ready("web")
+        api.delete("web", 20)
+        await kernel.run_until(129 * SECOND)
+        assert api.ready("web")
+        await kernel.run_until(131 * SECOND)
+        assert not api.ready("web")
+        assert failures(api) == pytest.approx([125, 130], abs=0.01)
+        states = [list(status["state"]) for status in api.pod("web")["status"]["containerStatuses"]]
+        assert states == [["running"], ["running"]]
+        await kernel.run_until(142 * SECOND)
+        assert failures(api) == pytest.approx([125, 130, 135, 140], abs=0.01)
