@@ -586,8 +586,9 @@ class Worker:
             self.agent.statuses.set(self.uid, self.status)
 
     def _is_ready(self) -> bool:
-        """Whether all its containers are told of as started and ready: then a sync would find nothing to do."""
-        return all(s["started"] and s["ready"] for s in self.status.get("containerStatuses") or ())
+        """Whether all its containers are told of as started and ready, and are: then a sync would find nothing to do."""
+        told = all(s["started"] and s["ready"] for s in self.status.get("containerStatuses") or ())
+        return told and all(p.result == "Success" for p in self.probes if p.kind != "Liveness")
 
     def look(self) -> None:
         """Something in the machine changed by a fault: plan anew what it can lead to."""

@@ -244,3 +244,21 @@ async def test_what_has_ended_unseen_fails_its_probes_until_somebody_tells_of_it
         assert states == [["running"], ["running"]]
         await kernel.run_until(142 * SECOND)
         assert failures(api) == pytest.approx([125, 130, 135, 140], abs=0.01)
+
+
+async def test_a_sync_of_a_new_agent_finds_that_nobody_has_seen_a_container_start() -> None:
+    """The readiness probe, which ticks soon, tells of it as ready; the sync that follows asks the startup probe, which has not
+    ticked yet."""
+    startup = {"httpGet": {"port": 80}, "periodSeconds": 60}
+    async with one_node(seed=2) as (kernel, api, node):
+        await kernel.run_until(60 * SECOND)
+        api.bind("web", {"containers": [{**probed("c", 2), "startupProbe": startup}]})
+        await kernel.run_until(150 * SECOND)
+        assert api.ready("web")
+        node.crash_agent()
+        node.start_agent()
+        await kernel.run_until(220 * SECOND)
+        shown = told(api, 150 * SECOND)
+        assert shown == [(True, False), (True, True), (False, False), (True, False), (True, True)]
+        _, ready, gone, back, _ = [at for at in api.writes("patch", "pods/web") if at >= 150 * SECOND]
+        assert gone - ready < 1_100_000 and back - gone > 2 * SECOND
