@@ -30,13 +30,14 @@ TOO_FAST = "pull QPS exceeded"
 
 @dataclass(slots=True)
 class Pull:
-    """One try to pull an image, which takes so long unless the registry's rate refuses it.  cause: what led to it."""
+    """One try to pull an image.  cause: what led to it; took_us, error: how it goes, known when its turn has come."""
 
     worker: Worker
     work: Any
-    took_us: int
+    image: str
     cause: int
-    refused: bool = False
+    took_us: int = 0
+    error: str | None = None
 
 
 class Images:
@@ -85,18 +86,15 @@ class Images:
             return self._failed(worker, name, "ImagePullBackOff", message)
         agent.event(worker.pod, "Normal", "Pulling", f'Pulling image "{image}"', container=name)
         began_us = agent.now_us
-        profile = agent.spec.profile
-        took_us = profile.refresh_us if present else profile.pull_us + (agent.machine.runtime_delay_us or 0)
-        pull = Pull(worker, worker.work, took_us, agent.ctx.kernel.cause)
+        pull = Pull(worker, worker.work, image, agent.ctx.kernel.cause)
         if agent.options.serialize_image_pulls:
             self._queue.append(pull)
             self._pull_next()
             yield WAIT
         else:
             yield self._begin(pull)
-        error = TOO_FAST if pull.refused else profile.broken_images.get(image)
-        if error is not None:
-            self._note_missing(image)
+            self._end(pull)
+        if (error := pull.error) is not None:
             self._back_off.next(key, agent.now_us, agent.now_us)
             meta = worker.pod["metadata"]
             why = {
@@ -109,23 +107,10 @@ class Images:
             text = f'Failed to pull image "{image}": {error}'
             agent.event(worker.pod, "Warning", "Failed", text, container=name)
             return self._failed(worker, name, "ErrImagePull", error)
-        agent.machine.missing = tuple([one for one in agent.machine.missing if one != image])
-        if not profile.warm and image not in agent.machine.images:
-            agent.machine.images = {**agent.machine.images, image: profile.image_bytes}
-            agent.image_gc.pulled(image)
-            agent.consider_pressure()
         waited = format_duration(agent.now_us - began_us)
-        text = (
-            f'Successfully pulled image "{image}" in {format_duration(took_us)} ({waited} including waiting)'
-        )
+        text = f'Successfully pulled image "{image}" in {format_duration(pull.took_us)} ({waited} including waiting)'
         agent.event(worker.pod, "Normal", "Pulled", text, container=name)
         return None
-
-    def _note_missing(self, image: str) -> None:
-        """A pull that the registry refused does not bring the image: it is there when one has come, not when one would."""
-        agent = self._agent
-        if image in agent.spec.profile.broken_images and image not in agent.machine.missing:
-            agent.machine.missing = (*agent.machine.missing, image)
 
     def _failed(self, worker: Worker, name: str, reason: str, message: str) -> Reason:
         self._agent.event(worker.pod, "Warning", "Failed", f"Error: {reason}", container=name)
@@ -139,12 +124,33 @@ class Images:
                 self._agent.ctx.call_later_us(self._begin(pull), self._pulled, pull)
 
     def _begin(self, pull: Pull) -> int:
-        """Ask the registry now: how long that takes."""
-        registry = self._registry
-        pull.refused = registry.limits and not registry.take(self._agent.now_us)
-        return 0 if pull.refused else pull.took_us
+        """Ask the registry now: how long that takes.  What another pull has brought meanwhile is only checked."""
+        registry, agent = self._registry, self._agent
+        if registry.limits and not registry.take(agent.now_us):
+            pull.error = TOO_FAST
+            return 0
+        profile = agent.spec.profile
+        pull.error = profile.broken_images.get(pull.image)
+        whole_us = profile.pull_us + (agent.machine.runtime_delay_us or 0)
+        pull.took_us = profile.refresh_us if self._present(pull.image) else whole_us
+        return pull.took_us
+
+    def _end(self, pull: Pull) -> None:
+        """A pull that the registry refused does not bring the image: it is there when one has come, not when one would."""
+        agent, image = self._agent, pull.image
+        machine, profile = agent.machine, agent.spec.profile
+        others = tuple([one for one in machine.missing if one != image])
+        if pull.error is not None:
+            machine.missing = machine.missing if pull.error == TOO_FAST else (*others, image)
+            return
+        machine.missing = others
+        if not profile.warm and image not in machine.images:
+            machine.images = {**machine.images, image: profile.image_bytes}
+            agent.image_gc.pulled(image)
+            agent.consider_pressure()
 
     def _pulled(self, pull: Pull) -> None:
         self._pulling = False
+        self._end(pull)
         self._pull_next()
         pull.worker.proceed(pull.work)

@@ -9,7 +9,7 @@ at a relist, as upstream waits for a runtime status newer than the end of the la
 timer.
 
 Mirrors  pkg/kubelet/pod_workers.go, kubelet.go: syncPod, syncTerminatingPod, syncTerminatedPod;
-         kuberuntime_manager.go: SyncPod, doBackOff (v1.25).
+         kuberuntime_manager.go: SyncPod (v1.25).
 Differs  of the resyncs of a healthy pod after 60 to 90 s only those are made that probe a container that is not ready:
          nothing else can have changed without a callback.  Volumes take no time to mount; unmounting takes up to one
          poll of 0.3 s.
@@ -41,11 +41,12 @@ from actors.node.pod_status import (
 )
 from actors.node.prober import Probe, output_of, probe_specs
 from actors.node.references import volumes_of
+from actors.node.restarts import held_back
 from actors.node.sandboxes import behaviour_of, limit_memory, make_sandbox
 from actors.node.status_manager import status_in
 from actors.node.volumes import keeps_volumes, reclaimed_after_us
 from sim.machinery.objects import TERMINAL
-from sim.units import SECOND, format_duration, format_time, parse_time
+from sim.units import SECOND, format_time, parse_time
 
 if TYPE_CHECKING:
     from actors.node.agent import NodeAgent
@@ -240,19 +241,26 @@ class Worker:
         if self.state == FINISHED:
             agent.worker_finished(self)
             return
+        if error:
+            base_us = NETWORK_RETRY_US if error.startswith(NO_NETWORK) else RETRY_US
+            agent.ctx.call_at_us(agent.resync_after(base_us), self._retry, self._settled_us)
         if self._again or self.state == TERMINATED or (self.state == TERMINATING and not error):
             self._again, self._made_us = False, -1  # that relist shows what was made, too
             self._wake_at(self._ready_us())
             return
         if error:
-            base_us = NETWORK_RETRY_US if error.startswith(NO_NETWORK) else RETRY_US
-            self._wake_at(agent.resync_after(base_us))
+            pass
         elif stale or self._is_unready():
             self._wake_at(agent.resync_after(agent.options.sync_frequency_us))
         if self._made_us >= 0:  # a relist shows it, were it all that there is to see
             shown_us, self._made_us = agent.relist_after(self._made_us), -1
             self._wake_at(max(shown_us, self._ready_us()))
         self.observe()
+
+    def _retry(self, settled_us: int) -> None:
+        """The time after an error is over.  Work that has ended since then has a time of its own; what is under way is followed."""
+        if self._settled_us == settled_us:
+            self.wake()
 
     def observe(self) -> None:
         """Wake at the relist that will show the next change of the runtime, and at the deadline."""
@@ -384,7 +392,7 @@ class Worker:
         agent, pod, name = self.agent, self.pod, spec["name"]
         runtime = self.runtime
         assert runtime is not None
-        held = self._crash_back_off(spec, ended.get(name))
+        held = held_back(self, spec, ended.get(name))
         if held:
             return held
         reason = yield from agent.images.ensure(self, spec)
@@ -423,31 +431,6 @@ class Worker:
                 agent.consider_pressure()
         agent.event(pod, "Normal", "Started", f"Started container {name}", container=name)
         return (yield from run_post_start(self, spec, container))
-
-    def _crash_back_off(self, spec: Obj, newest: Container | None) -> str:
-        """doBackOff: "" lets the container start and raises the delay of the next restart."""
-        agent, now_us = self.agent, self.agent.now_us
-        if newest is None or newest.exit_us is None:
-            return ""
-        key = f"{self.uid}/{spec['name']}/{spec['image']}"
-        held_us = agent.restarts.held_us(key, newest.exit_us, now_us)
-        meta, name = self.pod["metadata"], spec["name"]
-        message = (
-            f"back-off {format_duration(held_us)} restarting failed container={name} "
-            f"pod={meta['name']}_{meta['namespace']}({self.uid})"
-        )
-        reason = ("CrashLoopBackOff", message)
-        if self.reasons.get(name) != reason:  # else it waits still, as decided before
-            why = {"container": name, "exit_code": newest.exit_code, "wait_us": held_us}
-            agent.ctx.decided(
-                "back-off" if held_us else "restart", f"pods/{meta['namespace']}/{meta['name']}", why
-            )
-        if not held_us:
-            agent.restarts.next(key, newest.exit_us, now_us)
-            return ""
-        agent.event(self.pod, "Warning", "BackOff", "Back-off restarting failed container", container=name)
-        self.reasons = reasoned(self.reasons, name, reason)
-        return message
 
     # --- the end ------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfile
+from actors.node.profile import ContainerBehaviour, NodeSpec, Override, Rule, RuntimeProfile
 from sim.options.node_agent import parse_node_agent
 from sim.units import SECOND
 from tests.actor.node.fake import one_node
@@ -97,6 +97,49 @@ async def test_images_of_a_cold_node_are_pulled_one_at_a_time_and_then_listed() 
         assert [at for at, _ in pulled] == [25, 30]
         assert pulled[1][1] == 'Successfully pulled image "img:2" in 5s (10s including waiting)'
         assert listed == [["img:1"], ["img:1", "img:2"]]
+
+
+async def test_an_image_that_came_while_its_pull_waited_is_only_checked() -> None:
+    profile = RuntimeProfile(warm=False, pull_us=5 * SECOND, refresh_us=500_000)
+    async with one_node(NodeSpec("n1", profile=profile)) as (kernel, api, _):
+        for name in ("a", "b", "c"):
+            api.bind(name)
+        await kernel.run_until(40 * SECOND)
+        pulled = [(at / SECOND, text) for at, text in api.events("Pulled")]
+        assert [at for at, _ in pulled] == pytest.approx([25.3, 25.8, 26.3], abs=0.01)
+        assert pulled[2][1] == 'Successfully pulled image "img:1" in 500ms (6s including waiting)'
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+async def test_how_a_pull_goes_is_known_when_its_turn_comes(comes_back: bool) -> None:
+    """It waits for another one from 20.3 to 30.3 s; meanwhile the registry gives or loses the image."""
+    gone = [Override({}, image="img:2", pull_error="gone")]
+    async with one_node(NodeSpec("n1", profile=RuntimeProfile(warm=False, pull_us=10 * SECOND))) as (
+        kernel,
+        api,
+        node,
+    ):
+        node.behave(gone if comes_back else [])
+        api.bind("a")
+        api.bind("b", {"containers": [{"name": "c", "image": "img:2"}]})
+        await kernel.run_until(25 * SECOND)
+        node.behave([] if comes_back else gone)
+        await kernel.run_until(42 * SECOND)
+        assert api.ready("a") and api.ready("b") is comes_back
+        assert len(api.events("Pulling")) == 2
+
+
+async def test_a_try_that_falls_due_during_a_long_pull_is_made_up_for_after_it() -> None:
+    """The first sync pulls both images and ends at 60.4 s: as `gone` has none, the next try is due 10 to 16 s later.  A relist
+    leads to another pull before that, from 61 to 81 s; what has come of it is found by the relist after it."""
+    profile = RuntimeProfile(warm=False, pull_us=20 * SECOND)
+    containers = [{"name": "gone", "image": "img:1"}, {"name": "there", "image": "img:2"}]
+    async with one_node(NodeSpec("n1", profile=profile)) as (kernel, api, node):
+        node.behave([Override({}, image="img:1", pull_error="gone")])
+        api.bind("web", {"containers": containers})
+        await kernel.run_until(90 * SECOND)
+        assert [at / SECOND for at, _ in api.events("Pulling")] == pytest.approx([20.3, 40.3, 61], abs=0.01)
+        assert [at / SECOND for at, _ in api.events("BackOff")] == pytest.approx([82], abs=0.01)
 
 
 @pytest.mark.parametrize("serial", ["true", "false"])
