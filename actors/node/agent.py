@@ -444,13 +444,15 @@ class NodeAgent:
         node = self.node or self.node_loop.initial()[0]
         critical = is_critical(pod, static)
         judge = refuse_otherwise if critical else refuse
-        refusal = judge(pod, requests, self.used, node, static) or refuse_os(pod, node, self.names.label_os)
-        if refusal is None and self.shutdown.going:
-            return REFUSAL
+        refusal = judge(pod, requests, self.used, node, static)
         if refusal is None and critical:
-            failure = self.preemption.make_room(worker, requests, node)
-            return ("UnexpectedAdmissionError", failure) if failure else None
-        return refusal
+            # Quirk: others go for it though it may be refused then by what is asked last.
+            if failure := self.preemption.make_room(worker, requests, node):
+                return "UnexpectedAdmissionError", failure
+            if self.preemption.holds(worker.uid):
+                return None
+        refusal = refusal or refuse_os(pod, node, self.names.label_os)
+        return refusal or (REFUSAL if self.shutdown.going else None)
 
     def _reject(self, worker: Worker, reason: str, message: str) -> None:
         self.event(worker.pod, "Warning", reason, message)

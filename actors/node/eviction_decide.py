@@ -169,8 +169,10 @@ def rank(signal: str, candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def eviction_message(resource: str, candidate: Candidate) -> tuple[str, dict[str, str]]:
-    """The text of an eviction, and the annotations of its event."""
+    """The text of an eviction, and the annotations of its event: none, where nothing is known of what the pod uses."""
     text = f"The node was low on resource: {resource}. "
+    if not candidate.known:
+        return text, {}
     over = [row for row in candidate.containers if row[1] * NANO > quantity_nano(row[2])]
     for name, used, asked in over:
         shown = format_quantity(used, BINARY_SI)

@@ -543,12 +543,16 @@ class NodeAgentOptions:
 
     @property
     def shutdown_groups(self) -> tuple[tuple[int, int], ...]:
-        """(lowest priority, grace in microseconds), lowest first; () if shutdowns are not held up."""
+        """(lowest priority, grace in microseconds, of whole seconds), lowest first; () if shutdowns are not held up."""
         whole_us, critical_us = self.shutdown_grace_period_us, self.shutdown_grace_period_critical_pods_us
         if self.shutdown_grace_period_by_pod_priority:
             groups = self.shutdown_grace_period_by_pod_priority
         else:
-            groups = ((0, whole_us - critical_us), (CRITICAL_PRIORITY, critical_us))
+            others_us = whole_us - critical_us
+            groups = (
+                (0, others_us - others_us % SECOND),
+                (CRITICAL_PRIORITY, critical_us - critical_us % SECOND),
+            )
         return groups if any(grace_us for _, grace_us in groups) else ()
 
 

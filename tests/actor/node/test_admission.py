@@ -136,3 +136,29 @@ async def test_an_agent_that_starts_admits_anew_what_has_ended_or_is_to_go(how: 
         status = api.pod("job")["status"]
         assert (status["phase"], status["reason"]) == ("Failed", "NodeAffinity")
         assert api.has("web") is (how == "ended")
+
+
+@pytest.mark.parametrize("last", ["PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch", "NodeShutdown"])
+async def test_a_critical_pod_has_others_go_before_it_is_refused_for_what_is_asked_last(last: str) -> None:
+    """For its operating system, or because the node shuts down."""
+    spec: Obj = {"priority": 2_000_000_000, "containers": [asking("3")]}
+    meta: Obj = {}
+    if last == "PodOSNotSupported":
+        spec["os"] = {"name": "windows"}
+    elif last == "PodOSSelectorNodeLabelDoesNotMatch":
+        meta["labels"] = {"kubernetes.io/os": "windows"}
+    options = parse_node_agent({"shutdown-grace-period": "30s", "shutdown-grace-period-critical-pods": "10s"})
+    node_spec = replace(behaving(stop_us=None), capacity={"cpu": "4", "memory": "8Gi"})
+    async with one_node(node_spec, options) as (kernel, api, node):
+        api.bind("lesser", {"containers": [asking("2")], "terminationGracePeriodSeconds": 5})
+        await kernel.run_until(30 * SECOND)
+        if last == "NodeShutdown":
+            node.shutdown()
+        api.bind("critical", spec, **meta)
+        await kernel.run_until(34 * SECOND)
+        assert [text for _, text in api.events("Preempting")] == ["Preempted in order to admit critical pod"]
+        assert api.pod("critical")["status"]["phase"] == "Pending"
+        await kernel.run_until(37 * SECOND)
+        assert api.pod("critical")["status"]["reason"] == last
+        wanted = "Terminated" if last == "NodeShutdown" else "Preempting"
+        assert api.pod("lesser")["status"]["reason"] == wanted

@@ -171,6 +171,11 @@ def test_the_message_names_the_containers_over_their_requests_and_the_annotation
     }
 
 
+def test_of_a_pod_whose_use_is_not_known_an_eviction_says_nothing_more() -> None:
+    message = eviction_message("memory", Candidate("p", 0, 0, 0, known=False))
+    assert message == ("The node was low on resource: memory. ", {})
+
+
 def test_requests_and_limits_are_told_as_they_were_written() -> None:
     pod = Candidate("p", 0, 900 * MI, 0, (("a", 900 * MI, "300M"), ("b", 900 * MI, "0.5Gi")))
     text, _ = eviction_message("memory", pod)

@@ -20,5 +20,9 @@ def test_the_two_periods_make_two_groups_and_nothing_given_holds_nothing_up() ->
     assert parse_node_agent({}).shutdown_groups == ()
     options = parse_node_agent({"shutdown-grace-period": "30s", "shutdown-grace-period-critical-pods": "10s"})
     assert options.shutdown_groups == ((0, 20 * SECOND), (2_000_000_000, 10 * SECOND))
+    options = parse_node_agent(
+        {"shutdown-grace-period": "30500ms", "shutdown-grace-period-critical-pods": "10200ms"}
+    )
+    assert options.shutdown_groups == ((0, 20 * SECOND), (2_000_000_000, 10 * SECOND))
     options = parse_node_agent({"shutdown-grace-period-by-pod-priority": "1000=10s,0=20s"})
     assert options.shutdown_groups == ((0, 20 * SECOND), (1000, 10 * SECOND))
