@@ -66,10 +66,8 @@ class CronJobLoop:
         self.cron_jobs = env.informers["cronjobs"]
         self.jobs = env.informers["jobs"]
         self._failed = env.ctx.kernel.kind("sync-error", "queue", "key", "error")
-        # By which record each is as it is, 0 where that is not known: its runs follow from that, not from one another.
-        self._made: dict[str, int] = {}
         index_by_namespace(self.jobs)
-        self.cron_jobs.on(add=self._added, update=self._updated, delete=self._removed)
+        self.cron_jobs.on(add=self._added, update=self._updated, delete=self._changed)
         self.jobs.on(add=self._job_changed, update=self._job_updated, delete=self._job_changed)
 
     # --- events -------------------------------------------------------------------------------------------
@@ -78,18 +76,22 @@ class CronJobLoop:
         self.queue.add(key_of(cron_job))
 
     def _added(self, cron_job: Obj) -> None:
-        has_run = "lastScheduleTime" in status_of(cron_job)  # then what wrote it last is a run
-        self._made[key_of(cron_job)] = 0 if has_run else self.env.ctx.kernel.cause
+        kernel = self.env.ctx.kernel
+        if "lastScheduleTime" not in status_of(cron_job):
+            self._note(cron_job)
+        elif made := kernel.standing.made(_made_as(cron_job)):
+            kernel.cause = made  # what wrote it last is a run
         self._changed(cron_job)
 
-    def _removed(self, cron_job: Obj) -> None:
-        self._made.pop(key_of(cron_job), None)
-        self._changed(cron_job)
+    def _note(self, cron_job: Obj) -> None:
+        """By which record it is as it is: its runs follow from that, not from one another, whoever leads."""
+        kernel = self.env.ctx.kernel
+        kernel.standing.make(_made_as(cron_job), kernel.cause)
 
     def _updated(self, old: Obj, new: Obj) -> None:
         before, spec = spec_of(old), spec_of(new)
         if before != spec:
-            self._made[key_of(new)] = self.env.ctx.kernel.cause
+            self._note(new)
         if all(before.get(name) == spec.get(name) for name in ("schedule", "timeZone")):
             self._changed(new)
             return
@@ -134,8 +136,9 @@ class CronJobLoop:
             self.queue.done(key)
 
     def _await(self, key: str, wait_us: int) -> None:
-        kernel = self.env.ctx.kernel
-        cause, kernel.cause = kernel.cause, self._made.get(key, 0)
+        kernel, cron_job = self.env.ctx.kernel, self.cron_jobs.get(key)
+        cause = kernel.cause
+        kernel.cause = 0 if cron_job is None else kernel.standing.made(_made_as(cron_job))
         self.queue.add_after_us(key, wait_us)
         kernel.cause = cause
 
@@ -317,3 +320,8 @@ class CronJobLoop:
         it.dirty = True
         self.recorder.event(it.cron_job, "Normal", "SuccessfulDelete", f"Deleted job {meta['name']}")
         return True
+
+
+def _made_as(cron_job: Obj) -> str:
+    """What a leader and its successor know it by, until somebody changes it."""
+    return f"{uid_of(cron_job)}/{cron_job['metadata'].get('generation', 0)}"

@@ -1,13 +1,14 @@
-"""Faults that stand: what to blame for silence, and what ended it; and what is gone, for who comes later.
+"""Faults that stand: what to blame for silence, and what ended it; and what is gone, or was made so, for who comes later.
 
 A process that is dead, stopped or cut off sends nothing, so no message leads from the fault to what others
 decide when they miss it.  The supervisor and the network note here when a fault of a host begins and ends, with
 the trace records it began and ended by; whoever decides from silence asks which of them was in force meanwhile
 (`silence`) and makes its decision caused by that record; who is heard again, by the end of what hindered it (`relief`).
 Nor does an object that is gone tell of itself: who lists what is there and finds too little asks what went last (`gone`).
+And one that was written since does not tell what made it as it is: who saw that notes it for its successor (`made`).
 
 Holds: answers depend on what was noted, in order, and on nothing else; of each host at most KEPT faults are
-remembered: those that stand rather than those that are over, the latest; of what is gone the latest GONE_MAX.
+remembered: those that stand rather than those that are over, the latest; of what is gone, and of what was made, the latest GONE_MAX.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Protocol
 import msgspec
 
 KEPT = 8  # more at a time than anybody can tell apart
-GONE_MAX = 16_384  # more than go, or lose something, while one leader follows another
+GONE_MAX = 16_384  # more than go, lose something or have schedules while one leader follows another
 LINGER_US = 120_000_000  # a segment's last wait is below 60 s, all of them together below twice that (`sim.kernel.network`)
 
 
@@ -54,6 +55,7 @@ class Standing:
         self._cause = cause
         self._faults: dict[str, list[Fault]] = {}
         self._gone: dict[str, int] = {}  # by the uid of its controller, or its own key, the latest last
+        self._made: dict[str, int] = {}  # by what its maker's successor knows it by, the latest last
         self.moves = 0
         self.put_off: dict[PutOff, None] = {}
         # Hosts that stand between everybody (storage, API servers): a cut from one of them is the other side's fault,
@@ -102,14 +104,19 @@ class Standing:
     def went(self, what: str, record: int) -> None:
         """An object is gone by the write of this record: one that the owner of this uid controls, or the one of this key in the
         store if nobody does."""
-        self._gone.pop(what, None)
-        self._gone[what] = record
-        if len(self._gone) > GONE_MAX:
-            del self._gone[next(iter(self._gone))]
+        _note(self._gone, what, record)
 
     def gone(self, what: str) -> int:
         """The record of the write by which that went, or its owner lost an object last; 0 if none is known."""
         return self._gone.get(what, 0)
+
+    def make(self, what: str, record: int) -> None:
+        """This is as it is by that record, whatever is written of it later."""
+        _note(self._made, what, record)
+
+    def made(self, what: str) -> int:
+        """The record by which this is as it is; 0 if none is known."""
+        return self._made.get(what, 0)
 
     def silence(self, host: str, observer: str, since_us: int) -> int:
         """The record of the fault that kept `observer` from hearing `host` since then; 0 if none is known.
@@ -161,3 +168,11 @@ def _weight(fault: Fault) -> tuple[bool, int, int]:
 
 def _end(fault: Fault) -> tuple[int, int]:
     return fault.ended_us or 0, fault.over
+
+
+def _note(known: dict[str, int], what: str, record: int) -> None:
+    """As the latest; the earliest goes if there are too many."""
+    known.pop(what, None)
+    known[what] = record
+    if len(known) > GONE_MAX:
+        del known[next(iter(known))]

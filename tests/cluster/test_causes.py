@@ -285,7 +285,7 @@ async def test_what_waits_for_its_turn_on_a_node_leads_back_to_its_own_pod(pull:
 
 
 async def test_a_run_of_a_schedule_follows_from_that_not_from_the_run_before_it(tmp_path: Path) -> None:
-    """Nor from what befell one of them, or its controller, since."""
+    """Nor from what befell one of them, or its controller, since: the next leader knows what made it, too."""
     run = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "r/c:1", "command": ["true"]}]}
     spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": run}}}}
     tick = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"}, "spec": spec}
@@ -299,7 +299,7 @@ async def test_a_run_of_a_schedule_follows_from_that_not_from_the_run_before_it(
     runs = [r for r in made if r.values["key"].startswith("/batch/jobs/")]
     found = [[str(r.values.get("name") or r.values["key"]) for r in book.chain(r)[:-1]] for r in runs]
     own = "/batch/cronjobs/default/tick"
-    assert found[:3] == [[own]] * 3 and found[4:5] == [[]] and found[-1] == ["edit", own]
+    assert found[:3] == [[own]] * 3 and found[4:5] == [[own]] and found[-1] == ["edit", own]
 
 
 async def test_an_image_cannot_be_pulled_because_of_the_fault_whose_words_are_told(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.kernel import Network, Rule
-from sim.kernel.standing import KEPT, LINGER_US, Standing
+from sim.kernel.standing import GONE_MAX, KEPT, LINGER_US, Standing
 
 
 class Run:
@@ -132,3 +132,18 @@ def test_the_end_of_a_lesser_hindrance_is_no_relief_of_who_is_hindered_still() -
     assert run.standing.relief("a", 0) == 0
     run.end(30, "clock", "a", cause=10)
     assert run.standing.relief("a", 0) == 10
+
+
+def test_what_was_made_is_known_by_its_latest_record_and_the_earliest_is_forgotten_first() -> None:
+    standing = Standing(lambda: 0, lambda: 0)
+    for number in range(GONE_MAX):
+        standing.make(f"uid-{number}", number + 1)
+    standing.make("uid-0", 7)
+    standing.make("one more", 8)
+    assert [standing.made(what) for what in ("uid-0", "uid-1", "uid-2", "one more", "nobody")] == [
+        7,
+        0,
+        3,
+        8,
+        0,
+    ]
