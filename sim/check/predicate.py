@@ -41,9 +41,12 @@ CONDITIONS: Mapping[str, tuple[str, ...]] = {
     "namespaces": ("NamespaceContentRemaining", "NamespaceFinalizersRemaining", "NamespaceDeletionContentFailure",
                    "NamespaceDeletionDiscoveryFailure", "NamespaceDeletionGroupVersionParsingFailure"),
 }  # fmt: skip
+STATUSES = ("True", "False", "Unknown")
 _FIELD = re.compile(
     r"^(?P<path>[A-Za-z][\w/\-]*(?:\.[\w/\-]+|\[\d+\])*)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>.+)$"
 )
+# A condition whatever it is called: readiness gates have names with a domain, or such as other kinds' conditions have.
+_NAMED_CONDITION = re.compile(r"^condition (?P<kind>[^\s=!<>]+)\s*(?P<op>=|!=|>=|<=)\s*(?P<value>\S+)$")
 _OTHER_COMPARISON = re.compile(r"^[\w.\[\]/-]+\s*(==|[<>](?!=))")
 _PART = re.compile(r"[^.\[\]]+")
 # The type of a map's value (a label, an annotation) that is a string, and may be a number as well.
@@ -67,6 +70,9 @@ def parse_predicate(text: str, resource: str, names: Names) -> Test:
     if text.startswith("taint "):
         _check_part(resource, "spec.taints", text, names)
         return _taint(text[6:], names)
+    if (named := _NAMED_CONDITION.match(text)) is not None:
+        _check_part(resource, "status.conditions", text, names)
+        return _status_condition(named["kind"], named["op"], named["value"])
     if text in _STATES:
         _check_part(resource, _STATED_BY[text], text, names)
         if text == "ready":
@@ -81,7 +87,11 @@ def parse_predicate(text: str, resource: str, names: Names) -> Test:
         raise ValueError(f"{text!r} is not a predicate; {_remedy(text)}")
     if field["path"][0].isupper() and "." not in field["path"]:
         _check_part(resource, "status.conditions", text, names)
-        return _status_condition(resource, names, field["path"], field["op"], field["value"])
+        condition = _status_condition(field["path"], field["op"], field["value"])
+        _check_condition(resource, field["path"], text, names)
+        return condition
+    if field["value"] in STATUSES and "/" in field["path"] and has_part(resource, "status.conditions", names):
+        _check_meant(resource, field["path"], text, names)
     return _field(resource, names, field["path"], field["op"], field["value"])
 
 
@@ -136,29 +146,41 @@ def _check_phase(resource: str, phase: str) -> None:
 
 
 def _check_condition(resource: str, kind: str, text: str, names: Names) -> None:
-    """ValueError if a condition is one of others' only."""
-    ours = CONDITIONS.get(resource, ())
-    if kind in ours or not any(kind in theirs for theirs in CONDITIONS.values()):
+    """ValueError if a condition is one of others' only, or looks misspelt."""
+    ours, known = (
+        CONDITIONS.get(resource, ()),
+        dict.fromkeys(one for kinds in CONDITIONS.values() for one in kinds),
+    )
+    if kind in ours:
+        return
+    if kind not in known:
+        if near := suggestion(kind, known, likeness=0.8):
+            raise ValueError(f"{kind!r} is no condition that is known; {near}")
         return
     remedy = f"their conditions are {', '.join(ours)}" if ours else "nobody gives them conditions"
     if kind == "Ready" and has_part(resource, "status.readyReplicas", names):
         remedy += "; write e.g. status.readyReplicas>=3"
+    elif resource == "pods":
+        remedy += f"; of one that a readiness gate names so, write condition {text}"
     raise ValueError(f"no {resource} have the condition {kind} of {text!r}; {remedy}")
+
+
+def _check_meant(resource: str, path: str, text: str, names: Names) -> None:
+    """ValueError with what to write if this is no field, but may be a condition with a domain."""
+    try:
+        _type_at(resource, names, path)
+    except ValueError as error:
+        raise ValueError(f"{error}; of a condition write condition {text}") from None
 
 
 # --- conditions of the status, taints --------------------------------------------------------------------------
 
 
-def _status_condition(resource: str, names: Names, kind: str, op: str, value: str) -> Test:
+def _status_condition(kind: str, op: str, value: str) -> Test:
     if op not in ("=", "!="):
         raise ValueError(f"the condition {kind} can be compared by = and != only")
-    if value not in ("True", "False", "Unknown"):
+    if value not in STATUSES:
         raise ValueError(f"the condition {kind} is True, False or Unknown, never {value!r}")
-    _check_condition(resource, kind, f"{kind}{op}{value}", names)
-    known = dict.fromkeys(one for kinds in CONDITIONS.values() for one in kinds)
-    near = "" if kind in known else suggestion(kind, known, likeness=0.8)
-    if near:
-        raise ValueError(f"{kind!r} is no condition that is known; {near}")
     return lambda obj: (condition_status(obj, kind) == value) == (op == "=")
 
 

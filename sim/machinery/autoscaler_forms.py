@@ -82,6 +82,8 @@ def _described(source: Obj) -> Obj:
 def _first_metric(metric: Obj) -> Obj:
     """A metric as v1 writes it, members in the order of upstream's type."""
     field, source = _source(metric)
+    if metric.get(field) is None:
+        return {"type": metric.get("type", "")}
     target, named = source.get("target") or {}, source.get("metric") or {}
     value, average = target.get("value"), target.get("averageValue")
     if field == "object":
@@ -104,6 +106,8 @@ def _first_metric(metric: Obj) -> Obj:
 
 def _second_metric(metric: Obj) -> Obj:
     field, source = _source(metric)
+    if metric.get(field) is None:
+        return {"type": metric.get("type", "")}
     named = _kept(
         name=source.get("metricName", ""), selector=source.get("selector") or source.get("metricSelector")
     )

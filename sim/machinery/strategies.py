@@ -417,8 +417,17 @@ def for_create(plural: str, obj: Obj, names: Names, gates: Collection[str] = ())
     strategy = strategy_of(plural)
     if strategy.status and plural != "nodes":  # a node agent registers with its status
         obj = {**obj, "status": zero_status(plural)}
-    obj = strategy.prepare_create(without_disabled(plural, obj, gates=gates), names)
+    obj = strategy.prepare_create(_gated(plural, obj, EMPTY, names, gates), names)
     return with_metadata(obj, generation=1) if strategy.generation else obj
+
+
+def _gated(plural: str, new: Obj, old: Obj, names: Names, gates: Collection[str]) -> Obj:
+    """Without fields of features that are off, also where an older form says them in annotations."""
+    if plural != "horizontalpodautoscalers" or not is_first(new):
+        return without_disabled(plural, new, old, gates)
+    read = to_second(new, names)
+    kept = without_disabled(plural, read, to_second(old, names) if is_first(old) else old, gates)
+    return new if kept is read else to_first(kept, names)
 
 
 def for_update(plural: str, new: Obj, old: Obj, names: Names, gates: Collection[str] = ()) -> Obj:
@@ -426,7 +435,7 @@ def for_update(plural: str, new: Obj, old: Obj, names: Names, gates: Collection[
     strategy = strategy_of(plural)
     if strategy.status:
         new = with_field(new, "status", old.get("status"))
-    new = strategy.prepare_update(without_disabled(plural, new, old, gates), old, names)
+    new = strategy.prepare_update(_gated(plural, new, old, names, gates), old, names)
     return _count(strategy.generation, new, old)
 
 

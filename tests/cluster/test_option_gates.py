@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from actors.node.machine import Override
 from sim.app.cluster import Cluster
+from sim.ident import Names
 from sim.machinery.api import Obj
 from tests.cluster.fixed import workload
 from tests.cluster.test_options import Commits, deployment, manager, plan, pod
@@ -292,6 +294,17 @@ SIDECAR = {
 }
 
 
+def annotated(names: Names) -> Obj:
+    """As the first version says it, for which it has no field."""
+    source = {"name": "cpu", "container": "c", "targetAverageUtilization": 50}
+    text = json.dumps([{"type": "ContainerResource", "containerResource": source}])
+    annotations = {f"{names.annotation_autoscaling_prefix}metrics": text}
+    meta = {"name": "older", "namespace": "default", "annotations": annotations}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "none"}
+    spec = {"scaleTargetRef": target, "maxReplicas": 3}
+    return {"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": meta, "spec": spec}
+
+
 @pytest.mark.parametrize("gate", [True, False])
 async def test_the_use_of_one_container_counts_while_its_gate_is_on(gate: bool) -> None:
     """Two containers a pod, of which the first uses all that it asked for and the other nothing."""
@@ -309,9 +322,15 @@ async def test_the_use_of_one_container_counts_while_its_gate_is_on(gate: bool) 
             "create", "horizontalpodautoscalers", "default", body=scaler(metrics=[SIDECAR])
         )
         assert reply.ok is gate
+        cluster.apply(annotated(cluster.names))
+        await cluster.run_for("1s")
         if not gate:
-            assert "only allowed when HPAContainerMetrics feature is enabled" in reply.message
+            for refusal in (reply.message, *cluster.refused):
+                assert "only allowed when HPAContainerMetrics feature is enabled" in refusal
+            assert len(cluster.refused) == 1
             return
+        held = cluster.get("horizontalpodautoscalers", "older") or {}
+        assert held["spec"]["metrics"] == [SIDECAR] and not cluster.refused
         await cluster.run_for("60s")
         status = (cluster.get("horizontalpodautoscalers", "web") or {})["status"]
         (shown,) = status["currentMetrics"]

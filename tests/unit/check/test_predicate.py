@@ -19,6 +19,8 @@ OWNERS_OF = {
     "images": "nodes",
 }
 
+FED, READY = {"type": "example.com/fed", "status": "True"}, {"type": "Ready", "status": "True"}
+
 
 @pytest.mark.parametrize(
     ("predicate", "obj", "true"),
@@ -79,6 +81,9 @@ OWNERS_OF = {
             False,
         ),
         ("bound and not terminating", {"metadata": {}, "spec": {"nodeName": "n"}}, True),
+        ("condition example.com/fed=True", {"status": {"conditions": [FED]}}, True),
+        ("condition example.com/fed!=True", {"status": {"conditions": [FED]}}, False),
+        ("not condition Available=True and ready", {"status": {"conditions": [FED, READY]}}, True),
         ("held", {"spec": {"holderIdentity": ""}}, False),
     ],
 )
@@ -125,6 +130,20 @@ def test_predicates(predicate: str, obj: dict[str, Any], true: bool) -> None:
             "nobody gives them conditions; write e.g. status.readyReplicas>=3",
         ),
         ("any pods have Available=True", "no pods have the condition Available of 'Available=True'"),
+        (
+            "any pods have Available=True",
+            "; of one that a readiness gate names so, write condition Available=True",
+        ),
+        (
+            "any pods have example.com/fed=True",
+            "an object has no field 'example'; of a condition write condition example.com/fed=True",
+        ),
+        (
+            "any configmaps have condition example.com/fed=True",
+            "is true of no configmaps: they have no status",
+        ),
+        ("any pods have condition example.com/fed=yes", "is True, False or Unknown, never 'yes'"),
+        ("any pods have condition example.com/fed>=True", "can be compared by = and != only"),
         ("any pods have status.phase>=3", "status.phase is a string; >= compares numbers and quantities"),
         ("any pods have status.startTime<=3", "status.startTime is a time; <= compares numbers"),
         (
