@@ -170,10 +170,11 @@ class Probe:
         now_us = self._ctx.kernel.now_us
         if self.stopped:
             return
+        container = self._current()
         if self._ctx.now_us() < self._first_us:
             self._asked = True
+            self._plan(container, now_us)
             return
-        container = self._current()
         if container is not None:
             # Quirk: as its status was before the first look at it, by which it may be told not to have started.
             may = self._owner.may_probe(self)

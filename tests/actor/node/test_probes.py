@@ -181,6 +181,17 @@ async def test_a_new_agent_has_a_started_container_start_anew_for_a_period_of_it
         assert gone < 111 * SECOND and 10 * SECOND <= back - gone <= 10 * SECOND + 100_000
 
 
+async def test_a_young_agent_looks_for_the_first_time_when_that_is_due_whatever_ran_before() -> None:
+    """The init container ends before the first tick, which comes within a minute."""
+    first = {"name": "first", "image": "i", "command": ["sleep", "3"]}
+    async with one_node(seed=5) as (kernel, api, node):
+        node.crash_agent()
+        api.bind("web", {"initContainers": [first], "containers": [probed("c", 60)]})
+        node.start_agent()
+        await kernel.run_until(82 * SECOND)
+        assert api.ready("web")
+
+
 async def test_a_young_agent_looks_once_more_where_a_sync_asked_for_that_before_its_first_tick() -> None:
     """The sync that tells of the container asks for a look; the first tick comes within an hour, and a sync after it."""
     async with one_node(behaving(unhealthy_after_us=0)) as (kernel, api, node):
