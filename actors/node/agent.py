@@ -207,11 +207,6 @@ class NodeAgent:
         """The machine's time: the kernel's."""
         return self.ctx.kernel.now_us
 
-    @property
-    def wall_us(self) -> int:
-        """What turns `now_us` into the wall clock of this machine."""
-        return self.ctx.wall_us() - self.ctx.kernel.now_us
-
     def relist_after(self, at_us: int) -> int:
         """When the first relist of the runtime that begins strictly after that instant has ended."""
         return self.runtime.relists.end_after(at_us)
@@ -594,7 +589,7 @@ class NodeAgent:
             for worker in self.workers.values()
             if worker.pod["metadata"]["name"] == name and worker.pod["metadata"]["namespace"] == namespace
         ]
-        asked, clock, machine = (name, container, previous), (self.now_us, self.wall_us), self.machine
+        asked, clock, machine = (name, container, previous), (self.now_us, self.ctx.said_us), self.machine
         if not found:
             return container_log(None, machine, asked, {}, clock)
         return container_log(found[0].pod, machine, asked, found[0].status, clock)

@@ -150,11 +150,12 @@ class ContainerGC:
     def collect(self, *, ended: bool = False) -> None:
         """One pass; `ended`: nothing stays of pods that have ended either (DeleteAllUnusedContainers)."""
         agent, options = self._agent, self._agent.options
-        oldest_us = agent.now_us - options.minimum_container_ttl_us
+        oldest_us, said_us = agent.ctx.wall_us() - options.minimum_container_ttl_us, agent.ctx.said_us
         units: list[Unit] = []
         for uid, runtime in list(agent.machine.pods.items()):
             found = [
-                [one for one in unit if one.started_us <= oldest_us] for unit in _units(runtime, agent.now_us)
+                [one for one in unit if said_us(one.started_us) <= oldest_us]
+                for unit in _units(runtime, agent.now_us)
             ]
             if agent.sources_ready and self._is_over(uid, ended=ended):
                 agent.image_gc.drop(uid, [one for unit in found for one in unit])

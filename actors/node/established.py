@@ -46,7 +46,7 @@ def settles(pod: Obj) -> bool:
 
 
 def run(machine: Machine, options: NodeAgentOptions, pod: Obj, now_us: int, wall_us: int) -> Obj:
-    """Have its containers run since now; its status as the agent tells it.  wall_us: what to add to `now_us`."""
+    """Have its containers run since now; its status as the agent tells it.  wall_us: what the clocks are ahead of `now_us`."""
     meta, spec, profile = pod["metadata"], pod["spec"], machine.spec.profile
     address = host_address(machine, options)
     runtime = machine.run_sandbox(
@@ -62,4 +62,4 @@ def run(machine: Machine, options: NodeAgentOptions, pod: Obj, now_us: int, wall
             machine.images.setdefault(image, profile.image_bytes)
         machine.start(runtime, name, image, profile.behaviour(pod, name, False), now_us)
     held = pod.get("status") or {}
-    return outgoing(generate(pod, held, View(now_us, wall_us, address, runtime)), held, running=True)
+    return outgoing(generate(pod, held, View(now_us, wall_us.__add__, address, runtime)), held, running=True)

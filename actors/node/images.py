@@ -80,7 +80,7 @@ class Images:
             agent.event(worker.pod, "Warning", "ErrImageNeverPull", message, container=name)
             return self._failed(worker, name, "ErrImageNeverPull", message)
         key = f"{worker.uid}_{image}"
-        if self._back_off.held_since_update_us(key, agent.now_us):
+        if self._back_off.held_since_update_us(key, agent.ctx.now_us()):
             message = f'Back-off pulling image "{image}"'
             agent.event(worker.pod, "Normal", "BackOff", message, container=name)
             return self._failed(worker, name, "ImagePullBackOff", message)
@@ -95,12 +95,13 @@ class Images:
             yield self._begin(pull)
             self._end(pull)
         if (error := pull.error) is not None:
-            self._back_off.next(key, agent.now_us, agent.now_us)
+            now_us = agent.ctx.now_us()
+            self._back_off.next(key, now_us, now_us)
             meta = worker.pod["metadata"]
             why = {
                 "image": image,
                 "error": error,
-                "wait_us": self._back_off.held_since_update_us(key, agent.now_us),
+                "wait_us": self._back_off.held_since_update_us(key, now_us),
                 "fault": agent.machine.pull_faults.get(image, 0),
             }
             agent.ctx.decided("pull-back-off", f"pods/{meta['namespace']}/{meta['name']}", why)

@@ -9,6 +9,7 @@ Differs  a container's log is what its behaviour says (`log`), with a first and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from actors.node.machine import Container, Machine
@@ -22,10 +23,10 @@ def container_log(
     machine: Machine,
     asked: tuple[str, str, bool],
     status: Obj,
-    clock: tuple[int, int],
+    clock: tuple[int, Callable[[int], int]],
 ) -> tuple[int, str]:
-    """(HTTP code, text).  asked: pod, container, whether the instance before; status: of the pod; clock: now_us, wall_us."""
-    now_us, wall_us = clock
+    """(HTTP code, text).  asked: pod, container, whether the instance before; status: of the pod; clock: now_us, what its wall clock said when."""
+    now_us, said_us = clock
     name, container, previous = asked
     if pod is None:
         return 404, f'pod "{name}" does not exist'
@@ -41,7 +42,7 @@ def container_log(
     for instance in runtime.instances(container) if runtime is not None else ():
         if instance.ident == ident:
             log = machine.log_of(instance)
-            return 200, text_of(instance, now_us, wall_us, rotated=log is not None and bool(log.rotated))
+            return 200, text_of(instance, now_us, said_us, rotated=log is not None and bool(log.rotated))
     return 400, f"unable to retrieve container logs for {ident}"
 
 
@@ -67,16 +68,18 @@ def _instance(status: Obj, name: str, container: str, previous: bool) -> tuple[s
     return "", f"{about} is waiting to start: {told.get(reason, reason)}"
 
 
-def text_of(container: Container, now_us: int, wall_us: int, *, rotated: bool = False) -> str:
+def text_of(
+    container: Container, now_us: int, said_us: Callable[[int], int], *, rotated: bool = False
+) -> str:
     """What its newest file says; `rotated`: that is not the one in which it began."""
     lines = []
     if not rotated:
-        began = format_time(container.started_us + wall_us)
+        began = format_time(said_us(container.started_us))
         lines.append(f"{began} {container.name} started, image {container.image}")
         if container.behaviour.log:
             lines.append(container.behaviour.log.rstrip("\n"))
     if container.exited(now_us) and container.exit_us is not None:
         lines.append(
-            f"{format_time(container.exit_us + wall_us)} {container.name} ended with {container.exit_code}"
+            f"{format_time(said_us(container.exit_us))} {container.name} ended with {container.exit_code}"
         )
     return "".join(f"{line}\n" for line in lines)

@@ -170,6 +170,12 @@ class Node:
                 behave(worker, worker.pod)
         machine.changed(None)
 
+    def set_clock(self, *, offset_us: int, drift_ppm: int) -> None:
+        """The machine's clock goes so from now on; what it said before is not forgotten."""
+        self.actor.clock.set(self._kernel.now_us, offset_us=offset_us, drift_ppm=drift_ppm)
+        if self.machine.agent is not None:
+            self.machine.agent.loop.clock_set()
+
     def write_manifest(self, file: str, manifest: dict[str, Any] | None) -> None:
         """A file of the manifest directory, new or anew; None: with something in it that is no pod."""
         self.machine.manifests = {**self.machine.manifests, file: manifest}

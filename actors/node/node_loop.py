@@ -327,7 +327,7 @@ class NodeLoop:
     def _compose(self, held: Item, at_us: int) -> bool:
         agent = self._agent
         self._held = held
-        self._patch = beat_patch(held.obj["status"], format_time(at_us + agent.wall_us))
+        self._patch = beat_patch(held.obj["status"], format_time(agent.ctx.said_us(at_us)))
         return True
 
     def _reported(self, item: Item, at_us: int) -> None:
@@ -482,7 +482,7 @@ class NodeLoop:
             self._wake_at(self._next_pass_us(self._ended_us + 1))
 
     def now(self) -> str:
-        return format_time(self._agent.now_us + self._agent.wall_us)
+        return format_time(self._agent.ctx.wall_us())
 
 
 def _revision(node: Obj) -> int:

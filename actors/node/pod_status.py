@@ -11,7 +11,7 @@ same second differ in ids and addresses only.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -38,11 +38,11 @@ class View:
     reasons: container -> why its last start failed; unready, unstarted: containers whose probes say no
     override: phase, reason, message that the killer of the pod asked for; no phase: Failed, unless it has succeeded
     late: it is past its activeDeadlineSeconds
-    wall_us: what to add to kernel time to get this machine's wall clock
+    said_us: what this machine's wall clock said at a time of the kernel
     """
 
     now_us: int
-    wall_us: int
+    said_us: Callable[[int], int]
     host_ip: str
     runtime: PodRuntime | None = None
     reasons: Mapping[str, Reason] = field(default_factory=lambda: NOTHING)
@@ -143,7 +143,7 @@ def _running(unix_s: int) -> Obj:
 
 
 def _state(container: Container, view: View) -> Obj:
-    started_us = container.started_us + view.wall_us
+    started_us = view.said_us(container.started_us)
     if not container.exited(view.now_us):
         return _running(started_us // SECOND)
     assert container.exit_us is not None
@@ -151,7 +151,7 @@ def _state(container: Container, view: View) -> Obj:
         "exitCode": container.exit_code,
         "reason": container.reason,
         "startedAt": format_time(started_us),
-        "finishedAt": format_time(container.exit_us + view.wall_us),
+        "finishedAt": format_time(view.said_us(container.exit_us)),
         "containerID": container.ident,
     }
     if container.message:
@@ -461,7 +461,7 @@ def generate(pod: Obj, old: Obj, view: View) -> Obj:
     if len(app) > 1:
         app.sort(key=lambda s: str(s["name"]))
     phase, reason, message = _phase(pod, old, view, init, app)
-    now = format_time(view.now_us + view.wall_us)
+    now = format_time(view.said_us(view.now_us))
     conditions = conditions_of(_verdicts(pod, phase, init, app), old.get("conditions") or (), now)
     if view.override is not None:  # Quirk: conditions do not know of it yet
         wanted, reason, message = view.override

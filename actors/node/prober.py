@@ -144,9 +144,14 @@ class Probe:
         self._timer = self._ctx.timer_us(max(0, at_us - self._ctx.now_us()), self._tick)
 
     def _age_us(self, container: Container) -> int:
-        """How long ago it started, by the own clock.  Quirk: as its status tells that, in whole seconds."""
-        since_us = self._ctx.now_us() - self._ctx.clock.read_us(container.started_us)
-        return since_us + (self._ctx.wall_us() - since_us) % SECOND
+        """How long ago it started, by the wall clock.  Quirk: as its status tells that, in whole seconds."""
+        since_us = self._ctx.said_us(container.started_us)
+        return self._ctx.wall_us() - since_us + since_us % SECOND
+
+    @property
+    def _delay_us(self) -> int:
+        """The age at which it begins.  Quirk: none is one, too, where a clock has been set back (its seconds are cut off)."""
+        return int(self.spec.get("initialDelaySeconds") or 0) * SECOND or 1 - SECOND
 
     def _next_tick_us(self, after_us: int) -> int:
         """The first tick strictly after that instant."""
@@ -229,7 +234,7 @@ class Probe:
                 return
             if "exec" in self.spec:
                 return  # nothing can be run in it, which counts neither way
-        if self._age_us(container) // SECOND < int(self.spec.get("initialDelaySeconds") or 0):
+        if self._age_us(container) < self._delay_us:
             return
         if not may:
             return
@@ -273,8 +278,7 @@ class Probe:
         if self.result == UNSEEN:
             self._tick_at(self._next_tick_us(local_us))
             return
-        delay_us = int(self.spec.get("initialDelaySeconds") or 0) * SECOND
-        age_us = self._age_us(container)
+        delay_us, age_us = self._delay_us, self._age_us(container)
         if age_us < delay_us:
             self._tick_at(self._next_tick_us(local_us + delay_us - age_us - 1))
             return

@@ -21,11 +21,12 @@ Obj = dict[str, Any]
 
 def held_back(worker: Worker, spec: Obj, newest: Container | None) -> str:
     """What to tell; "" lets the container start and raises the delay of the next restart."""
-    agent, now_us = worker.agent, worker.agent.now_us
+    agent = worker.agent
     if newest is None or newest.exit_us is None:
         return ""
     key = f"{worker.uid}/{spec['name']}/{spec['image']}"
-    held_us = agent.restarts.held_us(key, newest.exit_us, now_us)
+    ended_us, now_us = agent.ctx.said_us(newest.exit_us), agent.ctx.wall_us()
+    held_us = agent.restarts.held_us(key, ended_us, now_us)
     meta, name = worker.pod["metadata"], spec["name"]
     message = (
         f"back-off {format_duration(held_us)} restarting failed container={name} "
@@ -38,7 +39,7 @@ def held_back(worker: Worker, spec: Obj, newest: Container | None) -> str:
             "back-off" if held_us else "restart", f"pods/{meta['namespace']}/{meta['name']}", why
         )
     if not held_us:
-        agent.restarts.next(key, newest.exit_us, now_us)
+        agent.restarts.next(key, ended_us, now_us)
         return ""
     agent.event(worker.pod, "Warning", "BackOff", "Back-off restarting failed container", container=name)
     worker.reasons = reasoned(worker.reasons, name, reason)

@@ -1,4 +1,5 @@
-"""The agent's sync loop as far as it matters when it stands still: it handles nothing while a runtime error stands.
+"""The agent's sync loop as far as it matters when it stands still, for it handles nothing while a runtime error stands,
+and when the clock is set, at which it looks each second.
 
 Turns errors that come and go into the instants at which the loop looks again; what comes for it meanwhile (pods from the
 API, workers that want to begin something) waits for that.
@@ -89,6 +90,17 @@ class SyncLoop:
             handler(*what)
         kernel.cause = cause
         self._resume()
+
+    def clock_set(self) -> None:
+        """Probes ask for the age of containers at each tick of theirs, the loop at its own for pods that are late."""
+        for worker in self._agent.workers.values():
+            for probe in worker.probes:
+                probe.look()
+        self._agent.ctx.call_at_us(self._agent.tick_after(self._agent.now_us), self._look)
+
+    def _look(self, _: object) -> None:
+        for worker in list(self._agent.workers.values()):
+            worker.look()
 
     def answered(self) -> None:
         """The runtime answers: what has been asked of it goes on, however the loop sleeps."""

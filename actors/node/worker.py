@@ -273,9 +273,10 @@ class Worker:
                 self._wake_at(max(self.agent.relist_after(change_us), self._ready_us()))
         deadline_s = self.pod["spec"].get("activeDeadlineSeconds")
         if deadline_s is not None and self.status.get("startTime"):
-            at_us = parse_time(self.status["startTime"]) + deadline_s * SECOND - self.agent.wall_us
-            if at_us > now_us:
-                self._wake_at(self.agent.tick_after(at_us - 1))
+            ctx = self.agent.ctx
+            left_us = parse_time(self.status["startTime"]) + deadline_s * SECOND - ctx.wall_us()
+            tick_us = self.agent.tick_after(now_us + ctx.clock.real_us(left_us) - 1)
+            self._wake_at(max(tick_us, self._ready_us()))
 
     # --- status -------------------------------------------------------------------------------------------
 
@@ -290,7 +291,7 @@ class Worker:
                     unstarted = {**unstarted, probe.container: None}
         agent = self.agent
         return View(
-            agent.now_us, agent.wall_us, agent.host_ip, self.runtime, self.reasons, unready, unstarted,
+            agent.now_us, agent.ctx.said_us, agent.host_ip, self.runtime, self.reasons, unready, unstarted,
             self.asked.override if self.state == TERMINATING else None, self._is_late(),
         )  # fmt: skip
 
@@ -338,7 +339,7 @@ class Worker:
     def _is_late(self) -> bool:
         pod, agent = self.pod, self.agent
         start = self.status.get("startTime") if "activeDeadlineSeconds" in pod["spec"] else None
-        return bool(start) and past_deadline(pod, parse_time(start), agent.now_us + agent.wall_us)
+        return bool(start) and past_deadline(pod, parse_time(start), agent.ctx.wall_us())
 
     def _tell_late(self) -> None:
         """Quirk: each time that its status is worked out."""
@@ -564,7 +565,7 @@ class Worker:
     def _tell(self, probe: Probe, value: bool) -> None:
         key, shown = "ready" if probe.kind == "Readiness" else "started", self.status.get("containerStatuses")
         if any(s["name"] == probe.container and s[key] != value for s in shown or ()):
-            now = format_time(self.agent.now_us + self.agent.wall_us)
+            now = format_time(self.agent.ctx.wall_us())
             self.status = probed(self.pod, self.status, probe.container, key, value, now)
             self.agent.statuses.set(self.uid, self.status)
 

@@ -251,11 +251,15 @@ class Faults:
     def _clock(self, name: str) -> None:
         """Offsets and drifts add up; however many slow it down, the clock goes on."""
         skews = self.values(name, "clock")
-        self._cluster.supervisor[name].clock.set(
-            self._kernel.now_us,
-            offset_us=sum(offset_us for offset_us, _ in skews),
-            drift_ppm=max(DRIFT_MIN_PPM, sum(drift_ppm for _, drift_ppm in skews)),
-        )
+        offset_us = sum(offset_us for offset_us, _ in skews)
+        drift_ppm = max(DRIFT_MIN_PPM, sum(drift_ppm for _, drift_ppm in skews))
+        node = self._cluster.nodes.get(name)
+        if node is not None:
+            node.set_clock(offset_us=offset_us, drift_ppm=drift_ppm)
+        else:
+            self._cluster.supervisor[name].clock.set(
+                self._kernel.now_us, offset_us=offset_us, drift_ppm=drift_ppm
+            )
 
     def _noted(
         self, name: str, what: str, values: list[Any], reason: str = ""

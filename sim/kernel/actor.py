@@ -56,7 +56,7 @@ class ActorExit(Exception):
 class Clock:
     """An actor's clock: offset in microseconds, drift in parts per million, from one instant on."""
 
-    __slots__ = ("_standing", "base_us", "drift_ppm", "local_us", "offset_us")
+    __slots__ = ("_past", "_standing", "base_us", "drift_ppm", "local_us", "offset_us")
 
     def __init__(self, standing: Standing) -> None:
         self._standing = standing
@@ -64,6 +64,9 @@ class Clock:
         self.drift_ppm = 0
         self.base_us = 0
         self.local_us = 0
+        self._past: tuple[
+            tuple[int, int, int, int], ...
+        ] = ()  # how it went before: since, local, offset, drift
 
     def read_us(self, now_us: int) -> int:
         elapsed = now_us - self.base_us
@@ -71,11 +74,22 @@ class Clock:
 
     def set(self, now_us: int, *, offset_us: int | None = None, drift_ppm: int | None = None) -> None:
         self._standing.moved()
+        self._past += ((self.base_us, self.local_us, self.offset_us, self.drift_ppm),)
         self.local_us, self.base_us = self.read_us(now_us), now_us
         if offset_us is not None:
             self.offset_us = offset_us
         if drift_ppm is not None:
             self.drift_ppm = drift_ppm
+
+    def said_us(self, at_us: int) -> int:
+        """What the wall clock said at that time, since the start of the run: what was noted then stands, however it is set."""
+        since_us, local_us, offset_us, drift_ppm = self.base_us, self.local_us, self.offset_us, self.drift_ppm
+        for before in reversed(self._past):
+            if at_us >= since_us:
+                break
+            since_us, local_us, offset_us, drift_ppm = before
+        elapsed = at_us - since_us
+        return local_us + elapsed + elapsed * drift_ppm // 1_000_000 + offset_us
 
     def real_us(self, local_duration_us: int) -> int:
         """How long a local duration lasts in virtual time."""
@@ -120,6 +134,10 @@ class Context:
         if clock.drift_ppm or clock.local_us:
             now_us = clock.read_us(now_us)
         return kernel.epoch_us + now_us + clock.offset_us
+
+    def said_us(self, at_us: int) -> int:
+        """What this actor's wall clock said at that time."""
+        return self.kernel.epoch_us + self.clock.said_us(at_us)
 
     @property
     def alive(self) -> bool:

@@ -30,7 +30,7 @@ def runtime(**containers: ContainerBehaviour) -> PodRuntime:
 
 
 def status(obj: Obj, sandbox: PodRuntime | None, now_us: int = 10, **view: Any) -> Obj:
-    return generate(obj, {}, View(now_us, 0, "1.1.1.1", sandbox, **view))
+    return generate(obj, {}, View(now_us, int, "1.1.1.1", sandbox, **view))
 
 
 ENDED = ContainerBehaviour(exit_after_us=5)
@@ -86,7 +86,7 @@ def test_back_off_replaces_the_state_and_moves_the_end_to_last_state() -> None:
 
 def test_a_terminal_phase_is_never_left() -> None:
     old = {"phase": "Failed", "reason": "Evicted", "message": "m"}
-    shown = generate(pod(), old, View(10, 0, "1.1.1.1", runtime(c=RUNS)))
+    shown = generate(pod(), old, View(10, int, "1.1.1.1", runtime(c=RUNS)))
     assert (shown["phase"], shown["reason"]) == ("Failed", "Evicted")
 
 
@@ -99,10 +99,10 @@ def test_a_terminal_phase_is_withheld_while_containers_may_run() -> None:
 
 def test_the_transition_time_moves_only_with_the_status() -> None:
     sandbox = runtime(c=RUNS)
-    first = generate(pod(), {}, View(10, 0, "1.1.1.1", sandbox))
-    later = generate(pod(), first, View(5_000_000, 0, "1.1.1.1", sandbox))
+    first = generate(pod(), {}, View(10, int, "1.1.1.1", sandbox))
+    later = generate(pod(), first, View(5_000_000, int, "1.1.1.1", sandbox))
     assert later["conditions"] == first["conditions"]
-    unready = generate(pod(), later, View(6_000_000, 0, "1.1.1.1", sandbox, unready={"c": None}))
+    unready = generate(pod(), later, View(6_000_000, int, "1.1.1.1", sandbox, unready={"c": None}))
     moved = {c["type"]: c["lastTransitionTime"] for c in unready["conditions"]}
     assert moved["Ready"] == moved["ContainersReady"] == "1970-01-01T00:00:06Z"
     assert moved["PodScheduled"] == "1970-01-01T00:00:00Z"
@@ -140,7 +140,7 @@ def test_the_patch_names_what_changed_and_clears_what_is_gone() -> None:
 
 def test_a_container_that_the_runtime_forgot_is_told_as_unknown() -> None:
     old = status(pod(), runtime(c=RUNS))
-    shown = generate(pod(), old, View(10, 0, "1.1.1.1", None))
+    shown = generate(pod(), old, View(10, int, "1.1.1.1", None))
     last = shown["containerStatuses"][0]["lastState"]["terminated"]
     assert (last["reason"], last["exitCode"]) == ("ContainerStatusUnknown", 137)
     assert shown["containerStatuses"][0]["restartCount"] == 1
@@ -152,14 +152,14 @@ def test_a_container_that_had_ended_once_before_the_runtime_forgot_it_is_not_cou
     old["containerStatuses"][0]["lastState"] = {"terminated": {"exitCode": 1, "reason": "Error"}}
     old["containerStatuses"][0]["state"] = {"running": {}}
     old["containerStatuses"][0]["restartCount"] = 1
-    shown = generate(pod(), old, View(20, 0, "1.1.1.1", None))["containerStatuses"][0]
+    shown = generate(pod(), old, View(20, int, "1.1.1.1", None))["containerStatuses"][0]
     assert shown["state"] == {"waiting": {"reason": "ContainerCreating"}}
     assert (shown["lastState"]["terminated"]["exitCode"], shown["restartCount"]) == (1, 1)
 
 
 def test_how_a_container_ended_stands_though_the_runtime_forgot_it() -> None:
     old = status(pod("Never", ("a", "b")), runtime(a=ENDED, b=FAILED))
-    later = generate(pod("Never", ("a", "b")), {**old, "phase": "Running"}, View(20, 0, "1.1.1.1", None))
+    later = generate(pod("Never", ("a", "b")), {**old, "phase": "Running"}, View(20, int, "1.1.1.1", None))
     assert [s["state"]["terminated"]["exitCode"] for s in later["containerStatuses"]] == [0, 1]
     assert later["phase"] == "Failed"
 
