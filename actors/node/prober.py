@@ -91,6 +91,10 @@ class Owner(Protocol):
         """Whether a container that has ended may be started again."""
         ...
 
+    def is_over(self) -> bool:
+        """Whether the pod's status says that it has failed or succeeded, whatever of it still runs."""
+        ...
+
     def tells_end(self, container: str) -> bool:
         """Whether the pod's status says of the container that it does not run."""
         ...
@@ -174,6 +178,9 @@ class Probe:
         """
         now_us = self._ctx.kernel.now_us
         if self.stopped:
+            return
+        if self._owner.is_over():
+            self.stop()
             return
         container = self._current()
         if self._ctx.now_us() < self._first_us:

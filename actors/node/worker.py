@@ -516,6 +516,9 @@ class Worker:
     def restarts(self) -> bool:
         return self.state == SYNC and restart_policy(self.pod) != "Never"
 
+    def is_over(self) -> bool:
+        return self.status.get("phase") in TERMINAL
+
     def tells_end(self, container: str) -> bool:
         shown = self.status.get("containerStatuses") or ()
         return any(s["name"] == container and "running" not in s["state"] for s in shown)

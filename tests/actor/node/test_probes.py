@@ -273,3 +273,21 @@ async def test_a_sync_of_a_new_agent_finds_that_nobody_has_seen_a_container_star
         assert shown == [(True, False), (True, True), (False, False), (True, False), (True, True)]
         _, ready, gone, back, _ = [at for at in api.writes("patch", "pods/web") if at >= 150 * SECOND]
         assert gone - ready < 1_100_000 and back - gone > 2 * SECOND
+
+
+@pytest.mark.parametrize("evicted", [False, True])
+async def test_a_pod_that_is_said_to_have_failed_is_probed_no_more_while_it_ends(evicted: bool) -> None:
+    """Its deadline passes, or it is evicted, at about 130 s; it has 30 s of grace; until it has ended it stays as ready as it was."""
+    rules = (Rule(ContainerBehaviour(stop_us=None, unhealthy_after_us=35 * SECOND)),)
+    async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=rules))) as (kernel, api, node):
+        await kernel.run_until(100 * SECOND)
+        deadline = {} if evicted else {"activeDeadlineSeconds": 30}
+        api.bind("web", {"containers": [probed("c", 2, failureThreshold=1)], **deadline})
+        await kernel.run_until(124 * SECOND)
+        if evicted:
+            node.set_pressure("memory", 0)
+        await kernel.run_until(155 * SECOND)
+        assert api.pod("web")["status"]["containerStatuses"][0]["state"].keys() == {"running"}
+        assert failures(api) == [] and api.ready("web") is evicted
+        await kernel.run_until(166 * SECOND)
+        assert api.pod("web")["status"]["phase"] == "Failed" and failures(api) == []
