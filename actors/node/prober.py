@@ -87,10 +87,6 @@ class Owner(Protocol):
         """Whether the container is told of as started, for the probes that wait for that; for the startup probe, whether not."""
         ...
 
-    def restarts(self) -> bool:
-        """Whether a container that has ended may be started again."""
-        ...
-
     def is_over(self) -> bool:
         """Whether the pod's status says that it has failed or succeeded, whatever of it still runs."""
         ...
@@ -221,9 +217,13 @@ class Probe:
         return runtime.newest(self.container) if runtime is not None else None
 
     def _current(self) -> Container | None:
-        """The instance that the status tells of; None while there is a newer one, or none."""
+        """The instance that the status tells of; None if it tells of none, or that one is gone."""
         newest = self._newest()
-        return newest if newest is not None and newest.ident == self._ident else None
+        if newest is None or newest.ident == self._ident:
+            return newest
+        runtime = self._owner.runtime
+        told = runtime.instances(self.container) if runtime is not None else ()
+        return next((one for one in told if one.ident == self._ident), None)
 
     def _set(self, result: str) -> None:
         if result != self.result:
@@ -235,9 +235,8 @@ class Probe:
             return
         if not container.running(now_us):
             if self._owner.tells_end(self.container):
-                if self._owner.restarts():
-                    # Quirk: by which the pod is synced, and its next try to start waits anew.
-                    self._set("Failure")
+                # Quirk: by which the pod is synced, and its next try to start waits anew.
+                self._set("Failure")
                 return
             if "exec" in self.spec:
                 return  # nothing can be run in it, which counts neither way
@@ -245,6 +244,8 @@ class Probe:
             return
         if not may:
             return
+        # Quirk: whoever answers at its address is taken for it, also one that nobody has told of yet.
+        container = self._newest() or container
         healthy = container.healthy(now_us)
         self._run = self._run + 1 if healthy is self._saw else 1
         self._saw = healthy
@@ -276,8 +277,7 @@ class Probe:
             return
         clock, local_us = self._ctx.clock, self._ctx.now_us()
         if not container.running(now_us):
-            told = self._owner.tells_end(self.container)
-            if not told or (self.result != "Failure" and self._owner.restarts()):
+            if self.result != "Failure" or not self._owner.tells_end(self.container):
                 self._tick_at(self._next_tick_us(local_us))
             else:
                 self._cancel()

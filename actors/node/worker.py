@@ -36,7 +36,6 @@ from actors.node.pod_status import (
     past_deadline,
     probed,
     reasoned,
-    restart_policy,
     unseen_us,
 )
 from actors.node.prober import Probe, output_of, probe_specs
@@ -513,9 +512,6 @@ class Worker:
         shown = self.status.get("containerStatuses") or ()
         return any(s["name"] == container and s.get("started") for s in shown)
 
-    def restarts(self) -> bool:
-        return self.state == SYNC and restart_policy(self.pod) != "Never"
-
     def is_over(self) -> bool:
         return self.status.get("phase") in TERMINAL
 
@@ -545,7 +541,15 @@ class Worker:
             if self.agent.loop.asleep:
                 self.agent.loop.resume_later(self)
             else:
-                self.wake()
+                self._follow()
+
+    def _follow(self) -> None:
+        """The sync that follows knows what all probes say that tick at this instant."""
+        self.agent.ctx.call_later_us(0, self._followed)
+
+    def _followed(self, _: object) -> None:
+        if self.state == SYNC:
+            self.wake()
 
     def probed(self, probe: Probe, result: str) -> None:
         """Readiness and startup set the status at once; a liveness or startup failure restarts."""
@@ -563,7 +567,7 @@ class Worker:
                 if other.container == probe.container and other.kind != "Startup":
                     other.look()
         if result == "Failure" or probe.kind != "Readiness" or not self._is_ready():
-            self.wake()
+            self._follow()
 
     def _tell(self, probe: Probe, value: bool) -> None:
         key, shown = "ready" if probe.kind == "Readiness" else "started", self.status.get("containerStatuses")

@@ -291,3 +291,47 @@ async def test_a_pod_that_is_said_to_have_failed_is_probed_no_more_while_it_ends
         assert failures(api) == [] and api.ready("web") is evicted
         await kernel.run_until(166 * SECOND)
         assert api.pod("web")["status"]["phase"] == "Failed" and failures(api) == []
+
+
+async def test_the_sync_that_follows_a_probe_knows_what_all_say_that_tick_with_it() -> None:
+    """`open` turns unready with the same tick as `wedged` has its last chance: that one is killed at once, not after a relist."""
+    liveness = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 2}
+    pods = {
+        "containers": [
+            probed("open", 5, failureThreshold=2),
+            {**probed("wedged", 5), "livenessProbe": liveness},
+        ]
+    }
+    async with one_node(behaving(unhealthy_after_us=12 * SECOND)) as (kernel, api, _):
+        await kernel.run_until(100 * SECOND)
+        api.bind("web", pods)
+        await kernel.run_until(122 * SECOND)
+        (killed_us,) = [at for at, _ in api.events("Killing")]
+        assert killed_us / SECOND == pytest.approx(120, abs=0.01)
+
+
+async def test_a_probe_meets_the_next_instance_before_anybody_tells_of_it() -> None:
+    """Its hook takes 6 s, for which the status tells of the instance that was killed; another address it does not have."""
+    hook = {"lifecycle": {"postStart": {"exec": {"command": ["sleep", "6"]}}}}
+    liveness = {"httpGet": {"port": 80}, "periodSeconds": 20, "failureThreshold": 1}
+    container = {**probed("c", 2, failureThreshold=100), "livenessProbe": liveness, **hook}
+    async with one_node(behaving(unhealthy_after_us=1)) as (kernel, api, _):
+        await kernel.run_until(100 * SECOND)
+        api.bind("web", {"containers": [container]})
+        await kernel.run_until(126_500_000)
+        assert [at // SECOND for at, _ in api.events("Started")] == [100, 120]
+        seen = [at for at in failures(api) if at > 121]
+        assert seen == pytest.approx([122, 124, 126], abs=0.01)
+
+
+async def test_what_has_ended_for_good_is_looked_at_once_more_by_which_its_pod_is_synced() -> None:
+    """Which has the other container probed, at the relist after that tick."""
+    rules = (
+        Rule(ContainerBehaviour(exit_after_us=1 * SECOND), container="quick"),
+        Rule(ContainerBehaviour(unhealthy_after_us=1), container="slow"),
+    )
+    async with one_node(NodeSpec("n1", profile=RuntimeProfile(rules=rules))) as (kernel, api, _):
+        await kernel.run_until(100 * SECOND)
+        api.bind("web", {"containers": [probed("quick", 6), probed("slow", 60)], "restartPolicy": "Never"})
+        await kernel.run_until(120 * SECOND)
+        assert failures(api) == pytest.approx([101, 102, 107], abs=1) and failures(api)[-1] > 106
