@@ -22,6 +22,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 from sim.machinery.api import Obj, WatchEvent
@@ -110,6 +111,8 @@ class WatchCache:
             found = self.feed.stretches(self.feed.floor, self.prefix)
         if not isinstance(found, Compacted):
             for part in found:
+                if self._copy is not None:
+                    self._keep_up(part)
                 self._window.add(part)
         self._cursor = self.feed.revision
 
@@ -164,15 +167,31 @@ class WatchCache:
         page: Page = self.feed.range(Range(prefix, rev=self._readable(rev)))
         return Page(page.items, rev)
 
-    def _copied(self, rev: int) -> dict[str, Item] | None:
-        """All objects at a revision, where history has lost it; the copy moves on with what is shown."""
+    def _copied(self, rev: int, coming: Sequence[Change] = ()) -> dict[str, Item] | None:
+        """All objects at a revision, where history has lost it; the copy moves on with what is shown.
+
+        coming: what the window is about to take in
+        """
         if self._copy is not None and self._copy[0] != rev:
-            self._copy = (rev, self._moved_on(*self._copy, rev)) if rev < self.feed.floor else None
+            self._copy = (rev, self._moved_on(*self._copy, rev, coming)) if rev < self.feed.floor else None
         return None if self._copy is None else self._copy[1]
 
-    def _moved_on(self, since: int, copied: dict[str, Item], rev: int) -> dict[str, Item]:
+    def _keep_up(self, coming: Sequence[Change]) -> None:
+        """Move the copy on by what the window may let go for what is coming: it holds what is shown no longer than it must."""
+        if len(self._window.changes) + len(coming) <= self._window.capacity:
+            return
+        reached_us = self.horizon.reached_us()
+        for changes in (coming, self._window.changes):
+            count = bisect_right(changes, reached_us, key=_time_of)
+            if count:
+                self._copied(changes[count - 1].rev, coming)
+                return
+
+    def _moved_on(
+        self, since: int, copied: dict[str, Item], rev: int, coming: Sequence[Change]
+    ) -> dict[str, Item]:
         found = dict(copied)
-        for change in self._window.changes:
+        for change in chain(self._window.changes, coming):
             if since < change.rev <= rev:
                 found.pop(change.item.key, None)
                 if not change.deleted:

@@ -321,6 +321,27 @@ async def test_a_frozen_replica_shows_what_it_showed_however_much_is_written_mea
         assert len(names(await listed(p, resourceVersion="0"))) == 111
 
 
+@pytest.mark.parametrize("lag_s", [2, 300])
+async def test_a_replica_that_lagged_when_history_went_shows_all_that_came_since(lag_s: int) -> None:
+    """Nobody reads it meanwhile, and its window lets go of what has been shown: more than 100 changes, in more than 75 s."""
+    async with plane() as p:
+        await make(p, "old")
+        p.server.lag(lag_s * S)
+        await p.run(lag_s * S)
+        await make(p, "kept")
+        p.storage.store.compact(p.storage.store.revision)
+        assert names(await listed(p, resourceVersion="0")) == ["old"]
+        assert (await p.ask("delete", "leases", name="old")).ok
+        for number in range(2 * lag_s + 220):
+            await make(p, f"new{number}")
+            await p.run(S)
+        assert (await p.ask("create", "configmaps", body={"metadata": {"name": "other"}})).ok
+        await p.run(lag_s * S)
+        p.storage.store.compact(p.storage.store.revision)
+        shown = names(await listed(p, resourceVersion="0"))
+        assert len(shown) == 2 * lag_s + 221 and "old" not in shown
+
+
 async def test_a_replica_that_has_listed_the_storage_anew_shows_nothing_that_was_kept_before() -> None:
     async with plane() as p:
         await make(p, "a")
