@@ -47,6 +47,14 @@ def next_band(band: int, nodes: int) -> int:
     return band - 1 if nodes < BANDS[band].nodes_min else band
 
 
+def seconds_at(nodes: int) -> int:
+    """What the nodes of a cluster are told that has grown to so many."""
+    band = 0
+    for count in range(1, nodes + 1):
+        band = next_band(band, count)
+    return BANDS[band].seconds
+
+
 async def start(env: Env) -> None:
     await NodeTTL(env).run()
 

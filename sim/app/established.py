@@ -22,7 +22,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.apiserver.direct import ask
-from actors.controllers import manager, nodelifecycle, resourcequota, serviceaccount
+from actors.controllers import manager, nodelifecycle, resourcequota, serviceaccount, ttl
 from actors.controllers.established import Child, children_of
 from actors.controllers.nodelifecycle_decide import NO_SCHEDULE, taints_patch, without_taints
 from actors.node import api as node_api
@@ -101,11 +101,12 @@ class Established:
         for namespace in cluster.list("namespaces"):
             self._kernel.cause = 0
             self._welcome(namespace)
-        for name in cluster.nodes:
-            if cluster.options.nodes[name].register_node:
-                self._kernel.cause = 0  # not the node before it
-                self._register(name)
-                yield
+        registering = [name for name in cluster.nodes if cluster.options.nodes[name].register_node]
+        told = {self._names.annotation_node_ttl: str(ttl.seconds_at(len(registering)))}
+        for name in registering:
+            self._kernel.cause = 0  # not the node before it
+            self._register(name, told)
+            yield
         planned = cluster.plan.established
         if any(obj["kind"] == "ResourceQuota" for obj in planned):
             ahead = [obj for kind in FIRST for obj in planned if obj["kind"] == kind]
@@ -139,20 +140,23 @@ class Established:
 
     # --- objects ------------------------------------------------------------------------------------------
 
-    def _register(self, name: str) -> None:
-        """A node, without the taint that it bears until the node controller has seen it to be well."""
+    def _register(self, name: str, told: Obj) -> None:
+        """A node, without the taint that it bears until the node controller has seen it to be well, and with the
+        annotations that controllers have told it."""
         cluster, names = self._cluster, self._names
         machine, options = cluster.nodes[name].machine, cluster.options.nodes[name]
         body = node_side.registered(machine, options, names, self._kernel.epoch_us)
         stored = self._agent(name, "create", "nodes", body=body)
         if stored.ok:
             unready = (names.taint_not_ready, NO_SCHEDULE)
-            left = without_taints(stored.obj["spec"].get("taints") or (), [unready])
-            if left is not None:
-                stored = self._controller(
-                    nodelifecycle.CLIENT, "patch", "nodes", name=name, body=taints_patch(stored.obj, left),
-                    content_type=names.media_strategic_patch,
-                )  # fmt: skip
+            taints = stored.obj["spec"].get("taints") or ()
+            left = without_taints(taints, [unready])
+            patch = taints_patch(stored.obj, taints if left is None else left)
+            patch["metadata"]["annotations"] = told
+            stored = self._controller(
+                nodelifecycle.CLIENT, "patch", "nodes", name=name, body=patch,
+                content_type=names.media_strategic_patch,
+            )  # fmt: skip
         if stored.ok:
             self._nodes.append(stored.obj)
             self._view.set_node(stored.obj)

@@ -141,8 +141,10 @@ async def test_everything_runs_from_the_first_instant_on_and_nobody_finds_anythi
         assert cluster.counts() == {"nodes": 5, "ready": 5, "pods": PODS, "running": PODS}
         seen: list[Change] = []
         cluster.observe(seen.append, ["pods"])
+        nodes = [node["metadata"]["annotations"] | node["spec"] for node in cluster.list("nodes")]
         await cluster.run_for("10m")
         assert seen == []
+        assert [node["metadata"]["annotations"] | node["spec"] for node in cluster.list("nodes")] == nodes
         per_node = Counter(pod["spec"]["nodeName"] for pod in cluster.list("pods"))
         assert max(per_node.values()) - min(per_node.values()) <= 1
         endpoints = cluster.get("endpoints", "web")
