@@ -262,8 +262,7 @@ def _by_label(wanted: Sequence[str], ours: Mapping[str, str]) -> Select:
 
 def _by_owner(wanted: Sequence[str], _: Mapping[str, str]) -> Select:
     def check(world: World, resource: str, obj: Obj) -> bool:
-        owners = obj["metadata"].get("ownerReferences") or ()
-        return any(_matches(owner["name"], wanted) for owner in owners)
+        return any(_matches(owner, wanted) for owner in world.owners(obj))
 
     return check
 

@@ -38,14 +38,14 @@ class Observer:
 
     @property
     def resources(self) -> list[str]:
-        """Whose commits matter: the watchers', and nodes for the world."""
-        return sorted({"nodes", *self._by_resource})
+        """Whose commits matter: to the watchers, and to the world."""
+        return sorted({*self.world.resources, *self._by_resource})
 
     def see(self, change: Change) -> None:
         """Take a commit in."""
         resource = change.item.key.split("/", 3)[2]
-        if resource == "nodes":
-            self.world.see_node(change)
+        if resource in self.world.resources:
+            self.world.see(resource, change)
         for watcher in self._by_resource.get(resource, ()):
             watcher.see(self.world, resource, change)
 

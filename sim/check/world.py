@@ -1,18 +1,22 @@
-"""What an omniscient observer knows of the cluster: where an object belongs.
+"""What an omniscient observer knows of the cluster: where an object belongs, and to whom.
 
-Turns changes of nodes into their zones, and answers which node and zone an object belongs to.  It stands outside
-the simulation: it sees a commit at the instant it happens and influences nothing.
+Turns changes of nodes into their zones, and those of ReplicaSets and Jobs into whose pods theirs are; answers which node
+and zone an object belongs to, and what its owners are called.  It stands outside the simulation: it sees a commit at the
+instant it happens and influences nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sim.ident import Names
 from sim.machinery.store import Change
 
 Obj = dict[str, Any]
+
+# What stands between a Deployment or a CronJob, which people speak of, and its pods.
+BETWEEN = ("jobs", "replicasets")
 
 
 def split_key(key: str) -> tuple[str, str, str]:
@@ -24,13 +28,32 @@ def split_key(key: str) -> tuple[str, str, str]:
 class World:
     """The zone of every node that there is or was.  zones: those of machines, whose agents tell events before they register."""
 
+    # Whose commits `see` learns from.
+    resources = ("nodes", *BETWEEN)
+
     def __init__(self, names: Names, zones: Mapping[str, str] | None = None) -> None:
         self.names = names
         self.zone_of_node = dict(zones or {})
+        self._owners_of: dict[str, Sequence[Obj]] = {}  # by the uid of a ReplicaSet or Job that has some
 
-    def see_node(self, change: Change) -> None:
+    def see(self, resource: str, change: Change) -> None:
+        """Take a commit in; a ReplicaSet that is gone still tells whose its last pods are."""
         meta = change.item.obj["metadata"]
-        self.zone_of_node[meta["name"]] = (meta.get("labels") or {}).get(self.names.label_zone, "")
+        if resource == "nodes":
+            self.zone_of_node[meta["name"]] = (meta.get("labels") or {}).get(self.names.label_zone, "")
+        elif resource in BETWEEN and not change.deleted:
+            owners = meta.get("ownerReferences")
+            if owners:
+                self._owners_of[meta["uid"]] = owners
+            else:
+                self._owners_of.pop(meta["uid"], None)
+
+    def owners(self, obj: Obj) -> Iterator[str]:
+        """The names of an object's owners, and of those whose ReplicaSet or Job such an owner is."""
+        for owner in obj["metadata"].get("ownerReferences") or ():
+            yield owner["name"]
+            for further in self._owners_of.get(owner["uid"], ()):
+                yield further["name"]
 
     def node_of(self, resource: str, obj: Obj) -> str:
         """The node an object is, is bound to, or speaks for; "" if none.

@@ -228,6 +228,38 @@ def test_an_agent_is_in_its_zone_before_its_node_is_registered() -> None:
     assert run.verdict().ok, run.verdict().measured
 
 
+@pytest.mark.parametrize(("resource", "owner"), [("replicasets", "web"), ("jobs", "web")])
+def test_pods_are_owned_by_the_owner_of_their_replica_set_or_job_too_while_it_is_there_and_after(
+    resource: str, owner: str
+) -> None:
+    """Deployments and CronJobs are what people speak of; a rule that goes by them must see their pods go."""
+    run = Run(
+        {"never": {"deleted": "pods", "where": {"owner": owner}}},
+        {"never": {"deleted": "pods", "where": {"owner": f"{owner}-1"}}},
+        {"never": {"deleted": "pods", "where": {"owner": "other"}}},
+        {"count": f"pods owned by {owner} exist", "equals": 1},
+    )
+    ref = {"uid": "d", "name": "web"}
+    run.put(1, f"//{resource}/default/web-1", {"metadata": {"uid": "r", "ownerReferences": [ref]}})
+    of_web = [{"uid": "r", "name": "web-1"}]
+    run.pod(2, "a", ownerReferences=of_web)
+    run.pod(2, "b", ownerReferences=of_web)
+    run.put(3, f"//{resource}/default/web-1", None)
+    run.pod(4, "a", ownerReferences=of_web, deletionTimestamp="x")
+    run.put(5, "//pods/default/a", None)
+    assert [verdict.ok for verdict in run.checker.verdicts(9)] == [False, False, True, True]
+
+
+def test_a_replica_set_that_was_let_go_makes_its_pods_nobody_elses() -> None:
+    run = Run({"never": {"deleted": "pods", "where": {"owner": "web"}}})
+    ref = {"uid": "d", "name": "web"}
+    run.put(1, "//replicasets/default/web-1", {"metadata": {"uid": "r", "ownerReferences": [ref]}})
+    run.put(2, "//replicasets/default/web-1", {"metadata": {"uid": "r"}})
+    run.pod(3, "a", ownerReferences=[{"uid": "r", "name": "web-1"}], deletionTimestamp="x")
+    run.put(4, "//pods/default/a", None)
+    assert run.verdict().ok
+
+
 def test_an_event_is_of_no_owner() -> None:
     with pytest.raises(ValueError, match="an event has no owner"):
         Run({"never": {"event": "BackOff", "where": {"owner": "web"}}})
