@@ -15,6 +15,7 @@ from sim.machinery.scheme import Resource, Scheme
 from sim.options.base import raw_option
 from sim.options.cloud import CLOUD
 from sim.scenario import plan, soundness, steps
+from sim.scenario.common import Amount
 from sim.scenario.kinds import Planned, resource_named
 from sim.scenario.naming import translate
 from sim.scenario.plan import Action, ClusterPlan, NodePlan
@@ -112,13 +113,13 @@ class _Where:
     def maybe(self, text: Any, key: str) -> int | None:
         return self.duration(text, key) if isinstance(text, str) else None
 
-    def bytes(self, value: str | int, key: str) -> int:
+    def bytes(self, value: Amount, key: str) -> int:
         return self._amount(quantity_value, value, key, "write it as 80Mi or 1500")
 
-    def milli(self, value: str | int, key: str) -> int:
+    def milli(self, value: Amount, key: str) -> int:
         return self._amount(quantity_milli, value, key, "write it as 250m or 2")
 
-    def _amount(self, read: Callable[[str | int], int], value: str | int, key: str, remedy: str) -> int:
+    def _amount(self, read: Callable[[Amount], int], value: Amount, key: str, remedy: str) -> int:
         try:
             amount = read(value)
         except ValueError:
@@ -292,10 +293,10 @@ def _workload(where: _Where, body: steps.Workload) -> Action:
         "start_error": _given(body.start_error),
         "pull_error": _given(body.pull_error),
         "stop_us": -1 if body.stop == "never" else where.maybe(body.stop, "stop"),
-        "memory": where.bytes(body.memory, "memory") if isinstance(body.memory, str | int) else None,
-        "log_rate": where.bytes(body.log_rate, "logRate") if isinstance(body.log_rate, str | int) else None,
-        "cpu_milli": where.milli(body.cpu, "cpu") if isinstance(body.cpu, str | int) else None,
-        "load_milli": where.milli(body.load, "load") if isinstance(body.load, str | int) else None,
+        "memory": where.bytes(body.memory, "memory") if isinstance(body.memory, Amount) else None,
+        "log_rate": where.bytes(body.log_rate, "logRate") if isinstance(body.log_rate, Amount) else None,
+        "cpu_milli": where.milli(body.cpu, "cpu") if isinstance(body.cpu, Amount) else None,
+        "load_milli": where.milli(body.load, "load") if isinstance(body.load, Amount) else None,
     }
     if all(change is None for change in changes.values()):
         raise where.error("", "changes nothing", "give exitAfter, exitCode, ready, startError, pullError, …")

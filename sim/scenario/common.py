@@ -12,6 +12,8 @@ Replicas = Annotated[int, Meta(ge=1, le=9)]
 Name = Annotated[str, Meta(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 Label = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 """A name for people: of a step or an expectation.  Without control characters, which XML cannot hold."""
+Amount = str | int | float
+"""A quantity, as the API has them: 80Mi, 250m, 2, 1.5."""
 Flags = dict[str, Any]
 OneOrMore = str | list[str]
 

@@ -39,7 +39,7 @@ from sim.scenario.samples import inside, read_samples
 from sim.scenario.settings import override
 from sim.scenario.soundness import parts_of
 from sim.scenario.source import Document, read_documents
-from sim.scenario.steps import Apply
+from sim.scenario.steps import Actions, Apply
 from sim.scenario.taints import taints_problem
 from sim.scenario.timeline import plan_timeline
 from sim.scenario.windows import Windows
@@ -133,20 +133,25 @@ class _Compiler:
         if unknown:
             owner, name = _struct_at(schema.Scenario, path), unknown["name"]
             known = owner.__struct_encode_fields__ if owner else ()
-            remedy = suggestion(name, known, _elsewhere(name)) or suggestion_or_all(name, known)
+            elsewhere = "" if name in Actions.__struct_encode_fields__ else _elsewhere(name)
+            remedy = suggestion(name, known, elsewhere) or suggestion_or_all(name, known)
             place = self.document.key_place((*path, name))
             raise InputError(f"unknown field {name!r}", place, remedy)
         if message.startswith("Invalid enum value"):
             remedy = _choices(schema.Scenario, path)
         elif message.startswith("Expected `array`, got"):
             remedy = "both bounds, as [29s, 60s]" if path[-1:] == ["within"] else "in brackets, as [a, b]"
-        elif re.match("Expected `str`, got `(int|float|bool)`", message):
-            remedy = "a duration has a unit, as 90s or 5m; a text that looks like something else needs quotes"
+        elif message.startswith("Expected `object`, got"):
+            remedy = _mapping_at(path)
+        elif message.startswith("Expected `str`, got"):
+            remedy = _text_at(path, message)
         elif missing := _MISSING.match(message):
             name = missing["name"]
             message = f"the field {name!r} is missing"
             if name == "nodes":
                 remedy = "nodes: {} is all of them"
+            elif name == "how":
+                remedy = _choices(schema.Scenario, [*path, name])
             elif _struct_at(schema.Scenario, path) is schema.Expectation:
                 remedy = "a name says what is expected, in any words"
         return self.document.error(tuple(path), _plainly(message), remedy)
@@ -440,6 +445,25 @@ def _plainly(message: str) -> str:
         return "a name consists of lower-case letters, digits, '-' and '.', and begins and ends with no mark"
     plain = _TYPE.sub(lambda found: " or ".join(_WORDS.get(t, t) for t in found[1].split(" | ")), message)
     return plain[0].lower() + plain[1:]
+
+
+def _mapping_at(path: Sequence[str | int]) -> str:
+    """What the mapping at a path is made of, for who wrote something else."""
+    if path[-2:-1] == ["taints"]:
+        return "as {key: k, value: v, effect: NoExecute}"
+    owner = _struct_at(schema.Scenario, path)
+    return f"it has the fields {', '.join(owner.__struct_encode_fields__)}" if owner else ""
+
+
+def _text_at(path: Sequence[str | int], message: str) -> str:
+    """How the text at a path is written, for who wrote something else."""
+    if path[-1:] == ["rate"]:
+        return "so many in a time, as 2/s or 6/h"
+    if path[-1:] == ["selector"]:
+        return "as app=web,tier!=db"
+    if re.search("got `(int|float|bool)`", message):
+        return "a duration has a unit, as 90s or 5m; a text that looks like something else needs quotes"
+    return ""
 
 
 def _struct_at(kind: Any, path: Sequence[str | int]) -> Any:

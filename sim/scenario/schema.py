@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sim.scenario.common import Count, Flags, Label, Matter, Name, Replicas, Strict
+from sim.scenario.common import Amount, Count, Flags, Label, Matter, Name, Replicas, Strict
 from sim.scenario.steps import Step
 from sim.units import JSON_WHOLE_MAX
 
@@ -34,7 +34,7 @@ class NodeGroup(Strict):
     prefix: Name = "node"
     zones: list[Name] = []
     region: str = ""
-    capacity: dict[str, str | int] = msgspec.field(default_factory=lambda: {"cpu": 8, "memory": "32Gi"})
+    capacity: dict[str, Amount] = msgspec.field(default_factory=lambda: {"cpu": 8, "memory": "32Gi"})
     labels: dict[str, str] = {}
     taints: list[dict[str, str]] = []
     runtime: Runtime = msgspec.field(default_factory=Runtime)

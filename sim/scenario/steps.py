@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sim.scenario.common import Count, Label, Matter, OneOrMore, Strict
+from sim.scenario.common import Amount, Count, Label, Matter, OneOrMore, Strict
 
 Pick = Annotated[int, Meta(ge=1, le=20_000)]
 Share = Annotated[float, Meta(ge=0, lt=1)]
@@ -72,7 +72,7 @@ class Pressure(Strict):
 
     nodes: Nodes
     resource: Literal["memory", "nodefs", "imagefs", "nodefs-inodes", "imagefs-inodes", "pid"]
-    available: str | int
+    available: Amount
     ramp: str = "0s"
     """From what is available now to `available` in a straight line over this time."""
 
@@ -98,12 +98,12 @@ class Workload(Strict):
     pull_error: str | UnsetType = UNSET
     stop: str | UnsetType = UNSET
     """Time from SIGTERM to its end; "never" waits for SIGKILL."""
-    memory: str | int | UnsetType = UNSET
-    log_rate: str | int | UnsetType = UNSET
+    memory: Amount | UnsetType = UNSET
+    log_rate: Amount | UnsetType = UNSET
     """Bytes a second that each container logs."""
-    cpu: str | int | UnsetType = UNSET
+    cpu: Amount | UnsetType = UNSET
     """What each container uses, as a metrics server sees it."""
-    load: str | int | UnsetType = UNSET
+    load: Amount | UnsetType = UNSET
     """Cpu that the pods of a target use together: each that is ready has its share."""
 
 
@@ -124,8 +124,8 @@ class Metric(Strict):
     """What is measured from now on, as autoscaling sees it; one of value and load."""
 
     name: str
-    value: str | int | UnsetType = UNSET
-    load: str | int | UnsetType = UNSET
+    value: Amount | UnsetType = UNSET
+    load: Amount | UnsetType = UNSET
     """Of pods: so much for all that are ready together, each of which has its share."""
     of: str | UnsetType = UNSET
     """pods, or an object as services/web; left out: something outside the cluster."""

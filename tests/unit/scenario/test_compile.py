@@ -324,12 +324,18 @@ def test_a_bad_setting_names_itself(folder: Path, setting: str, says: str) -> No
     assert caught.value.place == f"--set {setting}"
 
 
+def test_a_machine_may_have_half_a_cpu_more(folder: Path) -> None:
+    nodes = plan_of(folder, GOOD, "cluster.nodes[0].capacity={cpu: 7.5}").cluster.nodes
+    assert {node.capacity["cpu"] for node in nodes} == {"7.5"}
+
+
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
         ('labels={"a b": c}', 'labels: Invalid value: "a b"'),
         ("capacity={cpu: banana}", "'banana' is not a quantity"),
         ("capacity={cpu: -1}", "-1 is negative"),
+        ("capacity={cpu: .inf}", "inf is not a quantity"),
         (
             "capacity={gpu: 1}",
             "no machine has 'gpu' (they have cpu, memory, pods, ephemeral-storage, and devices",

@@ -106,6 +106,12 @@ def test_a_workload_step_says_what_changes_for_whom(tmp_path: Path) -> None:
     assert len(found.nodes) == 6
 
 
+def test_a_quantity_is_a_number_with_a_point_as_well(tmp_path: Path) -> None:
+    found = action(tmp_path, "workload: {selector: app=web, memory: 2.5e+6}")
+    assert isinstance(found, plan.Behave)
+    assert found.memory == 2_500_000
+
+
 def test_a_reboot_is_a_power_loss_that_ends(tmp_path: Path) -> None:
     step = second(tmp_path, "{at: 2m, reboot: {nodes: {zone: b, pick: 2}, downtime: 1m..2m}}")
     assert step.choices[0].for_us == (MINUTE, 2 * MINUTE)
@@ -121,6 +127,13 @@ BAD = [
     ("{after: 3m, compact: {}}", "no step is named '3m' ('at: 3m' is a time)"),
     ("{at: 3m, name: 4m, compact: {}}", "a step's name is no time, as '4m' is"),
     ("{at: 2m, cordon: {}}", "the field 'nodes' is missing (nodes: {} is all of them)"),
+    ("{at: 2m, cordon: {nodes: node-a-0}}", "expected a mapping, got text (it has the fields zone, name, labels, count, pick)"),
+    ("{at: 2m, fail: {nodes: {}}}", "the field 'how' is missing (one of: power-loss, shutdown, hang"),
+    ("{at: 2m, taint: {nodes: {}, taints: [k=v:NoExecute]}}", "got text (as {key: k, value: v, effect: NoExecute})"),
+    ("{at: 2m, workload: {selector: {app: web}, stop: 1s}}", "expected text, got a mapping (as app=web"),
+    ("{at: 2m, load: {rate: 2, list: pods}}", "got a whole number (so many in a time, as 2/s or 6/h)"),
+    ("{at: 2m, workload: {crash: true}}", "unknown field 'crash' (known are: namespace, selector"),
+    ("{at: 2m, fail: {nodes: {}, how: hang, for: 2m}}", "unknown field 'for' (it stands in spec.timeline)"),
     ("{at: 2m, compact: {}, for: 5s}", "'for' has no effect on compact: it has no end"),
     ("{at: 2m, start: {actor: storage}, for: 5s}", "'for' has no effect on start"),
     ("{at: 2m, crash: {actor: storage, restartAfter: 5s}, for: 5s}", "say the same (give one)"),
