@@ -1,15 +1,18 @@
 """Programs that everybody knows: what a container does whose command is `true`, `false`, `sleep`, `exit` or `echo`.
 
 Turns a container's command and arguments into what is special about its behaviour (fields of `ContainerBehaviour`);
-None for every other program.
+None for every other program.  Of a shell (`sh -c`) such commands one after the other are understood, with `;`, `&&`, `||` and
+new lines between them: `sleep 15; exit 1`.
 
-Differs  nothing is run: of a shell (`sh -c`) only a single one of these commands is understood.
+Differs  nothing is run: a script that holds anything else (a loop, a variable, a pipe, another program where it is come to) is no
+program that is known.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sim.kernel.kernel import NEVER_US
@@ -22,7 +25,9 @@ DIGITS_MAX = 18  # of an int64, whatever they are
 SHELLS = ("sh", "bash", "ash", "dash")
 SHELL_LINE = 3  # sh -c LINE
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_OPERATORS = (";", "&", "|", "<", ">", "$", "`", "(", "\n")
+_BETWEEN = (";", "&&", "||")
+_MEANS_MORE = frozenset("&|<>()$`#")
+_GOES_ON = re.compile(r"(&&|\|\||)(?:\\\n|(?<=[&|])\s*\n)")  # lines that the next one belongs to
 
 
 def commanded(container: dict[str, Any]) -> Changes | None:
@@ -31,14 +36,61 @@ def commanded(container: dict[str, Any]) -> Changes | None:
         return None
     words = [*container["command"], *(container.get("args") or ())]
     if _program(words) in SHELLS and len(words) == SHELL_LINE and words[1] == "-c":
-        line = words[2]
-        if any(operator in line for operator in _OPERATORS):
-            return None
-        try:
-            words = shlex.split(line)
-        except ValueError:
-            return None
+        return _script(words[2])
     return _behaviour(_program(words), words[1:])
+
+
+def _script(text: str) -> Changes | None:
+    """What a shell does that is given these commands."""
+    took_us, code, said, known = 0, 0, list[str](), False
+    try:
+        for between, words in _commands(text):
+            if (between == "&&" and code) or (between == "||" and not code):
+                continue
+            did = _behaviour(_program(words), words[1:])
+            if did is None:
+                return None
+            known = True
+            if "log" in did:
+                said.append(did["log"])
+            lasts_us = did.get("exit_after_us", NEVER_US)
+            took_us += lasts_us if lasts_us > AT_ONCE_US else 0
+            code = code if words == ["exit"] else did.get("exit_code", 0)
+            if words[0] == "exit" or took_us >= NEVER_US:
+                break
+    except ValueError:
+        return None
+    if not known:
+        return None
+    log = {"log": "\n".join(said)} if said else {}
+    if took_us >= NEVER_US:
+        return log
+    return {"exit_after_us": max(took_us, AT_ONCE_US), **({"exit_code": code} if code else {}), **log}
+
+
+def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands of a script and what stands before each.  ValueError: there is more to it."""
+    line = _GOES_ON.sub(r"\1 ", text).replace("\n", ";")
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    between, words = ";", list[str]()
+    for token in lexer:
+        if token not in _BETWEEN and not token.strip(";"):
+            token = ";"  # of empty lines
+        if token in _BETWEEN:
+            if words:
+                yield between, words
+            elif token != ";" or between != ";":
+                raise ValueError
+            between, words = token, []
+        elif _MEANS_MORE.intersection(token):
+            raise ValueError
+        else:
+            words.append(token)
+    if words:
+        yield between, words
+    elif between != ";":
+        raise ValueError
 
 
 def _program(words: Sequence[str]) -> str:

@@ -18,6 +18,15 @@ from sim.units import SECOND
         (["sleep", "2m"], 120, 0),
         (["sh", "-c", "exit 3"], 0, 3),
         (["/bin/sh", "-c", "sleep 7"], 7, 0),
+        (["sh", "-c", "sleep 15; exit 3"], 15, 3),
+        (["sh", "-c", "sleep 2 && sleep 3 && false"], 5, 1),
+        (["sh", "-c", "false && sleep 9; sleep 1"], 1, 0),
+        (["sh", "-c", "false || exit 4"], 0, 4),
+        (["sh", "-c", "true || nginx; sleep 6;"], 6, 0),
+        (["sh", "-c", "exit 2; nginx"], 0, 2),
+        (["sh", "-c", "false; exit"], 0, 1),
+        (["sh", "-c", "sleep 1 &&\n  sleep \\\n  2 && \\\nsleep 3"], 6, 0),
+        (["sh", "-c", "echo 'at work;'\nsleep 5\n\nexit 1\n"], 5, 1),
     ],
 )
 def test_a_known_command_ends(command: list[str], exit_s: int, code: int) -> None:
@@ -30,6 +39,8 @@ def test_what_is_echoed_is_in_the_log() -> None:
     found = commanded({"command": ["echo"], "args": ["a", "b"]})
     assert found is not None and found["log"] == "a b"
     assert commanded({"command": ["sleep", "infinity"]}) == {}
+    script = "echo one; echo two && sleep infinity; exit 1"
+    assert commanded({"command": ["sh", "-c", script]}) == {"log": "one\ntwo"}
 
 
 def test_a_sleep_beyond_all_time_is_without_end_and_what_is_longer_than_a_number_is_none() -> None:
@@ -45,6 +56,13 @@ def test_a_sleep_beyond_all_time_is_without_end_and_what_is_longer_than_a_number
         {"command": ["nginx"]},
         {"command": ["sleep", "x"]},
         {"command": ["sh", "-c", "true; nginx"]},
+        {"command": ["sh", "-c", "sleep 5 &"]},
+        {"command": ["sh", "-c", "sleep 5 | true"]},
+        {"command": ["sh", "-c", "sleep $TIME; exit 1"]},
+        {"command": ["sh", "-c", "while true; do sleep 1; done"]},
+        {"command": ["sh", "-c", "true && && true"]},
+        {"command": ["sh", "-c", "sleep 1 ||"]},
+        {"command": ["sh", "-c", "sleep 5 # and then"]},
         {"command": ["sh", "-c", "echo 'a"]},
         {"command": ["sh", "-c", ""]},
         {"command": ["exit", "-1"]},
