@@ -1,7 +1,7 @@
 """The `orrery` command: parses, calls the subcommand (see `sim.app.commands`), and tells its errors.
 
-Exit status: 0 all expectations hold, 1 one failed, 2 bad input (one line on standard error), 130 interrupted, 141 whoever read
-the output went away.
+Exit status: 0 all expectations hold, 1 one failed, 2 bad input (one line on standard error), 130 interrupted (143 by SIGTERM,
+129 by SIGHUP), 141 whoever read the output went away.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import NoReturn
 
 from sim import __version__
 from sim.app.commands import GROUPS
-from sim.app.commands.arguments import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_UNHEARD
+from sim.app.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD
+from sim.app.interrupts import exit_status
 from sim.errors import InputError
 
 
@@ -67,7 +68,7 @@ def _told(error: BaseException) -> int | None:
         _drop_output()
         return EXIT_UNHEARD
     if isinstance(error, KeyboardInterrupt):
-        says, status = "interrupted", EXIT_INTERRUPTED
+        says, status = "interrupted", exit_status(error)
     elif isinstance(error, OSError):
         if error.filename is None and not _full(error):
             return None

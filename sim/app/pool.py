@@ -4,7 +4,8 @@ A worker is a process that performs one job after the other, until what ended cl
 another process: to end is quicker than to free it.
 
 Holds: a process that dies costs the seed it ran, whose outcome says so, and is replaced; leaving the iterator
-early ends every worker at once; at most as many jobs are under way as there are workers.
+early ends every worker at once, and so does the end of this process, however it comes; at most as many jobs are under way
+as there are workers.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from importlib import import_module
-from multiprocessing import get_all_start_methods, get_context
+from multiprocessing import get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import Connection, wait
-from threading import current_thread, main_thread
+from threading import Thread, current_thread, main_thread
 from typing import Any
 
 from sim.app.cluster import no_collection
+from sim.app.interrupts import ENDS
 from sim.app.outcome import Job, Outcome, perform, perform_among_others
 from sim.errors import InputError
 
@@ -59,7 +61,8 @@ class Worker:
 
     def give(self, job: Job) -> None:
         self.job = job
-        self.pipe.send(job)
+        with suppress(BrokenPipeError, ConnectionResetError):  # it died as it waited: `take` tells
+            self.pipe.send(job)
 
     def take(self) -> Outcome:
         """The outcome that the pipe is ready with."""
@@ -75,7 +78,7 @@ class Worker:
         return found
 
     def end(self) -> None:
-        self.process.terminate()
+        self.process.kill()
         self.process.join()
         self.pipe.close()
 
@@ -109,8 +112,11 @@ def _put_off() -> Iterator[None]:
 
 
 def _work(pipe: Connection, most_mib: int) -> None:
-    """What a worker process does until its pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """What a worker process does until its pipe is closed.  What asks all processes of a terminal or a service to end is
+    the parent's to answer, which keeps what is done and then ends its workers."""
+    for number in (signal.SIGINT, *ENDS):
+        signal.signal(number, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
     with no_collection() if FORKS else nullcontext():
         while True:
             try:
@@ -121,6 +127,14 @@ def _work(pipe: Connection, most_mib: int) -> None:
                     pipe.send((perform_among_others(job), False))
             except (EOFError, ConnectionError):  # nobody is left to work for
                 return
+
+
+def _end_with_parent() -> None:
+    """A job may take minutes, which nobody waits for any more."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _peak_mib() -> float:

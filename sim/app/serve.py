@@ -1,8 +1,8 @@
 """`orrery serve`: a simulated cluster behind the real API, on TLS, for kubectl and client libraries.
 
-Turns a scenario and command-line arguments into a running cluster and its HTTP front; stops cleanly on SIGINT and
-SIGTERM, and writes a client configuration when it is ready and a journal (`sim.app.journal`) while it runs.  For the library: `served`, of a
-cluster that its user runs.
+Turns a scenario and command-line arguments into a running cluster and its HTTP front; stops cleanly on SIGINT, SIGTERM
+and SIGHUP, and writes a client configuration when it is ready and a journal (`sim.app.journal`) while it runs.  For the library: `served`, of
+a cluster that its user runs.
 
 Holds: virtual time begins at the wall clock's present, so that ages read right (the library's where its user has it
 begin); what clients do enters at the gate only.
@@ -31,6 +31,7 @@ import yaml
 
 from sim.app.cluster import Cluster
 from sim.app.director import Director
+from sim.app.interrupts import heard
 from sim.app.journal import End, JournalFile, Session
 from sim.errors import InputError
 from sim.ident import Names
@@ -85,7 +86,7 @@ async def _main(
         _Forgotten() if arguments.journal is None else JournalFile(arguments.journal, session, plan, epoch_us)
     )
     kernel.gate.journal = journal
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with trio.open_signal_receiver(signal.SIGINT, *heard()) as signals:
         async with cluster:
             Director(cluster, lambda name, kind, at_us: None).schedule(plan.steps)
             cluster.apply(*plan.objects)

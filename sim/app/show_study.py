@@ -88,8 +88,6 @@ def print_study(
         f"everything holds in {study.held}",
         highlight=False,
     )
-    if not study.complete:
-        console.print("stopped early: what --resume FILE keeps need not be run again", style="yellow")
     if study.refused:
         console.print(Text.assemble(("refused ", "yellow"), study.refused), soft_wrap=True)
     _print_failures(console, plan, study, settings)

@@ -110,8 +110,6 @@ def print_sweep(sweep: Sweep, wall_s: float, report: Path | None) -> None:
         console.print()
     done, wanted = sweep.done
     console.print(f"{done} of {wanted} runs in {wall_s:.1f} s", highlight=False)
-    if done < wanted:
-        console.print("stopped early: what --resume FILE keeps need not be run again", style="yellow")
     for line in sweep.refused[:REFUSED_MAX]:
         console.print(Text.assemble(("refused ", "yellow"), line), soft_wrap=True)
     errors = [

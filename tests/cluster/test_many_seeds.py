@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -134,6 +135,16 @@ def test_a_worker_ignores_interrupts_from_its_first_instruction_on() -> None:
     worker.end()
 
 
+def test_a_worker_that_died_while_it_waited_costs_the_job_it_is_given() -> None:
+    worker = Worker()
+    assert worker.process.pid is not None
+    os.kill(worker.process.pid, signal.SIGKILL)
+    worker.process.join()
+    worker.give(Job(Key("k"), 7, b"not a plan"))
+    assert worker.take().error == "its process ended by SIGKILL"
+    worker.end()
+
+
 def test_an_interrupt_while_a_worker_starts_is_heard_as_soon_as_it_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -181,47 +192,87 @@ def _command(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-@pytest.mark.slow
-def test_an_interrupt_keeps_what_is_done_and_leaves_no_worker(small: Path, tmp_path: Path) -> None:
-    kept = tmp_path / "kept.jsonl"
-    command = [
-        sys.executable,
-        "-m",
-        "sim.app.cli",
-        "run",
-        str(small),
-        "--seeds",
-        "100000",
-        "-j",
-        "1",
-        "--no-report",
-    ]
+def _begun(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """A run in a session of its own, that hears interrupts."""
     # a shell that runs the tests in the background has them ignore interrupts, and their children too
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
-        [*command, "--resume", str(kept)],
+        [sys.executable, "-m", "sim.app.cli", "run", *arguments],
         cwd=ROOT,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )
     signal.signal(signal.SIGINT, before)
-    while not kept.exists() or kept.read_bytes().count(b"\n") < 2:
-        assert process.poll() is None
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
-    shown, _ = process.communicate(timeout=60)
-    assert process.returncode == 130
-    done = kept.read_bytes().count(b"\n")
-    assert f"{done} of 100000 seeds" in shown and "stopped early" in shown
+    return process
+
+
+def _assert_gone(session: int) -> None:
     for _ in range(1000):  # the last to go notices that its pipe is closed
         try:
-            os.killpg(process.pid, 0)
+            os.killpg(session, 0)
         except ProcessLookupError:
             return
         time.sleep(0.02)
     pytest.fail("a process of the run is left")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "to", "status"),
+    [
+        (signal.SIGINT, os.killpg, 130),  # as a terminal does: to the workers too
+        (signal.SIGTERM, os.kill, 143),
+        (signal.SIGHUP, os.killpg, 129),  # as a terminal does that goes away
+    ],
+)
+def test_a_signal_to_end_keeps_what_is_done_and_leaves_no_worker(
+    small: Path, tmp_path: Path, number: signal.Signals, to: Callable[[int, int], None], status: int
+) -> None:
+    kept = tmp_path / "kept.jsonl"
+    process = _begun(str(small), "--seeds", "100000", "-j", "1", "--no-report", "--resume", str(kept))
+    while not kept.exists() or kept.read_bytes().count(b"\n") < 2:
+        assert process.poll() is None
+        time.sleep(0.02)
+    to(process.pid, number)
+    shown, told = process.communicate(timeout=60)
+    assert process.returncode == status
+    done = kept.read_bytes().count(b"\n")
+    assert f"{done} of 100000 seeds" in shown and '"error"' not in kept.read_text()
+    assert f"stopped early: {kept} keeps what is done" in told
+    _assert_gone(process.pid)
+
+
+@pytest.mark.slow
+def test_workers_end_in_the_middle_of_their_jobs_when_their_parent_is_killed(small: Path) -> None:
+    process = _begun(str(small), "--seeds", "2", "-j", "1", "--no-report", "--set", "duration=2000h")
+    found: list[int] = []
+    while not found:
+        assert process.poll() is None
+        time.sleep(0.02)
+        servers = [pid for pid in _children(process.pid) if b"forkserver" in _command(pid)]
+        found = [worker for server in servers for worker in _children(server)]
+    process.kill()
+    process.communicate(timeout=60)
+    _assert_gone(process.pid)
+
+
+@pytest.mark.slow
+def test_a_single_run_that_is_told_to_end_leaves_no_file_behind(small: Path, tmp_path: Path) -> None:
+    """The trace that its report is made of lies in a folder for as long as it is needed."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    report = str(tmp_path / "r.html")
+    process = _begun(str(small), "--report", report, "--set", "duration=2000h", TMPDIR=str(folder))
+    while not list(folder.glob("*/run.trace")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.terminate()
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (143, "orrery: interrupted\n")
+    assert list(folder.iterdir()) == []
 
 
 def test_a_sweep_prints_and_keeps_a_line_for_each_setting(small: Path, tmp_path: Path) -> None:

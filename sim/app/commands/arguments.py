@@ -15,7 +15,7 @@ from sim.units import JSON_WHOLE_MAX
 if TYPE_CHECKING:
     from sim.app.pool import Pool
 
-EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
 EXIT_UNHEARD = 141  # as of a program that ends by SIGPIPE
 OUT = Path("out")  # where files go that nobody named; made when it is needed
 
@@ -75,6 +75,13 @@ def writable(file: Path | None) -> None:
         raise InputError("is a folder, not a file", str(file))
     if not os.access(file if file.exists() else file.parent, os.W_OK):
         raise InputError("cannot be written", str(file))
+
+
+def stopped_early(kept: Path | None) -> str:
+    """What becomes of what is done.  kept: the file of --resume"""
+    if kept is None:
+        return "stopped early: what is done is lost, --resume FILE would have kept it"
+    return f"stopped early: {kept} keeps what is done, the same command does the rest"
 
 
 class Files:

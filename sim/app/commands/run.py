@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from sim.app.commands.arguments import (
     EXIT_FAILED,
-    EXIT_INTERRUPTED,
     EXIT_OK,
     Files,
     add_many,
@@ -23,9 +22,11 @@ from sim.app.commands.arguments import (
     add_seed,
     pool_of,
     report_of,
+    stopped_early,
     tell,
     writable,
 )
+from sim.app.interrupts import ends_as_interrupts, exit_status
 from sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def run_once(arguments: argparse.Namespace, plan: Plan, outside: Outside | None 
     report = report_of(arguments, plan.name)
     files = Files()
     kept = _trace_file(arguments.trace, report is not None or arguments.perfetto is not None)
-    with no_collection(), kept as trace:
+    with ends_as_interrupts(by_trio=True), no_collection(), kept as trace:
         result = run_shown(plan, trace_file=trace, live=live, outside=outside)
         if trace is not None:
             files.write(arguments.perfetto, partial(write_perfetto, trace))
@@ -148,13 +149,14 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     jobs = list(jobs_of(plan, first, arguments.seeds))
     tell(results.told(jobs))
     outcomes: list[Outcome] = []
-    started, interrupted = perf_counter(), False
+    started, interrupted = perf_counter(), 0
     with progress(plan.name, arguments.seeds, not (arguments.json or arguments.quiet)) as display:
         try:
-            for one in followed(results.perform(jobs, pool), display, results.kept(jobs)):
-                outcomes.append(one)
-        except KeyboardInterrupt:
-            interrupted = True  # what is done is shown
+            with ends_as_interrupts():
+                for one in followed(results.perform(jobs, pool), display, results.kept(jobs)):
+                    outcomes.append(one)
+        except KeyboardInterrupt as error:
+            interrupted = exit_status(error)  # what is done is shown
     study = study_of(plan, outcomes, arguments.seeds)
     if not outcomes:
         report = None
@@ -169,5 +171,6 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     else:
         print_study(plan, study, perf_counter() - started, arguments.set, report)
     if interrupted:
-        return files.told(EXIT_INTERRUPTED)
+        tell(stopped_early(arguments.resume))
+        return files.told(interrupted)
     return files.told(EXIT_OK if study.ok else EXIT_FAILED)

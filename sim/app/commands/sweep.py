@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from sim.app.commands.arguments import (
     EXIT_FAILED,
-    EXIT_INTERRUPTED,
     EXIT_OK,
     Files,
     add_many,
@@ -18,9 +17,11 @@ from sim.app.commands.arguments import (
     add_seed,
     pool_of,
     report_of,
+    stopped_early,
     tell,
     writable,
 )
+from sim.app.interrupts import ends_as_interrupts, exit_status
 
 if TYPE_CHECKING:
     from sim.app.commands import Commands
@@ -76,13 +77,14 @@ def _sweep(arguments: argparse.Namespace) -> int:
     report = report_of(arguments, f"{points[0].plan.name}-sweep")
     results, pool = Results(arguments.resume), pool_of(arguments)
     tell(results.told(jobs))
-    name, outcomes, interrupted, started = points[0].plan.name, [], False, perf_counter()
+    name, outcomes, interrupted, started = points[0].plan.name, [], 0, perf_counter()
     with progress(f"{name}: sweep", len(jobs), not (arguments.json or arguments.quiet)) as display:
         try:
-            for one in followed(results.perform(jobs, pool), display, results.kept(jobs)):
-                outcomes.append(one)
-        except KeyboardInterrupt:
-            interrupted = True  # what is done is shown
+            with ends_as_interrupts():
+                for one in followed(results.perform(jobs, pool), display, results.kept(jobs)):
+                    outcomes.append(one)
+        except KeyboardInterrupt as error:
+            interrupted = exit_status(error)  # what is done is shown
     sweep = sweep_of(axes, points, outcomes, jobs, arguments.seeds)
     if not sweep.quantities:
         report = None
@@ -94,5 +96,6 @@ def _sweep(arguments: argparse.Namespace) -> int:
     else:
         print_sweep(sweep, perf_counter() - started, report)
     if interrupted:
-        return files.told(EXIT_INTERRUPTED)
+        tell(stopped_early(arguments.resume))
+        return files.told(interrupted)
     return files.told(EXIT_FAILED if any(study.errors for study in sweep.studies) else EXIT_OK)
