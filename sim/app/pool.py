@@ -148,6 +148,16 @@ def _end(code: int | None) -> str:
     return signal.Signals(-code).name if code is not None and code < 0 else f"exit status {code}"
 
 
+def _started(most_mib: int, running: int) -> Worker:
+    """One more worker, beside so many.  Raises InputError where the system has no room for it."""
+    try:
+        return Worker(most_mib)
+    except (OSError, EOFError) as error:  # the second: of the process that forks, if it could not
+        problem = f"no process more can be started beside {running}"
+        why = error.strerror if isinstance(error, OSError) else ""
+        raise InputError(f"{problem}: {why}" if why else problem, "--jobs", "give fewer") from None
+
+
 def processes(count: int, most_mib: int = WORKER_MIB) -> Pool:
     """Run jobs in that many processes of this machine, each replaced once it has had so much memory."""
 
@@ -156,7 +166,7 @@ def processes(count: int, most_mib: int = WORKER_MIB) -> Pool:
         crew: list[Worker] = []
         try:
             for job in left:
-                crew.append(Worker(most_mib))
+                crew.append(_started(most_mib, len(crew)))
                 crew[-1].give(job)
                 if len(crew) == count:
                     break
@@ -170,7 +180,7 @@ def processes(count: int, most_mib: int = WORKER_MIB) -> Pool:
                     if following is not None:
                         if worker.spent:
                             worker.end()
-                            worker = crew[index] = Worker(most_mib)
+                            worker = crew[index] = _started(most_mib, count)
                         worker.give(following)
                     yield found
         finally:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -190,6 +191,25 @@ def _children(pid: int) -> list[int]:
 
 def _command(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+@pytest.mark.slow
+def test_more_workers_than_the_system_has_room_for_are_refused(small: Path) -> None:
+    command = shlex.join(
+        [sys.executable, "-m", "sim.app.cli", "run", str(small), "--seeds", "99", "-j", "99"]
+    )
+    ran = subprocess.run(
+        ["sh", "-c", f"ulimit -n 40; {command} --no-report"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert ran.returncode == 2
+    told = ran.stderr.splitlines()[-1]
+    assert re.fullmatch(r"orrery: --jobs: no process more .* beside \d+.* \(give fewer\)", told)
 
 
 def _begun(*arguments: str, **environment: str) -> subprocess.Popen[str]:
