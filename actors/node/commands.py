@@ -20,37 +20,62 @@ from sim.units import MS, SECOND
 
 Changes = dict[str, Any]
 AT_ONCE_US = 100 * MS  # a program that has nothing to do
-
+OTHERS: Changes = {"exit_after_us": AT_ONCE_US}
 DIGITS_MAX = 18  # of an int64, whatever they are
 SHELLS = ("sh", "bash", "ash", "dash")
 SHELL_LINE = 3  # sh -c LINE
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _BETWEEN = (";", "&&", "||")
 _MEANS_MORE = frozenset("&|<>()$`#")
+_KEYWORDS = frozenset(
+    [
+        "!",
+        "{",
+        "}",
+        "if",
+        "then",
+        "elif",
+        "else",
+        "fi",
+        "while",
+        "until",
+        "for",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "function",
+        "time",
+    ]
+)
 _GOES_ON = re.compile(r"(&&|\|\||)(?:\\\n|(?<=[&|])\s*\n)")  # lines that the next one belongs to
 
 
-def commanded(container: dict[str, Any]) -> Changes | None:
-    """What a container's command says of it (a command of the image's own is not known)."""
+def commanded(container: dict[str, Any], *, others_end: bool = False) -> Changes | None:
+    """What a container's command says of it (a command of the image's own is not known).
+
+    others_end: programs of a script that are not known end well at once, as those of hooks do; else they run on
+    """
     if not container.get("command"):
         return None
     words = [*container["command"], *(container.get("args") or ())]
     if _program(words) in SHELLS and len(words) == SHELL_LINE and words[1] == "-c":
-        return _script(words[2])
+        return _script(words[2], OTHERS if others_end else None)
     return _behaviour(_program(words), words[1:])
 
 
-def _script(text: str) -> Changes | None:
-    """What a shell does that is given these commands."""
+def _script(text: str, others: Changes | None) -> Changes | None:
+    """What a shell does that is given these commands; others: what programs do that are not known."""
     took_us, code, said, known = 0, 0, list[str](), False
     try:
         for between, words in _commands(text):
             if (between == "&&" and code) or (between == "||" and not code):
                 continue
             did = _behaviour(_program(words), words[1:])
+            known = known or did is not None
+            did = others if did is None else did
             if did is None:
                 return None
-            known = True
             if "log" in did:
                 said.append(did["log"])
             lasts_us = did.get("exit_after_us", NEVER_US)
@@ -83,7 +108,7 @@ def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
             elif token != ";" or between != ";":
                 raise ValueError
             between, words = token, []
-        elif _MEANS_MORE.intersection(token):
+        elif _MEANS_MORE.intersection(token) or (not words and token in _KEYWORDS):
             raise ValueError
         else:
             words.append(token)

@@ -3,7 +3,7 @@
 Turns a container's `postStart` or `preStop` into that, by the commands that everybody knows.
 
 Mirrors  pkg/kubelet/lifecycle/handlers.go: Run (v1.25).
-Differs  other programs, requests over HTTP and a `postStart` that never ends take no time and succeed.
+Differs  other programs (also those of a script), requests over HTTP and a `postStart` that never ends take no time and succeed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FAILED = (
 
 def hook_end(container: Obj, hook: str) -> tuple[int, int]:
     """After how many microseconds it ends, and its exit code."""
-    known = commanded(((container.get("lifecycle") or {}).get(hook) or {}).get("exec") or {})
+    known = commanded(((container.get("lifecycle") or {}).get(hook) or {}).get("exec") or {}, others_end=True)
     if known is None:
         return 0, 0
     took_us = int(known.get("exit_after_us", 0 if hook == "postStart" else NEVER_US))

@@ -63,6 +63,7 @@ def test_a_sleep_beyond_all_time_is_without_end_and_what_is_longer_than_a_number
         {"command": ["sh", "-c", "true && && true"]},
         {"command": ["sh", "-c", "sleep 1 ||"]},
         {"command": ["sh", "-c", "sleep 5 # and then"]},
+        {"command": ["sh", "-c", "if true; then sleep 5; fi"]},
         {"command": ["sh", "-c", "echo 'a"]},
         {"command": ["sh", "-c", ""]},
         {"command": ["exit", "-1"]},

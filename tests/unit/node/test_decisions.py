@@ -94,6 +94,9 @@ def test_zero_grace_counts_as_not_set() -> None:
         (["/bin/false"], 0, 1),
         (["sh", "-c", "exit 7"], 0, 7),
         (["nginx", "-s", "quit"], 0, 0),
+        (["sh", "-c", "sleep 15 && nginx -s quit"], 15, 0),
+        (["sh", "-c", "nginx -s quit; while killall -0 nginx; do sleep 1; done"], 0, 0),
+        (["sh", "-c", "nginx -s quit; sleep 3; false"], 3, 1),
     ],
 )
 def test_a_hook_ends_as_its_command_does(command: list[str], seconds: int, code: int) -> None:
