@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
 from multiprocessing import get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import Connection, wait
@@ -22,13 +22,12 @@ from threading import Thread, current_thread, main_thread
 from typing import Any
 
 from sim.app.cluster import no_collection
+from sim.app.dask_pool import connect, performed
 from sim.app.interrupts import ENDS
 from sim.app.outcome import Job, Outcome, perform, perform_among_others
 from sim.errors import InputError
 
 Pool = Callable[[Iterable[Job]], Iterator[Outcome]]
-# More than one task for each thread of a Dask cluster, so that none waits for the next to travel.
-DASK_AHEAD = 2
 # Where a process that has imported the program can be forked, one more is had for some 20 ms; a spawned one takes 700.
 FORKS = "forkserver" in get_all_start_methods()
 WORKER_MIB = 256  # of memory at the peak, after which a forked worker is replaced
@@ -192,41 +191,9 @@ def processes(count: int, most_mib: int = WORKER_MIB) -> Pool:
 
 def dask(address: str) -> Pool:
     """Run jobs on a Dask cluster whose workers have this program.  Raises InputError if there is none at `address`."""
-    try:
-        distributed = import_module("distributed")  # an extra: untyped, as far as it is there
-    except ModuleNotFoundError as error:
-        raise InputError(f"--dask needs the package {error.name}", "", "pip install 'orrery[dask]'") from None
-    try:
-        # first: a client that never came to be complains again, at length, when it is taken away
-        import_module("distributed.comm").resolve_address(address)
-        client = distributed.Client(address, timeout="10s", set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"no Dask scheduler answers: {error}", address) from None
+    client = connect(address)
 
     def run(jobs: Iterable[Job]) -> Iterator[Outcome]:
-        left = iter(jobs)
-        with closing(client):
-            threads = sum(client.nthreads().values())
-            if not threads:
-                raise InputError("the Dask cluster has no workers", address)
-            running = distributed.as_completed(loop=client.loop)
-            of_future: dict[Any, Job] = {}
-
-            def submit() -> None:
-                job = next(left, None)
-                if job is not None:
-                    future = client.submit(perform_among_others, job, pure=False)
-                    of_future[future.key] = job
-                    running.add(future)
-
-            for _ in range(DASK_AHEAD * threads):
-                submit()
-            for future in running:
-                job, error = of_future.pop(future.key), future.exception()
-                found = (
-                    Outcome(job.key, job.seed, error=f"{type(error).__name__}: {error}") if error else None
-                )
-                submit()
-                yield found or future.result()
+        return performed(client, address, jobs)
 
     return run

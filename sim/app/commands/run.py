@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from sim.app.commands.arguments import (
+    EXIT_BAD_INPUT,
     EXIT_FAILED,
     EXIT_OK,
     Files,
@@ -149,14 +150,18 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     jobs = list(jobs_of(plan, first, arguments.seeds))
     tell(results.told(jobs))
     outcomes: list[Outcome] = []
-    started, interrupted = perf_counter(), 0
+    started, stopped, why = perf_counter(), 0, ""
     with progress(plan.name, arguments.seeds, not (arguments.json or arguments.quiet)) as display:
         try:
             with ends_as_interrupts():
                 for one in followed(results.perform(jobs, pool), display, results.kept(jobs)):
                     outcomes.append(one)
         except KeyboardInterrupt as error:
-            interrupted = exit_status(error)  # what is done is shown
+            stopped = exit_status(error)  # what is done is shown
+        except InputError as error:  # the results file, or where the runs take place
+            if not outcomes:
+                raise
+            stopped, why = EXIT_BAD_INPUT, str(error)
     study = study_of(plan, outcomes, arguments.seeds)
     if not outcomes:
         report = None
@@ -170,7 +175,8 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
         print(json.dumps(study.to_json()))
     else:
         print_study(plan, study, perf_counter() - started, arguments.set, report)
-    if interrupted:
+    if stopped:
+        tell(why)
         tell(stopped_early(arguments.resume))
-        return files.told(interrupted)
+        return files.told(stopped)
     return files.told(EXIT_OK if study.ok else EXIT_FAILED)

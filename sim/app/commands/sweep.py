@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from sim.app.commands.arguments import (
+    EXIT_BAD_INPUT,
     EXIT_FAILED,
     EXIT_OK,
     Files,
@@ -22,6 +23,7 @@ from sim.app.commands.arguments import (
     writable,
 )
 from sim.app.interrupts import ends_as_interrupts, exit_status
+from sim.errors import InputError
 
 if TYPE_CHECKING:
     from sim.app.commands import Commands
@@ -77,14 +79,19 @@ def _sweep(arguments: argparse.Namespace) -> int:
     report = report_of(arguments, f"{points[0].plan.name}-sweep")
     results, pool = Results(arguments.resume), pool_of(arguments)
     tell(results.told(jobs))
-    name, outcomes, interrupted, started = points[0].plan.name, [], 0, perf_counter()
+    name, outcomes = points[0].plan.name, []
+    started, stopped, why = perf_counter(), 0, ""
     with progress(f"{name}: sweep", len(jobs), not (arguments.json or arguments.quiet)) as display:
         try:
             with ends_as_interrupts():
                 for one in followed(results.perform(jobs, pool), display, results.kept(jobs)):
                     outcomes.append(one)
         except KeyboardInterrupt as error:
-            interrupted = exit_status(error)  # what is done is shown
+            stopped = exit_status(error)  # what is done is shown
+        except InputError as error:  # the results file, or where the runs take place
+            if not outcomes:
+                raise
+            stopped, why = EXIT_BAD_INPUT, str(error)
     sweep = sweep_of(axes, points, outcomes, jobs, arguments.seeds)
     if not sweep.quantities:
         report = None
@@ -95,7 +102,8 @@ def _sweep(arguments: argparse.Namespace) -> int:
         print(json.dumps({"scenario": name, "complete": len(outcomes) == len(jobs), "rows": sweep.rows()}))
     else:
         print_sweep(sweep, perf_counter() - started, report)
-    if interrupted:
+    if stopped:
+        tell(why)
         tell(stopped_early(arguments.resume))
-        return files.told(interrupted)
+        return files.told(stopped)
     return files.told(EXIT_FAILED if any(study.errors for study in sweep.studies) else EXIT_OK)
