@@ -87,6 +87,7 @@ class NodeLifecycle:
         self._list: list[Health] = []
         self._restless: dict[str, None] = {}  # nodes to look at in the next pass
         self._listed: dict[str, int] = {}  # by which record each was as it was found, until it is looked at
+        self._gone: dict[str, int] = {}  # by which record each went, until that is told
         # Nodes whose taints or labels were not right when they were last considered, and what was wrong with the taints.
         self._unsettled: dict[str, tuple[list[str], list[str]]] = {}
         self._members_changed = True
@@ -139,6 +140,7 @@ class NodeLifecycle:
 
     def _node_deleted(self, node: Obj) -> None:
         self._members_changed = True
+        self._gone[node["metadata"]["name"]] = self._ctx.kernel.cause
         self._taint_manager.node_changed(node, None)
         self._unsettled.pop(node["metadata"]["name"], None)
         self._nodes.urge("nodelifecycle", bool(self._unsettled))
@@ -347,8 +349,11 @@ class NodeLifecycle:
         nodes = self._nodes.objects
         added = [node for name, node in nodes.items() if name not in self._health]
         gone = [health for name, health in self._health.items() if name not in nodes]
+        # A pass comes of nothing but time: what it finds comes of what was seen of each node.
+        kernel, cause = self._ctx.kernel, self._ctx.kernel.cause
         for node in added:
             name = node["metadata"]["name"]
+            kernel.cause = self._listed.get(name) or cause
             self._node_event(
                 node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller"
             )
@@ -361,8 +366,10 @@ class NodeLifecycle:
             self._listed.pop(health.name, None)
             self._zones.leave_out(health)
             if health.node is not None:
+                kernel.cause = self._gone.get(health.name) or cause
                 text = f"Node {health.name} event: Removing Node {health.name} from Controller"
                 self._node_event(health.node, "RemovingNode", text)
+        self._gone = {}
         if added or gone:
             self._renewals.changed()
             self._list = list(self._health.values())
@@ -372,7 +379,6 @@ class NodeLifecycle:
         # In the order of the passes, for upstream ranges over the same map: not by names, which would have one and the
         # same node always meet the workers that write its other taints.
         met = {node["metadata"]["name"]: node for node in added}
-        kernel, cause = self._ctx.kernel, self._ctx.kernel.cause
         for health in self._list if met else ():
             if health.name in met:
                 kernel.cause = self._listed.get(health.name) or cause

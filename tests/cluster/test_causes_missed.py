@@ -136,3 +136,22 @@ async def test_pods_of_a_node_that_went_while_nobody_led_go_because_it_did(tmp_p
     )
     collected = pods(book, "delete", 130_000_000)
     assert collected and {root(book, r) for r in collected} == {"gone"}
+
+
+async def test_who_tells_of_a_node_that_went_or_came_does_so_because_it_did(tmp_path: Path) -> None:
+    """The pass that finds it comes of nothing but time."""
+    away = {"nodes": {"name": "node-1"}, "how": "agent-crash"}
+    book = await told(
+        tmp_path,
+        {"at": "2m", "name": "gone", "delete": {"resource": "nodes", "name": "node-1"}},
+        {"at": "3m", "name": "anew", "for": "20s", "fail": away},
+    )
+    events = [
+        root(book, r)
+        for r in book.records
+        if r.kind == "write"
+        and r.at_us > 120_000_000
+        and r.values["user"].endswith("controller-manager")
+        and r.values["key"].startswith("//events/default/node-1.")
+    ]
+    assert events == ["gone", "anew"]
