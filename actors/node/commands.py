@@ -27,27 +27,10 @@ SHELL_LINE = 3  # sh -c LINE
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _BETWEEN = (";", "&&", "||")
 _MEANS_MORE = frozenset("&|<>()$`#")
-_KEYWORDS = frozenset(
-    [
-        "!",
-        "{",
-        "}",
-        "if",
-        "then",
-        "elif",
-        "else",
-        "fi",
-        "while",
-        "until",
-        "for",
-        "do",
-        "done",
-        "case",
-        "esac",
-        "function",
-        "time",
-    ]
-)
+_KEYWORDS = (
+    "!", "{", "}", "if", "then", "elif", "else", "fi", "while", "until", "for",
+    "do", "done", "case", "esac", "function", "time",
+)  # fmt: skip
 _GOES_ON = re.compile(r"(&&|\|\||)(?:\\\n|(?<=[&|])\s*\n)")  # lines that the next one belongs to
 
 
