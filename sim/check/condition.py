@@ -13,6 +13,8 @@
                held                    a lease with a holder
                not PREDICATE
 
+Without a word of how many it speaks of all; where something must never be (`unsaid`), of any.
+
 Turns such text into a `Condition`: how many objects, which ones, and what must be true of each.  Bad text is a
 ValueError that says what is not understood.
 """
@@ -73,10 +75,10 @@ class Condition:
         return true == number
 
 
-def parse_condition(text: str, names: Names) -> Condition:
-    """Read a condition.  Raises ValueError with what is not understood."""
+def parse_condition(text: str, names: Names, unsaid: str = "all") -> Condition:
+    """Read a condition; unsaid: of how many it is to be true where it does not say so.  ValueError: what is not understood."""
     rest = " ".join(text.split())
-    quantifier, number = "all", 0
+    quantifier, number = unsaid, 0
     found = _QUANTIFIER.match(rest)
     if found:
         quantifier = {"every": "all", "some": "any"}.get(found[1].lower(), found[1].lower())

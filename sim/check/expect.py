@@ -134,10 +134,10 @@ class Matter:
         return change.prev is not None and not change.deleted
 
 
-def parse_matter(given: Any, names: Names) -> Condition | Matter:
-    """A condition text or a matter mapping."""
+def parse_matter(given: Any, names: Names, unsaid: str = "all") -> Condition | Matter:
+    """A condition text or a matter mapping; unsaid: as of `parse_condition`."""
     if isinstance(given, str):
-        return parse_condition(given, names)
+        return parse_condition(given, names, unsaid)
     kinds = [(key, getattr(given, key)) for key in ("created", "deleted", "removed", "changed", "event")]
     named = [(key, value) for key, value in kinds if value is not UNSET]
     if len(named) != 1:
@@ -352,11 +352,14 @@ class Within(Expectation):
 
 
 class Never(Expectation):
-    """A condition or matter does not occur in the window."""
+    """A condition or matter does not occur in the window.
+
+    "never: nodes have Ready=Unknown" is broken by one node: who writes it does not mean that all must be so at one time.
+    """
 
     def __init__(self, spec: Spec, names: Names) -> None:
         super().__init__(spec)
-        self.matter = parse_matter(spec.never, names)
+        self.matter = parse_matter(spec.never, names, unsaid="any")
         self.tally = Tally(self.matter) if isinstance(self.matter, Condition) else None
         self.first: tuple[int, str] | None = None
         self.times = 0

@@ -102,6 +102,19 @@ def test_what_never_happened_never_fails_and_what_happened_names_the_first() -> 
     assert verdict.measured == "once, at 60.00s (pods/default/p2)"
 
 
+@pytest.mark.parametrize(
+    ("how_many", "holds"), [("", False), ("any ", False), ("all ", True), ("at least 3 ", True)]
+)
+def test_what_must_never_be_must_be_of_no_object_unless_it_is_said_of_how_many(
+    how_many: str, holds: bool
+) -> None:
+    assert outage({"never": f"{how_many}nodes have Ready=Unknown", "after": "dark"}).verdict().ok == holds
+
+
+def test_what_must_always_be_must_be_of_every_object() -> None:
+    assert not outage({"always": "nodes have Ready=True", "after": "dark"}).verdict().ok
+
+
 def test_a_condition_that_goes_on_happens_once_and_is_timed_from_the_step() -> None:
     run = outage({"never": "any nodes have Ready=Unknown", "after": "dark"})
     run.node(60, "n0", "a", "True")
