@@ -168,6 +168,12 @@ _FILTER_KEYS = {
 }
 
 
+def in_words(where: Mapping[str, Any]) -> str:
+    """A selection as conditions write it: "in zone a labelled app=web"."""
+    words = {key: word for word, key in _FILTER_KEYS.items()}
+    return " ".join(f"{words[key]} {','.join(_wanted(value))}" for key, value in where.items())
+
+
 def selector(where: Mapping[str, Any], names: Names) -> Select:
     """Which objects: every given key must agree; values are a text, a comma list or a list of globs.
 

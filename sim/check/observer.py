@@ -6,9 +6,10 @@ Holds: nothing of a run depends on who watches it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from sim.check.condition import Condition, in_words
 from sim.check.expect import Expectation, Matter, Verdict
 from sim.check.world import World
 from sim.errors import suggestion
@@ -86,18 +87,63 @@ class Reasons:
         return f"no event {reason} came; {hint}" if hint else ""
 
 
+@dataclass(slots=True)
+class _Selection:
+    """What an expectation selects, and whether there ever was any of it."""
+
+    matter: Condition | Matter
+    met: bool = False
+
+
+class Selections:
+    """Whether there was ever anything of what expectations select: of a label that is misspelt nothing can be said."""
+
+    def __init__(self, expectations: Sequence[Expectation]) -> None:
+        self._wanted = [
+            [_Selection(matter) for matter in one.matters() if matter.where and matter.resource != "events"]
+            for one in expectations
+        ]
+        self._unmet: dict[str, list[_Selection]] = {}
+        for selection in (selection for wanted in self._wanted for selection in wanted):
+            self._unmet.setdefault(selection.matter.resource, []).append(selection)
+
+    def resources(self) -> frozenset[str]:
+        return frozenset(self._unmet)
+
+    def see(self, world: World, resource: str, change: Change) -> None:
+        unmet = self._unmet[resource]
+        if unmet:
+            for selection in unmet:
+                selection.met = selection.matter.select(world, resource, change.item.obj)
+            unmet[:] = [selection for selection in unmet if not selection.met]
+
+    def step(self, name: str, kind: str, at_us: int, world: World) -> None:
+        """Nothing depends on it."""
+
+    def doubts(self) -> list[str]:
+        """Of each expectation that of which there was none."""
+        return [
+            "; ".join(dict.fromkeys(self._doubt(one) for one in wanted if not one.met))
+            for wanted in self._wanted
+        ]
+
+    def _doubt(self, selection: _Selection) -> str:
+        return f"there were no {selection.matter.resource} {in_words(selection.matter.where)}"
+
+
 class Checker(Observer):
     """All expectations of a run."""
 
     def __init__(self, world: World, expectations: list[Expectation]) -> None:
-        self._reasons = Reasons(expectations)
-        super().__init__(world, [*expectations, self._reasons])
+        self._doubters = Reasons(expectations), Selections(expectations)
+        super().__init__(world, [*expectations, *self._doubters])
         self.expectations = expectations
 
     def verdicts(self, end_us: int) -> list[Verdict]:
+        doubts = zip(*(doubter.doubts() for doubter in self._doubters), strict=True)
         return [
-            self._verdict(one, doubt, end_us)
-            for one, doubt in zip(self.expectations, self._reasons.doubts(), strict=True)
+            self._verdict(one, "; ".join(filter(None, doubt)), end_us)
+            for one, doubt in zip(self.expectations, doubts, strict=True)
         ]
 
     def _verdict(self, one: Expectation, doubt: str, end_us: int) -> Verdict:

@@ -273,6 +273,24 @@ def test_a_replica_set_that_was_let_go_makes_its_pods_nobody_elses() -> None:
     assert run.verdict().ok
 
 
+@pytest.mark.parametrize(
+    ("spec", "doubt"),
+    [
+        ({"never": {"deleted": "pods", "where": {"owner": "wbe"}}}, "never (there were no pods owned by wbe)"),
+        ({"count": {"created": "pods", "where": {"zone": ["c", "d"]}}, "equals": 0}, "0 (there were no pods in zone c,d)"),
+        ({"never": "pods named q* on node n0 are bound"}, "never (there were no pods named q* on node n0)"),
+        ({"order": ["pods named a exist", "pods named p0 exist"]}, "(there were no pods named a)"),
+        ({"never": {"deleted": "pods", "where": {"zone": "b"}}}, "never"),
+        ({"never": "pods named p0 are terminating"}, "never"),
+        ({"never": {"deleted": "jobs"}}, "never"),
+        ({"never": {"event": "BackOff", "where": {"name": "q*"}}}, "never"),
+    ],
+)  # fmt: skip
+def test_an_expectation_about_what_was_never_there_says_so(spec: dict[str, Any], doubt: str) -> None:
+    measured = outage(spec).verdict().measured
+    assert measured.endswith(doubt) and ("there were" in doubt or "there were" not in measured)
+
+
 def test_an_event_is_of_no_owner() -> None:
     with pytest.raises(ValueError, match="an event has no owner"):
         Run({"never": {"event": "BackOff", "where": {"owner": "web"}}})
