@@ -38,7 +38,9 @@ class Windows:
         until = self._instant(expectation.until, (*path, "until"), opens=False)
         begins_us = (after or (0, 0))[0]
         if until is not None and until[1] <= begins_us:
-            raise self._document.error((*path, "until"), "the window ends before it begins")
+            a_time = expectation.until not in self._names and _duration_us(expectation.until) is not None
+            remedy = "a time is one of the run, not so long after the beginning" if a_time else ""
+            raise self._document.error((*path, "until"), "the window ends before it begins", remedy)
         if expectation.until and self._at_once(expectation.after, expectation.until):
             remedy = "an occurrence has a number, as NAME/2"
             raise self._document.error((*path, "until"), "the window ends as it begins", remedy)

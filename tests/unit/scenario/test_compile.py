@@ -113,7 +113,10 @@ BAD = [
     ),
     (("after: fail", "after: 30m"), "s.yaml:15:97: 30m is after the end of the run"),
     (("after: fail", "after: fail, until: 31m"), "s.yaml:15:110: 31m is after the end of the run"),
-    (("after: fail", "after: 6m, until: 2m"), "s.yaml:15:108: the window ends before it begins"),
+    (
+        ("after: fail", "after: 6m, until: 2m"),
+        "s.yaml:15:108: the window ends before it begins (a time is one of the run",
+    ),
     (("after: fail", "after: heal-2, until: dark"), "the window ends before it begins"),
     (
         ("[web.yaml]", "[web.yaml, web.yaml]"),
