@@ -19,6 +19,8 @@ from sim.units import SECOND
         (["sh", "-c", "exit 3"], 0, 3),
         (["/bin/sh", "-c", "sleep 7"], 7, 0),
         (["sh", "-c", "sleep 15; exit 3"], 15, 3),
+        (["/bin/sh", "-c", "date; echo Hello from the cluster"], 0, 0),
+        (["sh", "-c", "touch /run/healthy; sleep 30; rm -f /run/healthy; sleep 600"], 630, 0),
         (["sh", "-c", "sleep 2 && sleep 3 && false"], 5, 1),
         (["sh", "-c", "false && sleep 9; sleep 1"], 1, 0),
         (["sh", "-c", "false || exit 4"], 0, 4),
