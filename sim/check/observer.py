@@ -89,10 +89,20 @@ class Reasons:
 
 @dataclass(slots=True)
 class _Selection:
-    """What an expectation selects, and whether there ever was any of it."""
+    """What an expectation selects, and whether there ever was any of it: of what is to be created on a node, as it was created."""
 
     matter: Condition | Matter
     met: bool = False
+
+    @property
+    def created_on_a_node(self) -> bool:
+        matter = self.matter
+        placed = matter.resource == "pods" and ("zone" in matter.where or "node" in matter.where)
+        return placed and isinstance(matter, Matter) and matter.what == "created"
+
+    def see(self, world: World, resource: str, change: Change) -> None:
+        if change.prev is None or not self.created_on_a_node:
+            self.met = self.matter.select(world, resource, change.item.obj)
 
 
 class Selections:
@@ -114,7 +124,7 @@ class Selections:
         unmet = self._unmet[resource]
         if unmet:
             for selection in unmet:
-                selection.met = selection.matter.select(world, resource, change.item.obj)
+                selection.see(world, resource, change)
             unmet[:] = [selection for selection in unmet if not selection.met]
 
     def step(self, name: str, kind: str, at_us: int, world: World) -> None:
@@ -128,6 +138,8 @@ class Selections:
         ]
 
     def _doubt(self, selection: _Selection) -> str:
+        if selection.created_on_a_node:
+            return "pods are created before they have a node"
         return f"there were no {selection.matter.resource} {in_words(selection.matter.where)}"
 
 
