@@ -36,6 +36,8 @@ class Observer:
         for watcher in watchers:
             for resource in sorted(watcher.resources()):
                 self._by_resource.setdefault(resource, []).append(watcher)
+        if "events" in self._by_resource:
+            world.follow_pods()
 
     @property
     def resources(self) -> list[str]:

@@ -28,17 +28,27 @@ def split_key(key: str) -> tuple[str, str, str]:
 class World:
     """The zone of every node that there is or was.  zones: those of machines, whose agents tell events before they register."""
 
-    # Whose commits `see` learns from.
-    resources = ("nodes", *BETWEEN)
-
     def __init__(self, names: Names, zones: Mapping[str, str] | None = None) -> None:
         self.names = names
+        # Whose commits `see` learns from; see `follow_pods`.
+        self.resources: tuple[str, ...] = ("nodes", *BETWEEN)
         self.zone_of_node = dict(zones or {})
+        self._node_of_pod: dict[str, str] = {}
         self._owners_of: dict[str, Sequence[Obj]] = {}  # by the uid of a ReplicaSet or Job that has some
 
+    def follow_pods(self) -> None:
+        """Remember where pods are, for those who ask where an event about one belongs: most runs have nobody who does."""
+        if "pods" not in self.resources:
+            self.resources += ("pods",)
+
     def see(self, resource: str, change: Change) -> None:
-        """Take a commit in; a ReplicaSet that is gone still tells whose its last pods are."""
+        """Take a commit in; a ReplicaSet that is gone still tells whose its last pods are, and a pod where it was."""
         meta = change.item.obj["metadata"]
+        if resource == "pods":
+            node = (change.item.obj.get("spec") or {}).get("nodeName", "")
+            if node or change.prev is None:
+                self._node_of_pod[f"{meta['namespace']}/{meta['name']}"] = node
+            return
         if resource == "nodes":
             self.zone_of_node[meta["name"]] = (meta.get("labels") or {}).get(self.names.label_zone, "")
         elif resource in BETWEEN and not change.deleted:
@@ -58,7 +68,7 @@ class World:
     def node_of(self, resource: str, obj: Obj) -> str:
         """The node an object is, is bound to, or speaks for; "" if none.
 
-        An event's is the node that it is about, else the one whose agent tells it.
+        An event's is the node that it is about, or that the pod is on that it is about, else the one whose agent tells it.
         """
         if resource == "nodes":
             return str(obj["metadata"]["name"])
@@ -66,9 +76,11 @@ class World:
             return str(obj["metadata"]["name"])
         if resource == "events":
             about = obj["involvedObject"]
-            return str(
-                about["name"] if about.get("kind") == "Node" else (obj.get("source") or {}).get("host", "")
-            )
+            kind, name = about.get("kind"), about.get("name", "")
+            if kind == "Node":
+                return str(name)
+            pod = f"{about.get('namespace', '')}/{name}" if kind == "Pod" else ""
+            return self._node_of_pod.get(pod) or str((obj.get("source") or {}).get("host", ""))
         return str((obj.get("spec") or {}).get("nodeName", ""))
 
     def zone_of(self, resource: str, obj: Obj) -> str:

@@ -241,6 +241,23 @@ def test_an_agent_is_in_its_zone_before_its_node_is_registered() -> None:
     assert run.verdict().ok, run.verdict().measured
 
 
+def test_an_event_that_a_controller_tells_of_a_pod_belongs_where_that_is_or_was() -> None:
+    """Its source names no host; who expects that nobody is evicted in a zone means the zone of the pod."""
+    run = Run(
+        {"count": {"event": "Evicted", "where": {"zone": "a"}}, "equals": 2},
+        {"count": {"event": "Evicted", "where": {"node": "n1"}}, "equals": 0},
+        zones={"n0": "a", "n1": "b"},
+    )
+    about = {"kind": "Pod", "name": "p", "namespace": "default"}
+    run.pod(1, "p", "n0")
+    run.put(2, "//events/default/p.1", {"reason": "Evicted", "involvedObject": about})
+    run.put(3, "//pods/default/p", None)
+    run.put(4, "//events/default/p.2", {"reason": "Evicted", "involvedObject": about})
+    run.pod(5, "p")  # its successor, which has no node yet
+    run.put(6, "//events/default/p.3", {"reason": "Evicted", "involvedObject": about})
+    assert [verdict.measured for verdict in run.checker.verdicts(9)] == ["2", "0"]
+
+
 @pytest.mark.parametrize(("resource", "owner"), [("replicasets", "web"), ("jobs", "web")])
 def test_pods_are_owned_by_the_owner_of_their_replica_set_or_job_too_while_it_is_there_and_after(
     resource: str, owner: str
