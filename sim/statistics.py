@@ -179,6 +179,50 @@ def ks_distance(one: Sequence[float], other: Sequence[float]) -> float:
     return largest
 
 
+EXACT_MAX = 400_000  # pairs of values, up to which the exact test takes less than half a second
+
+
+def ks_test(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
+    """The largest gap between two samples, and how likely one at least so large is if all values come from one distribution: exact
+    for few, ties included (of all ways to deal these values to two samples of these sizes, the share that parts them so far;
+    Schroeer and Trenkler 1995), asymptotic where there are more than `EXACT_MAX` pairs."""
+    if len(one) * len(other) > EXACT_MAX:
+        gap = ks_distance(one, other)
+        return gap, ks_p_value(gap, len(one), len(other))
+    small, large = sorted((one, other), key=len)
+    pooled = sorted([(value, 1) for value in small] + [(value, 0) for value in large])
+    m, n, before = len(small), len(large), 0
+    ends: list[bool] = []  # whether values end there that are equal; in between a gap is none that is seen
+    widest = 0  # gaps times m n, which are whole
+    for drawn, (value, of_small) in enumerate(pooled, 1):
+        before += of_small
+        ends.append(drawn == m + n or pooled[drawn][0] > value)
+        if ends[-1]:
+            widest = max(widest, abs(before * n - (drawn - before) * m))
+    return widest / (m * n), _parted(m, n, ends, widest)
+
+
+def _parted(m: int, n: int, ends: Sequence[bool], gap: int) -> float:
+    """The share of all ways to deal m + n values whose gap (times m n) somewhere is at least that.  ends: where one counts"""
+    if gap == 0:
+        return 1.0
+    beyond, ways = 0.0, {0: 1.0}  # by how many of the first so many values are of the first sample
+    for drawn, ended in enumerate(ends, 1):
+        left = m + n - drawn + 1
+        following: dict[int, float] = {}
+        for before, share in ways.items():
+            mine = (m - before) / left
+            if mine < 1:
+                following[before] = following.get(before, 0.0) + share * (1 - mine)
+            if mine > 0:
+                following[before + 1] = share * mine
+        ways = following
+        if ended:
+            out = [before for before in ways if abs(before * n - (drawn - before) * m) >= gap]
+            beyond += sum(ways.pop(before) for before in out)
+    return min(1.0, beyond)
+
+
 def ks_p_value(gap: float, one: int, other: int) -> float:
     """How likely a gap at least so large is between samples of one distribution (asymptotic, Stephens 1970)."""
     root = sqrt(one * other / (one + other))

@@ -5,7 +5,8 @@
                                  holds where it happened
     like                         all values measured, beside samples from elsewhere: a two-sample Kolmogorov-Smirnov test
                                  must not tell them apart at `level` (1 %)
-    seeds                        at least so many runs are needed; with fewer nothing is judged
+    seeds                        at least so many runs are needed; with fewer nothing is judged, nor is `like` with so few values that
+                                 no others could be told from them
 
 Turns such a mapping into `Bounds`, and values in groups, one a run, into what was measured and whether it is wanted.
 
@@ -17,10 +18,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import comb, inf, isfinite
 from typing import Any
 
-from sim.statistics import finite, ks_distance, ks_p_value, quantile
+from sim.statistics import finite, ks_test, quantile
 from sim.units import parse_duration_us
 
 _QUANTILE = re.compile(r"^p(\d{1,2}(?:\.\d+)?)$")
@@ -69,11 +70,14 @@ class Like:
     def wanted(self) -> str:
         return f"as {self.name} (p >= {self.level:g})"
 
-    def judge(self, ordered: Sequence[float], missing: int) -> tuple[bool, str]:
-        """Whether such values may be of the same distribution, and the test in words."""
+    def judge(self, ordered: Sequence[float], missing: int) -> tuple[bool | None, str]:
+        """Whether such values may be of the same distribution, and the test in words; None where they are too few for any to
+        be told apart."""
         here = [*ordered, *[inf] * missing]
-        gap = ks_distance(here, self.values) if here else 1.0
-        p = ks_p_value(gap, len(here), len(self.values)) if here else 0.0
+        # all of one below all of the other: the least likely of all, in two ways
+        if here and 2 / comb(len(here) + len(self.values), len(here)) >= self.level:
+            return None, f"{len(here)} values beside {len(self.values)} are too few"
+        gap, p = ks_test(here, self.values) if here else (1.0, 0.0)
         return p >= self.level, f"D {gap:.3f}, p {p:.3f}"
 
 
@@ -99,7 +103,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """ok is None where there were too few runs."""
+    """ok is None where there were too few runs, or values."""
 
     ok: bool | None
     measured: str
@@ -178,13 +182,16 @@ def judge(bounds: Bounds, groups: Sequence[Sequence[float]], missing: int, held:
     """Judge values in groups, one a run; in `held` of the runs the expectation itself held."""
     runs = len(groups)
     if runs < bounds.seeds:
-        return Judgement(None, f"{runs} seeds are too few", bounds.wanted)
+        return Judgement(None, f"{runs} seed{'s are' if runs > 1 else ' is'} too few", bounds.wanted)
     ordered = sorted(value for group in groups for value in group)
     found = [(bound, _measure(bound.what, ordered, missing, held / runs)) for bound in bounds.bounds]
-    judged = [(bound.holds(value), bound.measured(value)) for bound, value in found]
+    judged: list[tuple[bool | None, str]] = [
+        (bound.holds(value), bound.measured(value)) for bound, value in found
+    ]
     if bounds.like is not None:
         judged.append(bounds.like.judge(ordered, missing))
-    return Judgement(all(ok for ok, _ in judged), ", ".join(text for _, text in judged), bounds.wanted)
+    oks, told = [ok for ok, _ in judged], ", ".join(text for _, text in judged)
+    return Judgement(False if False in oks else None if None in oks else True, told, bounds.wanted)
 
 
 def _measure(what: str, ordered: Sequence[float], missing: int, share: float) -> float:

@@ -1,15 +1,18 @@
 """Quantiles, confidence, histograms and the two-sample test, against values known otherwise."""
 
+from itertools import combinations
 from math import inf
 from random import Random
 
 import pytest
 
+from sim import statistics
 from sim.statistics import (
     half_width,
     histogram,
     ks_distance,
     ks_p_value,
+    ks_test,
     quantile,
     student,
     summarize,
@@ -88,6 +91,36 @@ def test_the_two_sample_test_knows_equal_from_unequal() -> None:
     apart = [ks_p_value(ks_distance(*_two(draw, 1.5)), 70, 70) for _ in range(50)]
     assert sum(p < 0.05 for p in alike) <= 20
     assert all(p < 0.01 for p in apart)
+
+
+def test_the_two_sample_test_of_few_values_is_exact_ties_included() -> None:
+    """Against a count of all ways to deal the values out."""
+    draw = Random(1)
+    for _ in range(60):
+        one, other = ([_often_tied(draw) for _ in range(draw.randint(1, 5))] for _ in range(2))
+        values, wanted, ways = one + other, ks_distance(one, other), 0
+        picks = list(combinations(range(len(values)), len(one)))
+        for pick in picks:
+            mine = [values[at] for at in pick]
+            others = [value for at, value in enumerate(values) if at not in pick]
+            ways += ks_distance(mine, others) > wanted - 1e-9
+        assert ks_test(one, other) == pytest.approx((wanted, ways / len(picks)))
+    assert ks_test([1, 2, 3, 4], [5, 6, 7, 8]) == (1, pytest.approx(2 / 70))
+    assert ks_test([1.0, 1.0], [1.0]) == (0, 1)
+
+
+def test_the_exact_test_and_the_asymptotic_one_meet_where_values_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, other = _two(Random(5), 0.4)
+    gap, p = ks_test(one, other)
+    assert p == pytest.approx(ks_p_value(gap, 70, 70), rel=0.3) and p != ks_p_value(gap, 70, 70)
+    monkeypatch.setattr(statistics, "EXACT_MAX", 70 * 70 - 1)
+    assert ks_test(one, other) == pytest.approx((gap, ks_p_value(gap, 70, 70)))
+
+
+def _often_tied(draw: Random) -> float:
+    return draw.choice((1, 2, 3, inf, draw.uniform(0, 4)))
 
 
 def _two(draw: Random, shift: float) -> tuple[list[float], list[float]]:

@@ -47,9 +47,9 @@ def test_a_share_that_no_number_of_runs_has_is_refused(bound: Any) -> None:
         parse_over({"share": bound}, timed=True)
 
 
-def like(values: list[float], **more: Any) -> Any:
+def like(values: list[float], seeds: int = 10, **more: Any) -> Any:
     given = {"file": "deaths.csv", "column": "found", "values": values, **more}
-    return parse_over({"like": given, "p50": "<= 99s", "seeds": 10}, timed=True)
+    return parse_over({"like": given, "p50": "<= 99s", "seeds": seeds}, timed=True)
 
 
 def test_values_are_compared_with_samples_from_elsewhere() -> None:
@@ -62,6 +62,14 @@ def test_values_are_compared_with_samples_from_elsewhere() -> None:
     assert later.ok is False and later.measured == "p50 43.00s, D 0.413, p 0.002"
     assert judge(like(there, level="0.1%"), [[36.0 + n * 0.5] for n in range(30)], 0, 30).ok
     assert judge(bounds, [[30.0]] * 9, missing=0, held=9).ok is None
+
+
+def test_so_few_values_that_any_would_pass_are_not_judged() -> None:
+    bounds = like([1.0, 2.0, 3.0, 4.0], level=0.02, seeds=1)
+    found = judge(bounds, [[90.0], [91.0], [92.0], [93.0]], missing=0, held=4)  # p is 2/70 at least
+    assert found.ok is None and found.measured == "p50 91.00s, 4 values beside 4 are too few"
+    assert judge(bounds, [[190.0]] * 4, missing=0, held=4).ok is False  # for its median
+    assert judge(bounds, [[90.0]] * 5, missing=0, held=5).ok is False  # 2/126
 
 
 def test_what_never_happened_is_unlike_what_did() -> None:
