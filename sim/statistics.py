@@ -56,6 +56,11 @@ def number(value: float) -> str:
     return "never" if value == inf else f"{value:.2f}"
 
 
+def plain(value: float) -> str:
+    """As it stands beside an axis: no more digits than it has, but all of them."""
+    return f"{value:.12g}"  # of 3 * 0.1, which is a little more than 0.3, as of 30.000001
+
+
 def summarize(
     groups: Sequence[Sequence[float]], missing: int = 0, shares: Iterable[float] = QUANTILES
 ) -> Summary | None:
@@ -130,15 +135,15 @@ def histogram(
     bins: int,
     low: float | None = None,
     high: float | None = None,
-    least: float = 0.0,
+    whole: bool = False,
 ) -> Histogram:
     """At most about `bins` bins of a round width (1, 2, 2.5 or 5 of a power of ten) over the values, or a wider range.
 
-    least: how wide a bin is at least.
+    whole: the values are whole numbers, and so is the width, for each bin to stand for as many of them
     """
     low = min(values) if low is None else low
     high = max(values) if high is None else high
-    width = max(least, _round_up((high - low) / max(1, bins - 1) or 1.0))
+    width = _round_up((high - low) / max(1, bins - 1) or 1.0, whole)
     first, last = _bin(low, width), _bin(high, width)
     counts = [0] * (last - first + 1)
     for value in values:
@@ -150,14 +155,16 @@ def _bin(value: float, width: float) -> int:
     return floor(value / width + 1e-9)  # 0.3 / 0.1 is a little less than 3
 
 
-def _round_up(width: float) -> float:
+def _round_up(width: float, whole: bool = False) -> float:
+    width = max(width, 1.0) if whole else width
     power: float = 10.0 ** floor(log10(width))
-    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= width * (1 - 1e-9))
+    steps = (1, 2, 5, 10) if whole and power == 1 else (1, 2, 2.5, 5, 10)
+    return next(step * power for step in steps if step * power >= width * (1 - 1e-9))
 
 
-def ticks(low: float, high: float, about: int = 6, least: float = 0.0) -> list[float]:
-    """Round values from `low` to `high`, at least `least` apart."""
-    step = max(least, _round_up((high - low) / about)) if high > low else 1.0
+def ticks(low: float, high: float, about: int = 6, whole: bool = False) -> list[float]:
+    """Round values from `low` to `high`; whole: whole numbers only."""
+    step = _round_up((high - low) / about, whole) if high > low else 1.0
     return [number * step for number in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
 
 

@@ -124,7 +124,7 @@ def _distributions(quantities: Sequence[Quantity], width: int) -> Table:
         mean = number(summary.mean) + (f" ± {number(half)}" if half is not None else "")
         count = f"{summary.count}" + (f" ({summary.missing} never)" if summary.missing else "")
         numbers = [number(value) for value in (summary.low, *(v for _, v in summary.quantiles), summary.high)]
-        picture = () if narrow else (count, Text(blocks(one.values, room), "cyan"))
+        picture = () if narrow else (count, Text(blocks(one.values, room, one.unit), "cyan"))
         table.add_row(one.name, *numbers, mean, *picture)
     return table
 

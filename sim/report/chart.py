@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from math import inf
 
-from sim.statistics import number, quantile, ticks
+from sim.statistics import number, plain, quantile, ticks
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 330, 70, 20, 16, 46
 COLOURS = ("#4878a8", "#c07830", "#5a9e5a", "#9a5a9e", "#c4483f", "#8a8a3a", "#3d9a9a", "#7d6a5a")
@@ -64,11 +64,11 @@ def draw_chart(lines: Sequence[Line], x_label: str, unit: str) -> str:
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="over {escape(x_label)}" '
         f'xmlns="http://www.w3.org/2000/svg" font-family="system-ui,sans-serif">'
     ]
-    for tick in ticks(low, high, least=0 if unit else 1):
+    for tick in ticks(low, high, whole=not unit):
         y = at_y(tick)
         parts.append(
             f'<line x1="{LEFT}" y1="{y}" x2="{WIDTH - RIGHT}" y2="{y}" stroke="#98a2ae" opacity="0.3"/>'
-            f'<text x="{LEFT - 8}" y="{y + 4}" class="small" text-anchor="end">{tick:g}{unit}</text>'
+            f'<text x="{LEFT - 8}" y="{y + 4}" class="small" text-anchor="end">{plain(tick)}{unit}</text>'
         )
     if any(place.quantile(BAND[1]) == inf for place in every):
         parts.append(f'<text x="{LEFT - 8}" y="{NEVER_Y + 4}" class="small" text-anchor="end">never</text>')

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
 
-from sim.statistics import Histogram, Summary, histogram, ticks
+from sim.statistics import Histogram, Summary, histogram, plain, ticks
 
 CAPTION_OF_NUMBERS = (
     "pN is the least value that at least N % of all do not exceed; what never happened counts as later than everything. "
@@ -22,9 +22,9 @@ LETTER_WIDE = 7.5  # of names
 GREEN, BLUE, AMBER, RED = "#3d9a6a", "#4878a8", "#c07830", "#c4483f"
 
 
-def blocks(values: Sequence[float], width: int) -> str:
-    """A histogram in one line of a terminal; whatever has a value at all is seen."""
-    counts = histogram(values, width).counts
+def blocks(values: Sequence[float], width: int, unit: str = "s") -> str:
+    """A histogram in one line of a terminal; whatever has a value at all is seen.  Without a unit the values are counts."""
+    counts = histogram(values, width, whole=not unit).counts
     top = max(counts)
     return "".join(BLOCKS[max(1, round(8 * count / top))] if count else " " for count in counts)
 
@@ -43,12 +43,11 @@ class Scale:
         return round(LEFT + (self.width - LEFT - RIGHT) * share, 1)
 
     def axis(self, unit: str) -> str:
-        least = 0 if unit else 1  # counts are whole
         line = f'<line x1="{LEFT}" y1="{BASE}" x2="{self.width - RIGHT}" y2="{BASE}" stroke="#98a2ae"/>'
         marks = "".join(
             f'<line x1="{self.x(at)}" y1="{BASE}" x2="{self.x(at)}" y2="{BASE + 5}" stroke="#98a2ae"/>'
-            f'<text x="{self.x(at)}" y="{BASE + 19}" class="small" text-anchor="middle">{at:g}{unit}</text>'
-            for at in ticks(self.low, self.high, 9, least)
+            f'<text x="{self.x(at)}" y="{BASE + 19}" class="small" text-anchor="middle">{plain(at)}{unit}</text>'
+            for at in ticks(self.low, self.high, 9, whole=not unit)
         )
         return line + marks
 
@@ -65,7 +64,7 @@ def draw_histogram(
 
     Without a unit the values are counts, and a bar stands half a count to either side of those that it is of.
     """
-    found = histogram(values, BINS) if unit else _counted(values)
+    found = _bins(values, BINS, unit)
     low, high = found.start, found.end
     if wanted is not None and high > low:  # shown as far as it is near
         span = high - low
@@ -77,7 +76,7 @@ def draw_histogram(
         x = scale.x(wanted[0] - around)
         parts.append(
             f'<rect x="{x}" y="{TOP}" width="{scale.x(wanted[1] + around) - x:.1f}" height="{BASE - TOP}" '
-            f'fill="{GREEN}" opacity="0.12"><title>wanted: {wanted[0]:g}{unit} to {wanted[1]:g}{unit}</title></rect>'
+            f'fill="{GREEN}" opacity="0.12"><title>wanted: {plain(wanted[0])}{unit} to {plain(wanted[1])}{unit}</title></rect>'
         )
     parts.append(_bars(found, scale, unit, wanted))
     parts += _quantiles([pair for pair in summary.quantiles if pair[1] <= high], scale, unit)
@@ -90,9 +89,11 @@ def draw_histogram(
     return "".join([*parts, scale.axis(unit), "</svg>"])
 
 
-def _counted(values: Sequence[float]) -> Histogram:
-    found = histogram(values, BINS, least=1)
-    return replace(found, start=found.start - 0.5)
+def _bins(
+    values: Sequence[float], bins: int, unit: str, low: float | None = None, high: float | None = None
+) -> Histogram:
+    found = histogram(values, bins, low, high, whole=not unit)
+    return found if unit else replace(found, start=found.start - 0.5)
 
 
 def _quantiles(shown: Sequence[tuple[float, float]], scale: Scale, unit: str) -> list[str]:
@@ -114,8 +115,8 @@ def _counts(top: int, width: int) -> str:
     title = f'<text x="{LEFT - 6}" y="{TOP - 8}" class="small" text-anchor="end">values</text>'
     return title + "".join(
         f'<line x1="{LEFT}" y1="{y}" x2="{width - RIGHT}" y2="{y}" stroke="#98a2ae" opacity="0.25"/>'
-        f'<text x="{LEFT - 6}" y="{y + 4}" class="small" text-anchor="end">{at:g}</text>'
-        for at in ticks(0, top, 4, least=1)
+        f'<text x="{LEFT - 6}" y="{y + 4}" class="small" text-anchor="end">{plain(at)}</text>'
+        for at in ticks(0, top, 4, whole=True)
         for y in (round(BASE - (BASE - TOP) * at / top, 1),)
     )
 
@@ -145,8 +146,8 @@ def _bars(found: Histogram, scale: Scale, unit: str, wanted: tuple[float, float]
 
 def _range(low: float, high: float, unit: str) -> str:
     if unit:
-        return f"{low:g}{unit} to {high:g}{unit}"
-    first, last = f"{low + 0.5:g}", f"{high - 0.5:g}"
+        return f"{plain(low)}{unit} to {plain(high)}{unit}"
+    first, last = plain(low + 0.5), plain(high - 0.5)
     return first if first == last else f"{first} to {last}"
 
 
@@ -201,7 +202,7 @@ def _cut(text: str) -> str:
 def _pair(pair: Pair, unit: str, width: int) -> str:
     left, middle, reach = NAMES, 52, 42
     low, high = min(*pair.real, *pair.here), max(*pair.real, *pair.here)
-    bins = [histogram(values, 36, low, high) for values in (pair.real, pair.here)]
+    bins = [_bins(values, 36, unit, low, high) for values in (pair.real, pair.here)]
     shares = [
         [count / len(values) for count in found.counts]
         for found, values in zip(bins, (pair.real, pair.here), strict=True)
@@ -223,7 +224,9 @@ def _pair(pair: Pair, unit: str, width: int) -> str:
                 )
     parts.append(f'<line x1="{left}" y1="{middle}" x2="{width - 20}" y2="{middle}" stroke="#98a2ae"/>')
     start, end = bins[0].start, bins[0].end
-    for at in ticks(start, end, 8):
+    for at in ticks(start, end, 8, whole=not unit):
         x = left + (width - left - 20) * (at - start) / (end - start)
-        parts.append(_text(round(x, 1), middle + reach + 16, f"{at:g} {unit}", 10.5, SOFT, "middle"))
+        parts.append(
+            _text(round(x, 1), middle + reach + 16, f"{plain(at)} {unit}".strip(), 10.5, SOFT, "middle")
+        )
     return "".join(parts)

@@ -13,6 +13,7 @@ from sim.statistics import (
     ks_distance,
     ks_p_value,
     ks_test,
+    plain,
     quantile,
     student,
     summarize,
@@ -81,6 +82,20 @@ def test_a_histogram_has_round_bins_that_hold_every_value_once() -> None:
 def test_ticks_are_round() -> None:
     assert ticks(29.6, 45.6) == [30, 35, 40, 45]
     assert ticks(3, 3) == [3]
+
+
+@pytest.mark.parametrize("high", [1, 7, 20, 43, 100, 107, 237, 5_000])
+def test_whole_numbers_have_whole_ticks_and_bins_of_as_many_each(high: int) -> None:
+    marks = ticks(0, high, 9, whole=True)
+    assert marks == [float(int(mark)) for mark in marks] and len(set(marks)) >= 2
+    width = histogram([0, high], 44, whole=True).width
+    assert width == int(width)
+
+
+def test_numbers_beside_an_axis_have_the_digits_that_they_have() -> None:
+    assert [plain(tick) for tick in ticks(0, 0.3)] == ["0", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3"]
+    assert [plain(tick) for tick in ticks(1e6, 1e6 + 1, 2)] == ["1000000", "1000000.5", "1000001"]
+    assert plain(30.000001) == "30.000001" and plain(2e7) == "20000000"
 
 
 def test_the_two_sample_test_knows_equal_from_unequal() -> None:

@@ -60,7 +60,9 @@ def test_a_histogram_says_for_how_many_values_its_bars_stand() -> None:
     assert shown["40"][1] < shown["30"][1] < shown["0"][1]
 
 
-@pytest.mark.parametrize("values", [[2.0] * 9, [0.0, 1.0, 1.0, 5.0], [float(n) for n in range(200)]])
+@pytest.mark.parametrize(
+    "values", [[2.0] * 9, [0.0, 1.0, 1.0, 5.0], [float(n) for n in range(200)], [0.0, 20.0]]
+)
 def test_counts_are_whole_and_their_bars_stand_on_them(values: list[float]) -> None:
     summary = summarize([values])
     assert summary is not None
