@@ -23,6 +23,7 @@ from sim.statistics import number
 BLOCKS_MIN, BLOCKS_MAX, NUMBERS_WIDTH = 12, 40, 92
 NAME_WIDTH = 22  # of a quantity, before a line of it breaks
 NARROW = 108  # columns of a terminal below which counts and pictures give way to the names
+TOO_NARROW = 76  # below which there is no room for a table: what would be a row of it is a paragraph
 
 
 @contextmanager
@@ -69,13 +70,10 @@ def print_study(
     console = terminal()
     title = f"{plan.name}: {plan.description}" if plan.description else plan.name
     console.print(Text(title, "bold"))
-    table = Table(box=None, pad_edge=False)
-    for column in ("", "expectation", "seeds", "measured", "wanted"):
-        table.add_column(column)
-    for finding in study.findings if study.outcomes else ():
-        table.add_row(*_verdict(finding))
-    if table.rows:
-        console.print(table)
+    columns = ("", "expectation", "seeds", "measured", "wanted")
+    verdicts = [_verdict(finding) for finding in (study.findings if study.outcomes else ())]
+    if verdicts:
+        console.print(_table_of(columns, verdicts, console.width))
     quantities = [one for finding in study.findings for one in finding.quantities if one.sought]
     if quantities:
         console.print()
@@ -95,6 +93,24 @@ def print_study(
         console.print(f"report: {report}", highlight=False, soft_wrap=True)
 
 
+def _table_of(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], width: int) -> Table:
+    """Rows under their columns, or, where there is no room for these, one below the other with the columns' names."""
+    table = Table(box=None, pad_edge=False, show_header=width >= TOO_NARROW)
+    if table.show_header:
+        for column in columns:
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        return table
+    table.add_column(overflow="fold")
+    for first, second, *others in rows:
+        named = zip(columns[2:], others, strict=True)
+        told = [Text.assemble(f"{column} ", text) for column, text in named if len(text)]
+        table.add_row(Text(" ").join(map(Text.assemble, filter(len, (first, second)))))
+        table.add_row(Text("  ") + Text(", ").join(told))
+    return table
+
+
 def _verdict(finding: Finding) -> tuple[Text, str, str, str, str]:
     mark = Text("holds", "green") if finding.ok else Text("FAILED", "bold red")
     measured, wanted = "", finding.wanted
@@ -107,25 +123,29 @@ def _verdict(finding: Finding) -> tuple[Text, str, str, str, str]:
 
 def _distributions(quantities: Sequence[Quantity], width: int) -> Table:
     room = min(BLOCKS_MAX, max(BLOCKS_MIN, width - NUMBERS_WIDTH))
-    narrow = width < NARROW
-    table = Table(box=None, pad_edge=False)
-    table.add_column("measured", min_width=NAME_WIDTH)
-    for column in ("min", "p50", "p90", "p99", "max", "mean ± 95 %"):
-        table.add_column(column, justify="right", no_wrap=True)
-    if not narrow:
-        table.add_column("n", justify="right", no_wrap=True)
-        table.add_column("min to max", no_wrap=True)
+    columns = ("min", "p50", "p90", "p99", "max", "mean ± 95 %")
+    rows: list[list[str | Text]] = []
     for one in quantities:
         summary = one.summary
         if summary is None:
-            table.add_row(one.name, *["never"] * 5, "", *(() if narrow else (f"0 ({one.missing} never)", "")))
+            rows.append([one.name, *["never"] * 5, "", f"0 ({one.missing} never)", Text("")])
             continue
         half = summary.half_width
         mean = number(summary.mean) + (f" ± {number(half)}" if half is not None else "")
         count = f"{summary.count}" + (f" ({summary.missing} never)" if summary.missing else "")
         numbers = [number(value) for value in (summary.low, *(v for _, v in summary.quantiles), summary.high)]
-        picture = () if narrow else (count, Text(blocks(one.values, room, one.unit), "cyan"))
-        table.add_row(one.name, *numbers, mean, *picture)
+        rows.append([one.name, *numbers, mean, count, Text(blocks(one.values, room, one.unit), "cyan")])
+    if width < TOO_NARROW:
+        return _table_of(("", "", *columns, "n"), [["", *row[:-1]] for row in rows], width)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("measured", min_width=NAME_WIDTH, overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    if width >= NARROW:
+        table.add_column("n", justify="right", no_wrap=True)
+        table.add_column("min to max", no_wrap=True)
+    for row in rows:
+        table.add_row(*(row if width >= NARROW else row[:-2]))
     return table
 
 

@@ -1,5 +1,6 @@
 """What outcomes of many seeds say of a scenario, and how they are kept and told."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from io import FileIO, StringIO
@@ -301,3 +302,16 @@ def test_samples_from_elsewhere_are_drawn_beside_what_was_measured(tmp_path: Pat
     assert page.read_text().count("<svg") == 3 and ">real.csv found</text>" in page.read_text()
     (tmp_path / "real.csv").write_text("found\n1.3\n")
     assert key_of(load(file)) != key_of(plan)  # results of other samples are judged anew
+
+
+@pytest.mark.parametrize("columns", [20, 40, 75, 80, 107, 108, 300])
+def test_a_terminal_of_any_width_shows_every_number_whole(
+    columns: int, plan: Plan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in (("FORCE_COLOR", "1"), ("NO_COLOR", "1"), ("COLUMNS", str(columns))):
+        monkeypatch.setenv(variable, value)  # the first: as a terminal
+    print_study(plan, study_of(plan, [outcome(seed, (1.25,)) for seed in (4, 5, 6)], 3), 1.0, [], None)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    told = " ".join(" ".join(lines).split())
+    assert "…" not in told and max(map(len, lines)) <= columns and told.count("1.25") >= 6
+    assert ("p90 1.25, p99 1.25" in told) == (columns < 76) and ("█" in told) == (columns >= 108)
