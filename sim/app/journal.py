@@ -58,7 +58,7 @@ class Session(msgspec.Struct, frozen=True):
             plan = Plan(
                 NO_SCENARIO, "", 0, 0, ClusterPlan(naming=self.naming or "orch", nodes=()), (), (), ()
             )
-        expectations_of(plan)
+        expectations_of(plan, alone=False)
         if self.nodes:
             nodes = plan.cluster.nodes
             added = plain_nodes(self.nodes, dict.fromkeys(node.name for node in nodes))

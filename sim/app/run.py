@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -13,12 +13,13 @@ import trio
 from sim import __version__
 from sim.app.cluster import Cluster, no_collection
 from sim.app.director import Director
-from sim.check import Checker, Condition, Expectation, Matter, Verdict, World, build, misplaced, parse_matter
+from sim.app.possible import Possible, zones_of
+from sim.check import Checker, Condition, Expectation, Matter, Verdict, World, build, parse_matter
 from sim.errors import InputError
 from sim.ident import NAMES
 from sim.kernel import DEFAULT_EPOCH_US, Operation, Trace
 from sim.report import BUCKET_US, Timeline
-from sim.scenario.plan import ApplyObjects, Plan
+from sim.scenario.plan import Plan
 from sim.units import SECOND
 from sim.wire.http.gateway import Gateway
 
@@ -85,45 +86,32 @@ class Result:
         } | ({} if self.as_served is None else {"as_served": self.as_served})
 
 
-def zones_of(plan: Plan) -> dict[str, str]:
-    """The zone ("" for none) of every node that the scenario runs or creates, by name."""
-    label = NAMES[plan.cluster.naming].label_zone
-    zones = {node.name: node.zone for node in plan.cluster.nodes}
-    actions = [choice.action for step in plan.steps for choice in step.choices]
-    applied = [obj for action in actions if isinstance(action, ApplyObjects) for obj in action.objects]
-    for obj in (*plan.cluster.established, *plan.objects, *applied):
-        if obj["kind"] == "Node":
-            metadata = obj["metadata"]
-            zones[metadata["name"]] = (metadata.get("labels") or {}).get(label, "")
-    return zones
-
-
-def _check_places(matters: Sequence[Condition | Matter], zones: Mapping[str, str], place: str) -> None:
-    for matter in matters:
-        if problem := misplaced(matter.resource, matter.where, zones):
-            raise InputError(problem, place)
-
-
-def expectations_of(plan: Plan) -> list[Expectation]:
-    """The plan's expectations, built.
+def expectations_of(plan: Plan, alone: bool = True) -> list[Expectation]:
+    """The plan's expectations, built.  alone: whether only the scenario makes objects
 
     Raises InputError with the place of one that is not understood, or of a step whose condition is not.
     """
-    names, zones = NAMES[plan.cluster.naming], zones_of(plan)
+    names, possible = NAMES[plan.cluster.naming], Possible(plan, alone)
+
+    def check(matters: Sequence[Condition | Matter], place: str) -> None:
+        for matter in matters:
+            if problem := possible.problem(matter):
+                raise InputError(problem, place)
+
     for step in plan.steps:
         if step.start.condition is not None:
             try:
                 matters = [parse_matter(step.start.condition, names)]
             except ValueError as error:
                 raise InputError(str(error), step.place) from None
-            _check_places(matters, zones, step.place)
+            check(matters, step.place)
     built = []
     for planned in plan.expectations:
         try:
             built.append(build(planned.expectation, names))
         except ValueError as error:
             raise InputError(str(error), planned.place) from None
-        _check_places(built[-1].matters(), zones, planned.place)
+        check(built[-1].matters(), planned.place)
     return built
 
 
@@ -152,7 +140,7 @@ async def run_plan(
     picture the timeline stays empty.  `prepare(cluster)` is called when the cluster is there and no time has passed.
     outside: what came while the plan was served; it is run as it was then, to the plan's end."""
     seed = plan.seed if seed is None else seed
-    expectations = expectations_of(plan)
+    expectations = expectations_of(plan, alone=outside is None and prepare is None)
     header = {"scenario": plan.name, "seed": seed, "version": __version__, "naming": plan.cluster.naming}
     trace = Trace(trace_file, {**header, "settings": plan.settings} if plan.settings else header)
     names = NAMES[plan.cluster.naming]

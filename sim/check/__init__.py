@@ -1,6 +1,6 @@
 """Conditions in words and expectations over the commits of a run."""
 
-from sim.check.condition import Condition, misplaced, parse_condition
+from sim.check.condition import Condition, misplaced, parse_condition, texts_of
 from sim.check.expect import Expectation, Matter, Verdict, build, parse_matter
 from sim.check.observer import Checker, Observer
 from sim.check.over import Bounds, Judgement, judge
@@ -24,4 +24,5 @@ __all__ = [
     "parse_condition",
     "parse_matter",
     "split_key",
+    "texts_of",
 ]

@@ -171,7 +171,7 @@ _FILTER_KEYS = {
 def in_words(where: Mapping[str, Any]) -> str:
     """A selection as conditions write it: "in zone a labelled app=web"."""
     words = {key: word for word, key in _FILTER_KEYS.items()}
-    return " ".join(f"{words[key]} {','.join(_wanted(value))}" for key, value in where.items())
+    return " ".join(f"{words[key]} {','.join(texts_of(value))}" for key, value in where.items())
 
 
 def selector(where: Mapping[str, Any], names: Names) -> Select:
@@ -182,7 +182,7 @@ def selector(where: Mapping[str, Any], names: Names) -> Select:
     checks: list[Select] = []
     ours = _ours(names)
     for key, value in where.items():
-        wanted = _wanted(value)
+        wanted = texts_of(value)
         if not wanted or ("" in wanted and key in ("name", "namespace", "owner")):
             raise ValueError(f"{key}: {value!r} selects nothing")
         if key not in _SELECTORS:
@@ -206,7 +206,8 @@ def _ours(names: Names) -> Mapping[str, str]:
     return {theirs: here[key] for key, theirs in either if isinstance(theirs, str) and theirs != here[key]}
 
 
-def _wanted(value: Any) -> list[str]:
+def texts_of(value: Any) -> list[str]:
+    """The texts of a filter, any of which may fit.  ValueError if it holds none."""
     if value is None or isinstance(value, dict):
         raise ValueError(f"{value!r} selects nothing; give a text or a list of texts")
     return (
@@ -224,7 +225,7 @@ def misplaced(resource: str, where: Mapping[str, Any], zones: Mapping[str, str])
         "name": tuple(zones) if resource == "nodes" else (),
     }
     for key, names in known.items():
-        for wanted in _wanted(where[key]) if key in where and names else ():
+        for wanted in texts_of(where[key]) if key in where and names else ():
             if not any(fnmatchcase(name, wanted) for name in names):
                 what = "zone" if key == "zone" else "node"
                 few = ", ".join(name or '""' for name in names[:3]) + (" …" if len(names) > 3 else "")

@@ -23,7 +23,7 @@ from sim.scenario.plan import (
 )
 
 # Labels that controllers give their pods, by the ends of their names.
-GIVEN = ("-hash", "/pod-name", "job-name", "controller-uid", "-index")
+GIVEN = ("-hash", "/pod-name", "job-name", "controller-uid", "-index", "-generation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +93,12 @@ def may_find(behave: Behave, template: Template) -> bool:
     return (
         behave.namespace in ("", template.namespace)
         and named
-        and all(template.labels.get(key) == value or _is_given(key) for key, value in behave.labels.items())
+        and all(template.labels.get(key) == value or is_given(key) for key, value in behave.labels.items())
         and (not behave.image or behave.image in template.images)
         and (not behave.container or behave.container in template.containers)
     )
 
 
-def _is_given(label: str) -> bool:
+def is_given(label: str) -> bool:
+    """Whether controllers give their pods such a label."""
     return label.endswith(GIVEN)

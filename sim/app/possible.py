@@ -1,0 +1,131 @@
+"""What there can be in a run that nobody else has a hand in: nodes and zones, namespaces, objects that manifests alone make, pods'
+labels.
+
+Turns a plan into what is wrong with a selection of objects of which none could ever be: nothing would come of it, or nothing
+could break it, and nobody would know why.
+
+Holds: what cannot be known (loads that create, patches, labels and names that controllers give) is taken to be possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any
+
+from sim.check import Condition, Matter, misplaced, texts_of
+from sim.errors import suggestion
+from sim.ident import NAMES
+from sim.machinery.scheme import Scheme
+from sim.scenario.plan import ApplyObjects, Generate, Plan
+from sim.scenario.pods import is_given, made_by
+from sim.scenario.references import MANIFESTS_ONLY
+
+SHOWN = 4  # of what there is, when that is told
+
+
+def zones_of(plan: Plan) -> dict[str, str]:
+    """The zone ("" for none) of every node that the scenario runs or creates, by name."""
+    label = NAMES[plan.cluster.naming].label_zone
+    zones = {node.name: node.zone for node in plan.cluster.nodes}
+    for obj in _manifests(plan):
+        if obj["kind"] == "Node":
+            metadata = obj["metadata"]
+            zones[metadata["name"]] = (metadata.get("labels") or {}).get(label, "")
+    return zones
+
+
+def _manifests(plan: Plan) -> list[Mapping[str, Any]]:
+    applied = [obj for action in _actions(plan) if isinstance(action, ApplyObjects) for obj in action.objects]
+    return [*plan.cluster.established, *plan.objects, *applied]
+
+
+def _actions(plan: Plan) -> Iterator[Any]:
+    return (choice.action for step in plan.steps for choice in step.choices)
+
+
+@dataclass(frozen=True)
+class Possible:
+    """alone: nobody but the scenario makes objects, neither clients nor programs of a user of the library"""
+
+    plan: Plan
+    alone: bool = True
+
+    @cached_property
+    def zones(self) -> dict[str, str]:
+        return zones_of(self.plan)
+
+    def problem(self, matter: Condition | Matter) -> str:
+        """What is wrong with what it selects; "" if nothing."""
+        found = misplaced(matter.resource, matter.where, self.zones)
+        if found or not self.alone:
+            return found
+        return self._unknown_namespace(matter) or self._unmade(matter) or self._unlabelled(matter)
+
+    @cached_property
+    def _named(self) -> Mapping[str, Collection[str]]:
+        """By resource the names of what manifests make."""
+        scheme = Scheme(NAMES[self.plan.cluster.naming])
+        named: dict[str, dict[str, None]] = {}
+        for obj in _manifests(self.plan):
+            resource = scheme.by_kind(obj["apiVersion"], obj["kind"])
+            if resource is not None:
+                named.setdefault(resource.plural, {})[str(obj["metadata"]["name"])] = None
+        return named
+
+    @cached_property
+    def _drawn(self) -> bool:
+        """Whether loads create objects, whose names they make up."""
+        return any(isinstance(one, Generate) and one.create is not None for one in _actions(self.plan))
+
+    @cached_property
+    def _namespaces(self) -> Collection[str]:
+        """Those that there can be, as either set of identifiers calls them."""
+        own = NAMES[self.plan.cluster.naming]
+        both = [own, *(names for names in NAMES.values() if names is not own)]
+        given = [
+            name
+            for names in both
+            for name in (
+                names.default_namespace,
+                names.system_namespace,
+                names.public_namespace,
+                names.lease_namespace,
+            )
+        ]
+        return tuple(dict.fromkeys([*self._named.get("namespaces", ()), *given]))
+
+    def _unknown_namespace(self, matter: Condition | Matter) -> str:
+        key = "name" if matter.resource == "namespaces" else "namespace"
+        if key not in matter.where or self._drawn:
+            return ""
+        return _none_of(texts_of(matter.where[key]), self._namespaces, "there is no namespace {!r}")
+
+    def _unmade(self, matter: Condition | Matter) -> str:
+        """Of kinds that no controller makes, only what manifests name is there."""
+        if matter.resource not in MANIFESTS_ONLY or "name" not in matter.where or self._drawn:
+            return ""
+        says = f"this scenario makes no {matter.resource} {{!r}}"
+        return _none_of(texts_of(matter.where["name"]), self._named.get(matter.resource, ()), says)
+
+    def _unlabelled(self, matter: Condition | Matter) -> str:
+        made = made_by(_manifests(self.plan), self.plan.cluster.nodes, self.plan.steps)
+        if matter.resource != "pods" or "label" not in matter.where or made is None:
+            return ""
+        labels = dict.fromkeys(f"{key}={value}" for one in made for key, value in one.labels.items())
+        asked = [pair for pair in texts_of(matter.where["label"]) if not is_given(pair.partition("=")[0])]
+        return _none_of(
+            [pair for pair in asked if "/" not in pair], tuple(labels), "no pods here are labelled {!r}"
+        )
+
+
+def _none_of(patterns: Sequence[str], names: Collection[str], says: str) -> str:
+    """What is told of the first pattern that none of the names fits."""
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            there = ", ".join([*names][:SHOWN]) + (" …" if len(names) > SHOWN else "")
+            remedy = suggestion(pattern, names) or (f"there are {there}" if names else "")
+            return says.format(pattern) + (f" ({remedy})" if remedy else "")
+    return ""
