@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from actors.controllers import daemonset_decide as decide
 from actors.controllers import revisions as history
 from actors.controllers.pod_owners import (
+    CONTROLLER_INDEX,
     PodControl,
     PodEvents,
     candidates_of,
@@ -42,6 +43,7 @@ BACKOFF_US, BACKOFF_MAX_US = 1 * SECOND, 900 * SECOND  # daemonset.go: NewBackOf
 async def start(env: Env) -> None:
     loop = DaemonSetLoop(env)
     await env.informers.start_and_sync()
+    loop.blame()
     run_workers(env, loop.queue, loop.sync, WORKERS)
 
 
@@ -149,6 +151,22 @@ class DaemonSetLoop:
             fit = self._fit(owner)
             if fit.fresh(old) != fit(new):
                 self.queue.add(key_of(owner))
+
+    def blame(self) -> None:
+        """To be called before the first sync: who lists a node that wants a set's pod no more is not told of it, nor of one
+        that is gone."""
+        for owner in self.sets.list():
+            fit = self._fit(owner)
+            for pod in self.pods.by_index(CONTROLLER_INDEX, owner["metadata"]["uid"]):
+                name = pod["spec"].get("nodeName", "")
+                node = self.nodes.item(name)
+                if node is None:
+                    self.queue.blame(key_of(owner), self.queue.gone(self._node_key(name)))
+                elif not fit(node.obj)[0]:
+                    self.queue.blame(key_of(owner), node.cause)
+
+    def _node_key(self, name: str) -> str:
+        return self.env.scheme.key("nodes", "", name)
 
     def _fit(self, owner: Obj) -> decide.NodeFit:
         key, template = key_of(owner), owner["spec"]["template"]

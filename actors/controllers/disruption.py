@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from actors.controllers.pod_owners import (
     LABEL_INDEX,
     NAMESPACE_INDEX,
+    befell,
     index_by_labels,
     index_by_namespace,
     int_or_percent,
@@ -50,6 +51,7 @@ _GROUPS = {
 async def start(env: Env) -> None:
     loop = DisruptionLoop(env)
     await env.informers.start_and_sync()
+    loop.blame()
     run_workers(env, loop.queue, loop.sync, 1)
 
 
@@ -256,6 +258,12 @@ class DisruptionLoop:
             self.recorder.event(pod, "Warning", "MultiplePodDisruptionBudgets", text)
         self.queue.add(key_of(matching[0]))
 
+    def blame(self) -> None:
+        """To be called before the first sync: what it finds to write may have befallen pods that were listed before budgets."""
+        for budget in self.budgets.list():
+            index, value = self._asked(budget)
+            self.queue.blame(key_of(budget), befell(self.queue, self.pods.items_by_index(index, value)))
+
     def _choosing(self, index: str, value: str, labels: Mapping[str, str]) -> list[Obj]:
         found = self.budgets.by_index(index, value)
         return [budget for budget in found if from_selector(budget["spec"].get("selector")).matches(labels)]
@@ -296,10 +304,15 @@ class DisruptionLoop:
 
     def _candidates(self, budget: Obj) -> list[PodFacts]:
         """The pods that bear one of the labels asked for, or all of the namespace."""
+        index, value = self._asked(budget)
+        return (self._labelled if index == LABEL_INDEX else self._in_namespace).of(value)
+
+    def _asked(self, budget: Obj) -> tuple[str, str]:
+        """An index of pods, and the value that all have that the budget chooses."""
         if not (budget["spec"].get("selector") or {}).get("matchLabels"):
             index_by_namespace(self.pods)
-            return self._in_namespace.of(budget["metadata"]["namespace"])
-        return self._labelled.of(pair_values(budget)[0])
+            return NAMESPACE_INDEX, budget["metadata"]["namespace"]
+        return LABEL_INDEX, pair_values(budget)[0]
 
     async def _fail_safe(self, budget: Obj, message: str) -> str | None:
         status = failed_status(budget, message, self.env.ctx.wall_us())

@@ -55,6 +55,7 @@ async def start(env: Env) -> None:
     loop = EndpointLoop(env)
     await env.informers.start_and_sync()
     loop.queue_all()
+    loop.watcher.blame()
     run_workers(env, loop.queue, loop.sync, env.options.concurrent_endpoint_syncs, MAX_RETRIES)
 
 
@@ -244,7 +245,9 @@ class EndpointLoop:
     def queue_all(self) -> None:
         """Endpoints whose Service vanished while nobody looked are found once, at the start."""
         for obj in self.endpoints.list():
-            if self.names.annotation_leader not in (obj["metadata"].get("annotations") or {}):
+            # one that has its Service waits already, because of what befell that or its pods
+            served = self.services.get(key_of(obj)) is not None
+            if not served and self.names.annotation_leader not in (obj["metadata"].get("annotations") or {}):
                 self.queue.add(key_of(obj))
 
     async def sync(self, key: str) -> str | None:

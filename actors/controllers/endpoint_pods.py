@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.controllers.pod_owners import (
     LABEL_INDEX,
+    befell,
     for_last_pair,
     index_by_labels,
     index_by_namespace,
@@ -137,6 +138,13 @@ class ServicePods:
 
     def forget(self, key: str) -> None:
         self._views.pop(key, None)
+
+    def blame(self) -> None:
+        """To be called before the first sync: what it finds to write may have befallen pods that were listed before Services."""
+        for service in self._services.list():
+            for value in selector_values(service):
+                pods = self._pods.items_by_index(LABEL_INDEX, value)
+                self._queue.blame(key_of(service), befell(self._queue, pods))
 
     def _queue_all(self, keys: Sequence[str]) -> None:
         for key in keys:

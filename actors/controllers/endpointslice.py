@@ -31,6 +31,7 @@ Revisions = dict[str, str]  # of slices, by name
 async def start(env: Env) -> None:
     loop = EndpointSliceLoop(env)
     await env.informers.start_and_sync()
+    loop.watcher.blame()
     run_workers(env, loop.queue, loop.sync, env.options.concurrent_service_endpoint_syncs, MAX_RETRIES)
 
 

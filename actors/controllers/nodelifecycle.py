@@ -87,7 +87,9 @@ class NodeLifecycle:
         self._list: list[Health] = []
         self._restless: dict[str, None] = {}  # nodes to look at in the next pass
         self._listed: dict[str, int] = {}  # by which record each was as it was found, until it is looked at
-        self._gone: dict[str, int] = {}  # by which record each went, until that is told
+        self._moved: dict[
+            str, int
+        ] = {}  # by which record each came or went since the first list, until that is told
         # Nodes whose taints or labels were not right when they were last considered, and what was wrong with the taints.
         self._unsettled: dict[str, tuple[list[str], list[str]]] = {}
         self._members_changed = True
@@ -117,6 +119,8 @@ class NodeLifecycle:
         self._members_changed = True
         name = node["metadata"]["name"]
         self._restless[name], self._listed[name] = None, self._ctx.kernel.cause
+        if self._nodes.synced:
+            self._moved[name] = self._ctx.kernel.cause
         self._taint_manager.node_changed(None, node)
         self._consider(node)
 
@@ -140,7 +144,7 @@ class NodeLifecycle:
 
     def _node_deleted(self, node: Obj) -> None:
         self._members_changed = True
-        self._gone[node["metadata"]["name"]] = self._ctx.kernel.cause
+        self._moved[node["metadata"]["name"]] = self._ctx.kernel.cause
         self._taint_manager.node_changed(node, None)
         self._unsettled.pop(node["metadata"]["name"], None)
         self._nodes.urge("nodelifecycle", bool(self._unsettled))
@@ -349,11 +353,11 @@ class NodeLifecycle:
         nodes = self._nodes.objects
         added = [node for name, node in nodes.items() if name not in self._health]
         gone = [health for name, health in self._health.items() if name not in nodes]
-        # A pass comes of nothing but time: what it finds comes of what was seen of each node.
+        # A pass comes of nothing but time: who is met or gone is so by what was seen, but for those found by who begins.
         kernel, cause = self._ctx.kernel, self._ctx.kernel.cause
         for node in added:
             name = node["metadata"]["name"]
-            kernel.cause = self._listed.get(name) or cause
+            kernel.cause = self._moved.get(name, cause)
             self._node_event(
                 node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller"
             )
@@ -366,10 +370,10 @@ class NodeLifecycle:
             self._listed.pop(health.name, None)
             self._zones.leave_out(health)
             if health.node is not None:
-                kernel.cause = self._gone.get(health.name) or cause
+                kernel.cause = self._moved.get(health.name, cause)
                 text = f"Node {health.name} event: Removing Node {health.name} from Controller"
                 self._node_event(health.node, "RemovingNode", text)
-        self._gone = {}
+        self._moved = {}
         if added or gone:
             self._renewals.changed()
             self._list = list(self._health.values())

@@ -15,7 +15,7 @@ Differs  an update that changes nothing an owner looks at (node, addresses, cont
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,6 +28,7 @@ from sim.units import SECOND, parse_time, parse_whole
 if TYPE_CHECKING:
     from actors.controllers.shell import Env, Send
     from sim.client import Client, EventRecorder, Informer, WorkQueue
+    from sim.machinery.store import Item
 
 T = TypeVar("T")
 
@@ -182,6 +183,17 @@ def labelled(informer: Informer, namespace: str, selector: LabelSelector) -> lis
         index_by_labels(informer)
         found = informer.by_index(LABEL_INDEX, f"{namespace}/{one.key}={one.values[0]}")
     return [obj for obj in found if selector.matches(obj["metadata"].get("labels"))]
+
+
+def befell(queue: WorkQueue, pods: Iterable[Item]) -> int:
+    """The record by which one of these pods is as it is, or by which an owner of theirs lost one, whichever came last: what a
+    process has found that lists them looks at all of them, in whatever order it was told (0: none is known)."""
+    last, owners = 0, dict[str, None]()
+    for pod in pods:
+        last = max(last, pod.cause)
+        for ref in pod.peek("metadata", "ownerReferences") or ():
+            owners[ref["uid"]] = None
+    return max([last, *map(queue.gone, owners)])
 
 
 def selector_of(owner: Obj) -> Callable[[Obj], bool]:

@@ -45,6 +45,7 @@ class TaintManager:
         self._recorder = env.recorder(COMPONENT, client)
         self._pods_of = pods_of
         self._tainted: dict[str, list[Taint]] = {}
+        self._by: dict[str, int] = {}  # the record by which it is seen so
         self._work: dict[str, Timer | None] = {}
         self._tells_why = enabled(env.options.feature_gates, POD_DISRUPTION)
 
@@ -60,12 +61,13 @@ class TaintManager:
         name = node["metadata"]["name"]
         if new is None:
             self._tainted.pop(name, None)
+            self._by.pop(name, None)
             return
         taints = no_execute_taints(after or ())
         if old is not None and no_execute_taints(before or ()) == taints:
             return
         if taints:
-            self._tainted[name] = taints
+            self._tainted[name], self._by[name] = taints, self._env.ctx.kernel.cause
             for pod in self._pods_of(name):
                 self._judge(pod, taints)
         elif self._tainted.pop(name, None) is not None or (old is None and self._work):
@@ -84,7 +86,12 @@ class TaintManager:
         taints = self._tainted.get(spec.get("nodeName", ""))
         if taints is None or (old is not None and _same_stay(old["spec"], spec)):
             return
+        # Of a pod and its node that are listed one after the other, in either order, what came last is why it is to go.
+        kernel = self._env.ctx.kernel
+        seen = kernel.cause
+        kernel.cause = max(seen, self._by[spec["nodeName"]])
         self._judge(new, taints)
+        kernel.cause = seen
 
     # --- timers ---------------------------------------------------------------------------------------------
 

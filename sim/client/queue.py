@@ -36,7 +36,7 @@ class WorkQueue:
         self._delayed: dict[Key, Timer] = {}
         self._waiters: deque[Any] = deque()
         self._causes: dict[Key, int] = {}  # of each key that waits, or will when the work on it is done
-        self._untouched = True  # nobody has taken a key yet
+        self._untouched = True  # nobody works on keys yet
         # Whether whoever took a key now would find nothing to do but put it back with a delay.
         self.returns: Callable[[Key], bool] = never
 
@@ -64,7 +64,7 @@ class WorkQueue:
         return self._ctx.kernel.cause
 
     def gone(self, uid: str) -> int:
-        """The write by which the owner of this uid lost an object last (0: none is known)."""
+        """The write by which the owner of this uid lost an object last, or one of this key in the store went (0: none is known)."""
         return self._ctx.kernel.standing.gone(uid)
 
     def blame(self, key: Key, cause: int) -> None:
@@ -112,6 +112,7 @@ class WorkQueue:
 
     async def get(self) -> Key:
         """Wait for a key and take it; call `done` when finished."""
+        self._untouched = False
         while not self._queue:
             self._waiters.append(self._ctx.kernel.ticket())
             await self._ctx.kernel.park(f"work in {self.name}")
@@ -120,7 +121,6 @@ class WorkQueue:
     def _take(self) -> Key:
         key = self._queue.popleft()
         self._processing.add(key)
-        self._untouched = False
         self._ctx.kernel.cause = self._causes.pop(key)
         return key
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sim.kernel import Record
 from sim.report.story import about, chosen
 from tests.cluster.test_actions import WEB
 from tests.cluster.test_causes import decisions, pods, root, told
@@ -155,3 +156,71 @@ async def test_who_tells_of_a_node_that_went_or_came_does_so_because_it_did(tmp_
         and r.values["key"].startswith("//events/default/node-1.")
     ]
     assert events == ["gone", "anew"]
+
+
+@pytest.mark.parametrize("away", ["crash", "cut"])
+async def test_pods_of_a_node_that_was_tainted_while_nobody_led_are_evicted_because_of_that(
+    away: str, tmp_path: Path
+) -> None:
+    """The new leader lists the node first, or its pods; they are as they were long before."""
+    manager, span = "controller-manager-0", "40s"
+    fault: dict[str, Any] = {"crash": {"actor": manager}}
+    if away == "cut":
+        fault = {"partition": {"between": [manager, "apiserver"]}}
+    taint = {"key": "k", "effect": "NoExecute"}
+    book = await told(
+        tmp_path,
+        {"at": "2m", "name": "away", "for": span, **fault},
+        {"at": "2m20s", "name": "tainted", "taint": {"nodes": {"name": "node-1"}, "taints": [taint]}},
+        objects=[WEB, {**EVERYWHERE, "metadata": {"name": "all"}}],
+    )
+    evicted = decisions(book, "evict")
+    assert len(evicted) >= 2 and {root(book, r) for r in evicted} == {"tainted"}
+    replaced = pods(book, "create", 140_000_000)
+    assert replaced and {root(book, r) for r in replaced} == {"tainted"}
+    (status,) = [r for r in book.records if r.at_us > 140_000_000 and of(r, "update status", "daemonsets")][
+        :1
+    ]
+    assert root(book, status) == "tainted"
+
+
+def of(record: Record, verb: str, resource: str) -> bool:
+    values = record.values
+    return record.kind == "write" and values["verb"] == verb and values["key"].split("/")[2] == resource
+
+
+async def test_what_shows_how_pods_are_is_brought_up_to_date_by_what_befell_them_while_nobody_led(
+    tmp_path: Path,
+) -> None:
+    """Pods may be listed before the Services and budgets that choose them, and some are gone."""
+    chooser = {"matchLabels": {"app": "web"}}
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+    }
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web"},
+        "spec": {"minAvailable": 1, "selector": chooser},
+    }
+    book = await told(
+        tmp_path,
+        {"at": "2m", "name": "away", "for": "40s", "crash": {"actor": "controller-manager-0"}},
+        {"at": "2m20s", "name": "ended", "workload": {"exitAfter": "1s", "exitCode": 1}},
+        objects=[WEB, service, budget],
+        seed=4,
+    )
+    shown = [
+        root(book, r)
+        for r in book.records
+        if r.at_us > 140_000_000
+        and (
+            of(r, "update", "endpointslices")
+            or of(r, "update", "endpoints")
+            or of(r, "update status", "poddisruptionbudgets")
+        )
+    ]
+    assert len(shown) >= 3 and set(shown) == {"ended"}
