@@ -218,6 +218,33 @@ def test_a_key_added_while_worked_on_comes_back_once_and_an_earlier_time_wins():
     assert log == [("a", 0), ("late", 4_000_000)]
 
 
+def test_a_key_is_dealt_with_because_of_the_last_that_was_listed_of_it_but_of_the_first_that_is_told_later():
+    causes = []
+
+    async def main(ctx):
+        queue = WorkQueue(ctx, "q")
+
+        def tell(*told: int) -> None:
+            for ctx.kernel.cause in told:
+                queue.add("a")
+
+        async def work() -> None:
+            for _ in range(2):
+                key = await queue.get()
+                causes.append(ctx.kernel.cause)
+                queue.done(key)
+
+        if ctx.name == "finds":
+            tell(7, 9, 8)
+        ctx.spawn(work)
+        await ctx.sleep_us(1_000_000)
+        tell(11, 12)
+
+    actors(3, {"finds": main})
+    actors(3, {"waits": main})  # where nothing was listed
+    assert causes == [9, 11, 11]
+
+
 def test_a_key_that_would_only_be_put_back_wakes_no_worker_and_comes_at_the_same_times():
     """Of a hundred rounds in five milliseconds each and then ten a second, as the limiter gives them."""
     until_us = 3_000_000
