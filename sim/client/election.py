@@ -138,6 +138,7 @@ class LeaderElector:
         self._written: Obj = {}  # the record on its way
         self._written_us = 0  # its time
         self._stopping = False
+        self._stopped_by = 0  # the record by which it was asked to
         self._over: Future | None = None  # the present phase: True once leading, False when leadership ends
         # What was read, and what is observed by that, while the reply to the write behind it is not waited for.
         self._foretold: tuple[Any, Observed] | None = None
@@ -179,7 +180,7 @@ class LeaderElector:
 
     def stop(self) -> None:
         """Cancel: `run` returns soon, having released the lease if the options say so."""
-        self._stopping = True
+        self._stopping, self._stopped_by = True, self._ctx.kernel.cause
         foretold, self._foretold = self._foretold, None
         if foretold is not None and not self._calls.over():
             self._foretold = foretold
@@ -219,7 +220,10 @@ class LeaderElector:
         """What `begin` leads to, callback by callback."""
         self._over = self._ctx.future(why)
         begin(None)
-        return bool(await self._over.wait())
+        outcome = bool(await self._over.wait())
+        if self._stopping:  # whichever of its calls finds that it is to end
+            self._ctx.kernel.cause = self._stopped_by or self._ctx.kernel.cause
+        return outcome
 
     def _end(self, outcome: bool) -> None:
         assert self._over is not None

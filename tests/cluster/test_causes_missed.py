@@ -224,3 +224,20 @@ async def test_what_shows_how_pods_are_is_brought_up_to_date_by_what_befell_them
         )
     ]
     assert len(shown) >= 3 and set(shown) == {"ended"}
+
+
+@pytest.mark.parametrize("stalled", ["119s", "118500ms", "118s"])
+async def test_a_leader_that_was_asked_to_end_while_it_stood_still_ends_because_of_that(
+    stalled: str, tmp_path: Path
+) -> None:
+    """Its next renewal is due as well when it goes on, and comes first."""
+    scheduler = {"actor": "scheduler-0"}
+    book = await told(
+        tmp_path,
+        {"at": stalled, "name": "still", "for": "3s", "stall": scheduler},
+        {"at": "120s", "name": "asked", "crash": {**scheduler, "gracefully": True}},
+    )
+    ended = [r for r in book.records if r.kind == "actor" and r.values["what"] == "exit"]
+    given_up = [r for r in book.records if r.kind == "change" and r.values["what"] == "holder"][-1]
+    assert given_up.values["after"] == "" and root(book, given_up) == "asked"
+    assert [root(book, r) for r in ended] == ["asked"]
