@@ -261,8 +261,10 @@ class DisruptionLoop:
     def blame(self) -> None:
         """To be called before the first sync: what it finds to write may have befallen pods that were listed before budgets."""
         for budget in self.budgets.list():
-            index, value = self._asked(budget)
-            self.queue.blame(key_of(budget), befell(self.queue, self.pods.items_by_index(index, value)))
+            found = self.pods.items_by_index(*self._asked(budget))
+            if found or (budget.get("status") or {}).get("currentHealthy"):
+                befallen = befell(self.queue, self.pods, found, budget["metadata"]["namespace"])
+                self.queue.blame(key_of(budget), befallen)
 
     def _choosing(self, index: str, value: str, labels: Mapping[str, str]) -> list[Obj]:
         found = self.budgets.by_index(index, value)

@@ -143,8 +143,9 @@ class ServicePods:
         """To be called before the first sync: what it finds to write may have befallen pods that were listed before Services."""
         for service in self._services.list():
             for value in selector_values(service):
-                pods = self._pods.items_by_index(LABEL_INDEX, value)
-                self._queue.blame(key_of(service), befell(self._queue, pods))
+                found = self._pods.items_by_index(LABEL_INDEX, value)
+                befallen = befell(self._queue, self._pods, found, service["metadata"]["namespace"])
+                self._queue.blame(key_of(service), befallen)
 
     def _queue_all(self, keys: Sequence[str]) -> None:
         for key in keys:

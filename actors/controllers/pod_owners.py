@@ -15,7 +15,7 @@ Differs  an update that changes nothing an owner looks at (node, addresses, cont
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -185,11 +185,16 @@ def labelled(informer: Informer, namespace: str, selector: LabelSelector) -> lis
     return [obj for obj in found if selector.matches(obj["metadata"].get("labels"))]
 
 
-def befell(queue: WorkQueue, pods: Iterable[Item]) -> int:
-    """The record by which one of these pods is as it is, or by which an owner of theirs lost one, whichever came last: what a
-    process has found that lists them looks at all of them, in whatever order it was told (0: none is known)."""
+def befell(queue: WorkQueue, pods: Informer, found: Sequence[Item], namespace: str) -> int:
+    """The record by which one of the pods that were found in a namespace is as it is, or by which an owner of theirs lost one,
+    whichever came last; where there is none, by which one of the namespace went.
+
+    What a process has found that lists them looks at all of them, in whatever order it was told (0: none is known).
+    """
+    if not found:
+        return queue.gone(pods.long(f"{namespace}/"))
     last, owners = 0, dict[str, None]()
-    for pod in pods:
+    for pod in found:
         last = max(last, pod.cause)
         for ref in pod.peek("metadata", "ownerReferences") or ():
             owners[ref["uid"]] = None

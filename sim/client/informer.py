@@ -176,6 +176,10 @@ class Informer:
         """What holds an object, for a handler that keeps it: an item's object takes less memory when nobody reads it."""
         return self._items.get(key)
 
+    def long(self, key: str) -> str:
+        """The key in the store, or the beginning of one."""
+        return self._prefix + key
+
     def get(self, key: str) -> Obj | None:
         self.pull()
         if self._renewals:

@@ -103,7 +103,7 @@ class Standing:
 
     def went(self, what: str, record: int) -> None:
         """An object is gone by the write of this record: one that the owner of this uid controls, or the one of this key in the
-        store if nobody does."""
+        store if nobody does; or one of those whose keys begin so."""
         _note(self._gone, what, record)
 
     def gone(self, what: str) -> int:

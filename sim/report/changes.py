@@ -121,6 +121,7 @@ class Chronicle:
                 last.pop(key, None)
                 owner = controller_of(change.item.obj)
                 kernel.standing.went(key if owner is None else owner["uid"], change.cause)
+                kernel.standing.went(key[: key.rindex("/") + 1], change.cause)
                 put(kind, (kind.ident, kernel.now_us, change.cause, key, "removed", None, True))
                 return
             before, after = last.get(key, nothing), facts(change.item.obj)

@@ -189,10 +189,15 @@ def of(record: Record, verb: str, resource: str) -> bool:
     return record.kind == "write" and values["verb"] == verb and values["key"].split("/")[2] == resource
 
 
+@pytest.mark.parametrize("fault", [
+    {"workload": {"exitAfter": "1s", "exitCode": 1}},
+    {"delete": {"resource": "pods", "selector": "app=web", "gracePeriodSeconds": 0}},
+])  # fmt: skip
 async def test_what_shows_how_pods_are_is_brought_up_to_date_by_what_befell_them_while_nobody_led(
+    fault: dict[str, Any],
     tmp_path: Path,
 ) -> None:
-    """Pods may be listed before the Services and budgets that choose them, and some are gone."""
+    """Pods may be listed before the Services and budgets that choose them, and some, or all, are gone."""
     chooser = {"matchLabels": {"app": "web"}}
     service = {
         "apiVersion": "v1",
@@ -209,7 +214,7 @@ async def test_what_shows_how_pods_are_is_brought_up_to_date_by_what_befell_them
     book = await told(
         tmp_path,
         {"at": "2m", "name": "away", "for": "40s", "crash": {"actor": "controller-manager-0"}},
-        {"at": "2m20s", "name": "ended", "workload": {"exitAfter": "1s", "exitCode": 1}},
+        {"at": "2m20s", "name": "ended", **fault},
         objects=[WEB, service, budget],
         seed=4,
     )
