@@ -19,6 +19,7 @@ from actors.controllers import deployment_decide as decide
 from actors.controllers.pod_owners import (
     CONTROLLER_INDEX,
     NAMESPACE_INDEX,
+    blame_owned,
     candidates_of,
     index_by_controller,
     index_by_namespace,
@@ -50,6 +51,7 @@ CLIENT = "deployment-controller"
 async def start(env: Env) -> None:
     loop = DeploymentLoop(env)
     await env.informers.start_and_sync()
+    blame_owned(loop.queue, loop.deployments, loop.sets)
     run_workers(env, loop.queue, loop.sync, env.options.concurrent_deployment_syncs, MAX_RETRIES)
 
 

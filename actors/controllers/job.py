@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from actors.controllers import job_decide as decide
 from actors.controllers.pod_owners import (
     PodControl,
+    blame_owned,
     candidates_of,
     index_by_controller,
     index_by_namespace,
@@ -53,6 +54,7 @@ BACKOFF_US, BACKOFF_MAX_US = 10 * SECOND, 360 * SECOND  # DefaultJobBackOff, Max
 async def start(env: Env) -> None:
     loop = JobLoop(env)
     await env.informers.start_and_sync()
+    blame_owned(loop.queue, loop.jobs, loop.pods)
     for index in range(WORKERS):
         env.ctx.spawn(loop.work, name=f"job-{index}")
     run_workers(env, loop.orphans, loop.free_orphan, 1)

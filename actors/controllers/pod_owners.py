@@ -185,6 +185,14 @@ def labelled(informer: Informer, namespace: str, selector: LabelSelector) -> lis
     return [obj for obj in found if selector.matches(obj["metadata"].get("labels"))]
 
 
+def blame_owned(queue: WorkQueue, owners: Informer, owned: Informer) -> None:
+    """To be called before the first sync: what it finds to do may have befallen what was listed before its owner, or is gone."""
+    for owner in owners.list():
+        uid = owner["metadata"]["uid"]
+        found = owned.items_by_index(CONTROLLER_INDEX, uid)
+        queue.blame(key_of(owner), max([queue.gone(uid), *(item.cause for item in found)]))
+
+
 def befell(queue: WorkQueue, pods: Informer, found: Sequence[Item], namespace: str) -> int:
     """The record by which one of the pods that were found in a namespace is as it is, or by which an owner of theirs lost one,
     whichever came last; where there is none, by which one of the namespace went.

@@ -246,3 +246,41 @@ async def test_a_leader_that_was_asked_to_end_while_it_stood_still_ends_because_
     given_up = [r for r in book.records if r.kind == "change" and r.values["what"] == "holder"][-1]
     assert given_up.values["after"] == "" and root(book, given_up) == "asked"
     assert [root(book, r) for r in ended] == ["asked"]
+
+
+WORK: dict[str, Any] = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "web"},
+    "spec": {
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "w", "image": "r/w:1"}]}}
+    },
+}
+TURNED: dict[str, Any] = {
+    "resource": "replicasets",
+    "selector": "app=web",
+    "merge": {"spec": {"replicas": 7}},
+}
+
+
+@pytest.mark.parametrize(("workload", "what", "done"), [
+    (WORK, {"delete": {"resource": "pods", "selector": "job-name=web"}}, ("update status", "jobs")),
+    (WEB, {"patch": TURNED}, ("update", "replicasets")),
+])  # fmt: skip
+async def test_what_was_listed_before_its_owner_is_seen_to_because_of_what_befell_it_while_nobody_led(
+    workload: dict[str, Any], what: dict[str, Any], done: tuple[str, str], tmp_path: Path
+) -> None:
+    """Answers come in any order."""
+    slow = {"between": ["controller-manager", "apiserver"], "latency": "1ms..1s"}
+    for seed in range(3):
+        book = await told(
+            tmp_path,
+            {"at": "2m", "name": "away", "for": "40s", "crash": {"actor": "controller-manager-0"}},
+            {"at": "2m", "name": "slow", "network": slow},
+            {"at": "2m20s", "name": "lost", **what},
+            objects=[workload],
+            duration="8m",
+            seed=seed,
+        )
+        made = [r for r in book.records if r.at_us > 141_000_000 and of(r, *done)]
+        assert made and root(book, made[0]) == "lost"
