@@ -14,6 +14,7 @@ from sim.report.story import Book
 from sim.units import SECOND
 
 CONTEXT = 3  # events told before the first difference
+MOVED = "steps stand at other places in the two scenario files, which is no event"
 CAUSES_MAX = 12  # links told of each side's chain
 
 
@@ -22,17 +23,21 @@ def diff(first: Path, second: Path, *, as_text: bool) -> bool:
     heads = header(first), header(second)
     common: list[Record] = []
     parted: tuple[Record | None, Record | None] | None = None
-    notes: list[str] = []  # of files that are not whole
+    notes: list[str] = []  # of files that are not whole, and of what makes no difference
+    moved = False
     pairs: Iterator[tuple[Record | None, Record | None]] = zip_longest(
         up_to_a_cut(first, notes.append), up_to_a_cut(second, notes.append)
     )
     for a, b in pairs:  # to the ends: whether the files are whole shows there
         if parted is not None:
             continue
-        if a is None or a != b:
+        if a is None or b is None or not (a == b or _elsewhere(a, b)):
             parted = a, b
         else:
+            moved = moved or a != b
             common.append(a)
+    if moved:
+        notes.append(MOVED)
     for note in notes:
         to_stderr(note)
     if as_text:
@@ -40,6 +45,14 @@ def diff(first: Path, second: Path, *, as_text: bool) -> bool:
     else:
         print(json.dumps({**_json(heads, common, parted), "notes": notes}, ensure_ascii=False))
     return parted is None
+
+
+def _elsewhere(first: Record, second: Record) -> bool:
+    """Whether two records are of one step, which stands at another place in its file: that was edited above it."""
+    if first.kind != "step" or second.kind != "step":
+        return False
+    when = (first.at_us, first.cause) == (second.at_us, second.cause)
+    return when and {**first.values, "place": ""} == {**second.values, "place": ""}
 
 
 def _print(

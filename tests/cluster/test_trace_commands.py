@@ -198,6 +198,20 @@ def test_diff_says_first_what_was_set_for_one_run_alone(
     ]
 
 
+def test_runs_do_not_part_because_a_step_stands_elsewhere_in_its_file(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL.replace("  timeline:", "  # a story\n\n  timeline:"))
+    call(capsys, "run", tmp_path / "small.yaml", "--seed", 1, "--json", "--trace", tmp_path / "moved")
+    status, lines, said = call(capsys, "diff", traces / "one", tmp_path / "moved")
+    assert (status, lines[0].split()[:2], said.count("\n")) == (0, ["the", "same"], 1) and "other places" in said
+    later = SMALL.replace("  timeline:", "\n  timeline:").replace("power-loss}}", "power-loss}, for: 1m}")
+    (tmp_path / "small.yaml").write_text(later)
+    call(capsys, "run", tmp_path / "small.yaml", "--seed", 1, "--json", "--trace", tmp_path / "ends")
+    _, lines, _ = call(capsys, "diff", traces / "one", tmp_path / "ends")
+    assert lines[-1].endswith('step "death" ends')
+
+
 @pytest.mark.parametrize("command", ["why", "show", "diff"])
 @pytest.mark.parametrize(
     ("bad", "error"),
