@@ -143,10 +143,23 @@ def about(book: Book, key: str) -> list[Record]:
     return [r for r in book.records if r.kind in ("write", "change") and r.values["key"] == key]
 
 
-# What of an object's changes is its end, the most telling first.
-ENDS: Sequence[str] = ("deleting", "removed", "holder", "ready", "pressures", "phase", "replicas", "node")
+# What of an object's changes is its end, if it is not deleted, the most telling first.
+ENDS: Sequence[str] = ("holder", "ready", "pressures", "phase", "replicas", "node")
 # Facts that tell something although nothing was before.
-BEGINNINGS = ("deleting", "removed", "node", "pressures")
+BEGINNINGS = ("node", "pressures")
+
+
+def _deletions(changes: Sequence[Record]) -> list[Record]:
+    """How each of the objects that had a name, one after the other, came to its end: by the mark, or where there was none by
+    its removal."""
+    found, marked = list[Record](), False
+    for record in changes:
+        what = record.values["what"]
+        if what in ("deleting", REMOVED):
+            if not marked:
+                found.append(record)
+            marked = what != REMOVED
+    return found
 
 
 def notable(records: Sequence[Record]) -> Record:
@@ -155,6 +168,8 @@ def notable(records: Sequence[Record]) -> Record:
     What it began as is none, where something came after.
     """
     changes = [r for r in records if r.kind == "change"]
+    if deletions := _deletions(changes):
+        return deletions[-1]
     later = [r for r in changes if r.values["before"] is not None or r.values["what"] in BEGINNINGS]
     for found in (later, changes):
         for what in ENDS:
@@ -172,7 +187,7 @@ def chosen(records: Sequence[Record], what: str) -> Record | None:
     if what == CREATED:
         found = [r for r in records if r.kind == "write" and r.values["verb"] == "create"]
     elif what == DELETED:
-        found = [r for r in records if r.kind == "change" and r.values["what"] in ("deleting", REMOVED)][:1]
+        found = _deletions([r for r in records if r.kind == "change"])
         found = found or [r for r in records if r.kind == "write" and r.values["verb"] == "delete"]
     else:
         name, equals, value = what.partition("=")

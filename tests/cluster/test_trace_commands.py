@@ -204,7 +204,11 @@ def test_runs_do_not_part_because_a_step_stands_elsewhere_in_its_file(
     (tmp_path / "small.yaml").write_text(SMALL.replace("  timeline:", "  # a story\n\n  timeline:"))
     call(capsys, "run", tmp_path / "small.yaml", "--seed", 1, "--json", "--trace", tmp_path / "moved")
     status, lines, said = call(capsys, "diff", traces / "one", tmp_path / "moved")
-    assert (status, lines[0].split()[:2], said.count("\n")) == (0, ["the", "same"], 1) and "other places" in said
+    assert (status, lines[0].split()[:2], said.count("\n")) == (
+        0,
+        ["the", "same"],
+        1,
+    ) and "other places" in said
     later = SMALL.replace("  timeline:", "\n  timeline:").replace("power-loss}}", "power-loss}, for: 1m}")
     (tmp_path / "small.yaml").write_text(later)
     call(capsys, "run", tmp_path / "small.yaml", "--seed", 1, "--json", "--trace", tmp_path / "ends")

@@ -122,6 +122,22 @@ def test_the_notable_end_is_the_deletion_else_the_last_change_of_state() -> None
     assert choices(about(OUTAGE, POD)) == ["created", "deleted", "phase", "deleting"]
 
 
+def test_of_several_objects_of_one_name_the_last_deletion_is_meant_however_it_came() -> None:
+    gone = change(POD, "removed", None, True)
+    marked = change(POD, "deleting", None, True)
+    made = change(POD, "phase", None, "Pending")
+    for rows, ident in (
+        ((made, marked, gone, made, gone, made), 5),
+        ((made, gone, made, marked, gone, made), 4),
+        ((made, marked, gone, made, marked), 5),
+        ((made, marked), 2),
+    ):
+        found = about(book(*((at, 0, row) for at, row in enumerate(rows))), POD)
+        assert notable(found).ident == ident
+        deleted = chosen(found, "deleted")
+        assert deleted is not None and deleted.ident == ident
+
+
 def test_the_notable_end_is_none_that_an_object_began_with() -> None:
     pressed = book(
         (0, 0, write("n", "create", NODE, 1)),
