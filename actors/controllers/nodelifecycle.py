@@ -87,9 +87,8 @@ class NodeLifecycle:
         self._list: list[Health] = []
         self._restless: dict[str, None] = {}  # nodes to look at in the next pass
         self._listed: dict[str, int] = {}  # by which record each was as it was found, until it is looked at
-        self._moved: dict[
-            str, int
-        ] = {}  # by which record each came or went since the first list, until that is told
+        # By which record each came or went since the first list, until that is told.
+        self._moved: dict[str, int] = {}
         # Nodes whose taints or labels were not right when they were last considered, and what was wrong with the taints.
         self._unsettled: dict[str, tuple[list[str], list[str]]] = {}
         self._members_changed = True
