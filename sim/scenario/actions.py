@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from msgspec import UNSET
@@ -150,7 +151,8 @@ class _Where:
         self._all_known(
             wanted.zone, sorted({node.zone for node in everyone if node.zone}), (key, "zone"), "zone"
         )
-        found = [node for node in everyone if _selects(wanted, node)]
+        labels = translate({} if wanted.labels is UNSET else wanted.labels, self.naming)
+        found = [node for node in everyone if _selects(wanted, labels, node, self.naming)]
         if not found:
             zones = sorted({node.zone for node in everyone if node.zone})
             remedy = f"{len(everyone)} nodes" + (f" in zones {', '.join(zones)}" if zones else "")
@@ -161,7 +163,7 @@ class _Where:
 
     def _all_known(self, wanted: Any, known: Sequence[str], path: Path_, what: str) -> None:
         for name in [wanted] if isinstance(wanted, str) else wanted or ():
-            if name not in known:
+            if not any(fnmatchcase(one, name) for one in known):
                 remedy = suggestion(name, known, _there_are(known, what))
                 document = self.compiler.document
                 raise document.error((*self.path, *path), f"there is no {what} {name!r}", remedy)
@@ -217,16 +219,19 @@ def _there_are(known: Sequence[str], what: str) -> str:
     return f"there are {few}" if known else f"there is no {what} at all"
 
 
-def _selects(wanted: steps.Nodes, node: NodePlan) -> bool:
-    def among(value: str, choice: Any) -> bool:
-        return choice is UNSET or value == choice or (isinstance(choice, list) and value in choice)
+def _selects(wanted: steps.Nodes, labels: Mapping[str, str], node: NodePlan, naming: str) -> bool:
+    """Labels: those of the machine's group, and those that every machine says of itself."""
 
-    labels = {} if wanted.labels is UNSET else wanted.labels
-    assert isinstance(labels, dict)
+    def among(value: str, choice: Any) -> bool:
+        globs = [choice] if isinstance(choice, str) else choice
+        return choice is UNSET or any(fnmatchcase(value, glob) for glob in globs)
+
+    names = NAMES[naming]
+    own = {names.label_hostname: node.name, names.label_zone: node.zone, names.label_region: node.region}
     return (
         among(node.zone, wanted.zone)
         and among(node.name, wanted.name)
-        and all(node.labels.get(key) == value for key, value in labels.items())
+        and all(node.labels.get(key, own.get(key)) == value for key, value in labels.items())
     )
 
 
@@ -312,11 +317,14 @@ def _workload(where: _Where, body: steps.Workload) -> Action:
     for key in ("cpu", "load"):
         if changes[f"{key}_milli"] is not None and not where.known.metrics:
             raise where.error(key, f"nobody sees {key!r} without metrics", "give cluster.metrics: true")
+    prefix = body.name.removesuffix("*")  # as globs elsewhere would say it
+    if any(mark in prefix for mark in "*?["):
+        raise where.error("name", f"{body.name!r} is no beginning of a name")
     return plan.Behave(
         nodes=where.nodes(body.nodes if isinstance(body.nodes, steps.Nodes) else steps.Nodes()),
         namespace=body.namespace,
         labels=where.labels(body.selector),
-        prefix=body.name,
+        prefix=prefix,
         image=body.image,
         container=body.container,
         **changes,

@@ -106,6 +106,35 @@ def test_a_workload_step_says_what_changes_for_whom(tmp_path: Path) -> None:
     assert len(found.nodes) == 6
 
 
+@pytest.mark.parametrize(
+    ("labels", "nodes"),
+    [
+        ("topology.kubernetes.io/zone: b", ("node-b-0", "node-b-1", "node-b-2")),
+        ("topology.orch.io/zone: b, orch.io/hostname: node-b-1", ("node-b-1",)),
+        ("kubernetes.io/hostname: node-a-2", ("node-a-2",)),
+    ],
+)
+def test_nodes_are_selected_by_the_labels_that_machines_have_anyway_in_either_naming(
+    tmp_path: Path, labels: str, nodes: tuple[str, ...]
+) -> None:
+    found = action(tmp_path, f"pressure: {{nodes: {{labels: {{{labels}}}}}, resource: memory, available: 1}}")
+    assert isinstance(found, plan.PressNodes)
+    assert found.nodes == nodes
+
+
+def test_names_of_nodes_are_globs(tmp_path: Path) -> None:
+    found = action(
+        tmp_path, 'pressure: {nodes: {name: ["node-a-[01]", node-b-2]}, resource: memory, available: 1}'
+    )
+    assert isinstance(found, plan.PressNodes)
+    assert found.nodes == ("node-a-0", "node-a-1", "node-b-2")
+
+
+def test_a_name_of_pods_is_how_it_begins_with_or_without_a_star(tmp_path: Path) -> None:
+    found = [action(tmp_path, f"workload: {{name: {name}, stop: 1s}}") for name in ("web-", '"web-*"')]
+    assert [one.prefix for one in found if isinstance(one, plan.Behave)] == ["web-", "web-"]
+
+
 def test_a_quantity_is_a_number_with_a_point_as_well(tmp_path: Path) -> None:
     found = action(tmp_path, "workload: {selector: app=web, memory: 2.5e+6}")
     assert isinstance(found, plan.Behave)
@@ -127,6 +156,7 @@ BAD = [
     ("{after: 3m, compact: {}}", "no step is named '3m' ('at: 3m' is a time)"),
     ("{at: 3m, name: 4m, compact: {}}", "a step's name is no time, as '4m' is"),
     ("{at: 2m, cordon: {}}", "the field 'nodes' is missing (nodes: {} is all of them)"),
+    ('{at: 2m, workload: {name: "w?b-*", stop: 1s}}', "'w?b-*' is no beginning of a name"),
     ("{at: 2m, cordon: {nodes: node-a-0}}", "expected a mapping, got text (it has the fields zone, name, labels, count, pick)"),
     ("{at: 2m, fail: {nodes: {}}}", "the field 'how' is missing (one of: power-loss, shutdown, hang"),
     ("{at: 2m, taint: {nodes: {}, taints: [k=v:NoExecute]}}", "got text (as {key: k, value: v, effect: NoExecute})"),
@@ -168,6 +198,7 @@ BAD = [
     ("{at: 2m, load: {rate: 1/s, create: {kind: Pod}}}", "the object has no apiVersion"),
     ("{at: 2m, load: {rate: 20000/s, list: pods}}", "20000/s is too much (at most 10,000/s)"),
     ("{at: 2m, reboot: {nodes: {name: [node-a-0, node-a-9]}}}", "there is no node 'node-a-9' (did you mean 'node-a-"),
+    ('{at: 2m, drain: {nodes: {name: "nod-*"}}}', "there is no node 'nod-*'"),
     ("{at: 2m, drain: {nodes: {zone: [a, q]}}}", "there is no zone 'q' (there are a, b)"),
     ("{at: 2m, cordon: {nodes: {labels: {x: y}}}}", "no node matches this selection (there are 6 nodes in zones a, b)"),
     ("{at: 2m, cordon: {nodes: {zone: a, count: 4}}}", "cannot take the first 4: there are 3"),
