@@ -182,7 +182,8 @@ def notable(records: Sequence[Record]) -> Record:
 def chosen(records: Sequence[Record], what: str) -> Record | None:
     """The last record of this kind: created, deleted, removed, a changed fact ("ready") or its value ("ready=False").
 
-    A pressure may be asked for as the condition that it is: "DiskPressure=True".
+    A pressure may be asked for as the condition that it is ("DiskPressure=True"), a taint that came by any part of it
+    ("unreachable:NoExecute"), a fact by its value alone ("Running").
     """
     if what == CREATED:
         found = [r for r in records if r.kind == "write" and r.values["verb"] == "create"]
@@ -195,6 +196,10 @@ def chosen(records: Sequence[Record], what: str) -> Record | None:
         found = [r for r in changes if r.values["what"].lower() == name.lower()]
         found = [r for r in found if not equals or _value(r.values["after"]).lower() == value.lower()]
         found = found or [r for r in changes if r.values["what"] == "pressures" and _turned(r, name, value)]
+        if not found and not equals:
+            taint = what.removeprefix("taint").strip()
+            found = [r for r in changes if r.values["what"] == "taints" and _came(r, taint)]
+            found = found or [r for r in changes if _value(r.values["after"]).lower() == what.lower()]
     return found[-1] if found else None
 
 
@@ -205,6 +210,12 @@ def _turned(record: Record, pressure: str, value: str) -> bool:
         for when in ("before", "after")
     )
     return before != after and value.lower() in ("", str(after).lower())
+
+
+def _came(record: Record, part: str) -> bool:
+    """Whether a change of taints brought one that this is a part of."""
+    before, after = (record.values[when] or () for when in ("before", "after"))
+    return any(part.lower() in taint.lower() for taint in after if taint not in before)
 
 
 def choices(records: Sequence[Record]) -> list[str]:

@@ -42,7 +42,7 @@ def _add_why(commands: Commands) -> None:
         "--what",
         default="",
         metavar="CHANGE",
-        help="created, deleted, removed, or a fact and maybe its value: node, phase, ready=Unknown, taints, pressures, "
+        help="created, deleted, removed, or a fact and maybe its value: node, phase, ready=Unknown, taints, NoExecute, pressures, "
         "restarts, reason, holder, replicas (default: the end that matters most)",
     )
     why.add_argument(

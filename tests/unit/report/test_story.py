@@ -161,6 +161,32 @@ def test_the_notable_end_is_none_that_an_object_began_with() -> None:
         assert (record and record.ident) == ident, what
 
 
+def test_a_taint_that_came_and_a_value_may_be_asked_for_by_themselves() -> None:
+    closed, given_up = "x/unreachable:NoSchedule", "x/unreachable:NoExecute"
+    tainted = book(
+        (0, 0, write("n", "create", NODE, 1)),
+        (0, 1, change(NODE, "ready", None, "True")),
+        (9, 0, write("m", "patch", NODE, 2)),
+        (9, 3, change(NODE, "taints", None, (closed,))),
+        (12, 0, write("m", "patch", NODE, 3)),
+        (12, 5, change(NODE, "taints", (closed,), (given_up, closed))),
+        (20, 0, write("m", "patch", NODE, 4)),
+        (20, 7, change(NODE, "taints", (given_up, closed), None)),
+    )
+    found = about(tainted, NODE)
+    for what, ident in (
+        ("NoExecute", 6),
+        ("taint unreachable:NoSchedule", 4),
+        ("unreachable", 6),
+        ("taint", 6),
+        ("taints", 8),
+        ("true", 2),
+        ("not-ready", None),
+    ):
+        record = chosen(found, what)
+        assert (record and record.ident) == ident, what
+
+
 def test_a_renewal_by_a_clock_that_is_behind_is_said_not_to_count() -> None:
     skewed = book(
         (0, 0, write("system:node:node-1", "update", "/c/leases/orch-node-lease/node-1", 4)),
