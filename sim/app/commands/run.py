@@ -77,11 +77,12 @@ def add_outputs(parser: argparse.ArgumentParser, report: str) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from sim.app.endless import endless_jobs
     from sim.app.options import idle_options
     from sim.scenario.compile import load
 
     plan = load(arguments.scenario, arguments.set)
-    for idle in idle_options(plan.cluster):
+    for idle in [*idle_options(plan.cluster), *endless_jobs(plan)]:
         tell(idle)
     for file in (arguments.trace, arguments.perfetto, arguments.report, arguments.junit, arguments.resume):
         writable(file)

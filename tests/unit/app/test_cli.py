@@ -92,6 +92,40 @@ def test_an_option_that_is_taken_and_changes_nothing_is_told(
     )
 
 
+JOB = """{{apiVersion: batch/v1, kind: Job, metadata: {{name: pi}}, spec: {{{job}template: {{spec: {{restartPolicy: Never,
+    containers: [{{name: pi, image: "r/pi:1", command: [{command}]}}]}}}}}}}}"""
+CRON_JOB = """{{apiVersion: batch/v1, kind: CronJob, metadata: {{name: pi}}, spec: {{schedule: "* * * * *", jobTemplate:
+    {{spec: {{{job}template: {{spec: {{restartPolicy: Never, containers: [{{name: pi, image: "r/pi:1", command: [{command}]}}]}}}}}}}}}}}}"""
+
+
+@pytest.mark.parametrize(
+    ("manifest", "job", "command", "more", "told"),
+    [
+        (JOB, "", "perl", "", "Job pi: nothing says when the program of container pi ends"),
+        (CRON_JOB, "", "perl", "", "CronJob pi: nothing says when"),
+        (JOB, "", "sleep, 10s", "", ""),
+        (JOB, "", "sleep, infinity", "", ""),
+        (JOB, "activeDeadlineSeconds: 9, ", "perl", "", ""),
+        (JOB, "", "perl", "runtime: {exitAfter: 5s}, ", ""),
+    ],
+)
+def test_a_job_that_would_never_end_is_told(
+    tiny: Path,
+    capsys: pytest.CaptureFixture[str],
+    manifest: str,
+    job: str,
+    command: str,
+    more: str,
+    told: str,
+) -> None:
+    text = TINY.replace("[{count: 1}]", f"[{{{more}count: 1}}]")
+    written = manifest.format(job=job, command=command)
+    tiny.write_text(text.replace("objects: [", f"objects: [{written}, "))
+    assert main(["validate", str(tiny)]) == 0
+    said = capsys.readouterr().err
+    assert told in said and bool(said) == bool(told)
+
+
 @pytest.mark.parametrize("option", ["--report", "--junit", "--trace", "--perfetto"])
 def test_a_file_that_cannot_be_written_is_told_before_the_run(
     tiny: Path, capsys: pytest.CaptureFixture[str], option: str

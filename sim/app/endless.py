@@ -1,0 +1,52 @@
+"""Jobs whose programs would run for ever, told before a run: whoever writes one expects it to end.
+
+Turns a plan into a sentence for each such Job or CronJob.
+
+Holds: none is told of that the scenario may end otherwise: by a runtime's `exitAfter`, by a step, or by its deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from actors.node.commands import commanded
+from sim.scenario.plan import ApplyObjects, Behave, Generate, Plan
+
+REMEDY = "give it a command that is known, as [sleep, 10s], its nodes runtime.exitAfter, or a workload step with exitAfter"
+
+
+def endless_jobs(plan: Plan) -> list[str]:
+    """What is told of them; nothing where something else may end programs."""
+    actions = [choice.action for step in plan.steps for choice in step.choices]
+    ended = any(isinstance(action, Behave) and action.exit_after_us is not None for action in actions)
+    if ended or any(node.runtime.exit_after for node in plan.cluster.nodes):
+        return []
+    manifests = list(plan.objects)
+    for action in actions:
+        match action:
+            case ApplyObjects(applied):
+                manifests += applied
+            case Generate(create=Mapping() as created):
+                manifests.append(created)
+    return [
+        f"{plan.file or plan.name}: {manifest['kind']} {manifest['metadata']['name']}: nothing says when the program of "
+        f"container {name} ends, so it runs for ever ({REMEDY})"
+        for manifest in manifests
+        for name in _endless(manifest)
+    ]
+
+
+def _endless(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """The containers of a Job that run for ever."""
+    spec = manifest.get("spec") or {}
+    if manifest.get("kind") == "CronJob":
+        spec = (spec.get("jobTemplate") or {}).get("spec") or {}
+    elif manifest.get("kind") != "Job":
+        return
+    pod = (spec.get("template") or {}).get("spec") or {}
+    if spec.get("activeDeadlineSeconds") is not None or pod.get("activeDeadlineSeconds") is not None:
+        return
+    for container in pod.get("containers") or ():
+        if commanded(container) is None:
+            yield container["name"]
