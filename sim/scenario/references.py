@@ -108,12 +108,13 @@ def check_after(
     if not _has_end(awaited):
         raise document.error(path, f"{base!r} has no end", f"write after: {name}")
     ended = any(choice.for_us is not None for choice in awaited.choices)
-    healed = any(_may_end(choice.action, base) for step in planned for choice in step.choices)
+    healed = any(may_end(choice.action, base) for step in planned for choice in step.choices)
     if not ended and not healed:
         raise document.error(path, f"nothing ends {base!r}", "give it 'for', or heal it")
 
 
-def _may_end(action: Any, name: str) -> bool:
+def may_end(action: Any, name: str) -> bool:
+    """Whether an action ends a step's fault, perhaps."""
     match action:
         case EndStep(step):
             return step.partition("/")[0] == name

@@ -17,9 +17,9 @@ from msgspec import UNSET
 from sim.scenario import steps
 from sim.scenario.actions import Known, plan_action
 from sim.scenario.plan import ActorFault, EndStep, HealNodes, PlannedAction, PlannedStep, Repeat, Span, Start
-from sim.scenario.references import ENDING
+from sim.scenario.references import ENDING, may_end
 from sim.scenario.source import Document
-from sim.units import parse_duration_us
+from sim.units import format_duration, parse_duration_us
 
 Path_ = tuple[str | int, ...]
 TIMES_MAX = 100_000  # of one step in a run
@@ -47,6 +47,13 @@ def plan_timeline(
     names = [step_name(step, index) for index, step in enumerate(timeline)]
     planner = _Planner(compiler, known, naming, duration_us, names)
     planned = tuple(planner.step(step, index) for index, step in enumerate(timeline))
+    _check_cycles(compiler, planned)
+    _check_reach(compiler, planned, duration_us)
+    return planned
+
+
+def _check_cycles(compiler: Compiler, planned: Sequence[PlannedStep]) -> None:
+    """InputError at a step that waits for itself."""
     before = {step.name: awaited(step.start.after) for step in planned}
     for index, step in enumerate(planned):
         chain = [step.name]
@@ -56,7 +63,58 @@ def plan_timeline(
             raise compiler.document.error(
                 ("spec", "timeline", index, "after"), f"{' after '.join([*chain, other])} never comes"
             )
-    return planned
+
+
+def _check_reach(compiler: Compiler, planned: Sequence[PlannedStep], duration_us: int) -> None:
+    """InputError at a step that comes, or comes again, after the end of the run only."""
+    steps = {step.name: step for step in planned}
+    for index, step in enumerate(planned):
+        path: Path_ = ("spec", "timeline", index)
+        first_us = _earliest_us(step, steps)
+        if first_us > duration_us:
+            key = "delay" if step.start.delay_us[0] else "after"
+            shown = format_duration(first_us)
+            raise compiler.document.error(
+                (*path, key), f"that is {shown} at the earliest, after the end of the run"
+            )
+        repeat = step.repeat
+        if repeat is None:
+            continue
+        if repeat.until_us is not None and repeat.until_us < first_us:
+            problem = f"it ends before the step's first time, {format_duration(first_us)} at the earliest"
+            raise compiler.document.error((*path, "until"), problem)
+        if repeat.every_us is None or repeat.times == 1:
+            continue
+        again_us = first_us + repeat.every_us[0]
+        end_us = duration_us if repeat.until_us is None else min(repeat.until_us, duration_us)
+        if again_us > end_us:
+            what = "the end of the run" if end_us == duration_us else "the step's 'until'"
+            shown = format_duration(again_us)
+            raise compiler.document.error((*path, "every"), f"it never repeats: {shown} is after {what}")
+
+
+def _earliest_us(step: PlannedStep, steps: Mapping[str, PlannedStep]) -> int:
+    """Before this the step does not happen.  There are no circles."""
+    start = step.start
+    if start.at_us is not None:
+        return start.at_us[0]
+    if not start.after:
+        return start.delay_us[0]
+    other = steps[awaited(start.after)]
+    begin_us = _earliest_us(other, steps)
+    number = start.after.rpartition("/")[2]
+    if number.isdecimal() and other.repeat is not None and other.repeat.every_us is not None:
+        begin_us += max(0, int(number) - 1) * other.repeat.every_us[0]
+    if start.after.startswith("end of "):
+        begin_us += _shortest_us(other, steps.values())
+    return begin_us + start.delay_us[0]
+
+
+def _shortest_us(step: PlannedStep, steps: Iterable[PlannedStep]) -> int:
+    """So long at least a step's fault goes on: no time, if anybody heals."""
+    if any(may_end(choice.action, step.name) for other in steps for choice in other.choices):
+        return 0
+    return min(0 if choice.for_us is None else choice.for_us[0] for choice in step.choices)
 
 
 def awaited(after: str) -> str:

@@ -239,6 +239,11 @@ BAD = [
     ("{at: 2m, heal: {step: first}}", "'first' has ended by itself by then"),
     ("{at: 65s, heal: {step: first/2}}", "there is no first/2: it happens once"),
     ("{after: first/2, compact: {}}", "there is no first/2: it happens once"),
+    ("{after: end of first, delay: 29m, compact: {}}", "that is 30m10s at the earliest, after the end of the run"),
+    ("{after: first, when: any nodes have Ready=Unknown, delay: 30m, compact: {}}", "that is 31m0s at the earliest"),
+    ("{at: 4m, every: 26m1s, compact: {}}", "it never repeats: 30m1s is after the end of the run"),
+    ("{at: 4m, every: 10s, until: 4m, compact: {}}", "it never repeats: 4m10s is after the step's 'until'"),
+    ("{after: first, every: 1m, until: 30s, compact: {}}", "ends before the step's first time, 1m0s at the earliest"),
     ("{at: 2m, name: end of it, compact: {}}", "a step's name has no '/' and no 'end of '"),
 ]  # fmt: skip
 
