@@ -483,6 +483,8 @@ class Count(Expectation):
         if "exactly" in self.bounds and len(self.bounds) > 1:
             raise ValueError("'equals' says how many there are; atLeast and atMost add nothing")
         low, high = spec.at_least, spec.at_most
+        if self.bounds == {"at least": 0} and spec.over is UNSET:
+            raise ValueError("at least 0 always are; write atLeast: 1, or atMost")
         if low is not UNSET and high is not UNSET and high < low:
             raise ValueError(f"no count is at least {low} and at most {high}")
         self.number = 0

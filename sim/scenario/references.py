@@ -162,7 +162,9 @@ def _check_heal_nodes(
 ) -> None:
     """Faults of these nodes that all come later are not what is healed."""
     faults = [step for step in planned if any(_befalls(choice.action, nodes) for choice in step.choices)]
-    if faults and all(_precedes(heal, step) for step in faults):
+    if not faults:
+        raise document.error(path, "no step does anything to these nodes that could be healed")
+    if all(_precedes(heal, step) for step in faults):
         raise document.error(path, f"{faults[0].name!r} has not begun by then")
 
 

@@ -141,6 +141,9 @@ def test_what_was_to_hold_after_a_step_that_never_came_is_not_taken_to_hold(spec
 def test_bounds_that_no_number_keeps_are_refused() -> None:
     with pytest.raises(ValueError, match="no count is at least 9 and at most 3"):
         Run({"count": {"created": "pods"}, "atLeast": 9, "atMost": 3})
+    with pytest.raises(ValueError, match="at least 0 always are"):
+        Run({"count": {"created": "pods"}, "atLeast": 0})
+    assert Run({"count": {"created": "pods"}, "atLeast": 0, "atMost": 3})
 
 
 def test_always_fails_at_the_first_break() -> None:

@@ -264,6 +264,7 @@ def test_a_bad_step_is_one_error_with_its_place(tmp_path: Path, step: str, says:
             "a after b after a never comes",
         ),
         (("{at: 30s, heal: {nodes: {zone: a}}}",), "10:23: 'first' has not begun by then"),
+        (("{at: 2m, heal: {nodes: {zone: b}}}",), "10:22: no step does anything to these nodes that"),
         (
             ("{at: 2m, delete: {resource: deployments, name: wob}}",),
             "10:54: no deployments default/wob is made",
