@@ -1,9 +1,10 @@
 """Conditions in words and expectations over the commits of a run."""
 
 from sim.check.condition import Condition, misplaced, parse_condition, texts_of
-from sim.check.expect import Expectation, Matter, Verdict, build, parse_matter
+from sim.check.expect import Expectation, Verdict, build
 from sim.check.observer import Checker, Observer
 from sim.check.over import Bounds, Judgement, judge
+from sim.check.tally import Matter, parse_matter
 from sim.check.trigger import Trigger
 from sim.check.world import World, split_key
 

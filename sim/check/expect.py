@@ -10,23 +10,16 @@ that could change it, at a cost proportional to that one object (`Tally`), not t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Protocol
 
 from msgspec import UNSET
 
-from sim.check.condition import (
-    Condition,
-    Select,
-    check_resource,
-    check_where,
-    parse_condition,
-    quantified,
-    selector,
-)
+from sim.check.condition import Condition, parse_condition, quantified
 from sim.check.over import Bounds, parse_over
+from sim.check.tally import Matter, Tally, parse_matter, seen_by
 from sim.check.world import World, split_key
 from sim.ident import Names
 from sim.machinery.store import Change
@@ -70,88 +63,6 @@ class Spec(Protocol):
     equals: Any
     at_least: Any
     at_most: Any
-
-
-class Tally:
-    """Counts, object by object, how many a condition selects and for how many it is true."""
-
-    __slots__ = ("condition", "selected", "state", "true")
-
-    def __init__(self, condition: Condition) -> None:
-        self.condition = condition
-        self.state: dict[str, bool] = {}
-        self.selected = 0
-        self.true = 0
-
-    def see(self, world: World, resource: str, change: Change) -> None:
-        key, obj, condition = change.item.key, change.item.obj, self.condition
-        before, now = self.state.get(key), None
-        if not change.deleted and condition.select(world, resource, obj):
-            now = condition.test(obj)
-        if now is before:
-            return
-        if before is not None:
-            del self.state[key]
-            self.selected -= 1
-            self.true -= before
-        if now is not None:
-            self.state[key] = now
-            self.selected += 1
-            self.true += now
-
-    @property
-    def holds(self) -> bool:
-        return self.condition.holds(self.selected, self.true)
-
-
-@dataclass(frozen=True, slots=True)
-class Matter:
-    """Something that happens to an object: created, deleted (marked or gone), removed, changed, or an Event."""
-
-    text: str
-    what: str
-    resource: str
-    reason: str
-    select: Select
-    where: Mapping[str, Any]
-
-    def happened(self, world: World, resource: str, change: Change) -> bool:
-        if resource != self.resource or not self._is(change):
-            return False
-        return self.select(world, resource, change.item.obj)
-
-    def _is(self, change: Change) -> bool:
-        if self.what == "created":
-            return change.prev is None
-        if self.what == "removed":
-            return change.deleted
-        if self.what == "deleted":
-            marked = "deletionTimestamp" in change.item.obj["metadata"]
-            before = change.prev is not None and "deletionTimestamp" in change.prev.obj["metadata"]
-            return not before and (change.deleted or marked)
-        if self.what == "event":
-            return not change.deleted and change.item.obj.get("reason") == self.reason
-        return change.prev is not None and not change.deleted
-
-
-def parse_matter(given: Any, names: Names, unsaid: str = "all") -> Condition | Matter:
-    """A condition text or a matter mapping; unsaid: as of `parse_condition`."""
-    if isinstance(given, str):
-        return parse_condition(given, names, unsaid)
-    kinds = [(key, getattr(given, key)) for key in ("created", "deleted", "removed", "changed", "event")]
-    named = [(key, value) for key, value in kinds if value is not UNSET]
-    if len(named) != 1:
-        raise ValueError("give exactly one of created, deleted, removed, changed and event")
-    what, value = named[0]
-    if not value:
-        raise ValueError(f"'{what}' names nothing; write e.g. event: FailedScheduling, created: pods")
-    resource = "events" if what == "event" else value.lower()
-    check_resource(resource, names)
-    check_where(resource, given.where, names)
-    text = f"{value} {what}" + (f" where {given.where}" if given.where else "")
-    return Matter(
-        text, what, resource, value if what == "event" else "", selector(given.where, names), given.where
-    )
 
 
 def build(spec: Spec, names: Names) -> Expectation:
@@ -219,7 +130,7 @@ class Expectation(ABC):
 
     def resources(self) -> frozenset[str]:
         """The resources whose commits concern this expectation."""
-        return frozenset(matter.resource for matter in self.matters())
+        return frozenset(resource for matter in self.matters() for resource in seen_by(matter))
 
     def see(self, world: World, resource: str, change: Change) -> None:
         """A commit; the world has taken it in already.
@@ -304,20 +215,20 @@ class Within(Expectation):
         if self.end_us is not None and change.at_us > self.end_us:
             return
         if self.tally is not None:
-            if resource == self.tally.condition.resource:
-                self.tally.see(world, resource, change)
-                if self.in_window(change.at_us):
-                    self._look(change.at_us, change.item.key, change.item.rev)
+            if self.tally.see(world, resource, change) and self.in_window(change.at_us):
+                own = resource == self.tally.condition.resource
+                self._look(change.at_us, (change.item.key,) if own else self.tally.state, change.item.rev)
         elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
             if self.matter.happened(world, resource, change):
                 self.first_us, self.witness = change.at_us, change.item.rev
 
-    def _look(self, at_us: int, key: str = "", rev: int = 0) -> None:
-        assert self.tally is not None or not key
+    def _look(self, at_us: int, keys: Iterable[str] = (), rev: int = 0) -> None:
+        """keys: of those of which something is new"""
         if self.tally is None:
             return
-        if self.each and key and self.tally.state.get(key) and key not in self.times:
-            self.times[key], self.witness = at_us, rev
+        for key in keys if self.each else ():
+            if self.tally.state.get(key) and key not in self.times:
+                self.times[key], self.witness = at_us, rev
         if self.first_us is None and self.tally.holds:
             self.first_us = at_us
             self.witness = self.witness if self.each else rev
@@ -372,12 +283,10 @@ class Never(Expectation):
 
     def take(self, world: World, resource: str, change: Change) -> None:
         if self.tally is not None:
-            if resource == self.tally.condition.resource:
-                self.tally.see(world, resource, change)
-                if self.in_window(change.at_us):
-                    before, self.held = self.held, self.tally.holds
-                    if self.held and not before:
-                        self._note(change.at_us, change.item.key, change.item.rev)
+            if self.tally.see(world, resource, change) and self.in_window(change.at_us):
+                before, self.held = self.held, self.tally.holds
+                if self.held and not before:
+                    self._note(change.at_us, change.item.key, change.item.rev)
         elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
             if self.matter.happened(world, resource, change):
                 self._note(change.at_us, change.item.key, change.item.rev)
@@ -410,10 +319,10 @@ class Always(Expectation):
             self.broken_us = at_us
 
     def take(self, world: World, resource: str, change: Change) -> None:
-        if resource == self.tally.condition.resource:
-            self.tally.see(world, resource, change)
-            if self.broken_us is None and self.in_window(change.at_us) and not self.tally.holds:
-                self.broken_us, self.witness = change.at_us, change.item.rev
+        if not self.tally.see(world, resource, change):
+            return
+        if self.broken_us is None and self.in_window(change.at_us) and not self.tally.holds:
+            self.broken_us, self.witness = change.at_us, change.item.rev
 
     def judge(self, end_us: int) -> Verdict:
         if unopened := self.unopened("always"):
@@ -440,8 +349,8 @@ class Eventually(Expectation):
     def take(self, world: World, resource: str, change: Change) -> None:
         if self.first_us is not None:
             return
-        if self.tally is not None and resource == self.tally.condition.resource:
-            self.tally.see(world, resource, change)
+        if self.tally is not None and not self.tally.see(world, resource, change):
+            return
         if not self.in_window(change.at_us):
             return
         if self.tally.holds if self.tally is not None else self._happened(world, resource, change):
@@ -491,10 +400,9 @@ class Count(Expectation):
 
     def take(self, world: World, resource: str, change: Change) -> None:
         if self.tally is not None:
-            if resource == self.tally.condition.resource:
-                self.tally.see(world, resource, change)
-                if self.end_us is None or change.at_us <= self.end_us:
-                    self.number = self.tally.true
+            self.tally.see(world, resource, change)
+            if self.end_us is None or change.at_us <= self.end_us:
+                self.number = self.tally.true
         elif isinstance(self.matter, Matter) and self.in_window(change.at_us):
             self.number += self.matter.happened(world, resource, change)
 
@@ -533,10 +441,9 @@ class Order(Expectation):
 
     def take(self, world: World, resource: str, change: Change) -> None:
         for index, (part, tally) in enumerate(zip(self.parts, self.tallies, strict=True)):
-            if part.resource != resource:
+            looked = part.resource == resource if tally is None else tally.see(world, resource, change)
+            if not looked:
                 continue
-            if tally is not None:
-                tally.see(world, resource, change)
             if self.first_us[index] is None and self.in_window(change.at_us):
                 if (
                     tally.holds

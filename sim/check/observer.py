@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sim.check.condition import Condition, in_words
-from sim.check.expect import Expectation, Matter, Verdict
+from sim.check.expect import Expectation, Verdict
+from sim.check.tally import Matter
 from sim.check.world import World
 from sim.errors import suggestion
 from sim.machinery.store import Change

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sim.check.condition import Condition
-from sim.check.expect import Tally, is_step, parse_matter
+from sim.check.expect import is_step
+from sim.check.tally import Tally, parse_matter, seen_by
 from sim.check.world import World
 from sim.ident import Names
 from sim.machinery.store import Change
@@ -35,7 +36,7 @@ class Trigger:
         self._after = ""
 
     def resources(self) -> frozenset[str]:
-        return frozenset({self.matter.resource})
+        return frozenset(seen_by(self.matter))
 
     def step(self, name: str, kind: str, at_us: int, world: World) -> None:
         # a step goes by the name of another; what it is called may be the kind of a third
@@ -46,8 +47,8 @@ class Trigger:
 
     def see(self, world: World, resource: str, change: Change) -> None:
         if self.tally is not None:
-            self.tally.see(world, resource, change)
-            self._look()
+            if self.tally.see(world, resource, change):
+                self._look()
         elif self._open and not isinstance(self.matter, Condition):
             if self.matter.happened(world, resource, change):
                 self._fire()

@@ -35,6 +35,7 @@ class World:
         self.zone_of_node = dict(zones or {})
         self._node_of_pod: dict[str, str] = {}
         self._owners_of: dict[str, Sequence[Obj]] = {}  # by the uid of a ReplicaSet or Job that has some
+        self.moved = ""  # the node that the last commit of one has put into another zone
 
     def follow_pods(self) -> None:
         """Remember where pods are, for those who ask where an event about one belongs: most runs have nobody who does."""
@@ -50,7 +51,9 @@ class World:
                 self._node_of_pod[f"{meta['namespace']}/{meta['name']}"] = node
             return
         if resource == "nodes":
-            self.zone_of_node[meta["name"]] = (meta.get("labels") or {}).get(self.names.label_zone, "")
+            name, zone = meta["name"], (meta.get("labels") or {}).get(self.names.label_zone, "")
+            self.moved = "" if self.zone_of_node.get(name, "") == zone else name
+            self.zone_of_node[name] = zone
         elif resource in BETWEEN and not change.deleted:
             owners = meta.get("ownerReferences")
             if owners:

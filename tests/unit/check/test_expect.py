@@ -556,3 +556,22 @@ def test_what_is_expected_of_events_that_never_came_says_so_if_others_are_called
     first, second = run.checker.verdicts(100_000_000)
     assert (first.ok, first.measured) == (True, f"never{doubt}")
     assert (second.ok, second.measured) == (True, "never")
+
+
+@pytest.mark.parametrize(("spec", "measured"), [
+    ({"when": "all pods in zone b are bound", "within": ["0s", "9s"]}, "4.00s"),
+    ({"when": "each pods in zone b are bound", "within": ["0s", "9s"]}, "4.00s to 4.00s"),
+    ({"never": "at least 1 pods in zone b exist"}, "once, at 4.00s (nodes/n0)"),
+    ({"always": "at most 1 pods in zone b exist", "after": "1s"}, "not at 3.00s"),
+    ({"eventually": "exactly 2 pods in zone b exist"}, "4.00s"),
+    ({"count": "pods in zone b exist", "equals": 2}, "2"),
+    ({"order": ["exactly 2 pods in zone a exist", "exactly 2 pods in zone b exist"]}, "3.00s, 4.00s"),
+])  # fmt: skip
+def test_pods_go_with_their_node_to_another_zone_all_at_once(spec: dict[str, Any], measured: str) -> None:
+    run = Run(spec)
+    run.node(1, "n0", "a", "True")
+    run.pod(2, "p0", "n0")
+    run.pod(3, "p1", "n0")
+    run.node(4, "n0", "b", "True")
+    run.node(5, "n0", "b", "False")
+    assert run.verdict().measured == measured
