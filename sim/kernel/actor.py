@@ -480,6 +480,8 @@ class Supervisor:
         if what in MENDS and of_process:
             kernel.standing.end(PROCESS, (name,))
         elif of_process:
-            kernel.standing.begin(PROCESS, (name,), what not in HINDER)
+            silent = what not in HINDER
+            whole = silent and name not in kernel.standing.shared  # another replica may answer
+            kernel.standing.begin(PROCESS, (name,), silent, whole=lambda _: whole)
         yield
         kernel.cause = before

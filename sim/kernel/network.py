@@ -11,7 +11,7 @@ restores what the link was without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import InitVar, dataclass, field
 
 from sim.kernel.standing import Standing
@@ -45,6 +45,11 @@ class Rule:
         return forward or (
             self.both_ways and self._in(self.sources, target) and self._in(self.targets, source)
         )
+
+    def silences(self, host: str, doors: Collection[str]) -> bool:
+        """Whether no word of a host arrives at any of these."""
+        apart = self.cut and host not in doors
+        return apart and bool(doors) and all(self.covers(host, door) for door in doors)
 
     @property
     def named(self) -> list[str]:
@@ -135,7 +140,10 @@ class Network:
         held = [] if before is None else before.named
         self._standing.end(rule.name, [host for host in held if host not in rule.named])
         self._rules[rule.name] = rule
-        record = self._standing.begin(rule.name, [host for host in rule.named if host not in held], rule.cut)
+        new = [host for host in rule.named if host not in held]
+        record = self._standing.begin(
+            rule.name, new, rule.cut, whole=lambda host: rule.silences(host, self._standing.doors)
+        )
         rule.record = record if before is None else before.record
         self._settle_all()
 

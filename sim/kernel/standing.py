@@ -24,8 +24,8 @@ LINGER_US = 120_000_000  # a segment's last wait is below 60 s, all of them toge
 
 
 class Fault(msgspec.Struct):
-    """`what` names it among those of a host; mute: nothing gets through; lasting: what it did may outlast it; `ended_us`
-    None: it stands; over: the record of its end."""
+    """`what` names it among those of a host; mute: nothing gets through; lasting: what it did may outlast it; whole: nobody
+    at all hears the host; `ended_us` None: it stands; over: the record of its end."""
 
     what: str
     mute: bool
@@ -34,6 +34,7 @@ class Fault(msgspec.Struct):
     began_us: int
     ended_us: int | None = None
     over: int = 0
+    whole: bool = False
 
 
 class PutOff(Protocol):
@@ -61,6 +62,7 @@ class Standing:
         # Hosts that stand between everybody (storage, API servers): a cut from one of them is the other side's fault,
         # a fault of their own silences all.
         self.shared: dict[str, None] = {}
+        self.doors: dict[str, None] = {}  # those of them to whom all others speak
 
     def moved(self) -> None:
         """Something changes its state: what was put off because nothing did is to be planned after all."""
@@ -69,13 +71,23 @@ class Standing:
         for each in put_off:
             each.plan()
 
-    def begin(self, what: str, hosts: Iterable[str], mute: bool = True, lasting: bool = False) -> int:
-        """A fault of these hosts begins, by the record that is the cause now, which is returned.  `hosts` in a fixed order."""
+    def begin(
+        self,
+        what: str,
+        hosts: Iterable[str],
+        mute: bool = True,
+        lasting: bool = False,
+        whole: Callable[[str], bool] = lambda _: False,
+    ) -> int:
+        """A fault of these hosts begins, by the record that is the cause now, which is returned.  `hosts` in a fixed order.
+
+        whole: whether nobody at all hears one of them
+        """
         self.moved()
         named = list(hosts)
         apart = [host for host in named if host not in self.shared]
         for host in apart or named:
-            self._add(host, Fault(what, mute, lasting, self._cause(), self._now_us()))
+            self._add(host, Fault(what, mute, lasting, self._cause(), self._now_us(), whole=whole(host)))
         return self._cause()
 
     def _add(self, host: str, fault: Fault) -> None:
@@ -98,7 +110,9 @@ class Standing:
             if fault.what == what and fault.ended_us is None:
                 self.moved()
                 fault.ended_us, fault.over = self._now_us(), self._cause()
-                self._add(host, Fault(what, fault.mute, fault.lasting, record, self._now_us()))
+                self._add(
+                    host, Fault(what, fault.mute, fault.lasting, record, self._now_us(), whole=fault.whole)
+                )
                 return
 
     def went(self, what: str, record: int) -> None:
@@ -128,6 +142,9 @@ class Standing:
         what hindered it last, if that ended within LINGER_US: a segment that was lost again and again is sent anew late.
         """
         for found in self._since(since_us, (host,), tuple(self.shared), (observer,)):
+            whole = [fault for fault in found if fault.whole and fault.ended_us is None]
+            if whole:
+                return min(whole, key=_beginning).record
             if found:
                 return max(found, key=_weight).record
         done = [fault for each in (host, observer) for fault in self._faults.get(each, ()) if fault.lasting]
@@ -164,6 +181,10 @@ class Standing:
 
 def _weight(fault: Fault) -> tuple[bool, int, int]:
     return fault.ended_us is None, fault.began_us, fault.record
+
+
+def _beginning(fault: Fault) -> tuple[int, int]:
+    return fault.began_us, fault.record
 
 
 def _end(fault: Fault) -> tuple[int, int]:

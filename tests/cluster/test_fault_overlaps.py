@@ -520,6 +520,34 @@ async def test_a_dead_node_is_silent_because_it_died_whatever_hinders_it_later(t
     assert roots(tmp_path, "node-0") == ["death"]
 
 
+DEATH: dict[str, Any] = {"fail": {**AGENT, "how": "power-loss"}}
+ALL_CUT: dict[str, Any] = {"partition": {"between": ["nodes", "apiserver"]}}
+
+
+@pytest.mark.parametrize(("first", "second", "blamed"), [
+    (DEATH, ALL_CUT, "first"),
+    (ALL_CUT, DEATH, "first"),
+    (ALL_CUT, {"partition": {"between": ["node-0", "apiserver"], "oneWay": True}}, "first"),
+    ({"fail": CUT}, ALL_CUT, "first"),
+    ({"fail": {**AGENT, "how": "hang"}}, {"fail": CUT}, "first"),
+    ({"stall": {"actor": "node-0"}}, {"crash": {"actor": "node-0"}}, "first"),
+    # what does not keep everybody from hearing it
+    ({"partition": {"between": ["nodes", "apiserver-0"]}}, DEATH, "second"),
+    ({"network": {"between": ["nodes", "apiserver"], "loss": 0.1}}, ALL_CUT, "second"),
+])  # fmt: skip
+async def test_who_is_silent_is_so_because_of_what_silenced_it_first_and_stands(
+    first: dict[str, Any], second: dict[str, Any], blamed: str, tmp_path: Path
+) -> None:
+    async with befalls(
+        tmp_path,
+        fault("1m", "first", **first),
+        fault("1m25s", "second", **second),
+        apiServer={"replicas": 2},
+    ) as cluster:
+        await cluster.run_until("3m")
+    assert set(roots(tmp_path, "node-0")) == {blamed}
+
+
 async def test_the_end_of_one_fault_of_an_api_server_leaves_the_other_to_blame(tmp_path: Path) -> None:
     async with befalls(
         tmp_path,
