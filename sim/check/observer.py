@@ -6,12 +6,12 @@ Holds: nothing of a run depends on who watches it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from sim.check.condition import Condition, in_words
 from sim.check.expect import Expectation, Verdict
-from sim.check.tally import Matter
+from sim.check.tally import Matter, Tally, seen_by
 from sim.check.world import World
 from sim.errors import suggestion
 from sim.machinery.store import Change
@@ -90,12 +90,12 @@ class Reasons:
         return f"no event {reason} came; {hint}" if hint else ""
 
 
-@dataclass(slots=True)
 class _Selection:
     """What an expectation selects, and whether there ever was any of it: of what is to be created on a node, as it was created."""
 
-    matter: Condition | Matter
-    met: bool = False
+    def __init__(self, matter: Condition | Matter) -> None:
+        self.matter, self.met = matter, False
+        self._tally = Tally(matter) if isinstance(matter, Condition) else None
 
     @property
     def created_on_a_node(self) -> bool:
@@ -104,7 +104,10 @@ class _Selection:
         return placed and isinstance(matter, Matter) and matter.what == "created"
 
     def see(self, world: World, resource: str, change: Change) -> None:
-        if change.prev is None or not self.created_on_a_node:
+        if self._tally is not None:
+            self._tally.see(world, resource, change)
+            self.met = self._tally.selected > 0
+        elif change.prev is None or not self.created_on_a_node:
             self.met = self.matter.select(world, resource, change.item.obj)
 
 
@@ -118,7 +121,8 @@ class Selections:
         ]
         self._unmet: dict[str, list[_Selection]] = {}
         for selection in (selection for wanted in self._wanted for selection in wanted):
-            self._unmet.setdefault(selection.matter.resource, []).append(selection)
+            for resource in seen_by(selection.matter):
+                self._unmet.setdefault(resource, []).append(selection)
 
     def resources(self) -> frozenset[str]:
         return frozenset(self._unmet)
@@ -127,7 +131,8 @@ class Selections:
         unmet = self._unmet[resource]
         if unmet:
             for selection in unmet:
-                selection.see(world, resource, change)
+                if not selection.met:  # by what another resource showed
+                    selection.see(world, resource, change)
             unmet[:] = [selection for selection in unmet if not selection.met]
 
     def step(self, name: str, kind: str, at_us: int, world: World) -> None:
