@@ -70,7 +70,7 @@ class NodeLoop:
 
     __slots__ = (
         "_agent", "_aside", "_calls", "_cordoned", "_due_us", "_ended_us", "_fixed", "_held",
-        "_pass_us", "_passes", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_seed", "_soon", "_tries", "_why", "node", "registered",
+        "_pass_us", "_passes", "_patch", "_register_us", "_replies_us", "_reported_us", "_running", "_same", "_seed", "_soon", "_tries", "_turned_by", "_why", "node", "registered",
     )  # fmt: skip
 
     def __init__(self, agent: NodeAgent, client: HeartbeatCaller) -> None:
@@ -83,6 +83,7 @@ class NodeLoop:
         self._same: tuple[Obj, Health] | None = None
         self.registered = False
         self._cordoned = False  # as events told last
+        self._turned_by = 0  # the record by which the watch showed it otherwise
         self._register_us = REGISTER_US
         self._reported_us = -1
         self._pass_us = agent.ctx.kernel.now_us  # the last one that was run, or at which they began anew
@@ -179,6 +180,8 @@ class NodeLoop:
         if node is self.node:
             return
         known = self.node.get("status")
+        if _is_cordoned(node) != _is_cordoned(self.node):
+            self._turned_by = self._agent.ctx.kernel.cause
         self._take(node)
         if self.registered and node.get("status") is not known and self._differs():
             self.changed()
@@ -205,11 +208,16 @@ class NodeLoop:
             if before.get("podCIDRs") != now.get("podCIDRs"):
                 self.fast()
 
-    def _tell_cordon(self, cordoned: bool) -> None:
-        """Passes tell of it, and the first one of a new incarnation does again."""
+    def _tell_cordon(self, cordoned: bool, item: Item | None = None) -> None:
+        """Passes tell of it, and the first one of a new incarnation does again: because of what was done to the node, not of
+        what a pass was planned for.  item: that was read"""
         if cordoned != self._cordoned:
             self._cordoned = cordoned
+            kernel = self._agent.ctx.kernel
+            cause = kernel.cause
+            kernel.cause = self._turned_by or (item.cause if item is not None else 0) or cause
             self._agent.node_event("NodeNotSchedulable" if cordoned else "NodeSchedulable")
+            kernel.cause, self._turned_by = cause, 0
 
     def fast(self) -> None:
         """Quirk: the first pod CIDR leads to a pass outside the loop's rhythm, right after one that is under way."""
@@ -387,7 +395,7 @@ class NodeLoop:
         agent = self._agent
         node = reply.obj
         self._take(node)
-        self._tell_cordon(_is_cordoned(node))
+        self._tell_cordon(_is_cordoned(node), reply.item)
         old = node.get("status") or {}
         due, labels = self._is_due(agent.now_us), self._lost_labels()
         if not labels and not self._differs():

@@ -284,3 +284,14 @@ async def test_what_was_listed_before_its_owner_is_seen_to_because_of_what_befel
         )
         made = [r for r in book.records if r.at_us > 141_000_000 and of(r, *done)]
         assert made and root(book, made[0]) == "lost"
+
+
+async def test_an_agent_tells_that_its_node_was_closed_because_it_was_not_because_a_report_is_due(
+    tmp_path: Path,
+) -> None:
+    """Reports that say nothing new are due each five minutes."""
+    closed = {"at": "5m4s", "for": "20s", "name": "closed", "cordon": {"nodes": {}}}
+    book = await told(tmp_path, closed, cluster={"nodes": [{"count": 8}]}, objects=[])
+    events = [r for r in book.records if of(r, "create", "events") and r.at_us > 304_000_000]
+    told_of = [root(book, r) for r in events if r.values["key"].startswith("//events/default/node-")]
+    assert len(told_of) == 16 and set(told_of) == {"closed"}
