@@ -13,6 +13,7 @@ from sim.errors import InputError
 from sim.scenario.source import Document, parse_documents
 
 _PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_PATH = re.compile(r"^[^.\[\]]+(?:\.[^.\[\]]+|\[\d+\])*$")
 
 
 def override(document: Document, setting: str) -> None:
@@ -22,6 +23,9 @@ def override(document: Document, setting: str) -> None:
     parts: list[str | int] = [int(m[2]) if m[2] else m[1] for m in _PART.finditer(path_text)]
     if not equals or not parts:
         raise InputError("wants key=value", shown)
+    if not _PATH.match(path_text):
+        remedy = "write it as cluster.nodes[0].count or timeline.outage.at"
+        raise InputError(f"{path_text!r} is no path into a scenario", shown, remedy)
     try:
         documents = list(parse_documents(value_text, shown))
     except InputError as error:

@@ -305,6 +305,13 @@ def test_a_missing_file_and_a_folder_are_said_so(folder: Path) -> None:
             "timeline.dark.how=hang",
             r"'how' \(it stands in spec\.timeline\.fail or spec\.timeline\.storage or spec\.timeline\.cloud\)",
         ),
+        (
+            "cluster.nodes[0]count=3",
+            r"'cluster.nodes\[0\]count' is no path .*write it as cluster.nodes\[0\].count",
+        ),
+        ("cluster..nodes[0].count=3", "is no path into a scenario"),
+        ("cluster.nodes[x].count=3", "is no path into a scenario"),
+        ("cluster.nodes[0].count.=3", "is no path into a scenario"),
         ("cluster.size=3", r"unknown field 'size' \(known are: naming, nodes"),
         ("expect[0].within=4m", r"expected a list, got text \(both bounds, as \[29s, 60s\]\)"),
         ("cluster.nodes[0].zones=a", r"expected a list, got text \(in brackets, as \[a, b\]\)"),
