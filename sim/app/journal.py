@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgpack
 import msgspec
@@ -27,7 +27,7 @@ from sim.app.outcome import plan_digest, program_digest
 from sim.app.run import expectations_of
 from sim.errors import InputError
 from sim.kernel import Operation
-from sim.scenario.compile import load
+from sim.scenario.compile import NODES_MAX, load
 from sim.scenario.plan import ClusterPlan, Plan
 
 FORMAT = 1
@@ -43,9 +43,9 @@ class Session(msgspec.Struct, frozen=True):
 
     scenario: str = ""
     settings: tuple[str, ...] = ()
-    naming: str = ""
-    nodes: int = 0
-    seed: int | None = None
+    naming: Literal["", "orch", "kubernetes"] = ""
+    nodes: Annotated[int, msgspec.Meta(ge=0, le=NODES_MAX)] = 0
+    seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
     def plan(self) -> Plan:
         """Raises InputError."""
@@ -79,7 +79,7 @@ class Head(msgspec.Struct, frozen=True):
 class End(msgspec.Struct, frozen=True):
     """How a session ended: virtual time, units of work done, and the hash of its trace."""
 
-    virtual_us: int
+    virtual_us: Annotated[int, msgspec.Meta(ge=0)]
     steps: int
     trace_sha256: str
 
@@ -106,7 +106,8 @@ class Journal(msgspec.Struct, frozen=True):
             raise InputError("what was served is not there any more", session.scenario, "--scenario FILE")
         plan = session.plan()
         if plan_digest(plan) != self.head.plan:
-            raise InputError("is not what was served when the journal was written", session.scenario)
+            place = session.scenario or "the journal's session"
+            raise InputError("is not what was served when the journal was written", place)
         return replace(plan, duration_us=self.virtual_us)
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sim.app.journal import End, JournalFile, Session, read_journal
@@ -52,6 +53,27 @@ def test_what_is_no_journal_is_refused(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with pytest.raises(InputError, match="is no journal of orrery serve"):
         read_journal(path)
+
+
+@pytest.mark.parametrize(
+    "session", [{"naming": "bad"}, {"nodes": -1}, {"nodes": 10**9}, {"seed": -5}, {"settings": "duration=1m"}]
+)
+def test_a_session_that_none_can_have_asked_for_is_a_damaged_journal(
+    tmp_path: Path, session: dict[str, object]
+) -> None:
+    head = {"orrery_journal": 1, "session": session, "epoch_us": 0, "plan": "", "program": ""}
+    path = tmp_path / "j"
+    path.write_bytes(msgspec.msgpack.encode(head))
+    with pytest.raises(InputError, match="is no journal of orrery serve, or damaged"):
+        read_journal(path)
+
+
+def test_another_version_of_a_session_without_a_scenario_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    head = {"orrery_journal": 1, "session": {"nodes": 1}, "epoch_us": 0, "plan": "other", "program": ""}
+    path.write_bytes(msgspec.msgpack.encode(head))
+    with pytest.raises(InputError, match="the journal's session: is not what was served"):
+        read_journal(path).plan()
 
 
 def test_another_scenario_than_was_served_is_refused(tmp_path: Path) -> None:
