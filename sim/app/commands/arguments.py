@@ -144,7 +144,7 @@ def add_many(parser: argparse.ArgumentParser, seeds: int | None = None) -> None:
     parser.add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.1:8786",
+        help="run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.1:8786, whose workers have the same orrery",
     )
 
 

@@ -43,7 +43,8 @@ def add(commands: Commands) -> None:
         help="run a scenario, once or under many seeds, and judge it",
         description="Runs a scenario as fast as possible and prints each expectation's measured value beside the "
         "wanted one; with --seeds its distribution over many runs, one process a core. Exit status: 0 all hold, "
-        "1 one failed, 2 bad input.",
+        "1 one failed, 2 bad input, 130 stopped by Ctrl-C (143 by SIGTERM, 129 by SIGHUP); of many seeds those that are "
+        "done are shown then.",
         epilog="examples: orrery run scenarios/zone-outage.yaml --seed 3 --trace out/zone.trace; "
         "orrery run scenarios/single-node-death.yaml --seeds 500 --resume out/deaths.jsonl",
     )

@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
         help="vary settings of a scenario and plot what is measured over them",
         description="Runs every combination of the varied settings under many seeds and shows each measured quantity "
         "over them. Whether expectations hold is a result here. Exit status: 0 every run ended, 1 one did not, "
-        "2 bad input.",
+        "2 bad input, 130 stopped by Ctrl-C (143 by SIGTERM, 129 by SIGHUP).",
         epilog="example: orrery sweep scenarios/single-node-death.yaml --seeds 20 "
         "--vary cluster.controllerManager.flags.node-monitor-grace-period=20s,40s,60s "
         "--vary cluster.controllerManager.flags.node-eviction-rate=0.1,1",
