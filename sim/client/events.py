@@ -6,7 +6,6 @@ other over the client given (and paid from its bucket); decisions are in `correl
 Holds: at most QUEUE_MAX events wait, later ones are dropped; one request is under way at a time.
 
 Mirrors  client-go v1.25 tools/record/event.go.
-Differs  the wait before a second try is always the full 10 s (upstream: a random part of it the first time).
 """
 
 from __future__ import annotations
@@ -164,6 +163,11 @@ class EventRecorder:
         )
         client.call(request, self._answered)
 
+    def _retry_us(self) -> int:
+        """Until it is sent again: a random part of the pause the first time, lest all clients of a server that went away
+        come back to it at once."""
+        return int(RETRY_US * self._random.random()) if self._tries == 1 else RETRY_US
+
     def _tell(self, way: Any) -> Served | None:
         served: Served | None = way.tell(self._event, self._shape)
         return served
@@ -175,7 +179,7 @@ class EventRecorder:
     def _answered(self, reply: Reply) -> None:
         if reply.lost:
             if self._tries < TRIES_MAX:
-                self._ctx.call_later_us(RETRY_US, self._send)
+                self._ctx.call_later_us(self._retry_us(), self._send)
             else:
                 self._next()
         elif self._patch is not None and reply.code == NOT_FOUND:

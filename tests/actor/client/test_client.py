@@ -1,6 +1,7 @@
 """Client, informers, queue and election against a small endpoint, on the virtual clock."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import trio
 
@@ -355,3 +356,31 @@ def test_an_event_tells_the_time_of_a_clock_that_was_set_back():
     actors(5, {"c": main})
     assert [body["firstTimestamp"] for body in bodies] == told
     assert told[1] < told[0] and bodies[0]["metadata"]["name"] < bodies[1]["metadata"]["name"]
+
+
+def test_an_event_that_nobody_takes_is_sent_twelve_times_after_a_first_pause_of_random_length():
+    sent: dict[str, list[int]] = {}
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "d"}}
+
+    class Resetting(FakeServer):
+        def handle(self, request, respond) -> None:
+            sent.setdefault(request.body["source"]["host"], []).append(kernels[0].now_us)
+            respond(Reply(0, lost="ConnectionReset"))
+
+    server, kernels = Resetting(), []
+
+    def told_by(host):
+        async def main(ctx):
+            kernels.append(ctx.kernel)
+            EventRecorder(ctx, client(ctx, {"api": server}), "kubelet", host).event(pod, "Normal", "A", "b")
+
+        return main
+
+    actors(300, {name: told_by(name) for name in ("a", "b", "c")})
+    firsts = []
+    for times in sent.values():
+        first, *others = (after - before for before, after in pairwise(times))
+        firsts.append(first)
+        assert len(others) == 10 and all(abs(pause - 10_000_000) < 10_000 for pause in others)
+    assert all(0 < first < 10_000_000 for first in firsts)
+    assert max(firsts) - min(firsts) > 100_000
