@@ -1,6 +1,6 @@
 """The API clients of one node agent.
 
-Turns a way to the API servers into the three clients an agent has: pods (rate limited), heartbeats (not limited,
+Turns a way to the API servers into the three clients an agent has: pods and what registers the node (rate limited), heartbeats (not limited,
 with a time-out and a lane), events (a rate of their own).
 
 Mirrors  cmd/kubelet/app/server.go: kubeClient, heartbeatClient, eventClient (v1.25).

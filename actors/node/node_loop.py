@@ -119,7 +119,7 @@ class NodeLoop:
         for reason in events:
             agent.node_event(reason)
         self._tell_cordon(not agent.options.register_schedulable)
-        agent.heartbeats.create_node(node, self._registered)
+        agent.api.create_node(node, self._registered)
 
     def _registered(self, reply: Reply) -> None:
         if reply.ok:
@@ -127,7 +127,7 @@ class NodeLoop:
             self._reported_us = self._agent.now_us
             self._begin()
         elif reply.reason == "AlreadyExists":
-            self._agent.heartbeats.get_node(self._agent.spec.name, False, self._reconcile)
+            self._agent.api.get_node(self._agent.spec.name, False, self._reconcile)
         else:
             self._register_later()
 
@@ -156,7 +156,7 @@ class NodeLoop:
         if amounts := absent | without_extended(status, self._fixed):
             patch["status"] = amounts
         if patch:
-            agent.heartbeats.patch_node_status(agent.spec.name, patch, self._reconciled)
+            agent.api.patch_node_status(agent.spec.name, patch, self._reconciled)
         else:
             self._begin()
 

@@ -155,3 +155,20 @@ async def test_a_node_is_back_within_eleven_seconds_of_its_network() -> None:
         kernel.network.lift("cut")
         await kernel.run_until(141 * SECOND)
         assert condition(rig.held("nodes", "", "n0"), "Ready") == "True"
+
+
+async def test_an_agent_that_starts_cut_off_registers_when_the_cut_is_healed_and_gives_no_try_up() -> None:
+    """Heartbeats are given up after 10 s; what registers a node waits as long as its connection is held."""
+    async with running_rig(1) as (kernel, rig):
+        for cut_s in (21, 31, 42):  # else the pauses after those given up at 10, 20, 31 and 41 s
+            node, began_us = rig.nodes[0], kernel.now_us
+            machine = node.machine
+            node.crash_agent()
+            kernel.network.impose(Rule("cut", frozenset({"n0"}), frozenset({"api"}), cut=True))
+            node.start_agent()
+            await kernel.run_until(began_us + cut_s * SECOND)
+            assert machine.agent is not None and not machine.agent.node_loop.registered
+            kernel.network.lift("cut")
+            await kernel.run_until(kernel.now_us + 10_000)
+            assert machine.agent.node_loop.registered
+            await kernel.run_until(kernel.now_us + 30 * SECOND)
