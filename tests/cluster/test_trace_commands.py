@@ -157,6 +157,15 @@ def test_a_run_that_was_killed_parts_from_a_whole_one_at_its_end(
     assert (status, lines[0].split()[:2]) == (0, ["the", "same"])
 
 
+def test_a_trace_is_not_overwritten_by_what_it_is_turned_into(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "copy").write_bytes(data := (traces / "one").read_bytes())
+    status, told, said = call(capsys, "show", tmp_path / "copy", "--perfetto", tmp_path / "." / "copy")
+    assert (status, told, said.count("\n")) == (2, [], 1) and "overwritten" in said
+    assert (tmp_path / "copy").read_bytes() == data
+
+
 def test_a_file_that_is_cut_off_is_read_up_to_there(
     traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,8 +63,8 @@ def tell(note: str) -> None:
         print(f"orrery: {note}", file=sys.stderr)
 
 
-def writable(file: Path | None) -> None:
-    """Tell before the work what would end it."""
+def writable(file: Path | None, *inputs: Path | None) -> None:
+    """Tell before the work what would end it, or write over what it is done with (`inputs`).  Raises InputError."""
     if file is None:
         return
     if file.parent == OUT and not OUT.exists():
@@ -75,6 +75,8 @@ def writable(file: Path | None) -> None:
         raise InputError("is a folder, not a file", str(file))
     if not os.access(file if file.exists() else file.parent, os.W_OK):
         raise InputError("cannot be written", str(file))
+    if file.exists() and any(each is not None and each.exists() and file.samefile(each) for each in inputs):
+        raise InputError("is read: it would be overwritten", str(file), "name another file")
 
 
 def stopped_early(kept: Path | None) -> str:

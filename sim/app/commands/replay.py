@@ -43,7 +43,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     journal = read_journal(arguments.journal)
     plan = journal.plan(arguments.scenario)
     for file in (arguments.trace, arguments.perfetto, arguments.report, arguments.junit):
-        writable(file)
+        writable(file, arguments.journal, arguments.scenario)
     if journal.head.program != program_digest():
         tell("the journal was written by another version of this program: the run may come out otherwise")
     if journal.end is None:

@@ -86,7 +86,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for idle in [*idle_options(plan.cluster), *endless_jobs(plan)]:
         tell(idle)
     for file in (arguments.trace, arguments.perfetto, arguments.report, arguments.junit, arguments.resume):
-        writable(file)
+        writable(file, arguments.scenario)
     if arguments.seeds is not None:
         return _run_many(arguments, plan)
     for option in ("jobs", "dask", "resume"):

@@ -83,5 +83,5 @@ def _serve(arguments: argparse.Namespace) -> int:
             f"serving needs the package {error.name}", "", "pip install 'orrery[serve]'"
         ) from None
     for file in (arguments.client_config, arguments.journal):
-        writable(file)
+        writable(file, arguments.scenario)
     return serve(arguments)

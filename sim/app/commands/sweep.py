@@ -72,7 +72,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     from sim.app.sweep_report import print_sweep, write_csv, write_sweep
 
     for file in (arguments.csv, arguments.report, arguments.resume):
-        writable(file)
+        writable(file, arguments.scenario)
     axes = [parse_axis(text) for text in arguments.vary]
     points = points_of(arguments.scenario, arguments.set, axes)
     jobs = list(jobs_of_points(points, arguments.seed, arguments.seeds))

@@ -126,7 +126,7 @@ def _show(arguments: argparse.Namespace) -> int:
         options = ("actor", "kind", "object", "start", "end", "grep", "follow", "json")
         if any(getattr(arguments, option) for option in options):
             raise InputError("writes the whole trace", "--perfetto", "leave the other options out")
-        writable(arguments.perfetto)
+        writable(arguments.perfetto, arguments.trace)
         write_perfetto(arguments.trace, arguments.perfetto)
         return EXIT_OK
     from sim.app.view import Filter, show

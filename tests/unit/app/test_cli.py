@@ -135,6 +135,28 @@ def test_a_file_that_cannot_be_written_is_told_before_the_run(
     assert said.err == f"orrery: {tiny.parent}: is a folder, not a file\n" and not said.out
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(
+            ("run", "{}", "-q", "--no-report", option, "{}")
+            for option in ("--junit", "--trace", "--perfetto")
+        ),
+        ("run", "{}", "-q", "--report", "{}"),
+        ("sweep", "{}", "--vary", "seed=1,2", "--no-report", "--csv", "{}"),
+        ("serve", "{}", "--port", "0", "--journal", "{}"),
+    ],
+)
+def test_a_scenario_is_not_overwritten_by_what_comes_of_it(
+    tiny: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    before = tiny.read_text()
+    assert main([each.format(tiny) for each in arguments]) == 2
+    said = capsys.readouterr()
+    assert said.err == f"orrery: {tiny}: is read: it would be overwritten (name another file)\n"
+    assert not said.out and tiny.read_text() == before
+
+
 def test_a_file_that_turns_out_not_to_be_writable_is_no_crash(
     tiny: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
