@@ -11,7 +11,7 @@ then, and the commit is its cause; occurrences of a step that repeats are named 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import log
 from random import Random
@@ -57,12 +57,14 @@ class Director:
     """Schedules a plan's steps; `on_step(name, kind, at_us)` is told of each as it happens, and as it ends.
 
     The end of step NAME of a kind is told as "end of NAME" of kind "end of KIND".
+    zones: of the nodes that there will be, for steps that wait for something in a zone (default: of those the cluster runs)
     """
 
-    def __init__(self, cluster: Cluster, on_step: Hook) -> None:
+    def __init__(self, cluster: Cluster, on_step: Hook, zones: Mapping[str, str] | None = None) -> None:
         self.cluster = cluster
         self.kernel = cluster.kernel
         self._on_step = on_step
+        self._zones = {node.name: node.zone for node in cluster.plan.nodes} if zones is None else zones
         self._observer = Observer(World(cluster.names), ())
         self._followers: list[_Course] = []
         self._active: dict[str, _Active] = {}
@@ -74,8 +76,7 @@ class Director:
         courses = [_Course(self, step) for step in steps]
         triggers = [course.trigger for course in courses if course.trigger is not None]
         if triggers:
-            zones = {node.name: node.zone for node in self.cluster.plan.nodes}
-            self._observer = Observer(World(self.cluster.names, zones), triggers)
+            self._observer = Observer(World(self.cluster.names, self._zones), triggers)
             self.cluster.observe(self._observer.see)
         self._followers = [course for course in courses if course.follows]
         cause, self.kernel.cause = self.kernel.cause, 0

@@ -189,7 +189,7 @@ async def _run(
             prepare(cluster)
         if outside is not None:
             Gateway(cluster.kernel, cluster.api_servers)
-        director = Director(cluster, on_step)
+        director = Director(cluster, on_step, zones_of(plan))
         director.schedule(plan.steps)
         boot_us = plan.cluster.boot_us
         if outside is None:

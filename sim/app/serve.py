@@ -33,6 +33,7 @@ from sim.app.cluster import Cluster
 from sim.app.director import Director
 from sim.app.interrupts import heard
 from sim.app.journal import End, JournalFile, Session
+from sim.app.possible import zones_of
 from sim.errors import InputError
 from sim.ident import Names
 from sim.kernel import NEVER_US, Operation
@@ -88,7 +89,7 @@ async def _main(
     kernel.gate.journal = journal
     with trio.open_signal_receiver(signal.SIGINT, *heard()) as signals:
         async with cluster:
-            Director(cluster, lambda name, kind, at_us: None).schedule(plan.steps)
+            Director(cluster, lambda name, kind, at_us: None, zones_of(plan)).schedule(plan.steps)
             cluster.apply(*plan.objects)
             kernel.set_goal(NEVER_US)
             where = arguments.host, arguments.port

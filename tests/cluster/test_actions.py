@@ -277,3 +277,18 @@ async def test_an_eviction_that_meets_no_server_is_asked_for_again(tmp_path: Pat
     timeline = [slow, step("drain", {"nodes": {"zone": "a"}}), away]
     result = await run(tmp_path, timeline, [RUNNING, whole], objects=[WEB, BUDGET])
     assert not result.refused
+
+
+async def test_a_step_waits_for_what_is_bound_to_a_node_that_is_made_later(tmp_path: Path) -> None:
+    """An expectation and a step mean the same by a zone, before its node is there too."""
+    pod = {"kind": "Pod", "metadata": {"name": "early"}, "spec": {"nodeName": "late", "containers": WEB["spec"]["template"]["spec"]["containers"]}}  # fmt: skip
+    node = {"kind": "Node", "metadata": {"name": "late", "labels": {"topology.orch.io/zone": "d"}}}
+    made = {"created": "pods", "where": {"zone": "d"}}
+    timeline = [
+        step("apply", {"objects": [{"apiVersion": "v1", **pod}]}),
+        {"at": "4m", "name": "come", "apply": {"objects": [{"apiVersion": "v1", **node}]}},
+        {"when": made, "name": "seen", "dropWatches": {}},
+    ]
+    await run(tmp_path, timeline, [{"name": "it counts", "count": made, "equals": 1}])
+    steps = [(r.values["name"], r.at_us // 1_000_000) for r in read(tmp_path / "trace") if r.kind == "step"]
+    assert steps == [("it", 120), ("seen", 120), ("come", 240)]
