@@ -42,7 +42,7 @@ class Filter:
             and (self.to_us is None or record.at_us <= self.to_us)
             and (not self.kinds or record.kind in self.kinds)
             and (not self.actor or fnmatchcase(who(record), self.actor))
-            and (not self.objects or fnmatchcase(thing(record), self.objects))
+            and (not self.objects or is_about(record, self.objects))
         )
 
 
@@ -54,6 +54,12 @@ def thing(record: Record) -> str:
     if record.kind == "schedule":
         return f"pods/{values['pod']}"
     return str(values.get("target", ""))
+
+
+def is_about(record: Record, objects: str) -> bool:
+    """Whether it speaks of an object like this: what speaks of none is not like "*" either."""
+    about = thing(record)
+    return bool(about) and fnmatchcase(about, objects)
 
 
 def lines(found: Iterator[Record], wanted: Filter) -> Iterator[Line]:

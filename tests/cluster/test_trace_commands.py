@@ -157,6 +157,15 @@ def test_a_run_that_was_killed_parts_from_a_whole_one_at_its_end(
     assert (status, lines[0].split()[:2]) == (0, ["the", "same"])
 
 
+def test_what_is_about_no_object_is_not_shown_among_what_is_about_any(
+    traces: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, every, _ = call(capsys, "show", traces / "one", "--json")
+    _, some, _ = call(capsys, "show", traces / "one", "--object", "*", "--json")
+    left = {json.loads(line)["kind"] for line in every if line not in some}
+    assert some and left == {"actor", "step", "zone"}
+
+
 def test_a_trace_is_not_overwritten_by_what_it_is_turned_into(
     traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
