@@ -180,7 +180,12 @@ def main(arguments: argparse.Namespace) -> int:
     compared = [failover, *single, *same]
     if arguments.picture is not None:
         pairs = [
-            Pair(one.name, one.real, one.here, f"p {one.tested[1]:.2f}, {one.alike} of {len(one.runs)} runs pass")
+            Pair(
+                one.name,
+                one.real,
+                one.here,
+                f"p {one.tested[1]:.2f}, {one.alike} of {len(one.runs)} runs pass",
+            )
             for one in (failover, *single)
         ]
         arguments.picture.write_text(draw_pairs(pairs) + "\n", encoding="utf-8")
