@@ -15,6 +15,7 @@ import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from importlib import import_module
+from itertools import islice
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
@@ -107,25 +108,27 @@ def performed(client: Any, address: str, jobs: Iterable[Job]) -> Iterator[Outcom
     """Outcomes as they end.  Raises InputError when the cluster goes away, or gets a worker that cannot run them."""
     left, program = iter(jobs), program_digest()
     ended: SimpleQueue[Any] = SimpleQueue()
-    of_future: dict[Any, Job] = {}
-    kept: dict[Any, Any] = {}  # a future that nobody holds is cancelled
+    running: dict[Any, tuple[Any, Job]] = {}  # the futures too: one that nobody holds is cancelled
 
-    def submit() -> None:
-        job = next(left, None)
-        if job is not None:
-            future = client.submit(eval, PERFORM, {"program": program, "job": pickle.dumps(job)}, pure=False)
-            of_future[future.key], kept[future.key] = job, future
-            future.add_done_callback(ended.put)
+    def submit(job: Job) -> None:
+        future = client.submit(eval, PERFORM, {"program": program, "job": pickle.dumps(job)}, pure=False)
+        running[future.key] = future, job
+        future.add_done_callback(ended.put)
 
     with closing(client), _lost(import_module("distributed"), address):
-        for _ in range(AHEAD * sum(client.nthreads().values())):
-            submit()
-        while of_future:
+        for job in islice(left, AHEAD * sum(client.nthreads().values())):
+            submit(job)
+        while running:
             future = _next(ended, client, address)
-            found = _outcome(future, of_future.pop(future.key), address)
-            del kept[future.key]
+            _, job = running.pop(future.key)
+            try:
+                found = _outcome(future, job, address)
+            except TimeoutError:  # lost with its worker, after it had ended
+                submit(job)
+                continue
             yield found
-            submit()
+            for following in islice(left, 1):
+                submit(following)
 
 
 def _next(ended: SimpleQueue[Any], client: Any, address: str) -> Any:
@@ -143,15 +146,16 @@ def _next(ended: SimpleQueue[Any], client: Any, address: str) -> Any:
 
 
 def _outcome(future: Any, job: Job, address: str) -> Outcome:
+    """Of a future that has ended.  Raises TimeoutError if it is not to be had."""
     if future.status == "cancelled":  # as all are when the scheduler is lost
         raise InputError(GONE, address)
-    error = future.exception()
+    error = future.exception(timeout=LOOK_S)
     if isinstance(error, ImportError | AttributeError):
         raise InputError(f"a worker cannot run orrery: {error}", address, SAME)
     if error is not None:
         told = f"{type(error).__name__}: {error}".split("\n", 1)[0]
         return Outcome(job.key, job.seed, error=told)
-    found = future.result()
+    found = future.result(timeout=LOOK_S)
     if not found:
         raise InputError("a worker has another version of orrery", address, SAME)
     return msgspec.json.decode(found, type=Outcome)
