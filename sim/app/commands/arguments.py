@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sim.app.interrupts import ends_as_interrupts, exit_status
 from sim.errors import InputError
 from sim.units import JSON_WHOLE_MAX
 
 if TYPE_CHECKING:
+    from sim.app.outcome import Outcome
     from sim.app.pool import Pool
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
@@ -77,6 +79,23 @@ def writable(file: Path | None, *inputs: Path | None) -> None:
         raise InputError("cannot be written", str(file))
     if file.exists() and any(each is not None and each.exists() and file.samefile(each) for each in inputs):
         raise InputError("is read: it would be overwritten", str(file), "name another file")
+
+
+def gathered(found: Iterable[Outcome]) -> tuple[list[Outcome], int, str]:
+    """Outcomes as far as they come; what stopped them is for after what is done has been shown: an exit status (0: nothing did) and
+    what is told.  Raises InputError where nothing is done yet."""
+    outcomes: list[Outcome] = []
+    try:
+        with ends_as_interrupts():
+            for one in found:
+                outcomes.append(one)  # one by one: what came before an interrupt stays
+    except KeyboardInterrupt as error:
+        return outcomes, exit_status(error), ""
+    except InputError as error:  # the results file, or where the runs take place
+        if not outcomes:
+            raise
+        return outcomes, EXIT_BAD_INPUT, str(error)
+    return outcomes, EXIT_OK, ""
 
 
 def stopped_early(kept: Path | None) -> str:

@@ -14,25 +14,24 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from sim.app.commands.arguments import (
-    EXIT_BAD_INPUT,
     EXIT_FAILED,
     EXIT_OK,
     Files,
     add_many,
     add_scenario,
     add_seed,
+    gathered,
     pool_of,
     report_of,
     stopped_early,
     tell,
     writable,
 )
-from sim.app.interrupts import ends_as_interrupts, exit_status
+from sim.app.interrupts import ends_as_interrupts
 from sim.errors import InputError
 
 if TYPE_CHECKING:
     from sim.app.commands import Commands
-    from sim.app.outcome import Outcome
     from sim.app.run import Outside
     from sim.scenario.plan import Plan
 
@@ -151,19 +150,9 @@ def _run_many(arguments: argparse.Namespace, plan: Plan) -> int:
     results, pool = Results(arguments.resume), pool_of(arguments)
     jobs = list(jobs_of(plan, first, arguments.seeds))
     tell(results.told(jobs))
-    outcomes: list[Outcome] = []
-    started, stopped, why = perf_counter(), 0, ""
+    started = perf_counter()
     with progress(plan.name, arguments.seeds, not (arguments.json or arguments.quiet)) as display:
-        try:
-            with ends_as_interrupts():
-                for one in followed(results.perform(jobs, pool), display, results.kept(jobs)):
-                    outcomes.append(one)
-        except KeyboardInterrupt as error:
-            stopped = exit_status(error)  # what is done is shown
-        except InputError as error:  # the results file, or where the runs take place
-            if not outcomes:
-                raise
-            stopped, why = EXIT_BAD_INPUT, str(error)
+        outcomes, stopped, why = gathered(followed(results.perform(jobs, pool), display, results.kept(jobs)))
     study = study_of(plan, outcomes, arguments.seeds)
     if not outcomes:
         report = None

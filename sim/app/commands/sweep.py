@@ -9,21 +9,19 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from sim.app.commands.arguments import (
-    EXIT_BAD_INPUT,
     EXIT_FAILED,
     EXIT_OK,
     Files,
     add_many,
     add_scenario,
     add_seed,
+    gathered,
     pool_of,
     report_of,
     stopped_early,
     tell,
     writable,
 )
-from sim.app.interrupts import ends_as_interrupts, exit_status
-from sim.errors import InputError
 
 if TYPE_CHECKING:
     from sim.app.commands import Commands
@@ -79,19 +77,10 @@ def _sweep(arguments: argparse.Namespace) -> int:
     report = report_of(arguments, f"{points[0].plan.name}-sweep")
     results, pool = Results(arguments.resume), pool_of(arguments)
     tell(results.told(jobs))
-    name, outcomes = points[0].plan.name, []
-    started, stopped, why = perf_counter(), 0, ""
+    name = points[0].plan.name
+    started = perf_counter()
     with progress(f"{name}: sweep", len(jobs), not (arguments.json or arguments.quiet)) as display:
-        try:
-            with ends_as_interrupts():
-                for one in followed(results.perform(jobs, pool), display, results.kept(jobs)):
-                    outcomes.append(one)
-        except KeyboardInterrupt as error:
-            stopped = exit_status(error)  # what is done is shown
-        except InputError as error:  # the results file, or where the runs take place
-            if not outcomes:
-                raise
-            stopped, why = EXIT_BAD_INPUT, str(error)
+        outcomes, stopped, why = gathered(followed(results.perform(jobs, pool), display, results.kept(jobs)))
     sweep = sweep_of(axes, points, outcomes, jobs, arguments.seeds)
     if not sweep.quantities:
         report = None
