@@ -166,10 +166,8 @@ class Cluster:
     def _start(self) -> None:
         supervisor, plan = self.supervisor, self.plan
         shared = ["storage", *(f"apiserver-{index}" for index in range(plan.api_server.replicas))]
-        self.kernel.standing.shared, self.kernel.standing.doors = (
-            dict.fromkeys(shared),
-            dict.fromkeys(shared[1:]),
-        )
+        standing = self.kernel.standing
+        standing.shared, standing.doors = dict.fromkeys(shared), dict.fromkeys(shared[1:])
         supervisor.add("storage", self.storage.main)
         for index in range(plan.api_server.replicas):
             name = f"apiserver-{index}"
