@@ -15,11 +15,11 @@ from contextlib import suppress
 from io import TextIOWrapper
 from typing import NoReturn
 
-from sim import __version__
 from sim.app.commands import GROUPS
 from sim.app.commands.arguments import EXIT_BAD_INPUT, EXIT_UNHEARD
 from sim.app.interrupts import exit_status
 from sim.errors import InputError
+from sim.version import __version__
 
 
 def main(argv: Sequence[str] | None = None) -> int:

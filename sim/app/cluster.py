@@ -38,7 +38,6 @@ from actors.node.profile import ContainerBehaviour, NodeSpec, Rule, RuntimeProfi
 from actors.scheduler.actor import scheduler_main
 from actors.storage import Storage
 from actors.users import Admin, ApplyAll
-from sim import __version__
 from sim.app.cloud import Instances
 from sim.app.established import Established
 from sim.app.faults import NODE_FAULTS, Faults
@@ -63,6 +62,7 @@ from sim.scenario.kinds import kind_remedy, resource_named
 from sim.scenario.plan import ClusterPlan, ComponentPlan, NodePlan
 from sim.scenario.schema import Runtime
 from sim.units import JSON_WHOLE_MAX, SECOND, parse_duration_us
+from sim.version import __version__
 
 # A controller manager or scheduler that exits is started again by its node agent after about a second of back-off
 # and start-up; on a real control plane a component is healthy some seconds after its start.

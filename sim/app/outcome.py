@@ -13,6 +13,7 @@ import pickle
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from hashlib import sha256
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -22,8 +23,6 @@ import msgspec
 import outcome
 import trio
 
-import actors
-import sim
 from sim.app.run import Result, run_plan
 from sim.scenario.plan import Plan
 
@@ -107,8 +106,8 @@ def _plain(value: Any) -> Any:
 def program_digest() -> str:
     """A digest of this program's sources: results of another one are not to be mixed with these."""
     digest = sha256()
-    for package in (sim, actors):
-        folder = Path(next(iter(package.__path__)))
+    for package in ("sim", "actors"):
+        folder = Path(next(iter(import_module(package).__path__)))
         for path in sorted(folder.rglob("*.py")):
             digest.update(str(path.relative_to(folder)).encode())
             digest.update(path.read_bytes())

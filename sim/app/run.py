@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import trio
 
-from sim import __version__
 from sim.app.cluster import Cluster, no_collection
 from sim.app.director import Director
 from sim.app.possible import Possible, zones_of
@@ -21,6 +20,7 @@ from sim.kernel import DEFAULT_EPOCH_US, Operation, Trace
 from sim.report import BUCKET_US, Timeline
 from sim.scenario.plan import Plan
 from sim.units import SECOND
+from sim.version import __version__
 from sim.wire.http.gateway import Gateway
 
 # A scenario's objects are applied when its machines, started within `boot_us`, have had time to be Ready.

@@ -116,7 +116,9 @@ def test_what_a_module_defines_is_used_somewhere() -> None:
             else []
         )
     ]
-    assert [pair for pair in defined if words[pair[1]] == 1] == []
+    # Python itself calls __getattr__ and __dir__ of a module.
+    unused = [pair for pair in defined if words[pair[1]] == 1 and not pair[1].startswith("__")]
+    assert unused == []
 
 
 def _is_set(node: ast.expr) -> bool:
