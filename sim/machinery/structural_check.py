@@ -173,7 +173,7 @@ class _Check:
 
     def _unmatched(self, pattern: str, value: str) -> str:
         try:
-            if compile_pattern(pattern).found_in(value, self._budget):
+            if compile_pattern(pattern).is_found_in(value, self._budget):
                 return ""
         except BadPattern as error:
             return f"should match '{pattern}', which is no regular expression: {error}"
