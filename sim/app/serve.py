@@ -28,6 +28,8 @@ from typing import Any
 
 import trio
 import yaml
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from sim.app.cluster import Cluster
 from sim.app.director import Director
@@ -44,7 +46,7 @@ from sim.wire.http.account_tokens import AccountTokens
 from sim.wire.http.app import Front, make_app
 from sim.wire.http.documents import Documents
 from sim.wire.http.gateway import Gateway
-from sim.wire.http.metrics import Counts
+from sim.wire.http.metrics import Counts, text_format
 from sim.wire.http.server import serve as serve_http
 from sim.wire.tls import Authority, server_context
 
@@ -165,7 +167,7 @@ def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> F
         return any(server.running for server in cluster.api_servers.values())
 
     def metrics() -> str:
-        return "".join(f"{line}\n" for line in (*_metrics(cluster), *counts.lines()))
+        return text_format((*_metrics(cluster), *counts.families()))
 
     documents = Documents(lambda: gateway.scheme(cluster.scheme), address, healthy, metrics)
     names = cluster.names
@@ -179,21 +181,25 @@ def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> F
     return Front(cluster.scheme, gateway, authenticator, Access(names), documents, counts, accounts)
 
 
-def _metrics(cluster: Cluster) -> Iterator[str]:
+def _metrics(cluster: Cluster) -> Iterator[Metric]:
+    """The metric families of the simulation itself."""
     kernel, store = cluster.kernel, cluster.storage.store
-    yield "# HELP orrery_virtual_time_seconds Virtual time since the start of the run."
-    yield "# TYPE orrery_virtual_time_seconds counter"
-    yield f"orrery_virtual_time_seconds {kernel.now_us / 1e6}"
-    yield "# HELP orrery_work_units_total Units of work that the simulation has done."
-    yield "# TYPE orrery_work_units_total counter"
-    yield f"orrery_work_units_total {kernel.steps}"
-    yield "# HELP apiserver_storage_objects Number of stored objects at the time of the last check."
-    yield "# TYPE apiserver_storage_objects gauge"
-    # One line a store: what is served by several groups or versions is counted under the first.
+    yield CounterMetricFamily(
+        "orrery_virtual_time_seconds", "Virtual time since the start of the run.", kernel.now_us / 1e6
+    )
+    yield CounterMetricFamily(
+        "orrery_work_units", "Units of work that the simulation has done.", kernel.steps
+    )
+    objects = GaugeMetricFamily(
+        "apiserver_storage_objects",
+        "Number of stored objects at the time of the last check.",
+        labels=("resource",),
+    )
+    # A store has one series: what several groups or versions serve is counted under the first of them.
     stored = {r.prefix: r for r in reversed(cluster.scheme.resources) if "get" in r.verbs}
     for prefix, resource in sorted(stored.items(), key=lambda pair: pair[1].group_resource):
-        count = len(store.bucket(prefix).items)
-        yield f'apiserver_storage_objects{{resource="{resource.group_resource}"}} {count}'
+        objects.add_metric((resource.group_resource,), len(store.bucket(prefix).items))
+    yield objects
 
 
 def write_client_config(path: Path, names: Names, url: str, authority: Authority, token: str) -> None:

@@ -474,11 +474,11 @@ async def test_a_version_that_is_deprecated_is_served_with_a_warning_and_counted
         metrics = (await client.get("/metrics")).text.splitlines()
         assert (
             'apiserver_requested_deprecated_apis{group="autoscaling",removed_release="1.26",'
-            'resource="horizontalpodautoscalers",subresource="",version="v2beta2"} 1'
+            'resource="horizontalpodautoscalers",subresource="",version="v2beta2"} 1.0'
         ) in metrics
         assert (
             'apiserver_request_total{code="404",component="apiserver",dry_run="",group="autoscaling",'
-            'resource="horizontalpodautoscalers",scope="resource",subresource="",verb="GET",version="v2beta2"} 1'
+            'resource="horizontalpodautoscalers",scope="resource",subresource="",verb="GET",version="v2beta2"} 1.0'
         ) in metrics
 
 

@@ -1,24 +1,40 @@
-"""What the API server counts of the requests that came from outside, as Prometheus reads it.
+"""Metrics of the requests that came from outside, for Prometheus.
 
-Turns answered requests into the lines of `apiserver_request_total`, and of `apiserver_requested_deprecated_apis` for those of
-versions on their way out.
+Turns answered requests into the metric families `apiserver_request_total` and `apiserver_requested_deprecated_apis`, and
+metric families into Prometheus' text format.
 
-Holds: a series has one line, and the lines are in one order; only what there is makes a series, so a client that
-asks for nonsense makes none.
+Holds: the series of a family are sorted by their labels; a series exists only for a request that was served, so that
+requests for unknown resources add none.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/metrics/metrics.go (MonitorRequest, RecordDeprecatedRequest, CleanScope).
-Differs  requests of the cluster's own parts, which come by no socket, are not counted.
+Differs  requests of the cluster's own components, which come over no socket, are not counted; values are written as
+         floating point numbers (`3.0`), as the Python client of Prometheus does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from sim.machinery.kinds import Lifecycle
 from sim.wire.http.routing import Attributes
 
 COMPONENT = "apiserver"
-REQUESTS, DEPRECATED = "apiserver_request_total", "apiserver_requested_deprecated_apis"
+REQUEST_LABELS = (
+    "code",
+    "component",
+    "dry_run",
+    "group",
+    "resource",
+    "scope",
+    "subresource",
+    "verb",
+    "version",
+)
+DEPRECATED_LABELS = ("group", "removed_release", "resource", "subresource", "version")
 METHODS = {
     "get": "GET",
     "list": "LIST",
@@ -29,74 +45,90 @@ METHODS = {
     "delete": "DELETE",
     "deletecollection": "DELETECOLLECTION",
 }
-Labels = tuple[tuple[str, str], ...]
+Values = tuple[str, ...]
 
 
-def scope(asked: Attributes) -> str:
-    """How much a request is about."""
-    if asked.name or asked.verb == "create":
+def scope(request: Attributes) -> str:
+    """The value of the label `scope`: what a request addresses."""
+    if request.name or request.verb == "create":
         return "resource"
-    return "namespace" if asked.namespace else "cluster" if asked.is_resource else ""
+    return "namespace" if request.namespace else "cluster" if request.is_resource else ""
 
 
-def verb(asked: Attributes, content: str) -> str:
-    if asked.verb == "patch" and "apply-patch" in content:
+def verb(request: Attributes, content_type: str) -> str:
+    """The value of the label `verb`: a server-side apply is APPLY, all other verbs go by their HTTP method."""
+    if request.verb == "patch" and "apply-patch" in content_type:
         return "APPLY"
-    return METHODS.get(asked.verb, asked.verb.upper())
+    return METHODS.get(request.verb, request.verb.upper())
 
 
 class Counts:
-    """Since the server's start."""
+    """Counters of the requests since the start of the server."""
 
     def __init__(self) -> None:
-        self._requests: dict[Labels, int] = {}
-        self._deprecated: dict[Labels, None] = {}
+        self._requests: dict[Values, int] = {}
+        self._deprecated: dict[Values, None] = {}
 
-    def answered(self, asked: Attributes, code: int, content: str, options: Mapping[str, str]) -> None:
-        """A request for something that there is has got its answer."""
-        # what is no resource goes by its path
-        subresource = asked.subresource if asked.is_resource else asked.path
-        labels = (
-            ("code", str(code)),
-            ("component", COMPONENT),
-            ("dry_run", options.get("dryRun", "")),
-            ("group", asked.group),
-            ("resource", asked.resource),
-            ("scope", scope(asked)),
-            ("subresource", subresource),
-            ("verb", verb(asked, content)),
-            ("version", asked.version),
+    def answered(self, request: Attributes, code: int, content_type: str, options: Mapping[str, str]) -> None:
+        """Count one answered request for a path or resource that exists."""
+        values = (
+            str(code),
+            COMPONENT,
+            options.get("dryRun", ""),
+            request.group,
+            request.resource,
+            scope(request),
+            request.subresource if request.is_resource else request.path,
+            verb(request, content_type),
+            request.version,
         )
-        self._requests[labels] = self._requests.get(labels, 0) + 1
+        self._requests[values] = self._requests.get(values, 0) + 1
 
-    def deprecated(self, asked: Attributes, lifecycle: Lifecycle) -> None:
-        """A version that goes with a later release was asked for."""
-        labels = (
-            ("group", asked.group),
-            ("removed_release", f"1.{lifecycle.removed}"),
-            ("resource", asked.resource),
-            ("subresource", asked.subresource),
-            ("version", asked.version),
+    def deprecated(self, request: Attributes, lifecycle: Lifecycle) -> None:
+        """Record a request for a version that a later release removes."""
+        values = (
+            request.group,
+            f"1.{lifecycle.removed}",
+            request.resource,
+            request.subresource,
+            request.version,
         )
-        self._deprecated[labels] = None
+        self._deprecated[values] = None
 
-    def lines(self) -> Iterator[str]:
-        """In the text format."""
-        yield f"# HELP {REQUESTS} [STABLE] Counter of apiserver requests broken out for each verb, dry run value, \
-group, version, resource, scope, component, and HTTP response code."
-        yield f"# TYPE {REQUESTS} counter"
-        for labels, count in sorted(self._requests.items()):
-            yield f"{REQUESTS}{{{_written(labels)}}} {count}"
-        yield f"# HELP {DEPRECATED} [STABLE] Gauge of deprecated APIs that have been requested, broken out by API \
-group, version, resource, subresource, and removed_release."
-        yield f"# TYPE {DEPRECATED} gauge"
-        for labels in sorted(self._deprecated):
-            yield f"{DEPRECATED}{{{_written(labels)}}} 1"
+    def families(self) -> Iterator[Metric]:
+        """The two families, each with its series sorted by labels."""
+        requests = CounterMetricFamily(
+            "apiserver_request",
+            "[STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, "
+            "resource, scope, component, and HTTP response code.",
+            labels=REQUEST_LABELS,
+        )
+        for values, count in sorted(self._requests.items()):
+            requests.add_metric(values, count)
+        yield requests
+        deprecated = GaugeMetricFamily(
+            "apiserver_requested_deprecated_apis",
+            "[STABLE] Gauge of deprecated APIs that have been requested, broken out by API group, version, "
+            "resource, subresource, and removed_release.",
+            labels=DEPRECATED_LABELS,
+        )
+        for values in sorted(self._deprecated):
+            deprecated.add_metric(values, 1)
+        yield deprecated
 
 
-def _written(labels: Labels) -> str:
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+def text_format(families: Iterable[Metric]) -> str:
+    """Metric families in Prometheus' text format, in the order given."""
+    registry = CollectorRegistry()
+    registry.register(_Families(families))
+    return generate_latest(registry).decode()
 
 
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+class _Families(Collector):
+    """The collector that the registry of the library asks for."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = tuple(families)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
