@@ -213,10 +213,8 @@ def test_more_workers_than_the_system_has_room_for_are_refused(small: Path) -> N
 
 
 def _begun(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """A run in a session of its own, that hears interrupts."""
-    # a shell that runs the tests in the background has them ignore interrupts, and their children too
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    process = subprocess.Popen(
+    """A run in a session of its own; no signal to end is ignored there (`tests/conftest.py`)."""
+    return subprocess.Popen(
         [sys.executable, "-m", "sim.app.cli", "run", *arguments],
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -225,8 +223,6 @@ def _begun(*arguments: str, **environment: str) -> subprocess.Popen[str]:
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )
-    signal.signal(signal.SIGINT, before)
-    return process
 
 
 def _assert_gone(session: int) -> None:
