@@ -64,7 +64,7 @@ def _print(
     for line in _settings(heads):
         print(line)
     for name in dict.fromkeys([*heads[0], *heads[1]]):
-        if name != "settings" and heads[0].get(name) != heads[1].get(name):
+        if name not in ("settings", "places") and heads[0].get(name) != heads[1].get(name):
             print(f"{name}: {heads[0].get(name)} and {heads[1].get(name)}")
     if parted is None:
         print(f"the same {len(common):,} events")

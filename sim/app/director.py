@@ -69,7 +69,7 @@ class Director:
         self._followers: list[_Course] = []
         self._active: dict[str, _Active] = {}
         self._marks: dict[str, tuple[_Mark, ...]] = {}  # what a step keeps on nodes
-        self._begin = self.kernel.kind("step", "name", "kind", "place", "detail")
+        self._begin = self.kernel.kind("step", "name", "kind", "detail")
         self._end = self.kernel.kind("step-end", "name", "step")
 
     def schedule(self, steps: tuple[PlannedStep, ...]) -> None:
@@ -94,9 +94,7 @@ class Director:
     def occur(self, step: PlannedStep, name: str, chosen: PlannedAction, for_us: int | None) -> None:
         """One occurrence of a step, now.  Its cause is the kernel's present one."""
         kernel = self.kernel
-        # the file's name without its folder: where a scenario lies is no part of what happens in it
-        place = step.place.rpartition("/")[2]
-        begin = kernel.record(self._begin, (name, chosen.kind, place, _detail(chosen.action)))
+        begin = kernel.record(self._begin, (name, chosen.kind, _detail(chosen.action)))
         kernel.cause = begin
         undo = self._do(chosen.action, name)
         if undo is not None:

@@ -97,7 +97,7 @@ def _plain(value: Any) -> Any:
         return {
             field.name: _plain(getattr(value, field.name))
             for field in fields(value)
-            if field.name not in ("place", "file", "seed", "settings")
+            if field.name not in ("place", "places", "file", "seed", "settings")
         }
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 

@@ -115,6 +115,21 @@ def expectations_of(plan: Plan, alone: bool = True) -> list[Expectation]:
     return built
 
 
+def header_of(plan: Plan, seed: int) -> dict[str, Any]:
+    """The header of the trace of a run: what is not hashed, the places of the steps in their files among it."""
+    header: dict[str, Any] = {
+        "scenario": plan.name,
+        "seed": seed,
+        "version": __version__,
+        "naming": plan.cluster.naming,
+    }
+    if plan.settings:
+        header["settings"] = plan.settings
+    if plan.steps:  # the name of a file without its folder
+        header["places"] = {"step": {step.name: step.place.rpartition("/")[2] for step in plan.steps}}
+    return header
+
+
 def _sample(cluster: Cluster, timeline: Timeline) -> None:
     """Give the timeline the number of API requests at the end of each of its buckets."""
 
@@ -141,8 +156,7 @@ async def run_plan(
     outside: what came while the plan was served; it is run as it was then, to the plan's end."""
     seed = plan.seed if seed is None else seed
     expectations = expectations_of(plan, alone=outside is None and prepare is None)
-    header = {"scenario": plan.name, "seed": seed, "version": __version__, "naming": plan.cluster.naming}
-    trace = Trace(trace_file, {**header, "settings": plan.settings} if plan.settings else header)
+    trace = Trace(trace_file, header_of(plan, seed))
     names = NAMES[plan.cluster.naming]
     try:
         with no_collection():

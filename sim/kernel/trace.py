@@ -9,8 +9,12 @@ Records that come by the million and differ only in their time and a number that
 of a series, declared with what they share.  Records of series that follow one another make one row of the stream,
 (RUN, the first one's number, a series and a time each), however they were handed in.
 
-Holds: the hash covers kinds, times, causes and values, nothing of the machine; two runs are equal if and
-only if their hashes are; a file read back gives the records that were added.
+A file begins with a header, a mapping that the hash does not cover.  What says where a run came from, not what
+happens in it, belongs there: the names of files, and the lines in them.  `places` of the header maps the name of a
+kind to a mapping from the value `name` of a record of it to its place; a reader adds it to such a record as `place`.
+
+Holds: the hash covers kinds, times, causes and values, nothing of the machine or of where a scenario was read from;
+two runs are equal if and only if their hashes are; a file read back gives the records that were added.
 """
 
 from __future__ import annotations

@@ -51,6 +51,7 @@ class Decoder:
         self._unpacker = msgpack.Unpacker(use_list=False, strict_map_key=False)
         self._kinds: dict[int, tuple[str, tuple[str, ...]]] = {}
         self._series: dict[int, tuple[int, str, dict[str, Any], str]] = {}
+        self._places: Mapping[str, Mapping[str, str]] = {}  # `places` of the header
         self._hash = hashlib.sha256()
         self._unhashed = bytearray()
         self._hashed = 0
@@ -78,6 +79,8 @@ class Decoder:
                     self.count += 1
                     name, fields = self._kinds[row[0]]
                     values = dict(zip(fields, row[3:], strict=True))
+                    if name in self._places:
+                        self._add_place(values, self._places[name])
                     yield Record(self.count, row[1], row[2], name, values)
                 self._row_at = unpacker.tell()  # within a row that is not all there it would tell more
         except (KeyError, IndexError, TypeError, struct.error) as error:
@@ -102,6 +105,14 @@ class Decoder:
                 f"{self._name} is damaged after record {self.count}: it ends within a row: cut off"
             )
 
+    @staticmethod
+    def _add_place(values: dict[str, Any], places: Mapping[str, str]) -> None:
+        """Add the place of the record; occurrence NAME/3 has the place of NAME."""
+        name = values["name"]
+        place = places.get(name) or places.get(name.rpartition("/")[0])
+        if place:
+            values["place"] = place
+
     def _declare(self, number: int, kind: int, cause: int, values: tuple[Any, ...]) -> None:
         name, fields = self._kinds[kind]
         self._series[number] = cause, name, dict(zip(fields[:-1], values, strict=True)), fields[-1]
@@ -124,6 +135,7 @@ class Decoder:
         if not isinstance(row, dict) or row.get("format") != FORMAT:
             raise self._foreign()
         self.header = row
+        self._places = row.get("places", {})
         size = self._unpacker.tell()
         del self._unhashed[:size]  # the hash covers the rows only
         self._hashed = size

@@ -342,7 +342,8 @@ def _step(values: Values) -> str:
         if text and text != values["kind"]:
             parts.append(text)
     told = " ".join(word for word in (values["kind"], "; ".join(parts)) if word)
-    return f'step "{values["name"]}": {told} ({values["place"]})'
+    place = f" ({values['place']})" if values.get("place") else ""
+    return f'step "{values["name"]}": {told}{place}'
 
 
 # Of a step's parts: how it is done, on what, how much, how long.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -214,6 +215,24 @@ def test_diff_says_first_what_was_set_for_one_run_alone(
         "--set duration: not set and 81s",
         "--set seed: not set and 4",
     ]
+
+
+def test_trace_hash_ignores_the_name_and_the_lines_of_the_scenario_file(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    renamed = tmp_path / "renamed.yaml"
+    renamed.write_text("# a comment\n" + SMALL)
+    made = {}
+    for file, trace in ((traces / "small.yaml", "first"), (renamed, "second")):
+        _, lines, _ = call(capsys, "run", file, "--seed", 1, "--json", "--trace", tmp_path / trace)
+        _, steps, _ = call(capsys, "show", tmp_path / trace, "--kind", "step")
+        made[trace] = json.loads(lines[0])["trace_sha256"], steps[0]
+    assert made["first"][0] == made["second"][0]
+    (first, line), (second, next_line) = (
+        re.findall(r"\((\w+\.yaml):(\d+):\d+\)", made[name][1])[0] for name in ("first", "second")
+    )
+    assert (first, second) == ("small.yaml", "renamed.yaml")
+    assert int(next_line) == int(line) + 1
 
 
 def test_runs_do_not_part_because_a_step_stands_elsewhere_in_its_file(

@@ -129,6 +129,18 @@ def test_the_key_follows_what_a_plan_means_and_not_where_it_lies(plan: Plan, tmp
     assert [job.seed for job in jobs_of(plan, 4, 3)] == [4, 5, 6]
 
 
+def test_key_of_plan_with_flags_ignores_places_of_flags(tmp_path: Path) -> None:
+    flags = (
+        "cluster: {controllerManager: {flags: {node-monitor-period: 4s}}, nodes: [{flags: {max-pods: 50}, "
+    )
+    files = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    for file, comment in zip(files, ("", "# a comment\n"), strict=True):
+        file.write_text(comment + SCENARIO.replace("cluster: {nodes: [{", flags))
+    first, second = map(load, files)
+    assert first.cluster.controller_manager.flags and first.cluster.nodes[0].flags
+    assert key_of(first) == key_of(second)
+
+
 class CountingPool:
     def __init__(self) -> None:
         self.seeds: list[int] = []

@@ -79,6 +79,24 @@ def test_a_trace_file_gives_back_what_was_recorded(tmp_path: Path) -> None:
     assert other.sha256() == digest
 
 
+def test_places_of_the_header_are_read_into_records_and_not_hashed(tmp_path: Path) -> None:
+    def write(name: str, header: dict[str, object]) -> str:
+        trace = Trace(tmp_path / name, header)
+        kind = trace.kind("step", "name")
+        for step in ("a", "b/2", "c"):
+            trace.add(kind, 5, 0, (step,))
+        trace.close()
+        return trace.sha256()
+
+    places = {"step": {"a": "x.yaml:1:2", "b": "x.yaml:3:4"}}
+    assert write("placed", {"places": places}) == write("plain", {})
+    assert [dict(record.values) for record in read(tmp_path / "placed")] == [
+        {"name": "a", "place": "x.yaml:1:2"},
+        {"name": "b/2", "place": "x.yaml:3:4"},
+        {"name": "c"},
+    ]
+
+
 def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("hello")
