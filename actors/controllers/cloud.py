@@ -1,9 +1,12 @@
-"""Where the loops for nodes in a cloud learn what the cloud knows of a node's instance.
+"""Interface of a cloud provider: the state of the instance behind a node.
 
-Holds: a cloud is asked about a node and answers by the state of its instance or by the words of its failure; it draws nothing.
+Holds: the cloud answers at once, with an instance or with an error text; it draws no random
+numbers.
 
-Mirrors  kubernetes v1.25 staging/src/k8s.io/cloud-provider/cloud.go: InstancesV2 (InstanceExists, InstanceShutdown).
-Differs  the cloud is handed to the process; of what else a provider offers (load balancers, routes, zones) there is nothing.
+Mirrors  kubernetes v1.25 staging/src/k8s.io/cloud-provider/cloud.go: InstancesV2 (InstanceExists,
+         InstanceShutdown).
+Differs  the process gets the cloud as an argument; load balancers, routes and zones are not
+         offered.
 """
 
 from __future__ import annotations
@@ -16,16 +19,16 @@ from sim.machinery.api import Obj
 
 
 class State(Enum):
-    """Of an instance."""
+    """State of an instance."""
 
     RUNNING = "running"
     STOPPED = "stopped"
-    GONE = "gone"  # or never heard of
+    GONE = "gone"  # deleted, or never existed
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """cause: the trace record by which it is in that state (0: it always was)."""
+    """An instance and the id of the trace record that led to its state (0: its initial state)."""
 
     state: State
     cause: int = 0
@@ -36,9 +39,9 @@ class Cloud(Protocol):
 
     @property
     def call_us(self) -> int:
-        """How long it takes to answer a question."""
+        """Duration of one call to the cloud."""
         ...
 
     def instance(self, node: Obj) -> Instance | str:
-        """What is known of a node's instance, or why that cannot be told."""
+        """The instance of a node, or the error text of the call."""
         ...

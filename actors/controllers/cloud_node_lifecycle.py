@@ -1,14 +1,20 @@
-"""Nodes whose instances are gone from the cloud go too; those whose instances are stopped are closed to new pods.
+"""Cloud node lifecycle controller: deletes nodes without an instance, taints nodes with a stopped
+one.
 
-Turns a look at all nodes that are not ready, each `node-monitor-period`, into questions to the cloud, and its answers into
-deletions of nodes and the taint of a shutdown, which a node that is ready again loses.
+Each `node-monitor-period` it asks the cloud about every node that is not ready. A node without an
+instance is deleted; a node with a stopped instance gets the shutdown taint, which is removed when
+the node is ready again.
 
-Holds: a ready node's instance is never asked for; nodes are seen to one after the other, in the order of their names, and the
-next pass begins a period after this one has ended; a node about which the cloud does not answer is left as it is.
+Holds: the cloud is never asked about a ready node; nodes are processed one after the other in the
+       order of their names; the next pass begins one period after the end of this one; a node for
+       which the cloud gives an error is left unchanged.
 
-Mirrors  kubernetes v1.25 staging/src/k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go; events
-         and writes are paid from a client of its own (cmd/kube-controller-manager/app/cloudproviders.go, core.go).
-Differs  upstream walks the nodes in the order of a map; its first pass, which runs before anything is listed, is left out.
+Mirrors  kubernetes v1.25
+         staging/src/k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go;
+         events and writes share one client (cmd/kube-controller-manager/app/cloudproviders.go,
+         core.go).
+Differs  upstream iterates over nodes in map order; upstream's first pass, which runs before the
+         informer has listed, is left out.
 """
 
 from __future__ import annotations
@@ -27,11 +33,16 @@ COMPONENT = "cloud-node-lifecycle-controller"
 
 
 async def start(env: Env) -> None:
-    assert env.cloud is not None  # the manager starts no such loop without one
+    """Run the controller until its process ends."""
+    assert env.cloud is not None  # the manager starts this loop only if there is a cloud provider
     await CloudNodeLifecycle(env, env.cloud).run()
 
 
 class CloudNodeLifecycle:
+    """Shell of the controller: tracks nodes that need attention and runs a pass over them each
+    period.
+    """
+
     def __init__(self, env: Env, cloud: Cloud) -> None:
         self._env = env
         self._ctx = env.ctx
@@ -41,58 +52,59 @@ class CloudNodeLifecycle:
         self._writer = TaintWriter(self._ctx, self._client, self._ctx.stream("cloud-taint-backoff"))
         self._nodes = env.informers["nodes"]
         self._mark = env.names.taint_shutdown, NO_SCHEDULE
-        # Those that a pass has something to do with -> the record by which they are as they are.
-        self._restless: dict[str, int] = {}
+        # Nodes for the next pass (not ready, or tainted) -> trace record of their last change.
+        self._pending: dict[str, int] = {}
         self._failed = self._ctx.kernel.kind("sync-error", "queue", "key", "error")
 
     async def run(self) -> None:
+        """Run passes until the process ends."""
         period_us = self._env.options.node_monitor_period_us
         begun_us = self._ctx.now_us()
-        self._nodes.on(self._seen, lambda _, node: self._seen(node), self._gone, beat=unmoved)
+        self._nodes.on(self._observed, lambda _, node: self._observed(node), self._deleted, beat=unmoved)
         await self._env.informers.start_and_sync()
         await self._ctx.sleep_us(max(0, begun_us + period_us - self._ctx.now_us()))
         while True:
-            await self._look_at_all()
+            await self._run_pass()
             await self._ctx.sleep_us(period_us)
 
-    def _seen(self, node: Obj) -> None:
+    def _observed(self, node: Obj) -> None:
         name = node["metadata"]["name"]
         if is_ready(node) and not has_taint(node, *self._mark):
-            self._restless.pop(name, None)
+            self._pending.pop(name, None)
         else:
-            self._restless[name] = self._ctx.kernel.cause
+            self._pending[name] = self._ctx.kernel.cause
 
-    def _gone(self, node: Obj) -> None:
-        self._restless.pop(node["metadata"]["name"], None)
+    def _deleted(self, node: Obj) -> None:
+        self._pending.pop(node["metadata"]["name"], None)
 
-    async def _look_at_all(self) -> None:
+    async def _run_pass(self) -> None:
         kernel = self._ctx.kernel
         before = kernel.cause
-        for name, cause in sorted(self._restless.items()):
+        for name, cause in sorted(self._pending.items()):
             node = self._nodes.get(name)
             if node is not None:
                 kernel.cause = cause
-                await self._look(name, node)
+                await self._process(name, node)
         kernel.cause = before
 
-    async def _look(self, name: str, node: Obj) -> None:
+    async def _process(self, name: str, node: Obj) -> None:
         if is_ready(node):
             await self._writer.remove(node, [self._mark])
             return
-        found = await self._ask(name, node)
+        found = await self._instance_of(name, node)
         if found is None:
             return
         if found.state is State.GONE:
             await self._delete(name, node, found)
             return
-        found = await self._ask(name, node)
+        found = await self._instance_of(name, node)
         if found is not None and found.state is State.STOPPED:
             if not has_taint(node, *self._mark):
                 self._ctx.decided("instance-stopped", f"nodes/{name}", {}, found.cause)
             await self._writer.mark(name, *self._mark)
 
-    async def _ask(self, name: str, node: Obj) -> Instance | None:
-        """One call to the cloud; None if it comes to nothing."""
+    async def _instance_of(self, name: str, node: Obj) -> Instance | None:
+        """Call the cloud once; returns None if the call fails."""
         if self._cloud.call_us:
             await self._ctx.sleep_us(self._cloud.call_us)
         found = self._cloud.instance(node)
@@ -102,7 +114,7 @@ class CloudNodeLifecycle:
         return None
 
     async def _delete(self, name: str, node: Obj, found: Instance) -> None:
-        """A deletion that fails is tried again by the next pass."""
+        """Delete a node; if the request fails, the next pass tries again."""
         self._ctx.decided("instance-gone", f"nodes/{name}", {}, found.cause)
         self._recorder.event(
             {"kind": "Node", "name": name, "uid": node["metadata"]["uid"]},

@@ -1,12 +1,14 @@
 """CronJob loop: start a Job whenever the schedule says so.
 
-Turns CronJobs, their Jobs and the wall clock into new Jobs, deletions of old ones, and a status of what runs.
+Turns CronJobs, their Jobs and the wall clock into new Jobs, deletions of old ones, and a status of
+what runs.
 
-Holds: one sync starts one Job at most; a Job's name tells the minute it was due, so that none is started twice.
+Holds: one sync starts one Job at most; a Job's name tells the minute it was due, so that none is
+started twice.
 
 Mirrors  kubernetes v1.25 pkg/controller/cronjob/cronjob_controllerv2.go with CronJobTimeZone.
-Differs  the skew metric is not kept; a run that a terminating namespace refuses counts as started, but no Job without
-         a name is listed as active.
+Differs  the skew metric is not kept; a run that a terminating namespace refuses counts as started,
+         but no Job without a name is listed as active.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ async def start(env: Env) -> None:
 
 @dataclass(slots=True)
 class _Sync:
-    """One look at a CronJob, as it will be written.  wait_us: until the next one; None: when something happens."""
+    """One look at a CronJob, as it will be written.
+
+    wait_us: until the next one; None: when something happens.
+    """
 
     cron_job: Obj
     dirty: bool = False
@@ -70,7 +75,7 @@ class CronJobLoop:
         self.cron_jobs.on(add=self._added, update=self._updated, delete=self._changed)
         self.jobs.on(add=self._job_changed, update=self._job_updated, delete=self._job_changed)
 
-    # --- events -------------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------
 
     def _changed(self, cron_job: Obj) -> None:
         self.queue.add(key_of(cron_job))
@@ -84,7 +89,9 @@ class CronJobLoop:
         self._changed(cron_job)
 
     def _note(self, cron_job: Obj) -> None:
-        """By which record it is as it is: its runs follow from that, not from one another, whoever leads."""
+        """By which record it is as it is: its runs follow from that, not from one another, whoever
+        leads.
+        """
         kernel = self.env.ctx.kernel
         kernel.standing.make(_made_as(cron_job), kernel.cause)
 
@@ -120,7 +127,7 @@ class CronJobLoop:
             self._job_changed(old)
         self._job_changed(new)
 
-    # --- a sync -------------------------------------------------------------------------------------------
+    # --- a sync -----------------------------------------------------------------------------------
 
     async def work(self) -> None:
         """As `run_workers`; a sync that succeeds may say when to look again."""
@@ -258,7 +265,9 @@ class CronJobLoop:
         return None
 
     def _due(self, it: _Sync, wall_us: int) -> tuple[Schedule, int | None] | None:
-        """The schedule and the run to start, if any; None if there is no telling, or it is suspended."""
+        """The schedule and the run to start, if any; None if there is no telling, or it is
+        suspended.
+        """
         cron_job, spec = it.cron_job, spec_of(it.cron_job)
         given, zone = spec.get("schedule", ""), spec.get("timeZone")
         reason, text = "UnknownTimeZone", ""
@@ -301,7 +310,8 @@ class CronJobLoop:
                 text = f"Error creating job: {reply.message}"
                 self.recorder.event(cron_job, "Warning", "FailedCreate", text)
             return reply.message
-        # Quirk: for want of an answer an empty Job is noted as running, which stops every later look (NAMELESS)
+        # Quirk: for want of an answer an empty Job is noted as running, which stops every later
+        # look (NAMELESS)
         meta = reply.obj["metadata"] if reply.ok else {}
         self.recorder.event(cron_job, "Normal", "SuccessfulCreate", f"Created job {meta.get('name', '')}")
         known = {name: meta[name] for name in ("namespace", "name", "uid", "resourceVersion") if name in meta}

@@ -1,15 +1,16 @@
 """When a CronJob's runs are due, what it does about them, and what it keeps.
 
-Turns a CronJob and the time into the run to start, if any, and the wait until the next look; finished Jobs into those
-beyond the limits of history.
+Turns a CronJob and the time into the run to start, if any, and the wait until the next look;
+finished Jobs into those beyond the limits of history.
 
 Holds: of many missed runs one is started, the most recent.
-Quirk: which one that is, is worked out as if all runs were as far apart as the first two missed ones.
+Quirk: which one that is, is worked out as if all runs were as far apart as the first two missed
+ones.
 
 Mirrors  kubernetes v1.25 pkg/controller/cronjob/{utils.go,cronjob_controllerv2.go}.
-Differs  the controller's own zone is UTC; while the wait would be over already (uneven schedules, of whose last run
-         the guess falls short) upstream looks again and again, telling the same each time; here the next look is when
-         the guess moves on or a run is due.
+Differs  the controller's own zone is UTC; while the wait would be over already (uneven schedules,
+         of whose last run the guess falls short) upstream looks again and again, telling the same
+         each time; here the next look is when the guess moves on or a run is due.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ TOO_CLOSE = "time difference between two schedules less than 1 second"
 
 
 def schedule_text(cron_job: Obj) -> str:
-    """The schedule with its zone; a zone in the schedule's own text wins, one that is none is left out."""
+    """The schedule with its zone; a zone in the schedule's own text wins, one that is none is left
+    out.
+    """
     spec = spec_of(cron_job)
     schedule, zone = str(spec.get("schedule", "")), spec.get("timeZone")
     if "TZ" in schedule or zone is None:
@@ -101,7 +104,9 @@ def wait_us(cron_job: Obj, wall_us: int, schedule: Schedule) -> int | None:
 
 
 def _moved_on_us(earliest_s: int, wall_us: int, schedule: Schedule) -> int:
-    """Time until a look may find another run, where the one after the run that was found is over as well."""
+    """Time until a look may find another run, where the one after the run that was found is over as
+    well.
+    """
     now_s = wall_us // SECOND
     first_s = schedule.next_s(earliest_s)
     second_s = None if first_s is None else schedule.next_s(first_s)
@@ -134,7 +139,9 @@ def job_from(cron_job: Obj, at_s: int, ref: Obj) -> Obj:
 
 
 def beyond_history(cron_job: Obj, jobs: Sequence[Obj]) -> list[Obj]:
-    """Finished Jobs that are kept no longer: the oldest of those that succeeded and of those that failed."""
+    """Finished Jobs that are kept no longer: the oldest of those that succeeded and of those that
+    failed.
+    """
     gone: list[Obj] = []
     for kind, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
         most = spec_of(cron_job).get(limit)

@@ -1,9 +1,10 @@
-"""DaemonSet loop: one pod on every node that should have one, by node affinity and the default scheduler.
+"""DaemonSet loop: one pod on every node that should have one, by node affinity and the default
+scheduler.
 
 Turns a set, the nodes and its pods into creates, deletes, revisions, events and a status.
 
-Holds: at most 250 creates and 250 deletes a sync; no rolling step in a sync that created or deleted; a failed
-pod is deleted at most once per back-off (1 s doubling to 900 s).
+Holds: at most 250 creates and 250 deletes a sync; no rolling step in a sync that created or
+deleted; a failed pod is deleted at most once per back-off (1 s doubling to 900 s).
 
 Mirrors  kubernetes v1.25 pkg/controller/daemon/{daemon_controller.go,update.go}.
 Differs  the workers' order of nodes is that of their names.
@@ -54,7 +55,8 @@ class FailedPodBackoff:
     """
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[str, int, str], tuple[int, int]] = {}  # (wait, since), oldest first
+        # (wait, since), oldest first
+        self._entries: dict[tuple[str, int, str], tuple[int, int]] = {}
 
     def wait_us(self, key: tuple[str, int, str], now_us: int) -> int:
         """Time to wait still; 0: delete now, and the next wait is twice as long."""
@@ -97,7 +99,7 @@ class DaemonSetLoop:
         self.events = PodEvents("DaemonSet", self.sets, self.queue, self.expectations, named=False)
         self.events.attach(self.pods)
 
-    # --- handlers -----------------------------------------------------------------------------------------
+    # --- handlers ---------------------------------------------------------------------------------
 
     def _changed(self, owner: Obj) -> None:
         self.queue.add(key_of(owner))
@@ -153,8 +155,8 @@ class DaemonSetLoop:
                 self.queue.add(key_of(owner))
 
     def blame(self) -> None:
-        """To be called before the first sync: who lists a node that wants a set's pod no more is not told of it, nor of one
-        that is gone."""
+        """To be called before the first sync: who lists a node that wants a set's pod no more is
+        not told of it, nor of one that is gone."""
         for owner in self.sets.list():
             fit = self._fit(owner)
             for pod in self.pods.by_index(CONTROLLER_INDEX, owner["metadata"]["uid"]):
@@ -175,7 +177,7 @@ class DaemonSetLoop:
             fit = self._fits[key] = decide.NodeFit(template, self.names)
         return fit
 
-    # --- sync ---------------------------------------------------------------------------------------------
+    # --- sync -------------------------------------------------------------------------------------
 
     async def sync(self, key: str) -> str | None:
         owner = self.sets.get(key)
@@ -232,7 +234,8 @@ class DaemonSetLoop:
         return await self._cleanup(identity, olds)
 
     def _take_failed(self, owner: Obj, changes: decide.Changes) -> None:
-        """Failed pods whose back-off is over are deleted too; the others wake the set when it is."""
+        """Failed pods whose back-off is over are deleted too; the others wake the set when it is.
+        """
         meta = owner["metadata"]
         generation = int(owner.get("status", {}).get("observedGeneration", 0))
         now_us = self.env.ctx.now_us()
@@ -290,7 +293,7 @@ class DaemonSetLoop:
             found = live.obj
         return None if reply.ok else reply.message
 
-    # --- history ------------------------------------------------------------------------------------------
+    # --- history ----------------------------------------------------------------------------------
 
     async def _construct_history(self, identity: Owner) -> tuple[Obj, list[Obj]] | str:
         """(the revision of the present template, made or renumbered if need be; the older ones)."""
@@ -333,7 +336,9 @@ class DaemonSetLoop:
         return reply.obj if reply.ok else reply.message
 
     async def _merge(self, identity: Owner, twin: Obj, kept: Obj) -> str | None:
-        """Drop a revision that says what another does; all pods of the set get the label of the one kept."""
+        """Drop a revision that says what another does; all pods of the set get the label of the one
+        kept.
+        """
         label = self.names.label_controller_revision_hash
         hashed = kept["metadata"]["labels"][label]
         by_node = await self._owned(identity)

@@ -1,13 +1,14 @@
 """Which nodes get a daemon pod, which pods go, and what a DaemonSet's status says.  Pure.
 
-Turns a set, the nodes and the set's pods by node into nodes in need and pods to delete, for keeping the set
-(`decide_nodes`) and for rolling it (`decide_roll`).
+Turns a set, the nodes and the set's pods by node into nodes in need and pods to delete, for keeping
+the set (`decide_nodes`) and for rolling it (`decide_roll`).
 
-Holds: without surge at most one live pod is kept per node; a failed pod is deleted at most once per back-off;
-nodes and pods are taken in the order of their names.
+Holds: without surge at most one live pod is kept per node; a failed pod is deleted at most once per
+back-off; nodes and pods are taken in the order of their names.
 
 Mirrors  kubernetes v1.25 pkg/controller/daemon/{daemon_controller.go,update.go},
-         pkg/controller/daemon/util/daemonset_util.go, component-helpers scheduling/corev1/nodeaffinity.
+         pkg/controller/daemon/util/daemonset_util.go, component-helpers
+         scheduling/corev1/nodeaffinity.
 Differs  upstream takes nodes in map order.
 """
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 PodsByNode = Mapping[str, Sequence[Obj]]
 
 
-# --- nodes ------------------------------------------------------------------------------------------------
+# --- nodes ----------------------------------------------------------------------------------------
 
 
 def tolerations_of(template: Obj, names: Names) -> list[Obj]:
@@ -114,7 +115,9 @@ def should_run(template: Obj, tolerations: Sequence[Obj], node: Obj) -> tuple[bo
 
 
 class NodeFit:
-    """`should_run` of one template, remembered per node until the node's labels or spec are other objects."""
+    """`should_run` of one template, remembered per node until the node's labels or spec are other
+    objects.
+    """
 
     def __init__(self, template: Obj, names: Names) -> None:
         self.template = template
@@ -138,7 +141,7 @@ class NodeFit:
 _REQUIRED = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
 
 
-# --- pods -------------------------------------------------------------------------------------------------
+# --- pods -----------------------------------------------------------------------------------------
 
 
 def target_node(pod: Obj) -> str:
@@ -179,7 +182,10 @@ def oldest_first(pods: Sequence[Obj]) -> list[Obj]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A set as one sync sees it.  `generation`: of the template, None if unknown; `fit`: (run, may stay)."""
+    """A set as one sync sees it.
+
+    `generation`: of the template, None if unknown; `fit`: (run, may stay).
+    """
 
     owner: Obj
     hash: str
@@ -203,7 +209,9 @@ class View:
 
 @dataclass(slots=True)
 class Changes:
-    """create: names of nodes in need; failed: failed pods met on the way (each also a candidate to delete)."""
+    """create: names of nodes in need; failed: failed pods met on the way (each also a candidate to
+    delete).
+    """
 
     create: list[str] = field(default_factory=list)
     delete: list[Obj] = field(default_factory=list)
@@ -222,7 +230,9 @@ def rolling_limits(owner: Obj, desired: int) -> tuple[int, int]:
 
 
 def decide_nodes(view: View, nodes: Sequence[Obj], by_node: PodsByNode) -> Changes:
-    """What keeps every node as it should be; the failed pods among `failed` are left to the back-off."""
+    """What keeps every node as it should be; the failed pods among `failed` are left to the
+    back-off.
+    """
     changes = Changes()
     surges = rolling_limits(view.owner, len(nodes))[0] > 0
     names = set()  # membership only
@@ -363,7 +373,8 @@ def daemon_template(owner: Obj, hash: str, generation: str | None, names: Names)
 
 
 def daemon_pod(template: Obj, owner: Obj, ref: Obj, node: str) -> Obj:
-    """The pod for a node: required node affinity is replaced by the node's name, preferred is kept."""
+    """The pod for a node: required node affinity is replaced by the node's name, preferred is kept.
+    """
     pod = pod_from_template(template, owner, ref)
     affinity = pod["spec"].get("affinity") or {}
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
@@ -408,7 +419,8 @@ def count_status(view: View, nodes: Sequence[Obj], by_node: PodsByNode) -> dict[
 
 
 def is_status_stale(owner: Obj, counts: Mapping[str, int]) -> bool:
-    """Quirk: a generation not observed yet is worth a write also to a sync that may not observe it."""
+    """Quirk: a generation not observed yet is worth a write also to a sync that may not observe it.
+    """
     stored = owner.get("status") or {}
     if stored.get("observedGeneration", 0) < owner["metadata"].get("generation", 0):
         return True

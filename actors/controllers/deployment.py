@@ -1,13 +1,16 @@
-"""Deployment loop: roll from old ReplicaSets to the one of the present template.
+"""Deployment controller: rolls from old ReplicaSets to the one of the present template.
 
-Turns a Deployment and its ReplicaSets into creates and sizes of ReplicaSets, revisions, events and a status.
+Turns a Deployment and its ReplicaSets into creates and sizes of ReplicaSets, revisions, events and
+a status.
 
-Holds: one step a sync (a sync that scaled writes the status and ends); the decisions are `deployment_decide`.
-Quirk: within a sync the Deployment keeps the resourceVersion it was read with, so that a second status write
-in one sync is refused as a conflict and the key comes again after 5 ms, as upstream.
+Holds: a sync makes one step: after it has scaled, it writes the status and ends; all decisions are
+       in `deployment_decide`.
+Quirk: during a sync the Deployment keeps the resourceVersion that it was read with, so that a
+       second status write in one sync conflicts and the key is retried after 5 ms, as upstream.
 
-Mirrors  kubernetes v1.25 pkg/controller/deployment/{deployment_controller.go,sync.go,rolling.go,recreate.go,rollback.go}.
-Differs  nothing known.
+Mirrors  kubernetes v1.25
+         pkg/controller/deployment/{deployment_controller.go,sync.go,rolling.go,recreate.go,rollback.go}.
+Differs  no known deviation.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from actors.controllers import deployment_decide as decide
 from actors.controllers.pod_owners import (
     CONTROLLER_INDEX,
     NAMESPACE_INDEX,
-    blame_owned,
+    attribute_causes,
     candidates_of,
     index_by_controller,
     index_by_namespace,
@@ -28,9 +31,7 @@ from actors.controllers.pod_owners import (
     selector_of,
     selects_nothing,
 )
-from actors.controllers.pod_template_hash import pod_template_hash
 from actors.controllers.shell import Env, Owner, claim_objects, run_workers
-from sim.ident import Names
 from sim.machinery.api import Obj, Reply
 from sim.machinery.objects import (
     annotations_of,
@@ -49,14 +50,18 @@ CLIENT = "deployment-controller"
 
 
 async def start(env: Env) -> None:
+    """Run the Deployment controller until its process ends."""
     loop = DeploymentLoop(env)
     await env.informers.start_and_sync()
-    blame_owned(loop.queue, loop.deployments, loop.sets)
+    attribute_causes(loop.queue, loop.deployments, loop.sets)
     run_workers(env, loop.queue, loop.sync, env.options.concurrent_deployment_syncs, MAX_RETRIES)
 
 
-class Refused(Exception):
-    """Ends a sync: a request failed.  `silent`: the namespace terminates, so it is not tried again."""
+class RequestFailed(Exception):
+    """Ends a sync because a request failed.
+
+    silent: True if the namespace is being deleted, so that the key is not retried
+    """
 
     def __init__(self, message: str, silent: bool = False) -> None:
         super().__init__(message)
@@ -65,12 +70,12 @@ class Refused(Exception):
 
 def _accepted(reply: Reply) -> Obj:
     if not reply.ok:
-        raise Refused(reply.message, is_terminating_refusal(reply))
+        raise RequestFailed(reply.message, is_terminating_refusal(reply))
     return reply.obj
 
 
 class DeploymentLoop:
-    """Handlers and the queue; a sync is a `_Rollout`."""
+    """Handlers and queue; `_Rollout` is the sync of one Deployment."""
 
     def __init__(self, env: Env) -> None:
         self.env = env
@@ -138,15 +143,15 @@ class DeploymentLoop:
                 self.queue.add(key_of(deployment))
 
     def _pod_deleted(self, pod: Obj) -> None:
-        """Only Recreate waits for pods to go; the ReplicaSets tell everything else."""
+        """Queue a Recreate Deployment without pods; ReplicaSet events cover all other cases."""
         ref = controller_of(pod)
         if ref is None or ref["kind"] != "ReplicaSet":
             return
         rs = self.sets.get(f"{pod['metadata']['namespace']}/{ref['name']}")
         if rs is None or rs["metadata"]["uid"] != ref["uid"]:
             return
-        of = controller_of(rs)
-        owner = self._owner(rs, of) if of is not None else None
+        set_ref = controller_of(rs)
+        owner = self._owner(rs, set_ref) if set_ref is not None else None
         if owner is not None and not decide.is_rolling(owner):
             self.env.ctx.spawn(self._queue_if_podless, owner, name="deployment-recreate")
 
@@ -164,6 +169,7 @@ class DeploymentLoop:
         self.queue.add(key_of(deployment))
 
     async def sync(self, key: str) -> str | None:
+        """Advance the rollout of one Deployment; returns an error text or None."""
         if self._is_overdue(key):
             self.queue.add_rate_limited(key)
             return None
@@ -173,20 +179,22 @@ class DeploymentLoop:
             return None
         try:
             await _Rollout(self, deployment).run()
-        except Refused as refused:
-            return None if refused.silent else str(refused)
+        except RequestFailed as failure:
+            return None if failure.silent else str(failure)
         return None
 
-    def overdue(self, deployment: Obj, candidates: list[Obj]) -> None:
-        """A sync of these found nothing to do but to come again at once; time alone will not change that.
+    def record_overdue(self, deployment: Obj, candidates: list[Obj]) -> None:
+        """Remember that a sync of these objects did nothing but requeue the key.
 
-        Quirk: a Deployment that was complete and has lost pods is synced at the queue's rate once its deadline is
-        over, until it is complete again, as upstream.
+        Until one of them changes, a sync is skipped and the key is only put back.
+
+        Quirk: a Deployment that was complete and lost pods is requeued at the rate of the queue
+        after its progress deadline, until it is complete again, as upstream.
         """
         self._overdue[key_of(deployment)] = deployment, candidates
 
     def _is_overdue(self, key: str) -> bool:
-        """Whether a sync would do what the last one did."""
+        """True if a sync would only requeue the key, as the last one did."""
         deployment, candidates = self._overdue.get(key, (None, ()))
         if deployment is None or self.deployments.get(key) is not deployment:
             return False
@@ -195,7 +203,7 @@ class DeploymentLoop:
 
 
 class _Rollout:
-    """One sync of one Deployment.  `d` is the Deployment as this sync has changed it so far."""
+    """One sync of one Deployment; `d` is the Deployment with the changes of this sync so far."""
 
     def __init__(self, loop: DeploymentLoop, deployment: Obj) -> None:
         self.loop = loop
@@ -224,7 +232,7 @@ class _Rollout:
         self.candidates = candidates = candidates_of(self.loop.sets, d)
         owned, error = await claim_objects(self.client, identity, "replicasets", candidates, selector_of(d))
         if error is not None:
-            raise Refused(error)
+            raise RequestFailed(error)
         self.sets = decide.by_creation(owned)
         if is_deleting(d):
             new, olds = await self._sync_revision(create=False)
@@ -242,7 +250,7 @@ class _Rollout:
         else:
             await self._recreate()
 
-    # --- strategies ---------------------------------------------------------------------------------------
+    # --- strategies -------------------------------------------------------------------------------
 
     async def _roll(self) -> None:
         new, olds = await self._sync_revision(create=True)
@@ -263,14 +271,14 @@ class _Rollout:
         if late and untouched and any(rs is new for rs in self.sets) and not decide.total(olds):
             current = condition_of(self.d, decide.PROGRESSING)
             if current is not None and current.get("reason") == decide.NEW_AVAILABLE:
-                self.loop.overdue(self.d, self.candidates)
+                self.loop.record_overdue(self.d, self.candidates)
 
     def _size_of_new(self, new: Obj, olds: Sequence[Obj]) -> int:
         wanted = replicas_of(self.d)
         return wanted if replicas_of(new) > wanted else decide.new_size(self.d, olds, replicas_of(new))
 
     async def _shrink_old(self, rss: list[Obj], new: Obj, olds: list[Obj]) -> bool:
-        # those with nothing to give up: pods that one of them still counts are on their way out, and replace nobody
+        # ReplicaSets of size 0 have nothing to give up: their remaining pods are terminating.
         olds = decide.active(olds)
         if not olds:
             return False
@@ -289,8 +297,8 @@ class _Rollout:
             for rs, size in decide.available_cuts(self.d, [*left, new], left):
                 await self._scale(rs, size)
                 cut = True
-        except Refused:
-            # Quirk: upstream swallows errors here; the sync goes on as if nothing had been cut
+        except RequestFailed:
+            # Quirk: upstream drops errors here, and the sync continues as if nothing was scaled.
             return False
         return cut
 
@@ -318,7 +326,7 @@ class _Rollout:
         matches = selector_of(self.d)
         for rs in olds:
             for pod in self.loop.pods.by_index(CONTROLLER_INDEX, rs["metadata"]["uid"]):
-                # Quirk: a pod on its way out that was given other labels is not waited for.
+                # Quirk: a terminating pod with changed labels is not waited for.
                 if not is_terminal(pod) and matches(pod):
                     return True
         return False
@@ -340,7 +348,7 @@ class _Rollout:
         await self._status(rss, new)
 
     async def _scale_all(self, new: Obj | None, olds: Sequence[Obj]) -> None:
-        olds = olds[::-1]  # FindActiveOrLatest leaves them newest first
+        olds = olds[::-1]  # upstream's FindActiveOrLatest leaves them newest first
         one = decide.active_or_latest(new, olds)
         if one is not None:
             await self._scale(one, replicas_of(self.d))
@@ -350,17 +358,21 @@ class _Rollout:
         elif decide.is_rolling(self.d):
             rss = [*olds, *([new] if new else [])]
             sizes = decide.proportional_sizes(self.d, rss, self.names)
-            # Quirk: one that shrinks while all together grow (or the other way about) is told to have done as all
-            way = "up" if decide.to_add(self.d, rss) > 0 else "down"
+            # Quirk: the event names the direction of the total, even for a set that is scaled the
+            # other way.
+            direction = "up" if decide.to_add(self.d, rss) > 0 else "down"
             for rs, size in sizes:
-                await self._scale(rs, size, told=way)
+                await self._scale(rs, size, direction)
 
-    async def _scale(self, rs: Obj, size: int, told: str = "") -> Obj:
-        """Give a ReplicaSet its size and the annotations that go with it; `told`: up or down, and these also alone."""
+    async def _scale(self, rs: Obj, size: int, direction: str = "") -> Obj:
+        """Set the size of a ReplicaSet and its replicas annotations; returns the stored object.
+
+        direction: "up" or "down" for the event; if given, changed annotations alone are written too
+        """
         was = replicas_of(rs)
         meta = rs["metadata"]
         annotations = {**(meta.get("annotations") or {}), **decide.replicas_annotations(self.d, self.names)}
-        if was == size and (not told or annotations == meta.get("annotations")):
+        if was == size and (not direction or annotations == meta.get("annotations")):
             return rs
         changed = {
             **rs,
@@ -369,15 +381,18 @@ class _Rollout:
         }
         stored = _accepted(await self.client.update("replicasets", changed))
         if was != size:
-            way = told or ("up" if size > was else "down")
-            text = f"Scaled {way} replica set {meta['name']} to {size} from {was}"
+            direction = direction or ("up" if size > was else "down")
+            text = f"Scaled {direction} replica set {meta['name']} to {size} from {was}"
             self._event("Normal", "ScalingReplicaSet", text)
         return stored
 
-    # --- the new ReplicaSet -------------------------------------------------------------------------------
+    # --- the new ReplicaSet -----------------------------------------------------------------------
 
     async def _sync_revision(self, create: bool) -> tuple[Obj | None, list[Obj]]:
-        """(new ReplicaSet or None, old ones, oldest first), the new one's revision and annotations brought up to date."""
+        """(new ReplicaSet or None, old ones from oldest to newest).
+
+        Updates the revision and the annotations of the new ReplicaSet, or creates it if `create`.
+        """
         found = decide.find_new(self.d, self.sets, self.names.label_pod_template_hash)
         olds = [rs for rs in self.sets if rs is not found]
         number = max((decide.revision(rs, self.names) for rs in olds), default=0) + 1
@@ -411,7 +426,7 @@ class _Rollout:
     async def _create_new(self, olds: Sequence[Obj], number: int) -> Obj:
         d, names = self.d, self.names
         size = decide.new_size(d, olds, 0)
-        made = new_replica_set(d, owner_ref(self.loop.env, RESOURCE, d), number, size, names)
+        made = decide.new_replica_set(d, owner_ref(self.loop.env, RESOURCE, d), number, size, names)
         name = made["metadata"]["name"]
         reply = await self.client.create("replicasets", d["metadata"]["namespace"], made)
         existed = False
@@ -420,13 +435,13 @@ class _Rollout:
             existed = True
         elif not reply.ok:
             if is_terminating_refusal(reply):
-                raise Refused(reply.message, True)
+                raise RequestFailed(reply.message, True)
             text = f'Failed to create new replica set "{name}": {reply.message}'
             if decide.has_deadline(d):
                 self._set_progress("False", "ReplicaSetCreateError", text)
                 await self._put_status()
             self._event("Warning", "ReplicaSetCreateError", text)
-            raise Refused(reply.message)
+            raise RequestFailed(reply.message)
         else:
             stored = reply.obj
         if not existed and size:
@@ -440,10 +455,14 @@ class _Rollout:
         return stored
 
     async def _existing(self, made: Obj, reply: Reply) -> Obj:
-        """A ReplicaSet of that name: ours by another sync, or a collision of hashes, which is counted."""
+        """The stored ReplicaSet after a create found the name in use.
+
+        If it is not the new ReplicaSet of this Deployment, the hashes collide: the collision count
+        grows and the sync fails.
+        """
         found = self.loop.sets.get(f"{self.d['metadata']['namespace']}/{made['metadata']['name']}")
         if found is None:
-            raise Refused(reply.message)
+            raise RequestFailed(reply.message)
         ref = controller_of(found)
         label = self.names.label_pod_template_hash
         if ref is not None and ref["uid"] == self.d["metadata"]["uid"]:
@@ -452,7 +471,7 @@ class _Rollout:
         status = self.d.get("status", {})
         self.d = {**self.d, "status": {**status, "collisionCount": status.get("collisionCount", 0) + 1}}
         await self._put_status()
-        raise Refused(reply.message)
+        raise RequestFailed(reply.message)
 
     def _set_revision(self, number: str) -> bool:
         meta = self.d["metadata"]
@@ -467,7 +486,7 @@ class _Rollout:
         made = decide.make_condition(decide.PROGRESSING, status, reason, message, self._wall_us())
         self.d = decide.with_status(self.d, decide.with_condition(decide.conditions_of(self.d), made))
 
-    # --- status, history, rollback ------------------------------------------------------------------------
+    # --- status, history, rollback ----------------------------------------------------------------
 
     async def _put_status(self) -> Reply:
         return await self.client.update(RESOURCE, self.d, subresource="status")
@@ -482,7 +501,10 @@ class _Rollout:
             await self._write_status(status)
 
     async def _rollout_status(self, rss: Sequence[Obj], new: Obj | None) -> bool:
-        """Write the status, or see to it that the deadline is not missed; True if it is over."""
+        """Write the status if it differs, else queue the key for the progress deadline.
+
+        Returns True if the deadline is over.
+        """
         status = decide.rollout_status(self.d, rss, new, self._wall_us())
         if status != self.d.get("status"):
             await self._write_status(status)
@@ -497,7 +519,7 @@ class _Rollout:
         if left_us < SECOND:
             self.loop.queue.add_rate_limited(key)
             return True
-        # a second more, as times are cut to seconds
+        # One second more, as times are cut to seconds.
         self.loop.queue.add_after_us(key, left_us + SECOND)
         return False
 
@@ -512,7 +534,7 @@ class _Rollout:
             meta = rs["metadata"]
             reply = await self.client.delete("replicasets", meta["namespace"], meta["name"])
             if not reply.ok and reply.reason != "NotFound":
-                raise Refused(reply.message)
+                raise RequestFailed(reply.message)
 
     async def _rollback(self) -> None:
         new, olds = await self._sync_revision(create=True)
@@ -540,7 +562,7 @@ class _Rollout:
         self._event("Normal", "DeploymentRollback", f'Rolled back deployment "{name}" to revision {wanted}')
 
     def _restore(self, rs: Obj) -> None:
-        """The template and annotations of a ReplicaSet become the Deployment's."""
+        """Copy the template and the annotations of a ReplicaSet into the Deployment."""
         skipped = decide.skipped_annotations(self.names)
         kept = {k: v for k, v in annotations_of(self.d).items() if k in skipped}
         kept.update((k, v) for k, v in annotations_of(rs).items() if k not in skipped)
@@ -560,33 +582,3 @@ class _Rollout:
         _accepted(
             await self.client.update(RESOURCE, {**self.d, "metadata": {**meta, "annotations": annotations}})
         )
-
-
-def new_replica_set(deployment: Obj, ref: Obj, number: int, size: int, names: Names) -> Obj:
-    """The ReplicaSet of a Deployment's present template, its revision and size; it shares the template's spec by identity."""
-    spec, hash_label = deployment["spec"], names.label_pod_template_hash
-    annotations = decide.wanted_annotations(deployment, {}, number, names)
-    annotations |= decide.replicas_annotations(deployment, names)
-    template = spec["template"]
-    hashed = pod_template_hash(template, deployment.get("status", {}).get("collisionCount"))
-    meta = template.get("metadata") or {}
-    labels = {**(meta.get("labels") or {}), hash_label: hashed}
-    selector = spec.get("selector") or {}
-    made: Obj = {
-        "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), hash_label: hashed}},
-        "template": {**template, "metadata": {**meta, "labels": labels}},
-    }
-    if spec.get("minReadySeconds"):
-        made["minReadySeconds"] = spec["minReadySeconds"]
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": {
-            "name": f"{deployment['metadata']['name']}-{hashed}",
-            "namespace": deployment["metadata"]["namespace"],
-            "labels": labels,
-            "ownerReferences": [ref],
-            "annotations": annotations,
-        },
-        "spec": {**made, "replicas": size},
-    }

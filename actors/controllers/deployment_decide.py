@@ -1,14 +1,14 @@
-"""What a Deployment wants: sizes of its ReplicaSets, its conditions and status.  Pure.
+"""Decisions of the Deployment controller: ReplicaSet sizes, conditions and status.  Pure.
 
-Turns a Deployment and its ReplicaSets into new sizes (rolling update, proportional scaling), annotations and
-the next status.
+Turns a Deployment and its ReplicaSets into new sizes (rolling update, proportional scaling),
+annotations, the next status, and the ReplicaSet of a new template.
 
-Holds: a rolling update never wants more than replicas + maxSurge pods nor gives up available ones below
-replicas - maxUnavailable.
+Holds: a rolling update never plans more than replicas + maxSurge pods, nor fewer available pods
+       than replicas - maxUnavailable.
 
 Mirrors  kubernetes v1.25 pkg/controller/deployment/{rolling.go,sync.go,progress.go},
          pkg/controller/deployment/util/deployment_util.go.
-Differs  nothing known.
+Differs  no known deviation.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.controllers.pod_owners import int_or_percent
+from actors.controllers.pod_template_hash import pod_template_hash
 from sim.machinery.api import Obj
 from sim.machinery.objects import annotations_of, condition_of, replicas_of
 from sim.units import SECOND, format_time, parse_time, parse_whole
@@ -32,19 +33,21 @@ PROGRESSING, AVAILABLE, REPLICA_FAILURE = "Progressing", "Available", "ReplicaFa
 NEW_AVAILABLE, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 
 
-# --- reading ----------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 def counted(rs: Obj, field: str) -> int:
+    """A number in the status, 0 if it is missing."""
     return int(rs.get("status", {}).get(field, 0))
 
 
 def is_rolling(deployment: Obj) -> bool:
+    """True for the strategy RollingUpdate, False for Recreate."""
     return bool(deployment["spec"].get("strategy", {}).get("type", "RollingUpdate") == "RollingUpdate")
 
 
 def fenceposts(deployment: Obj) -> tuple[int, int]:
-    """(surge, unavailable) in pods: surge rounds up, unavailable down, not both 0."""
+    """(maxSurge rounded up, maxUnavailable rounded down) in pods, never both 0."""
     if not is_rolling(deployment):
         return 0, 0
     replicas = replicas_of(deployment)
@@ -57,6 +60,7 @@ def fenceposts(deployment: Obj) -> tuple[int, int]:
 
 
 def max_unavailable(deployment: Obj) -> int:
+    """The number of pods that may be unavailable during a rollout."""
     replicas = replicas_of(deployment)
     if not is_rolling(deployment) or not replicas:
         return 0
@@ -64,35 +68,42 @@ def max_unavailable(deployment: Obj) -> int:
 
 
 def has_deadline(deployment: Obj) -> bool:
+    """True if the Deployment has a progress deadline."""
     deadline = deployment["spec"].get("progressDeadlineSeconds")
     return deadline is not None and deadline != MAX_INT32
 
 
 def int_annotation(obj: Obj, key: str, bits: int = 32) -> int | None:
-    """The number of so many bits that an annotation holds; None if it holds none."""
+    """The number of at most `bits` bits in an annotation; None if it holds none."""
     return parse_whole(annotations_of(obj).get(key, ""), bits)
 
 
 def revision(obj: Obj, names: Names) -> int:
+    """The revision in the object's annotation, 0 if it has none."""
     return int_annotation(obj, names.annotation_revision, 64) or 0
 
 
 def rollback_revision(deployment: Obj, names: Names) -> int | None:
-    """The revision that somebody wants back (0: the last one); None if nobody does."""
+    """The revision that the rollback annotation asks for (0: the previous one); None without it."""
     return int_annotation(deployment, names.annotation_rollback_to, 64)
 
 
 def last_revision(rss: Sequence[Obj], names: Names) -> int:
-    """The revision before the newest, 0 if there is none.  Quirk: that of two of one newest number is the number itself."""
+    """The revision before the newest, 0 if there is none.
+
+    Quirk: if two ReplicaSets share the newest number, it is that number.
+    """
     numbers = sorted((revision(rs, names) for rs in rss), reverse=True)
     return max(numbers[1], 0) if len(numbers) > 1 else 0
 
 
 def by_creation(rss: Sequence[Obj]) -> list[Obj]:
+    """ReplicaSets from oldest to newest."""
     return sorted(rss, key=lambda rs: (rs["metadata"].get("creationTimestamp") or "", rs["metadata"]["name"]))
 
 
 def active(rss: Sequence[Obj]) -> list[Obj]:
+    """The ReplicaSets with a size above 0."""
     return [rs for rs in rss if replicas_of(rs) > 0]
 
 
@@ -103,12 +114,13 @@ def _bare_metadata(template: Obj, hash_label: str) -> Obj:
 
 
 def same_template(a: Obj, b: Obj, hash_label: str) -> bool:
-    """Templates alike but for the hash label."""
+    """True if two templates are equal without the hash label."""
     same_spec: bool = a.get("spec") == b.get("spec")
     return same_spec and _bare_metadata(a, hash_label) == _bare_metadata(b, hash_label)
 
 
 def find_new(deployment: Obj, rss: Sequence[Obj], hash_label: str) -> Obj | None:
+    """The oldest ReplicaSet with the Deployment's present template."""
     template = deployment["spec"]["template"]
     return next(
         (rs for rs in by_creation(rss) if same_template(rs["spec"]["template"], template, hash_label)), None
@@ -116,6 +128,7 @@ def find_new(deployment: Obj, rss: Sequence[Obj], hash_label: str) -> Obj | None
 
 
 def is_complete(deployment: Obj, status: Obj) -> bool:
+    """True if all replicas are updated and available and no others exist."""
     replicas = replicas_of(deployment)
     observed: int = status.get("observedGeneration", 0)
     return observed >= deployment["metadata"].get("generation", 0) and all(
@@ -123,15 +136,20 @@ def is_complete(deployment: Obj, status: Obj) -> bool:
     )
 
 
-# --- sizes ------------------------------------------------------------------------------------------------
+# --- sizes ----------------------------------------------------------------------------------------
 
 
 def total(rss: Sequence[Obj]) -> int:
+    """The sum of the sizes."""
     return sum(replicas_of(rs) for rs in rss)
 
 
 def new_size(deployment: Obj, rss: Sequence[Obj], new_replicas: int) -> int:
-    """Size of the new ReplicaSet, of `new_replicas` now; `rss` are all others."""
+    """The next size of the new ReplicaSet.
+
+    rss: all other ReplicaSets
+    new_replicas: present size of the new ReplicaSet
+    """
     replicas = replicas_of(deployment)
     if not is_rolling(deployment):
         return replicas
@@ -141,10 +159,11 @@ def new_size(deployment: Obj, rss: Sequence[Obj], new_replicas: int) -> int:
 
 
 def unhealthy_cuts(olds: Sequence[Obj], budget: int) -> tuple[list[tuple[Obj, int]], bool]:
-    """Take away old pods that are not available, oldest ReplicaSet first: (ReplicaSet, new size).
+    """Scale down old pods that are not available: ([(ReplicaSet, new size)], behind).
 
-    And whether a ReplicaSet counts more available pods than it is to have: it has not caught up with the last cut, so that
-    nothing else may be taken away now (upstream: "got invalid request to scale down").
+    The oldest ReplicaSet is first. `behind` is True if a ReplicaSet counts more available pods than
+    its size: its status does not show the last scaling yet, so nothing else may be scaled down now
+    (upstream: "got invalid request to scale down").
     """
     cuts: list[tuple[Obj, int]] = []
     for rs in by_creation(olds):
@@ -161,13 +180,13 @@ def unhealthy_cuts(olds: Sequence[Obj], budget: int) -> tuple[list[tuple[Obj, in
 
 
 def old_budget(deployment: Obj, rss: Sequence[Obj], new: Obj) -> int:
-    """How many old pods may go."""
+    """The number of old pods that may be removed."""
     minimum = replicas_of(deployment) - max_unavailable(deployment)
     return total(rss) - minimum - (replicas_of(new) - counted(new, "availableReplicas"))
 
 
 def available_cuts(deployment: Obj, rss: Sequence[Obj], olds: Sequence[Obj]) -> list[tuple[Obj, int]]:
-    """Take away old pods as far as more are available than must be."""
+    """Scale down old ReplicaSets while more pods are available than required."""
     available = sum(counted(rs, "availableReplicas") for rs in rss)
     budget = available - (replicas_of(deployment) - max_unavailable(deployment))
     cuts = []
@@ -183,7 +202,7 @@ def available_cuts(deployment: Obj, rss: Sequence[Obj], olds: Sequence[Obj]) -> 
 
 
 def active_or_latest(new: Obj | None, olds: Sequence[Obj]) -> Obj | None:
-    """The one ReplicaSet to scale, if there is but one active (or none: the newest)."""
+    """The only active ReplicaSet; the newest one if none is active; None if several are active."""
     running = active([*olds, new] if new is not None else olds)
     if len(running) == 1:
         return running[0]
@@ -193,6 +212,7 @@ def active_or_latest(new: Obj | None, olds: Sequence[Obj]) -> Obj | None:
 
 
 def is_saturated(deployment: Obj, new: Obj | None, names: Names) -> bool:
+    """True if the new ReplicaSet has its full size and all its pods are available."""
     if new is None:
         return False
     replicas = replicas_of(deployment)
@@ -207,19 +227,19 @@ def _round_half_away(numerator: int, denominator: int) -> int:
 
 
 def to_add(deployment: Obj, rss: Sequence[Obj]) -> int:
-    """How many pods all together are to have more (or fewer) when a Deployment is scaled in the middle of a rollout."""
+    """Pods to add (negative: to remove) over all sets when a Deployment is scaled in a rollout."""
     replicas = replicas_of(deployment)
     return (replicas + fenceposts(deployment)[0] if replicas else 0) - total(rss)
 
 
 def proportional_sizes(deployment: Obj, rss: Sequence[Obj], names: Names) -> list[tuple[Obj, int]]:
-    """New sizes of the active ReplicaSets when a Deployment is scaled in the middle of a rollout."""
+    """The next sizes of the active ReplicaSets when a Deployment is scaled in a rollout."""
     replicas = replicas_of(deployment)
     goal = replicas + fenceposts(deployment)[0]
     running, add = active(rss), to_add(deployment, rss)
     ordered = running
     if add:
-        # equal sizes: newer first when growing, older first when shrinking
+        # Equal sizes: newer ones first when growing, older ones first when shrinking.
         ordered = by_creation(running)
         if add > 0:
             ordered.reverse()
@@ -244,11 +264,11 @@ def proportional_sizes(deployment: Obj, rss: Sequence[Obj], names: Names) -> lis
     return list(zip(ordered, sizes, strict=True))
 
 
-# --- annotations ------------------------------------------------------------------------------------------
+# --- annotations ----------------------------------------------------------------------------------
 
 
 def skipped_annotations(names: Names) -> frozenset[str]:
-    """Annotations of a Deployment that its ReplicaSets do not take over."""
+    """Annotations of a Deployment that are not copied to its ReplicaSets."""
     return frozenset(
         (
             names.annotation_last_applied,
@@ -262,6 +282,7 @@ def skipped_annotations(names: Names) -> frozenset[str]:
 
 
 def replicas_annotations(deployment: Obj, names: Names) -> dict[str, str]:
+    """The annotations of a ReplicaSet with the size of its Deployment."""
     replicas = replicas_of(deployment)
     return {
         names.annotation_desired_replicas: str(replicas),
@@ -272,13 +293,14 @@ def replicas_annotations(deployment: Obj, names: Names) -> dict[str, str]:
 def wanted_annotations(
     deployment: Obj, have: dict[str, str], new_revision: int, names: Names
 ) -> dict[str, str]:
-    """Annotations of the new ReplicaSet: the Deployment's, its revision, and the revisions it had before."""
+    """Annotations of the new ReplicaSet: the Deployment's, its revision, and its earlier revisions.
+    """
     skipped = skipped_annotations(names)
     wanted = {**have, **{k: v for k, v in annotations_of(deployment).items() if k not in skipped}}
     old_text = have.get(names.annotation_revision)
     old = parse_whole(old_text) if old_text else 0
     if old is None:
-        # Quirk: beside a revision that is no number nothing else is taken over either.
+        # Quirk: if the stored revision is not a number, no annotation is copied either.
         return have
     if old >= new_revision:
         return wanted
@@ -298,10 +320,49 @@ def _with_history(history: str, old: str) -> str:
     return ",".join(entries)
 
 
-# --- status ---------------------------------------------------------------------------------------------
+# --- the new ReplicaSet ---------------------------------------------------------------------------
+
+
+def new_replica_set(deployment: Obj, ref: Obj, number: int, size: int, names: Names) -> Obj:
+    """The ReplicaSet to create for a Deployment's present template.
+
+    It shares the parts of the template's spec with the Deployment by identity.
+
+    number: revision
+    """
+    spec, hash_label = deployment["spec"], names.label_pod_template_hash
+    annotations = wanted_annotations(deployment, {}, number, names)
+    annotations |= replicas_annotations(deployment, names)
+    template = spec["template"]
+    hashed = pod_template_hash(template, deployment.get("status", {}).get("collisionCount"))
+    meta = template.get("metadata") or {}
+    labels = {**(meta.get("labels") or {}), hash_label: hashed}
+    selector = spec.get("selector") or {}
+    made: Obj = {
+        "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), hash_label: hashed}},
+        "template": {**template, "metadata": {**meta, "labels": labels}},
+    }
+    if spec.get("minReadySeconds"):
+        made["minReadySeconds"] = spec["minReadySeconds"]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{deployment['metadata']['name']}-{hashed}",
+            "namespace": deployment["metadata"]["namespace"],
+            "labels": labels,
+            "ownerReferences": [ref],
+            "annotations": annotations,
+        },
+        "spec": {**made, "replicas": size},
+    }
+
+
+# --- status ---------------------------------------------------------------------------------------
 
 
 def make_condition(kind: str, status: str, reason: str, message: str, wall_us: int) -> Obj:
+    """A condition that changes now."""
     now = format_time(wall_us)
     return {
         "type": kind,
@@ -314,11 +375,13 @@ def make_condition(kind: str, status: str, reason: str, message: str, wall_us: i
 
 
 def without(conditions: Sequence[Obj], kind: str) -> list[Obj]:
+    """The conditions of all other types."""
     return [c for c in conditions if c["type"] != kind]
 
 
 def with_condition(conditions: Sequence[Obj], new: Obj) -> list[Obj]:
-    """Set a condition (Quirk: the same status and reason change nothing, not even the message)."""
+    """Set a condition (Quirk: with equal status and reason the old one stays, and its message too).
+    """
     had = next((c for c in conditions if c["type"] == new["type"]), None)
     if had is not None and had["status"] == new["status"]:
         if had.get("reason") == new["reason"]:
@@ -328,15 +391,17 @@ def with_condition(conditions: Sequence[Obj], new: Obj) -> list[Obj]:
 
 
 def with_status(obj: Obj, conditions: Sequence[Obj]) -> Obj:
+    """The object with these conditions."""
     return {**obj, "status": {**obj.get("status", {}), "conditions": list(conditions)}}
 
 
 def conditions_of(obj: Obj) -> list[Obj]:
+    """The conditions of an object."""
     return list(obj.get("status", {}).get("conditions") or ())
 
 
 def base_status(deployment: Obj, rss: Sequence[Obj], new: Obj | None, wall_us: int) -> Obj:
-    """Counts and the Available condition."""
+    """The status with its counts and the Available condition."""
     available = sum(counted(rs, "availableReplicas") for rs in rss)
     counts = {
         "observedGeneration": deployment["metadata"].get("generation", 0),
@@ -358,7 +423,7 @@ def base_status(deployment: Obj, rss: Sequence[Obj], new: Obj | None, wall_us: i
 
 
 def rollout_status(deployment: Obj, rss: Sequence[Obj], new: Obj | None, wall_us: int) -> Obj:
-    """As `base_status`, with progress and the failures of the ReplicaSets."""
+    """As `base_status`, with the Progressing condition and failures of ReplicaSets."""
     status = base_status(deployment, rss, new, wall_us)
     conditions: list[Obj] = status["conditions"]
     current = condition_of(deployment, PROGRESSING)
@@ -411,19 +476,20 @@ def _is_progressing(deployment: Obj, status: Obj) -> bool:
 
 
 def deadline_us(deployment: Obj, current: Obj) -> int:
-    """The end of the wait for progress; what somebody wrote without a time was updated in the year 1, as in Go."""
+    """The progress deadline; a condition without update time counts from the year 1, as in Go."""
     updated_us = parse_time(current.get("lastUpdateTime") or NO_TIME)
     return updated_us + int(deployment["spec"]["progressDeadlineSeconds"]) * SECOND
 
 
 def is_timed_out(deployment: Obj, current: Obj | None, wall_us: int) -> bool:
+    """True if the progress deadline is over."""
     if current is None or current.get("reason") == NEW_AVAILABLE:
         return False
     return current.get("reason") == TIMED_OUT or deadline_us(deployment, current) < wall_us
 
 
 def _failure(rss: Sequence[Obj], new: Obj | None) -> Obj | None:
-    """ReplicaFailure of the new ReplicaSet, else of an old one, as a Deployment's condition."""
+    """The ReplicaFailure condition of the new ReplicaSet, else of an old one."""
     for rs in ([new] if new is not None else []) + list(rss):
         found = condition_of(rs, REPLICA_FAILURE)
         if found is not None:
@@ -433,13 +499,14 @@ def _failure(rss: Sequence[Obj], new: Obj | None) -> Obj | None:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A Progressing condition to set because the Deployment was paused or resumed."""
+    """Reason and message of the Progressing condition of a paused or resumed Deployment."""
 
     reason: str
     message: str
 
 
 def pause_change(deployment: Obj) -> Pause | None:
+    """The condition to set because the Deployment was paused or resumed; None if it is set."""
     if not has_deadline(deployment):
         return None
     current = condition_of(deployment, PROGRESSING)
@@ -455,7 +522,10 @@ def pause_change(deployment: Obj) -> Pause | None:
 
 
 def cleanup_victims(deployment: Obj, olds: Sequence[Obj], names: Names) -> list[Obj]:
-    """Old ReplicaSets beyond the history, lowest revision first; those with pods or unseen changes stay."""
+    """Old ReplicaSets beyond the history limit, lowest revision first.
+
+    ReplicaSets with pods, or with changes that their controller has not observed, are kept.
+    """
     limit = deployment["spec"].get("revisionHistoryLimit")
     if limit is None or limit == MAX_INT32:
         return []

@@ -1,15 +1,15 @@
 """Disruption loop: how many pods of a PodDisruptionBudget may be evicted now.
 
-Turns a budget, its pods and the scales of their controllers into the budget's status; evictions are granted by
-the API server from that status.
+Turns a budget, its pods and the scales of their controllers into the budget's status; evictions are
+granted by the API server from that status.
 
-Holds: nothing is allowed where the count of expected pods is not known (fail safe); a pod whose eviction was
-granted counts as gone for 120 s.
+Holds: nothing is allowed where the count of expected pods is not known (fail safe); a pod whose
+eviction was granted counts as gone for 120 s.
 
 Mirrors  kubernetes v1.25 pkg/controller/disruption/disruption.go.
-Differs  the recheck queue is the budget's own delayed add; a DisruptionTarget condition that nobody meant is not taken
-         back after two minutes (its gate is off: nobody sets one); a pod update that changes neither labels, readiness,
-         phase, owner nor deletion queues nobody.
+Differs  the recheck queue is the budget's own delayed add; a DisruptionTarget condition that nobody
+         meant is not taken back after two minutes (its gate is off: nobody sets one); a pod update
+         that changes neither labels, readiness, phase, owner nor deletion queues nobody.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from actors.controllers.pod_owners import (
     LABEL_INDEX,
     NAMESPACE_INDEX,
-    befell,
     index_by_labels,
     index_by_namespace,
     int_or_percent,
     label_values,
+    latest_cause,
     pair_of,
     pod_changed,
 )
@@ -62,11 +62,13 @@ def pair_values(budget: Obj) -> tuple[str, ...]:
     return (pair_of(namespace, labels) if labels else f"{namespace}/",)
 
 
-# --- pure decisions ---------------------------------------------------------------------------------------
+# --- pure decisions -------------------------------------------------------------------------------
 
 
 def needs_scale(budget: Obj) -> bool:
-    """Whether expected pods are counted by the scale of their controllers and not by the pods themselves."""
+    """Whether expected pods are counted by the scale of their controllers and not by the pods
+    themselves.
+    """
     spec = budget["spec"]
     if spec.get("maxUnavailable") is not None:
         return True
@@ -100,7 +102,8 @@ def facts_of(pod: Obj) -> PodFacts:
 
 
 def selected(pods: Sequence[PodFacts], matches: Callable[[Mapping[str, str]], bool]) -> list[PodFacts]:
-    """Those whose labels match, asked once for each labels object: a template's pods share theirs."""
+    """Those whose labels match, asked once for each labels object: a template's pods share theirs.
+    """
     answers: dict[int, bool] = {}
     found = []
     for pod in pods:
@@ -138,7 +141,9 @@ def count_healthy(pods: Sequence[PodFacts], disrupted: dict[str, str]) -> int:
 
 
 def next_status(budget: Obj, healthy: int, expected: int, disrupted: dict[str, str], wall_us: int) -> Obj:
-    """The whole status (Quirk: the condition is made anew, so its transition time is that of the write)."""
+    """The whole status (Quirk: the condition is made anew, so its transition time is that of the
+    write).
+    """
     desired = desired_healthy(budget, expected)
     allowed = max(0, healthy - desired) if expected > 0 else 0
     generation = budget["metadata"].get("generation", 0)
@@ -193,7 +198,7 @@ def failed_status(budget: Obj, message: str, wall_us: int) -> Obj:
     }
 
 
-# --- shell ------------------------------------------------------------------------------------------------
+# --- shell ----------------------------------------------------------------------------------------
 
 
 class _Failed(Exception):
@@ -259,11 +264,13 @@ class DisruptionLoop:
         self.queue.add(key_of(matching[0]))
 
     def blame(self) -> None:
-        """To be called before the first sync: what it finds to write may have befallen pods that were listed before budgets."""
+        """To be called before the first sync: what it finds to write may have befallen pods that
+        were listed before budgets.
+        """
         for budget in self.budgets.list():
             found = self.pods.items_by_index(*self._asked(budget))
             if found or (budget.get("status") or {}).get("currentHealthy"):
-                befallen = befell(self.queue, self.pods, found, budget["metadata"]["namespace"])
+                befallen = latest_cause(self.queue, self.pods, found, budget["metadata"]["namespace"])
                 self.queue.blame(key_of(budget), befallen)
 
     def _choosing(self, index: str, value: str, labels: Mapping[str, str]) -> list[Obj]:
@@ -300,7 +307,8 @@ class DisruptionLoop:
             if not reply.ok:
                 return await self._fail_safe(budget, reply.message)
         if recheck_us is not None:
-            # strictly after its end: a look at that very instant would find it awaited still, and look again
+            # strictly after its end: a look at that very instant would find it awaited still, and
+            # look again
             self.queue.add_after_us(key, recheck_us - wall_us + 1)
         return None
 

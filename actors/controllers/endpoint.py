@@ -1,16 +1,21 @@
-"""Endpoints loop: the ready and not ready addresses of a Service's pods, in one object.
+"""Endpoints controller: writes the addresses of a Service's pods into one Endpoints object.
 
-Turns a Service and the pods it selects into subsets of addresses with equal ports.
+Turns a Service and the pods that it selects into subsets: addresses that share the same ports,
+split into ready and not ready ones.
 
-Holds: at most 1000 addresses are written; nothing is written where nothing differs (but a truncated object is
-compared untruncated, so it is written at every sync, as upstream).
+Holds: an Endpoints object has at most 1000 addresses; a sync that finds no difference sends no
+       write. (A truncated object is compared before truncation, so every sync writes it, as
+       upstream.)
 
-Mirrors  kubernetes v1.25 pkg/controller/endpoint/endpoints_controller.go, pkg/api/v1/endpoints/util.go.
-Differs  ports are in the order of the Service's, subsets in that of their ports (upstream: by an internal hash); a
-         subset that truncation leaves without addresses is dropped (upstream sends it and is refused).
-Quirk    what is stored is asked of the informer, and its updates queue nothing: where pods go and come back while that view is
-         behind the own write, nothing differs, and the Endpoints stay wrong until a pod or the Service changes or is
-         resynced (kubernetes issues 125638 and 127429, repaired in v1.31).
+Mirrors  kubernetes v1.25 pkg/controller/endpoint/endpoints_controller.go,
+         pkg/api/v1/endpoints/util.go.
+Differs  ports are in the order of the Service, subsets in the order of their ports (upstream
+         orders both by an internal hash); a subset that truncation leaves without addresses is
+         dropped (upstream sends it and the API server rejects it).
+Quirk    the current Endpoints object is read from the informer, and an update of it queues no key.
+         If pods change and change back while the informer lags behind this controller's own
+         write, the sync sees no difference, and the Endpoints stay wrong until a pod or the
+         Service changes or a resync comes (kubernetes issues 125638 and 127429, fixed in v1.31).
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from actors.controllers.endpoint_pods import (
-    Quiet,
+    LastInputs,
     ServicePods,
     TriggerTimes,
     belongs,
@@ -52,14 +57,15 @@ TRUNCATED = "truncated"
 
 
 async def start(env: Env) -> None:
+    """Run the Endpoints controller until its process ends."""
     loop = EndpointLoop(env)
     await env.informers.start_and_sync()
-    loop.queue_all()
-    loop.watcher.blame()
+    loop.queue_orphans()
+    loop.watcher.attribute_causes()
     run_workers(env, loop.queue, loop.sync, env.options.concurrent_endpoint_syncs, MAX_RETRIES)
 
 
-# --- pure decisions ---------------------------------------------------------------------------------------
+# --- pure decisions -------------------------------------------------------------------------------
 
 
 def address_of(pod: Obj, service: Obj) -> Obj | None:
@@ -79,13 +85,16 @@ def address_of(pod: Obj, service: Obj) -> Obj | None:
     hostname = host_name(pod, service)
     if hostname:
         address["hostname"] = hostname
-    # Quirk: a pod that has an address but no node makes the object invalid
+    # Quirk: an address without a node gets an empty nodeName, which validation rejects.
     address["nodeName"] = pod["spec"].get("nodeName", "")
     address["targetRef"] = target_ref(pod)
     return address
 
 
 def ports_of(pod: Obj, service: Obj) -> list[Obj]:
+    """The Service's ports as endpoint ports of this pod; a named port that the pod lacks is left
+    out.
+    """
     ports = []
     for port in service["spec"].get("ports") or ():
         number = find_port(pod, port)
@@ -98,7 +107,14 @@ def ports_of(pod: Obj, service: Obj) -> list[Obj]:
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """A pod as an address: `place` is (address's order, address), None for a pod that is none."""
+    """What a pod contributes to the Endpoints of one Service.
+
+    trigger_us: last change of the pod's readiness, 0 if unknown
+    ports_key: text that is equal for pods with equal ports
+    place: (IP, uid, endpoint address), sortable by the first two; None if the pod is not an
+    endpoint
+    ready: True if the address goes to `addresses`, False if to `notReadyAddresses`
+    """
 
     name: str
     trigger_us: int
@@ -109,6 +125,7 @@ class PodView:
 
 
 def view_of(pod: Obj, service: Obj) -> PodView:
+    """Compute a pod's contribution to the Endpoints of a Service."""
     name, changed_us = pod["metadata"]["name"], trigger_us(pod)
     unready = publishes_unready(service)
     address = address_of(pod, service) if belongs(pod, unready) else None
@@ -122,7 +139,7 @@ def view_of(pod: Obj, service: Obj) -> PodView:
 
 
 def subsets_of(views: Sequence[PodView]) -> list[Obj]:
-    """Addresses by the sets of them that offer a port: ports that the same ones offer share a subset."""
+    """Group addresses into subsets: ports that are offered by the same addresses share a subset."""
     groups: dict[str, tuple[Sequence[Obj], list[tuple[str, str, Obj]], list[tuple[str, str, Obj]]]] = {}
     for view in views:
         if view.place is not None:
@@ -130,7 +147,8 @@ def subsets_of(views: Sequence[PodView]) -> list[Obj]:
             if group is None:
                 group = groups[view.ports_key] = (view.ports, [], [])
             (group[1] if view.ready else group[2]).append(view.place)
-    offered: dict[str, tuple[Obj | None, list[str]]] = {}  # by port: it, and the groups that offer it
+    # port -> (port, keys of groups offering it)
+    offered: dict[str, tuple[Obj | None, list[str]]] = {}
     for key, (ports, _, _) in groups.items():
         for port in ports or (None,):
             offered.setdefault(repr(port), (port, []))[1].append(key)
@@ -153,11 +171,16 @@ def subsets_of(views: Sequence[PodView]) -> list[Obj]:
 
 
 def address_count(subsets: Sequence[Obj], *fields: str) -> int:
+    """The number of addresses in the given fields of all subsets."""
     return sum(len(subset.get(field) or ()) for subset in subsets for field in fields)
 
 
 def truncate(subsets: list[Obj]) -> tuple[list[Obj], bool]:
-    """At most 1000 addresses, ready ones first, each subset its share rounded up."""
+    """Keep at most 1000 addresses, ready ones first, and share the room in proportion to subset
+    size.
+
+    Returns the subsets and True if addresses were dropped. Each share is rounded up.
+    """
     if address_count(subsets, "addresses", "notReadyAddresses") <= MAX_CAPACITY:
         return subsets, False
     ready = address_count(subsets, "addresses")
@@ -184,6 +207,7 @@ def _share(subsets: Sequence[Obj], field: str, room: int) -> None:
 
 
 def is_up_to_date(stored: Obj, service: Obj, subsets: list[Obj], names: Names) -> bool:
+    """True if the stored object needs no write: equal labels and subsets, and not over capacity."""
     meta = stored["metadata"]
     labels = {k: v for k, v in (meta.get("labels") or {}).items() if k != names.label_headless}
     if labels != (service["metadata"].get("labels") or {}) or (stored.get("subsets") or []) != subsets:
@@ -195,7 +219,10 @@ def is_up_to_date(stored: Obj, service: Obj, subsets: list[Obj], names: Names) -
 def wanted_endpoints(
     stored: Obj | None, service: Obj, subsets: list[Obj], trigger: str | None, names: Names
 ) -> Obj:
-    """The object to write."""
+    """Compose the Endpoints object to write, keeping metadata that other writers have set.
+
+    trigger: value of the last-change-trigger-time annotation; None removes the annotation
+    """
     meta = dict(stored["metadata"]) if stored is not None else {}
     meta["name"], meta["namespace"] = service["metadata"]["name"], service["metadata"]["namespace"]
     labels = dict(service["metadata"].get("labels") or {})
@@ -220,10 +247,13 @@ def wanted_endpoints(
     return made
 
 
-# --- shell ------------------------------------------------------------------------------------------------
+# --- shell ----------------------------------------------------------------------------------------
 
 
 class EndpointLoop:
+    """Shell of the controller: informer handlers that queue Services, and the sync of one Service.
+    """
+
     def __init__(self, env: Env) -> None:
         self.env = env
         self.names = env.names
@@ -233,7 +263,7 @@ class EndpointLoop:
         self.services = env.informers["services"]
         self.endpoints = env.informers[RESOURCE]
         self.triggers = TriggerTimes()
-        self.quiet = Quiet()
+        self.last_inputs = LastInputs()
         batch_us = env.options.endpoint_updates_batch_period_us
         self.watcher = ServicePods(self.services, env.informers["pods"], self.queue, batch_us)
         self.services.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
@@ -242,21 +272,23 @@ class EndpointLoop:
     def _changed(self, obj: Obj) -> None:
         self.queue.add(key_of(obj))
 
-    def queue_all(self) -> None:
-        """Endpoints whose Service vanished while nobody looked are found once, at the start."""
+    def queue_orphans(self) -> None:
+        """Queue Endpoints without a Service: the Service may have been deleted while no loop ran.
+        """
         for obj in self.endpoints.list():
-            # one that has its Service waits already, because of what befell that or its pods
+            # Endpoints with a Service are queued by the Service, with the cause of its last change.
             served = self.services.get(key_of(obj)) is not None
             if not served and self.names.annotation_leader not in (obj["metadata"].get("annotations") or {}):
                 self.queue.add(key_of(obj))
 
     async def sync(self, key: str) -> str | None:
+        """Bring the Endpoints of one Service up to date; returns an error text or None."""
         namespace, _, name = key.partition("/")
         service = self.services.get(key)
         if service is None:
             self.triggers.forget(key)
             self.watcher.forget(key)
-            self.quiet.forget(key)
+            self.last_inputs.forget(key)
             reply = await self.client.delete(RESOURCE, namespace, name)
             return None if reply.ok or reply.reason == "NotFound" else reply.message
         if not is_selecting(service):
@@ -265,11 +297,11 @@ class EndpointLoop:
         trigger = self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us})
         placed = [view for view in views if view.place is not None]
         stored = self.endpoints.get(key)
-        if stored is not None and self.quiet.holds(key, service, placed, revision_of(stored)):
+        if stored is not None and self.last_inputs.unchanged(key, service, placed, revision_of(stored)):
             return None
         subsets = subsets_of(placed)
         if stored is not None and is_up_to_date(stored, service, subsets, self.names):
-            self.quiet.note(key, service, placed, revision_of(stored))
+            self.last_inputs.record(key, service, placed, revision_of(stored))
             return None
         wanted = wanted_endpoints(stored, service, subsets, trigger, self.names)
         if stored is None:
@@ -279,7 +311,7 @@ class EndpointLoop:
             reply = await self.client.update(RESOURCE, wanted)
             what = ("FailedToUpdateEndpoint", f"Failed to update endpoint {namespace}/{name}")
         if reply.ok and is_up_to_date(reply.obj, service, subsets, self.names):
-            self.quiet.note(key, service, placed, revision_of(reply.obj))
+            self.last_inputs.record(key, service, placed, revision_of(reply.obj))
         if reply.ok or (stored is None and is_terminating_refusal(reply)):
             return None
         self.recorder.event(wanted, "Warning", what[0], f"{what[1]}: {reply.message}")

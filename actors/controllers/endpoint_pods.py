@@ -1,14 +1,17 @@
-"""What both endpoint loops share: which Services a pod event concerns, ports, addresses, trigger times.
+"""Shared parts of both endpoint controllers: Services of a pod, ports, addresses, trigger times.
 
-Turns pod events into keys of Services (`ServicePods`), a Service's ports into a pod's, and what changed since
-the last sync into `last-change-trigger-time` (`TriggerTimes`).
+Turns pod events into keys of Services (`ServicePods`), a Service's ports into port numbers of a
+pod, and changes since the last sync into `last-change-trigger-time` (`TriggerTimes`).
 
-Holds: a pod event in a cluster of many Services costs one look-up per label of the pod; what a loop says of a
-pod is worked out once per pod object.
+Holds: a pod event costs one index lookup per label of the pod, however many Services there are; a
+       pod's contribution to a Service is computed once per revision of the pod.
 
-Mirrors  kubernetes v1.25 pkg/controller/util/endpoint/{controller_utils.go,trigger_time_tracker.go},
-         pkg/controller/endpoint/endpoints_controller.go (addresses), pkg/api/v1/pod/util.go (FindPort).
-Differs  Services are found by an index on one pair of their selector; upstream caches selectors and tries all.
+Mirrors  kubernetes v1.25
+         pkg/controller/util/endpoint/{controller_utils.go,trigger_time_tracker.go},
+         pkg/controller/endpoint/endpoints_controller.go (addresses), pkg/api/v1/pod/util.go
+         (FindPort).
+Differs  Services are found by an index on one pair of their selector; upstream caches selectors and
+         tries all of them.
 """
 
 from __future__ import annotations
@@ -19,10 +22,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.controllers.pod_owners import (
     LABEL_INDEX,
-    befell,
     for_last_pair,
     index_by_labels,
     index_by_namespace,
+    latest_cause,
     pair_of,
     ready_changed,
 )
@@ -40,12 +43,12 @@ SELECTOR_INDEX = "selector-pair"
 
 
 def is_selecting(service: Obj) -> bool:
-    """Whether its endpoints are pods."""
+    """True if the Service has a selector, so that controllers write its endpoints."""
     return bool(service["spec"].get("selector"))
 
 
 def selector_values(service: Obj) -> tuple[str, ...]:
-    """One pair of the selector, with the namespace; none for a Service without selector."""
+    """Values of a Service in the selector index: one pair of its selector, with the namespace."""
     selector = service["spec"].get("selector")
     if not selector:
         return ()
@@ -58,14 +61,15 @@ def _matches(selector: dict[str, str], labels: dict[str, str]) -> bool:
 
 @for_last_pair
 def endpoint_changed(old: Obj, new: Obj) -> tuple[bool, bool]:
-    """(what an endpoint shows changed, labels or host names changed)."""
+    """(True if the pod's endpoint changed, True if its labels or host name changed)."""
     before, after = old["metadata"], new["metadata"]
     had, has = before.get("labels"), after.get("labels")
     labels = had is not has and had != has
     if not labels and old["spec"] is not new["spec"]:
         labels = any(old["spec"].get(part) != new["spec"].get(part) for part in ("hostname", "subdomain"))
     if is_deleting(new) or is_deleting(old):
-        # Quirk: upstream compares the two timestamps by pointer, so any update of a deleting pod counts
+        # Quirk: upstream compares the timestamps by pointer, so any update of a deleting pod
+        # counts.
         return True, labels
     was, now = old.get("status", {}), new.get("status", {})
     if was is now:
@@ -78,7 +82,10 @@ def endpoint_changed(old: Obj, new: Obj) -> tuple[bool, bool]:
 
 
 class ServicePods:
-    """Pod handlers of a loop over Services."""
+    """Pod handlers of a controller of Services, and the cache of each pod's contribution.
+
+    batch_us: delay between a pod event and the sync of its Services, 0 for none
+    """
 
     def __init__(self, services: Informer, pods: Informer, queue: WorkQueue, batch_us: int) -> None:
         self._services = services
@@ -89,30 +96,30 @@ class ServicePods:
         index_by_namespace(services)
         services.add_index(SELECTOR_INDEX, selector_values, ("spec", "selector"))
         index_by_labels(pods)
-        self._chosen: IdentityMemo[dict[str, list[str]]] = IdentityMemo()
-        self._none = True  # no Service selects pods: none concerns any
-        services.on(add=self._forget_chosen, update=self._selector_changed, delete=self._forget_chosen)
+        self._keys_by_labels: IdentityMemo[dict[str, list[str]]] = IdentityMemo()
+        self._no_selectors = True  # no Service has a selector, so pod events need no lookup
+        services.on(add=self._forget_keys, update=self._selector_changed, delete=self._forget_keys)
         pods.on(add=self._changed, update=self._updated, delete=self._changed)
 
-    def _forget_chosen(self, _: Obj) -> None:
-        self._chosen = IdentityMemo()
-        self._none = not any(selector_values(service) for service in self._services.objects.values())
+    def _forget_keys(self, _: Obj) -> None:
+        self._keys_by_labels = IdentityMemo()
+        self._no_selectors = not any(selector_values(service) for service in self._services.objects.values())
 
     def _selector_changed(self, old: Obj, new: Obj) -> None:
         if old["spec"].get("selector") is not new["spec"].get("selector"):
-            self._forget_chosen(new)
+            self._forget_keys(new)
 
     def services_of(self, pod: Obj) -> list[str]:
-        """Keys of the Services that select a pod; worked out once per labels object and namespace."""
+        """Keys of the Services that select a pod, computed once per labels object and namespace."""
         labels, namespace = pod["metadata"].get("labels"), pod["metadata"]["namespace"]
         if not labels:
             return []
-        chosen = self._chosen.get(labels)
-        if chosen is None:
-            chosen = self._chosen.put({}, labels)
-        keys = chosen.get(namespace)
+        keys_by_namespace = self._keys_by_labels.get(labels)
+        if keys_by_namespace is None:
+            keys_by_namespace = self._keys_by_labels.put({}, labels)
+        keys = keys_by_namespace.get(namespace)
         if keys is None:
-            keys = chosen[namespace] = [
+            keys = keys_by_namespace[namespace] = [
                 key_of(service)
                 for k, v in labels.items()
                 for service in self._services.by_index(SELECTOR_INDEX, f"{namespace}/{k}={v}")
@@ -121,9 +128,9 @@ class ServicePods:
         return keys
 
     def views(self, service: Obj, make: Callable[[Obj, Obj], View]) -> list[View]:
-        """What `make(pod, service)` says of each pod that the Service selects, in order of arrival.
+        """`make(pod, service)` for each pod that the Service selects, in order of arrival.
 
-        Made once per state of a pod: a Service of a thousand pods is looked at anew for each of them.
+        Each result is kept until the pod changes, as a large Service syncs each time one pod does.
         """
         key, spec = key_of(service), service["spec"]
         known = self._views.get(key)
@@ -137,15 +144,20 @@ class ServicePods:
         return [made for made in known[1].of(selector_values(service)[0]) if made is not None]
 
     def forget(self, key: str) -> None:
+        """Drop the cached contributions to a Service."""
         self._views.pop(key, None)
 
-    def blame(self) -> None:
-        """To be called before the first sync: what it finds to write may have befallen pods that were listed before Services."""
+    def attribute_causes(self) -> None:
+        """Attribute each queued Service to the latest change of its pods. Call before the first
+        sync.
+
+        Pods may have been listed before Services, so no handler has attributed their changes.
+        """
         for service in self._services.list():
             for value in selector_values(service):
                 found = self._pods.items_by_index(LABEL_INDEX, value)
-                befallen = befell(self._queue, self._pods, found, service["metadata"]["namespace"])
-                self._queue.blame(key_of(service), befallen)
+                cause = latest_cause(self._queue, self._pods, found, service["metadata"]["namespace"])
+                self._queue.blame(key_of(service), cause)
 
     def _queue_all(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -155,11 +167,11 @@ class ServicePods:
                 self._queue.add(key)
 
     def _changed(self, pod: Obj) -> None:
-        if not self._none:
+        if not self._no_selectors:
             self._queue_all(self.services_of(pod))
 
     def _updated(self, old: Obj, new: Obj) -> None:
-        if self._none:
+        if self._no_selectors:
             return
         labels, keys = new["metadata"].get("labels"), self.services_of(new)
         if labels is old["metadata"].get("labels") and not keys:
@@ -176,31 +188,44 @@ class ServicePods:
         self._queue_all(keys)
 
 
-class Quiet:
-    """What a sync of each Service saw that left nothing to write: while all of that is the same, nothing is to be written."""
+class LastInputs:
+    """The inputs of each Service's last sync that found or left everything up to date.
+
+    A sync with equal inputs can be skipped: it would send no write.
+    """
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[object, Sequence[object], object]] = {}
+        self._inputs: dict[str, tuple[object, Sequence[object], object]] = {}
 
-    def note(self, key: str, service: Obj, views: Sequence[object], stored: object) -> None:
-        """service and views are taken by identity; stored: what tells which revisions there are"""
-        self._seen[key] = (service, views, stored)
+    def record(self, key: str, service: Obj, views: Sequence[object], stored: object) -> None:
+        """Remember the inputs of a sync.
 
-    def holds(self, key: str, service: Obj, views: Sequence[object], stored: object) -> bool:
-        seen = self._seen.get(key)
-        if seen is None or seen[0] is not service or seen[2] != stored or len(seen[1]) != len(views):
+        service, views: compared by identity later
+        stored: a value that is equal as long as the stored slices or Endpoints are the same
+        """
+        self._inputs[key] = (service, views, stored)
+
+    def unchanged(self, key: str, service: Obj, views: Sequence[object], stored: object) -> bool:
+        """True if the inputs are those that were recorded last."""
+        last = self._inputs.get(key)
+        if last is None or last[0] is not service or last[2] != stored or len(last[1]) != len(views):
             return False
-        return all(map(is_, seen[1], views))
+        return all(map(is_, last[1], views))
 
     def forget(self, key: str) -> None:
-        self._seen.pop(key, None)
+        """Drop the inputs of a Service."""
+        self._inputs.pop(key, None)
 
 
-# --- one pod ------------------------------------------------------------------------------------------------
+# --- one pod --------------------------------------------------------------------------------------
 
 
 def belongs(pod: Obj, with_terminating: bool) -> bool:
-    """Whether a selected pod is an endpoint at all: it has an address, and is neither finished nor going."""
+    """True if a selected pod is an endpoint: it has an address and is neither finished nor
+    terminating.
+
+    with_terminating: True to accept terminating pods too
+    """
     status = pod.get("status", {})
     if status.get("phase") in TERMINAL or not (status.get("podIP") or status.get("podIPs")):
         return False
@@ -208,26 +233,29 @@ def belongs(pod: Obj, with_terminating: bool) -> bool:
 
 
 def pod_ips(pod: Obj) -> list[str]:
+    """The addresses of a pod that has at least one."""
     status = pod.get("status", {})
     ips = [entry["ip"] for entry in status.get("podIPs") or ()]
     return ips or [status["podIP"]]
 
 
 def is_ipv6(ip: str) -> bool:
+    """True for an IPv6 address."""
     return ":" in ip
 
 
 def publishes_unready(service: Obj) -> bool:
+    """True if the Service publishes pods that are not ready as ready."""
     return bool(service["spec"].get("publishNotReadyAddresses"))
 
 
 def is_headless(service: Obj) -> bool:
-    """No cluster IP: "None", or none given."""
+    """True if the Service has no cluster IP: the value is "None" or missing."""
     return service["spec"].get("clusterIP", "") in ("", "None")
 
 
 def find_port(pod: Obj, port: Obj) -> int | None:
-    """The number of a Service port in this pod; None where a named target is not there."""
+    """The number of a Service port in this pod; None if the pod lacks the named target port."""
     target = port.get("targetPort", port["port"])
     if isinstance(target, int):
         return target or int(port["port"])
@@ -239,6 +267,7 @@ def find_port(pod: Obj, port: Obj) -> int | None:
 
 
 def host_name(pod: Obj, service: Obj) -> str:
+    """The host name of a pod in the Service's domain, "" if it has none."""
     spec = pod["spec"]
     if spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"]:
         return str(spec["hostname"])
@@ -246,31 +275,37 @@ def host_name(pod: Obj, service: Obj) -> str:
 
 
 def target_ref(pod: Obj) -> Obj:
+    """The reference to a pod in an endpoint."""
     meta = pod["metadata"]
     return {"kind": "Pod", "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
 
 
-# --- trigger times ------------------------------------------------------------------------------------------
+# --- trigger times --------------------------------------------------------------------------------
 
 
 def trigger_us(pod: Obj) -> int:
-    """When readiness changed last; 0: not told."""
+    """The time of the last change of readiness, 0 if unknown."""
     condition = condition_of(pod, "Ready")
     text = condition.get("lastTransitionTime") if condition is not None else None
     return parse_time(text) if text else 0
 
 
 class TriggerTimes:
-    """Since when what a sync is about to write is true, per Service."""
+    """Computes the last-change-trigger-time of each Service: the earliest change not yet exported.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, dict[str, int]]] = {}
 
     def forget(self, key: str) -> None:
+        """Drop the times of a Service."""
         self._known.pop(key, None)
 
     def compute(self, service: Obj, times: dict[str, int]) -> str | None:
-        """The earliest change not told yet (`times`: by pod); a Service seen first tells its creation."""
+        """The earliest change since the last call; the creation time at the first call.
+
+        times: pod name -> time of its last change
+        """
         key = key_of(service)
         created = service["metadata"].get("creationTimestamp")
         service_us = parse_time(created) if created else 0

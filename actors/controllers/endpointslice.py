@@ -1,12 +1,14 @@
-"""EndpointSlice loop: the endpoints of a Service's pods in slices of at most 100.
+"""EndpointSlice controller: writes a Service's endpoints into slices of at most 100 endpoints.
 
-Turns a Service, the pods it selects and its slices into creates, updates and deletes of slices.
+Turns a Service, the pods that it selects and its present slices into creates, updates and deletes
+of slices.
 
-Holds: nothing is decided on a cache older than this process's own writes; a pod whose node is not known is left
-out and the key tried again, the rest is written all the same.
+Holds: a sync acts only on a cache that shows this process's own writes; endpoints on unknown
+       nodes are left out and the key is retried, while the other endpoints are written.
 
 Mirrors  kubernetes v1.25 pkg/controller/endpointslice/{endpointslice_controller.go,reconciler.go}.
-Differs  shares of zones are worked out when a Service asks for hints, by the nodes of that time.
+Differs  zone shares are computed when a Service asks for topology hints, from the nodes at that
+         time (upstream computes them on each node event).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.controllers import endpointslice_decide as decide
-from actors.controllers.endpoint_pods import Quiet, ServicePods, TriggerTimes, is_selecting
+from actors.controllers.endpoint_pods import LastInputs, ServicePods, TriggerTimes, is_selecting
 from actors.controllers.own_slices import MAX_RETRIES, OwnSlices, slice_queue
 from actors.controllers.pod_owners import owner_ref
 from actors.controllers.shell import Env, aggregate, run_workers
@@ -25,17 +27,21 @@ from sim.machinery.objects import is_deleting, is_ready, key_of, revision_of
 from sim.units import SECOND
 
 SYNC_DELAY_US = 1 * SECOND  # endpointSliceChangeMinSyncDelay
-Revisions = dict[str, str]  # of slices, by name
+Revisions = dict[str, str]  # slice name -> resource version
 
 
 async def start(env: Env) -> None:
+    """Run the EndpointSlice controller until its process ends."""
     loop = EndpointSliceLoop(env)
     await env.informers.start_and_sync()
-    loop.watcher.blame()
+    loop.watcher.attribute_causes()
     run_workers(env, loop.queue, loop.sync, env.options.concurrent_service_endpoint_syncs, MAX_RETRIES)
 
 
 class EndpointSliceLoop:
+    """Shell of the controller: informer handlers that queue Services, and the sync of one Service.
+    """
+
     def __init__(self, env: Env) -> None:
         self.env = env
         self.names = env.names
@@ -47,32 +53,32 @@ class EndpointSliceLoop:
         self.slices = OwnSlices(env, self.client, manager, "Service", self._queue_later)
         self.nodes = env.informers["nodes"]
         self.triggers = TriggerTimes()
-        self.quiet = Quiet()
-        self._moves = 0  # of nodes: they came, went, or have other labels
-        self._shares: Shares | None = None  # of zones; None: to be worked out anew
-        self._hinted: dict[str, dict[str, Counts]] = {}  # of Services, by family
+        self.last_inputs = LastInputs()
+        self._node_epoch = 0  # grows when a node is added or deleted or its labels change
+        self._shares: Shares | None = None  # None: to be recomputed from the nodes
+        self._hinted: dict[str, dict[str, Counts]] = {}  # Service key -> address family -> counts
         self.batch_us = env.options.endpointslice_updates_batch_period_us
         self.watcher = ServicePods(self.services, env.informers["pods"], self.queue, self.batch_us)
-        self.nodes.on(self._moved, self._node_changed, self._moved, beat=unmoved)
+        self.nodes.on(self._node_set_changed, self._node_changed, self._node_set_changed, beat=unmoved)
         self.services.on(add=self._changed, update=lambda old, new: self._changed(new), delete=self._changed)
 
-    # --- handlers -----------------------------------------------------------------------------------------
+    # --- handlers ---------------------------------------------------------------------------------
 
     def _changed(self, service: Obj) -> None:
         self.queue.add(key_of(service))
 
-    def _moved(self, _: Obj) -> None:
-        self._moves += 1
+    def _node_set_changed(self, _: Obj) -> None:
+        self._node_epoch += 1
         self._redistribute()
 
     def _node_changed(self, old: Obj, new: Obj) -> None:
         if old["metadata"].get("labels") is not new["metadata"].get("labels"):
-            self._moves += 1
+            self._node_epoch += 1
         if is_ready(old) is not is_ready(new):
             self._redistribute()
 
     def _redistribute(self) -> None:
-        """Shares of zones are others: Services whose hints leave a zone with too few are looked at again."""
+        """Recompute zone shares and queue each Service with hints that overload a zone now."""
         self._shares = None
         for key, by_family in self._hinted.items():
             if any(is_overloaded(counts, self._shares_now()) for counts in by_family.values()):
@@ -86,7 +92,7 @@ class EndpointSliceLoop:
     def _queue_later(self, key: str) -> None:
         self.queue.add_after_us(key, max(SYNC_DELAY_US, self.batch_us))
 
-    # --- sync ---------------------------------------------------------------------------------------------
+    # --- sync -------------------------------------------------------------------------------------
 
     async def sync(self, key: str) -> str | None:
         service = self.services.get(key)
@@ -94,7 +100,7 @@ class EndpointSliceLoop:
             self.triggers.forget(key)
             self.slices.forget(key)
             self.watcher.forget(key)
-            self.quiet.forget(key)
+            self.last_inputs.forget(key)
             self._hinted.pop(key, None)
             return None
         if not is_selecting(service):
@@ -106,12 +112,15 @@ class EndpointSliceLoop:
         trigger = self.triggers.compute(service, {v.name: v.trigger_us for v in views if v.trigger_us})
         placed = [view for view in views if view.endpoints]
         shares = self._shares_now() if hints_enabled(service, self.names) else None
-        moves, left = self._moves, {piece["metadata"]["name"]: revision_of(piece) for piece in pieces}
-        if self.quiet.holds(key, service, placed, (moves, left, shares)):
+        node_epoch, left = (
+            self._node_epoch,
+            {piece["metadata"]["name"]: revision_of(piece) for piece in pieces},
+        )
+        if self.last_inputs.unchanged(key, service, placed, (node_epoch, left, shares)):
             return None
         error = await self._reconcile(service, placed, pieces, trigger, left, shares)
         if error is None:
-            self.quiet.note(key, service, placed, (moves, left, shares))
+            self.last_inputs.record(key, service, placed, (node_epoch, left, shares))
         if error is not None:
             text = f"Error updating Endpoint Slices for Service {key}: {error}"
             self.recorder.event(service, "Warning", "FailedToUpdateEndpointSlices", text)
@@ -126,7 +135,11 @@ class EndpointSliceLoop:
         left: Revisions,
         shares: Shares | None,
     ) -> str | None:
-        """What went wrong.  left: the revisions there are, and those that there are then; shares: of zones, for hints"""
+        """Reconcile the slices of each address family; returns an error text or None.
+
+        left: revisions of the slices, updated in place to those after the writes
+        shares: zone shares for topology hints; None if the Service asks for no hints
+        """
         names = self.names
         wanted = decide.Wanted(
             service,
@@ -139,7 +152,7 @@ class EndpointSliceLoop:
         )
         families = decide.families_of(service)
         self.nodes.pull()
-        nodes = decide.Nodes(self._moves, self._labels_of)
+        nodes = decide.Nodes(self._node_epoch, self._labels_of)
         errors: list[str] = []
         for family in families:
             groups, missing = decide.desired_groups(service, views, family, nodes, names.label_zone)
@@ -164,12 +177,18 @@ class EndpointSliceLoop:
             self._hinted[key].pop(family, None)
 
     def _labels_of(self, node: str) -> Obj | None:
-        """Of a node as it was taken last: what is only heard of it (`store.Beaten`) makes no difference to them."""
+        """Labels of a node in the cache; None if the node is unknown.
+
+        A revision with nothing but new heartbeat times has the same labels, so it is not read.
+        """
         known = self.nodes.item(node)
         return None if known is None else known.peek("metadata", "labels") or {}
 
     async def _write(self, service: Obj, changes: decide.Changes, left: Revisions) -> str | None:
-        """What went wrong; nothing is created for a Service being deleted."""
+        """Send the changes; returns an error text or None.
+
+        A Service being deleted gets no new slice.
+        """
         if is_deleting(service):
             changes.create = []
         done = await self.slices.write(key_of(service), changes)
@@ -179,5 +198,5 @@ class EndpointSliceLoop:
         for name in done.deleted:
             left.pop(name, None)
         if done.dropped:
-            left[""] = ""  # which is what no slices are: it is tried again
+            left[""] = ""  # equals no real set of slices, so the next sync does not skip its work
         return done.error

@@ -2,11 +2,13 @@
 
 Turns a Service, its pods and the slices there are into slices to create, update and delete.
 
-Holds: a slice has one address family, one set of ports and at most `limit` endpoints; an endpoint that is in a
-slice stays there; as few slices as possible are written, and none is emptied just to pack better.
+Holds: a slice has one address family, one set of ports and at most `limit` endpoints; an endpoint
+that is in a slice stays there; as few slices as possible are written, and none is emptied just to
+pack better.
 
 Mirrors  kubernetes v1.25 pkg/controller/endpointslice/{reconciler.go,utils.go}.
-Differs  endpoints are packed in the order in which their pods came, slices are taken by name (upstream: map order).
+Differs  endpoints are packed in the order in which their pods came, slices are taken by name
+         (upstream: map order).
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ class Wanted:
         )
 
     def is_relabelled(self, piece: Obj) -> bool:
-        """Whether the Service's labels are others by now; those that tell slices apart are not looked at."""
+        """Whether the Service's labels are others by now; those that tell slices apart are not
+        looked at.
+        """
         labels = piece["metadata"].get("labels") or {}
         return any(
             labels.get(key) != self.labels.get(key)
@@ -170,14 +174,19 @@ Groups = dict[str, tuple[list[Obj], Pool]]
 
 
 def identity(endpoint: Obj) -> Identity:
-    """What makes two endpoints the same one, whatever their conditions and pods (Quirk: so two pods of one address)."""
+    """What makes two endpoints the same one, whatever their conditions and pods (Quirk: so two pods
+    of one address).
+    """
     addresses = endpoint["addresses"]
     return tuple(sorted(addresses) if len(addresses) > 1 else addresses), endpoint.get("hostname") or ""
 
 
 @dataclass(slots=True)
 class PodView:
-    """A pod as an endpoint, per family.  `zoned` remembers as of which nodes, and what followed from its own."""
+    """A pod as an endpoint, per family.
+
+    `zoned` remembers as of which nodes, and what followed from its own.
+    """
 
     name: str
     trigger_us: int
@@ -259,7 +268,10 @@ def normal_ports(piece: Obj) -> list[Obj]:
 def reconcile(
     wanted: Wanted, groups: Groups, existing: Sequence[Obj], family: str, shares: Shares | None = None
 ) -> Changes:
-    """Slices of one address family; those of an older Service of the name go.  shares: None: there are no hints"""
+    """Slices of one address family; those of an older Service of the name go.
+
+    shares: None: there are no hints
+    """
     changes = Changes(delete=[piece for piece in existing if not wanted.owns(piece)])
     by_ports: dict[str, list[Obj]] = {}
     for piece in filter(wanted.owns, existing):
@@ -344,7 +356,10 @@ def _best_fit(pieces: Sequence[Obj], count: int, limit: int) -> Obj | None:
 
 
 def _recycle(wanted: Wanted, changes: Changes) -> None:
-    """A slice to delete becomes one to create: one write instead of two.  Quirk: all but its name is written anew."""
+    """A slice to delete becomes one to create: one write instead of two.
+
+    Quirk: all but its name is written anew.
+    """
     left: list[Obj] = []
     for old in changes.delete:
         if changes.create and wanted.owns(old):

@@ -1,11 +1,14 @@
-"""EndpointSlice mirroring loop: Endpoints that somebody wrote for a Service without selector, shown as slices too.
+"""EndpointSlice mirroring loop: Endpoints that somebody wrote for a Service without selector, shown
+as slices too.
 
-Turns such an Endpoints object and the slices that mirror it into creates, updates and deletes of slices.
+Turns such an Endpoints object and the slices that mirror it into creates, updates and deletes of
+slices.
 
-Holds: nothing is decided on a cache older than this process's own writes; slices of what is not, or no more, to be mirrored go;
-none is made for Endpoints that are being deleted.
+Holds: nothing is decided on a cache older than this process's own writes; slices of what is not, or
+no more, to be mirrored go; none is made for Endpoints that are being deleted.
 
-Mirrors  kubernetes v1.25 pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go.
+Mirrors  kubernetes v1.25
+         pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ class EndpointSliceMirroringLoop:
         self.endpoints.on(add=self._written, update=self._rewritten, delete=self._written)
         self.services.on(add=self._served, update=self._served_otherwise, delete=self._served)
 
-    # --- handlers -----------------------------------------------------------------------------------------
+    # --- handlers ---------------------------------------------------------------------------------
 
     def _queue_later(self, key: str) -> None:
         self.queue.add_after_us(key, self.env.options.mirroring_endpointslice_updates_batch_period_us)
@@ -60,7 +63,7 @@ class EndpointSliceMirroringLoop:
         if is_selecting(old) is not is_selecting(new):
             self._queue_later(key_of(new))
 
-    # --- sync ---------------------------------------------------------------------------------------------
+    # --- sync -------------------------------------------------------------------------------------
 
     async def sync(self, key: str) -> str | None:
         endpoints, service = self.endpoints.get(key), self.services.get(key)

@@ -2,12 +2,15 @@
 
 Turns an Endpoints object and the slices that mirror it into slices to create, update and delete.
 
-Holds: there is one slice for each set of ports and address family, of at most `limit` addresses, ready ones first.
+Holds: there is one slice for each set of ports and address family, of at most `limit` addresses,
+ready ones first.
 
-Mirrors  kubernetes v1.25 pkg/controller/endpointslicemirroring/{reconciler.go,reconciler_helpers.go,utils.go},
+Mirrors  kubernetes v1.25
+         pkg/controller/endpointslicemirroring/{reconciler.go,reconciler_helpers.go,utils.go},
          pkg/api/v1/endpoints/util.go (RepackSubsets).
-Differs  addresses stand in the order of IP and pod, slices are taken by name (upstream: map order); addresses that are no IPs,
-         which upstream tells in an event InvalidIPAddress, are refused by the API before.
+Differs  addresses stand in the order of IP and pod, slices are taken by name (upstream: map order);
+         addresses that are no IPs, which upstream tells in an event InvalidIPAddress, are refused
+         by the API before.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ TRUE = "true"
 
 
 class Wanted(NamedTuple):
-    """What the slices of an Endpoints object look like; `labels` and `annotations` are those that it lends them."""
+    """What the slices of an Endpoints object look like; `labels` and `annotations` are those that
+    it lends them.
+    """
 
     endpoints: Obj
     ref: Obj
@@ -78,11 +83,14 @@ def wanted_of(endpoints: Obj, ref: Obj, names: Names, limit: int) -> Wanted:
 
 Address = tuple[str, str]  # an IP, and the uid of what it refers to
 Readiness = dict[Address, bool]
-Subset = tuple[list[Obj], list[tuple[Obj, bool]]]  # ports, and addresses, each with whether it is ready
+# ports, and addresses, each with whether it is ready
+Subset = tuple[list[Obj], list[tuple[Obj, bool]]]
 
 
 def repacked(subsets: Sequence[Obj]) -> list[Subset]:
-    """Subsets whose addresses are the same become one; where an address is ready and not ready at a port, it is not."""
+    """Subsets whose addresses are the same become one; where an address is ready and not ready at a
+    port, it is not.
+    """
     addresses: dict[Address, Obj] = {}
     by_port: dict[str, tuple[Obj | None, Readiness]] = {}
     for subset in subsets:

@@ -1,9 +1,12 @@
-"""What controllers have made of an object by the time that all is quiet: of a Deployment its ReplicaSet, of that its pods.
+"""What controllers have created in an established cluster: the ReplicaSet of a Deployment, its
+pods.
 
-Turns a stored object into the bodies of what its controller would create, how often each, and as whom.
+Turns a stored object into the objects that its controller would create, with their number and the
+client that creates them.
 
-Holds: a body is the one that the loop itself sends.
-Differs  StatefulSets with claims, and Jobs, have nothing yet: their loops make it once they run.
+Holds: each body is equal to the one that the controller itself sends.
+Differs  StatefulSets with volume claim templates, and Jobs, get no children here: their
+         controllers create them when the run starts.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from actors.controllers import (
     daemonset,
     daemonset_decide,
     deployment,
+    deployment_decide,
     revisions,
     statefulset,
     statefulset_decide,
@@ -27,11 +31,15 @@ from sim.machinery.api import Obj
 from sim.machinery.objects import replicas_of
 
 FLAVOURS = {flavour.kind: flavour for flavour in (REPLICA_SET, REPLICATION_CONTROLLER)}
-FIRST = 1  # the number of a revision without others
+FIRST = 1  # revision number of an object's first revision
 
 
 class Child(NamedTuple):
-    """client: of the loop that makes it; times: how many of one body, which the server names."""
+    """Objects that a controller creates for its owner.
+
+    client: name of the controller's client
+    times: how many objects of this body there are; the API server generates their names
+    """
 
     client: str
     resource: str
@@ -40,13 +48,13 @@ class Child(NamedTuple):
 
 
 def children_of(obj: Obj, nodes: Sequence[Obj], names: Names) -> Sequence[Child]:
-    """In the order in which they are made; nothing of what is of another kind."""
+    """The children of an object in the order of creation; empty for kinds without children here."""
     kind = obj["kind"]
     if kind in FLAVOURS:
         pod = pod_from_template(obj["spec"]["template"], obj, _ref(obj))
         return [Child(FLAVOURS[kind].client, "pods", pod, replicas_of(obj))]
     if kind == "Deployment" and not obj["spec"].get("paused"):
-        made = deployment.new_replica_set(obj, _ref(obj), FIRST, replicas_of(obj), names)
+        made = deployment_decide.new_replica_set(obj, _ref(obj), FIRST, replicas_of(obj), names)
         return [Child(deployment.CLIENT, "replicasets", made)]
     if kind == "StatefulSet" and not obj["spec"].get("volumeClaimTemplates"):
         return _of_stateful_set(obj, names)

@@ -1,16 +1,18 @@
-"""Garbage collection by owner references: what nobody owns any more goes; foreground and orphan deletion.
+"""Garbage collection by owner references: what nobody owns any more goes; foreground and orphan
+deletion.
 
-Turns changes of objects into checks of their owners at the API and into DELETEs, and finishes deletions that
-wait for dependents (foreground) or let them go (orphan).
+Turns changes of objects into checks of their owners at the API and into DELETEs, and finishes
+deletions that wait for dependents (foreground) or let them go (orphan).
 
-Holds: nothing is deleted before its owner was found absent at the API itself, and only under its own uid; an
-object without owners costs an event two look-ups.
+Holds: nothing is deleted before its owner was found absent at the API itself, and only under its
+own uid; an object without owners costs an event two look-ups.
 
 Mirrors  kubernetes v1.25 pkg/controller/garbagecollector/{garbagecollector,graph_builder}.go.
-Differs  the graph is the informers with an index by owner, no copy of it; an owner that lives in another namespace
-         than its dependents is told of when it was looked for in theirs; leases have no handlers (an event for each renewal would be the
-         largest cost of all): they are looked through every 30 s and when a kind that owns some loses one, so that the
-         deletion of a lease begins, and is noticed by those that it owns or blocks, up to 30 s late.
+Differs  the graph is the informers with an index by owner, no copy of it; an owner that lives in
+         another namespace than its dependents is told of when it was looked for in theirs; leases
+         have no handlers (an event for each renewal would be the largest cost of all): they are
+         looked through every 30 s and when a kind that owns some loses one, so that the deletion of
+         a lease begins, and is noticed by those that it owns or blocks, up to 30 s late.
 """
 
 from __future__ import annotations
@@ -83,12 +85,14 @@ class GarbageCollector:
         self._resources: dict[tuple[str, str], Resource] = {}
         # Which informers hold dependents of a kind: learned, so that a pod's end asks none of them.
         self._below: dict[str, dict[tuple[str, str], None]] = {}
-        # By uid, those that wait for their dependents: by whatever name, and in which namespace, these call them.
+        # By uid, those that wait for their dependents: by whatever name, and in which namespace,
+        # these call them.
         self._waiting: dict[str, Item] = {}
         self._quiet: dict[tuple[str, str], Quiet] = {}  # what has no handlers
         self._owners_of_quiet: dict[str, None] = {}
         self._owned_by_quiet: dict[str, Item] = {}  # by uid, those that own something
-        # Of these, by uid, whose deletion was seen to begin, with the finalizers: a second one may begin in another way.
+        # Of these, by uid, whose deletion was seen to begin, with the finalizers: a second one may
+        # begin in another way.
         self._going: dict[str, list[str]] = {}
         self._custom: dict[str, tuple[str, Informer]] = {}  # by resource: the version followed
         definitions = env.scheme.resource("customresourcedefinitions")
@@ -184,7 +188,7 @@ class GarbageCollector:
 
         informer.on(added, updated, deleted, beat=unmoved)
 
-    # --- the graph ------------------------------------------------------------------------------------------
+    # --- the graph --------------------------------------------------------------------------------
 
     def _dependents(self, kind: str, uid: str) -> list[tuple[tuple[str, str], Obj]]:
         return [
@@ -236,7 +240,10 @@ class GarbageCollector:
             self._delete_queue.add(Item(*owner_ident, key, ref["uid"], virtual=True))
 
     def _report_namespace(self, ident: tuple[str, str], obj: Obj, ref: Ref) -> None:
-        """Tell of an object whose owner lives in a namespace, and another one.  Cluster-wide, it is never collected."""
+        """Tell of an object whose owner lives in a namespace, and another one.
+
+        Cluster-wide, it is never collected.
+        """
         meta = obj["metadata"]
         namespace = meta.get("namespace", "")
         owners = self._informers[ref["apiVersion"], ref["kind"]].objects.values()
@@ -310,12 +317,13 @@ class GarbageCollector:
             if (orphan := kept.informer.get(key)) is not None:
                 self._delete_queue.add(_item(ident, orphan))
 
-    # --- checks -----------------------------------------------------------------------------------------------
+    # --- checks -----------------------------------------------------------------------------------
 
     async def _sync(self, item: Item) -> str | None:
         ident = (item.api_version, item.kind)
         if ident not in self._resources:
-            # its kind is gone, and it with it; or has never been, and those that name it wait for it
+            # its kind is gone, and it with it; or has never been, and those that name it wait for
+            # it
             waited_for = item.virtual and self._dependents(item.kind, item.uid)
             return _no_mapping(*ident) if waited_for else None
         resource, informer = self._resources[ident], self._informers[ident]

@@ -1,4 +1,5 @@
-"""What to do with an object whose owners may be gone: the garbage collector's decision and its patches.
+"""What to do with an object whose owners may be gone: the garbage collector's decision and its
+patches.
 
 Mirrors  kubernetes v1.25 pkg/controller/garbagecollector/{garbagecollector,patch,operations}.go.
 """
@@ -20,7 +21,8 @@ Ref = Mapping[str, Any]
 
 
 class OwnerState(Enum):
-    """solid: exists; waiting: exists and waits for its dependents to go; dangling: does not exist."""
+    """solid: exists; waiting: exists and waits for its dependents to go; dangling: does not exist.
+    """
 
     SOLID = "solid"
     WAITING = "waiting"
@@ -29,8 +31,8 @@ class OwnerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """disown: uids of owner references to drop; unblock: let no own reference block its owner; policy: of the
-    DELETE ("": the object stays)."""
+    """disown: uids of owner references to drop; unblock: let no own reference block its owner;
+    policy: of the DELETE ("": the object stays)."""
 
     disown: tuple[str, ...] = ()
     unblock: bool = False
@@ -40,7 +42,10 @@ class Verdict:
 def decide(
     item: Obj, owners: Sequence[tuple[Ref, OwnerState]], dependents: Sequence[Obj], names: Names
 ) -> Verdict:
-    """One solid owner keeps an object; then its other references go.  None left: the object goes."""
+    """One solid owner keeps an object; then its other references go.
+
+    None left: the object goes.
+    """
     states = [state for _, state in owners]
     if OwnerState.SOLID in states:
         return Verdict(tuple(ref["uid"] for ref, state in owners if state is not OwnerState.SOLID))
@@ -101,7 +106,9 @@ def unblock_patch(item: Obj) -> Obj:
 
 
 def merged_disown_patch(item: Obj, owners: Sequence[str]) -> Obj:
-    """As `disown_patch`, of a custom resource, which knows no strategic patches: of exactly this revision."""
+    """As `disown_patch`, of a custom resource, which knows no strategic patches: of exactly this
+    revision.
+    """
     left = [ref for ref in item["metadata"].get("ownerReferences") or () if ref["uid"] not in owners]
     return _merged(item, left)
 

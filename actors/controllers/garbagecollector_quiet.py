@@ -1,4 +1,5 @@
-"""A kind that the garbage collector follows without handlers: read as a whole, when somebody asks and it has changed.
+"""A kind that the garbage collector follows without handlers: read as a whole, when somebody asks
+and it has changed.
 
 Turns a lazy informer into who is owned by whom, and who is being deleted, among its objects.
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 class Quiet:
     """refs: owner references by key, where there are some; going: keys of what is being deleted
 
-    sound: the owners of all were found, and none of these has gone since; found: references by key whose owners were
+    sound: the owners of all were found, and none of these has gone since; found: references by key
+    whose owners were
     """
 
     def __init__(self, informer: Informer) -> None:

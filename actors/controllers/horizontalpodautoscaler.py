@@ -1,10 +1,11 @@
 """HorizontalPodAutoscaler loop: as many replicas as what is measured asks for.
 
-Turns an autoscaler, the scale of its target and what its metrics come to into a new scale and a status.
+Turns an autoscaler, the scale of its target and what its metrics come to into a new scale and a
+status.
 
-Holds: an autoscaler is looked at once a sync period, whatever happens in between; what was recommended before is
-remembered by this process only, by a clock that nobody sets (Go's times compare by it), while the ages of pods, which the
-API tells, are taken by the wall clock.
+Holds: an autoscaler is looked at once a sync period, whatever happens in between; what was
+recommended before is remembered by this process only, by a clock that nobody sets (Go's times
+compare by it), while the ages of pods, which the API tells, are taken by the wall clock.
 
 Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/{horizontal.go,rate_limiters.go}.
 Differs  nothing known.
@@ -113,10 +114,11 @@ class AutoscalerLoop:
         self._history.setdefault(key, decide.History((first,)))
         return await self._decide(look)
 
-    # --- the target ---------------------------------------------------------------------------------------
+    # --- the target -------------------------------------------------------------------------------
 
     async def _get_scale(self, look: _Look) -> str | None:
-        """Find the target's kind and read its scale; the first of its versions that answers counts."""
+        """Find the target's kind and read its scale; the first of its versions that answers counts.
+        """
         target = look.spec["scaleTargetRef"]
         given = target.get("apiVersion", "")
         group, slash, version = given.rpartition("/")
@@ -141,7 +143,7 @@ class AutoscalerLoop:
             problem = problem or reply.message
         return problem
 
-    # --- the size -----------------------------------------------------------------------------------------
+    # --- the size ---------------------------------------------------------------------------------
 
     async def _decide(self, look: _Look) -> str | None:
         spec, current = look.spec, look.current
@@ -200,10 +202,12 @@ class AutoscalerLoop:
         self._history[look.key] = history.scaled(look.current, wanted, look.spec.get("behavior"), now_us)
         return None
 
-    # --- metrics ------------------------------------------------------------------------------------------
+    # --- metrics ----------------------------------------------------------------------------------
 
     def _compute(self, look: _Look, wall_us: int) -> tuple[int, str, list[Obj]] | str:
-        """The largest of what the metrics ask for, which one it is, and what the status shows; or the error."""
+        """The largest of what the metrics ask for, which one it is, and what the status shows; or
+        the error.
+        """
         text = (look.scale.get("status") or {}).get("selector", "")
         if not text:
             self._warn(look, "SelectorRequired", "selector is required")
@@ -245,7 +249,7 @@ class AutoscalerLoop:
         self._tell(look, decide.Condition("ScalingActive", "True", "ValidMetricFound", text))
         return best.replicas, best.name, shown
 
-    # --- status -------------------------------------------------------------------------------------------
+    # --- status -----------------------------------------------------------------------------------
 
     def _warn(self, look: _Look, reason: str, text: str) -> None:
         self.recorder.event(look.hpa, "Warning", reason, text)

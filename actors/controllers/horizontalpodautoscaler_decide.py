@@ -1,12 +1,13 @@
 """How many replicas the use of resources asks for, and how fast that may change.
 
-Turns samples of pods, or what is measured of something else, and a target into a proposal (`by_utilization`, `by_average`,
-`by_value`, `by_share`); proposals and what was decided before into the next size with the conditions that explain it
-(`normalize`).
+Turns samples of pods, or what is measured of something else, and a target into a proposal
+(`by_utilization`, `by_average`, `by_value`, `by_share`); proposals and what was decided before into
+the next size with the conditions that explain it (`normalize`).
 
 Holds: the history of recommendations and of changes is a value, handed in and out.
 
-Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/{horizontal.go,replica_calculator.go}, metrics/utilization.go.
+Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/{horizontal.go,replica_calculator.go},
+         metrics/utilization.go.
 Differs  nothing known.
 """
 
@@ -34,12 +35,14 @@ class Periods:
     readiness_delay_us: int
 
 
-# --- proposals --------------------------------------------------------------------------------------------
+# --- proposals ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """replicas wanted; the mean use in milli units, and as a percentage of the requests where that is the target."""
+    """replicas wanted; the mean use in milli units, and as a percentage of the requests where that
+    is the target.
+    """
 
     replicas: int
     milli: int
@@ -173,7 +176,8 @@ def by_average(groups: Groups, target_milli: int, current: int, tolerance: float
     use = _average(groups.samples, target_milli)
     filled = _filled(groups, use.ratio, dict.fromkeys(groups.missing, target_milli))
     if filled is not None and use.ratio == 1:
-        # Quirk: exactly at the target, pods without samples count as idle here and not at all by utilization
+        # Quirk: exactly at the target, pods without samples count as idle here and not at all by
+        # utilization
         filled |= dict.fromkeys(groups.missing, 0)
     new = None if filled is None else _average(filled, target_milli)
     return Proposal(_replicas(groups, use, filled, new, current, tolerance), use.milli)
@@ -218,7 +222,9 @@ _UNKNOWN = -(2**63)  # what Go on amd64 makes an integer of from a division by n
 def by_value(
     milli: int, target_milli: int, pods: Sequence[Obj], current: int, tolerance: float
 ) -> Proposal | str:
-    """Replicas for something measured to come to its target, if it goes down with the number of pods that are ready."""
+    """Replicas for something measured to come to its target, if it goes down with the number of
+    pods that are ready.
+    """
     ratio = milli / target_milli
     if not current:
         return Proposal(ceil(ratio), milli)
@@ -231,9 +237,11 @@ def by_value(
 
 
 def by_share(milli: int, target_milli: int, seen: int, tolerance: float) -> Proposal:
-    """Replicas of which each has at most so much of something measured; `seen`: those that the target's status tells.
+    """Replicas of which each has at most so much of something measured; `seen`: those that the
+    target's status tells.
 
-    Quirk: where there are none, nothing of nothing keeps it so, and their mean is the least integer.
+    Quirk: where there are none, nothing of nothing keeps it so, and their mean is the least
+    integer.
     """
     if not seen:
         return Proposal(ceil(milli / target_milli), _UNKNOWN)
@@ -241,7 +249,7 @@ def by_share(milli: int, target_milli: int, seen: int, tolerance: float) -> Prop
     return Proposal(ceil(milli / target_milli) if changes else seen, ceil(milli / seen))
 
 
-# --- history ----------------------------------------------------------------------------------------------
+# --- history --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +280,8 @@ class History:
         return replace(self, recommended=_in_place_of_old(self.recommended, moment, now_us - window_us))
 
     def scaled(self, before: int, after: int, behavior: Obj | None, now_us: int) -> History:
-        """With a change of size, in place of one that no policy of its direction looks back to, if there is one.
+        """With a change of size, in place of one that no policy of its direction looks back to, if
+        there is one.
 
         Quirk: policies of the other direction may look back further, and count those that are left.
         """
@@ -286,7 +295,7 @@ class History:
         return replace(self, added=kept) if growing else replace(self, removed=kept)
 
 
-# --- the next size ----------------------------------------------------------------------------------------
+# --- the next size --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +373,9 @@ def _within_bounds(desired: int, bounds: Bounds) -> tuple[int, tuple[str, str]]:
 
 
 def _rules(behavior: Obj, growing: bool) -> Obj:
-    """Quirk: what came by the first version's annotation has no defaults; a side left out lets nothing change."""
+    """Quirk: what came by the first version's annotation has no defaults; a side left out lets
+    nothing change.
+    """
     return behavior.get("scaleUp" if growing else "scaleDown") or {"selectPolicy": "Disabled"}
 
 

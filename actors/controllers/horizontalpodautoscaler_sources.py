@@ -1,11 +1,12 @@
 """What one metric of an autoscaler asks for.
 
-Turns a metric of the spec, what a source of metrics answers and the target's pods into a number of replicas and how the
-status shows it (`Found`), or into the reason why it says nothing (`Failed`).
+Turns a metric of the spec, what a source of metrics answers and the target's pods into a number of
+replicas and how the status shows it (`Found`), or into the reason why it says nothing (`Failed`).
 
-Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/horizontal.go (computeReplicasForMetric and its parts).
-Quirk    upstream stores autoscalers in their first version, which knows no object or external metric without a value: it is 0
-         beside a mean.
+Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/horizontal.go (computeReplicasForMetric and
+         its parts).
+Quirk    upstream stores autoscalers in their first version, which knows no object or external
+         metric without a value: it is 0 beside a mean.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from sim.units import format_quantity_milli, quantity_milli
 class Target:
     """The autoscaler's target at one time.
 
-    current: replicas of its scale; seen: those that its status tells; pods: those that its selector finds
+    current: replicas of its scale; seen: those that its status tells; pods: those that its selector
+    finds
     """
 
     namespace: str
@@ -36,7 +38,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one metric asks for, what it is called, how the status shows it, and the record by which it is so much."""
+    """What one metric asks for, what it is called, how the status shows it, and the record by which
+    it is so much.
+    """
 
     replicas: int
     name: str
@@ -46,7 +50,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A metric that says nothing: the reason, what went wrong, and the whole error with what was tried before it."""
+    """A metric that says nothing: the reason, what went wrong, and the whole error with what was
+    tried before it.
+    """
 
     reason: str
     problem: str
@@ -79,7 +85,7 @@ def compute(source: Metrics, metric: Obj, target: Target, periods: decide.Period
     return Failed("InvalidMetricSourceType", problem, problem)
 
 
-# --- of pods ----------------------------------------------------------------------------------------------
+# --- of pods --------------------------------------------------------------------------------------
 
 
 def _resource(source: Metrics, spec: Obj, target: Target, periods: decide.Periods) -> Found | Failed:
@@ -153,7 +159,7 @@ def _pods(source: Metrics, spec: Obj, target: Target, periods: decide.Periods) -
     return Found(proposal.replicas, f"pods metric {name}", shown, cause)
 
 
-# --- of other things --------------------------------------------------------------------------------------
+# --- of other things ------------------------------------------------------------------------------
 
 
 def _object(source: Metrics, spec: Obj, target: Target, periods: decide.Periods) -> Found | Failed:
@@ -209,7 +215,8 @@ def _external(source: Metrics, spec: Obj, target: Target, periods: decide.Period
 
 
 def _metric(named: Obj, target: Target) -> Metric:
-    # Quirk: a selector that is not there selects nothing, which on its way to the API is no selector at all
+    # Quirk: a selector that is not there selects nothing, which on its way to the API is no
+    # selector at all
     return Metric(target.namespace, named["name"], from_selector(named.get("selector") or {}))
 
 
@@ -220,7 +227,9 @@ def _external_name(named: Obj) -> str:
 def _measured(
     milli: int, wanted: Obj, of_each: bool, target: Target, periods: decide.Periods
 ) -> tuple[int, Obj] | str:
-    """How many replicas something measured asks for, as a whole or with a share for each, and how that is shown."""
+    """How many replicas something measured asks for, as a whole or with a share for each, and how
+    that is shown.
+    """
     if of_each:
         each = quantity_milli(wanted["averageValue"])
         share = decide.by_share(milli, each, target.seen, periods.tolerance)

@@ -1,11 +1,14 @@
 """Job loop: run pods until enough of them have succeeded, or too many have failed.
 
-Turns a Job and its pods into creates (slow start), deletes, finalizers taken off pods that are counted, and a status.
+Turns a Job and its pods into creates (slow start), deletes, finalizers taken off pods that are
+counted, and a status.
 
-Holds: a finished pod is written into the status before it loses its finalizer, and into the counters after; a Job is
-over only when no pod is between the two.  At most 500 creates or deletes a sync, none while earlier ones are unseen.
+Holds: a finished pod is written into the status before it loses its finalizer, and into the
+counters after; a Job is over only when no pod is between the two.  At most 500 creates or deletes a
+sync, none while earlier ones are unseen.
 
-Mirrors  kubernetes v1.25.10 pkg/controller/job/job_controller.go with JobTrackingWithFinalizers and JobReadyPods.
+Mirrors  kubernetes v1.25.10 pkg/controller/job/job_controller.go with JobTrackingWithFinalizers and
+         JobReadyPods.
 Differs  a Job without the tracking annotation is tracked all the same; no metrics.
 """
 
@@ -17,7 +20,7 @@ from dataclasses import dataclass, replace
 from actors.controllers import job_decide as decide
 from actors.controllers.pod_owners import (
     PodControl,
-    blame_owned,
+    attribute_causes,
     candidates_of,
     index_by_controller,
     index_by_namespace,
@@ -54,7 +57,7 @@ BACKOFF_US, BACKOFF_MAX_US = 10 * SECOND, 360 * SECOND  # DefaultJobBackOff, Max
 async def start(env: Env) -> None:
     loop = JobLoop(env)
     await env.informers.start_and_sync()
-    blame_owned(loop.queue, loop.jobs, loop.pods)
+    attribute_causes(loop.queue, loop.jobs, loop.pods)
     for index in range(WORKERS):
         env.ctx.spawn(loop.work, name=f"job-{index}")
     run_workers(env, loop.orphans, loop.free_orphan, 1)
@@ -64,7 +67,8 @@ async def start(env: Env) -> None:
 class _Sync:
     """One look at a Job: what is decided on the way, and the Job as it will be written.
 
-    good: how many pods have succeeded; indexes: of an indexed Job, those written down and those known by now
+    good: how many pods have succeeded; indexes: of an indexed Job, those written down and those
+    known by now
     """
 
     key: str
@@ -96,7 +100,8 @@ class JobLoop:
         self._annotation = env.names.annotation_job_completion_index
         self._tells_ready = enabled(env.options.feature_gates, "JobReadyPods")
         self._heeds_policies = enabled(env.options.feature_gates, FAILURE_POLICY)
-        self._removing: dict[str, dict[str, None]] = {}  # by Job: uids whose finalizer is on its way out
+        # by Job: uids whose finalizer is on its way out
+        self._removing: dict[str, dict[str, None]] = {}
         self._failed = env.ctx.kernel.kind("sync-error", "queue", "key", "error")
         index_by_namespace(self.jobs)
         index_by_controller(self.pods)
@@ -109,7 +114,7 @@ class JobLoop:
             about="Job",
         )
 
-    # --- events -------------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------
 
     def _job_changed(self, job: Obj) -> None:
         self.queue.add(key_of(job))
@@ -136,7 +141,9 @@ class JobLoop:
         return job if job is not None and uid_of(job) == ref["uid"] else None
 
     def _enqueue(self, job: Obj, at_once: bool = True) -> None:
-        """A pod changed: gather for a moment; one that has just failed waits for the Job's back-off."""
+        """A pod changed: gather for a moment; one that has just failed waits for the Job's
+        back-off.
+        """
         key = key_of(job)
         batch_us = BATCH_US if self._tells_ready else 0
         self.queue.add_after_us(key, (0 if at_once else self._backoff_us(key)) or batch_us)
@@ -201,7 +208,7 @@ class JobLoop:
         if not tracked:
             self._removing.get(key_of(job), {}).pop(uid_of(pod), None)
 
-    # --- a sync -------------------------------------------------------------------------------------------
+    # --- a sync -----------------------------------------------------------------------------------
 
     async def work(self) -> None:
         """As `run_workers`, but a success alone does not make up for failures: see `sync`."""
@@ -331,7 +338,7 @@ class JobLoop:
         start = {} if suspended else {"startTime": format_time(wall_us)}
         it.job = {**it.job, "status": {**status, "conditions": conditions, **start}}
 
-    # --- pods ---------------------------------------------------------------------------------------------
+    # --- pods -------------------------------------------------------------------------------------
 
     async def _manage(self, it: _Sync, active: Sequence[Obj]) -> None:
         """Remove pods that are too many, or else create those that are missing."""
@@ -387,7 +394,7 @@ class JobLoop:
         made, it.error = await self.control.create_counted(job, pods)
         it.active += made
 
-    # --- counting -----------------------------------------------------------------------------------------
+    # --- counting ---------------------------------------------------------------------------------
 
     async def _track(self, it: _Sync, seen: Obj, needed: bool, tracking: decide.Tracking) -> str | None:
         """Count finished pods in three steps: write down who they are, free them, add them up."""
@@ -460,7 +467,7 @@ class JobLoop:
             return None
         return _CONFLICT if reply.reason == "Conflict" else reply.message
 
-    # --- finalizers ---------------------------------------------------------------------------------------
+    # --- finalizers -------------------------------------------------------------------------------
 
     def _patch_free(self, pod: Obj, on_reply: Callable[[Reply], None]) -> None:
         meta = pod["metadata"]
@@ -472,7 +479,8 @@ class JobLoop:
         self.client.call(request, on_reply)
 
     async def _free(self, key: str, pods: Sequence[Obj]) -> tuple[list[str], str | None]:
-        """Take the finalizer off pods: the uids of those that are free of it, and the first error."""
+        """Take the finalizer off pods: the uids of those that are free of it, and the first error.
+        """
         removing = self._removing.setdefault(key, {})
         removing.update({uid_of(pod): None for pod in pods})
 
@@ -505,7 +513,8 @@ class JobLoop:
 
 
 _CONFLICT = "conflict"
-_LEFT_OUT = ("active", "succeeded", "failed", "completedIndexes")  # of a status while they are empty
+# of a status while they are empty
+_LEFT_OUT = ("active", "succeeded", "failed", "completedIndexes")
 
 
 def _owned(pod: Obj, uid: str) -> bool:

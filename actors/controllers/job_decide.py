@@ -1,13 +1,14 @@
 """What a Job needs, as plain decisions: counts, ends, indexes, pods to make and to delete.
 
-Turns a Job and its pods into counts of what succeeded and failed, the condition that ends it, the pods to remove and
-the indexes to run; finished pods into the bookkeeping that counts each exactly once.
+Turns a Job and its pods into counts of what succeeded and failed, the condition that ends it, the
+pods to remove and the indexes to run; finished pods into the bookkeeping that counts each exactly
+once.
 
-Holds: a finished pod is counted once, by its uid in `status.uncountedTerminatedPods` until its finalizer is gone; an
-index that succeeded is never run again.
+Holds: a finished pod is counted once, by its uid in `status.uncountedTerminatedPods` until its
+finalizer is gone; an index that succeeded is never run again.
 
-Mirrors  kubernetes v1.25.10 pkg/controller/job/{job_controller.go,indexed_job_utils.go}, controller_utils.go
-         (ActivePods).
+Mirrors  kubernetes v1.25.10 pkg/controller/job/{job_controller.go,indexed_job_utils.go},
+         controller_utils.go (ActivePods).
 Differs  ties in the order of removal go by name (upstream: any).
 """
 
@@ -55,7 +56,7 @@ def is_tracked(pod: Obj, finalizer: str) -> bool:
     return finalizer in (pod["metadata"].get("finalizers") or ())
 
 
-# --- indexes ----------------------------------------------------------------------------------------------
+# --- indexes --------------------------------------------------------------------------------------
 
 
 def index_of(pod: Obj, annotation: str) -> int:
@@ -65,7 +66,9 @@ def index_of(pod: Obj, annotation: str) -> int:
 
 
 def parse_indexes(text: str, completions: int) -> list[int]:
-    """`1,3-5` as numbers below `completions`; what is no number or range is left out, as is all from the first beyond."""
+    """`1,3-5` as numbers below `completions`; what is no number or range is left out, as is all
+    from the first beyond.
+    """
     found: list[int] = []
     for part in text.split(",") if text else ():
         first_text, dash, last_text = part.partition("-")
@@ -107,7 +110,7 @@ def pending_indexes(
     return missing
 
 
-# --- counting ---------------------------------------------------------------------------------------------
+# --- counting -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,8 @@ def uncounted_of(job: Obj) -> Uncounted:
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
-    """How pods are told apart: the finalizer and annotation of the naming set, and finalizers on their way out.
+    """How pods are told apart: the finalizer and annotation of the naming set, and finalizers on
+    their way out.
 
     policy: the Job's rules on pods that fail, None without any, or while their gate is off
     """
@@ -196,7 +200,9 @@ def succeeded_indexes(job: Obj, pods: Sequence[Obj], tracking: Tracking) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What a sync writes down: the uids and indexes now, pods to free of the finalizer, and whether that is new."""
+    """What a sync writes down: the uids and indexes now, pods to free of the finalizer, and whether
+    that is new.
+    """
 
     uncounted: Uncounted
     indexes: list[int]
@@ -208,7 +214,9 @@ class Count:
 def count_finished(
     job: Obj, pods: Sequence[Obj], before: Uncounted, indexes: Sequence[int], over: bool, t: Tracking
 ) -> Count:
-    """Take down what is finished, at most `UNCOUNTED_MAX` pods at a time; when a Job is `over`, so are its pods."""
+    """Take down what is finished, at most `UNCOUNTED_MAX` pods at a time; when a Job is `over`, so
+    are its pods.
+    """
     indexed = is_indexed(job)
     if indexed:
         pods = sorted(pods, key=lambda pod: index_of(pod, t.annotation))
@@ -244,14 +252,16 @@ def count_finished(
 
 
 def settle_uncounted(uncounted: Uncounted, held: Mapping[str, Any]) -> tuple[Uncounted, int, int]:
-    """Those whose pods are held no longer go to the counters: what is left, and how many succeeded and failed."""
+    """Those whose pods are held no longer go to the counters: what is left, and how many succeeded
+    and failed.
+    """
     good = tuple(uid for uid in uncounted.succeeded if uid in held)
     bad = tuple(uid for uid in uncounted.failed if uid in held)
     moved = len(uncounted.succeeded) - len(good), len(uncounted.failed) - len(bad)
     return Uncounted(good, bad), *moved
 
 
-# --- ending -----------------------------------------------------------------------------------------------
+# --- ending ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +280,9 @@ TARGET = "FailureTarget"  # type of the condition that says so before the pods a
 
 
 def policy_failure(job: Obj, pods: Sequence[Obj], policy: Obj | None) -> End | None:
-    """The end of a Job that has failed by a rule on its pods: to be announced, or announced already."""
+    """The end of a Job that has failed by a rule on its pods: to be announced, or announced
+    already.
+    """
     for known in status_of(job).get("conditions") or ():
         if known["type"] == TARGET:
             return End("Failed", known.get("reason", ""), known.get("message", ""))
@@ -282,7 +294,8 @@ def policy_failure(job: Obj, pods: Sequence[Obj], policy: Obj | None) -> End | N
 def failure_of(job: Obj, pods: Sequence[Obj], active: int, failed: int, wall_us: int) -> End | None:
     """The end of a Job that has failed."""
     spec = spec_of(job)
-    # where active pods are as many as wanted, the failure is an old one whose status could not be written
+    # where active pods are as many as wanted, the failure is an old one whose status could not be
+    # written
     fresh = failed > status_of(job).get("failed", 0) and active != spec.get("parallelism")
     if (fresh and failed > spec.get("backoffLimit", 6)) or _restarted_too_often(spec, pods):
         return LIMIT
@@ -332,7 +345,7 @@ def with_condition(conditions: Sequence[Obj], wanted: Obj) -> list[Obj] | None:
     return [*conditions, wanted] if wanted["status"] != "False" else None
 
 
-# --- pods to make and to remove ---------------------------------------------------------------------------
+# --- pods to make and to remove -------------------------------------------------------------------
 
 
 def wanted_active(job: Obj, active: int, succeeded: int) -> int:

@@ -1,7 +1,7 @@
 """What a Job's `podFailurePolicy` says of a pod that failed (gate JobPodFailurePolicy).  Pure.
 
-Turns a policy and a pod into the verdict of the first rule that matches it: the Job fails, the failure does not count,
-or it counts as without a policy.
+Turns a policy and a pod into the verdict of the first rule that matches it: the Job fails, the
+failure does not count, or it counts as without a policy.
 
 Mirrors  kubernetes v1.25 pkg/controller/job/pod_failure_policy.go.
 """

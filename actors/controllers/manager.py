@@ -1,13 +1,18 @@
-"""The controller manager: a process that runs the control loops while it holds the leader's lease.
+"""The controller manager: a process that runs the controllers while it holds the leader election
+lease.
 
-Turns options, a way to the API servers and the table of loops into the main function of an actor.
+Turns options, a connection to the API servers and the table of controllers into the main function
+of a process.
 
-Holds: no loop starts before this process leads, and none acts before all have started; a process that lost its lease exits at once, with nothing
-finished or released; a restarted process remembers nothing.
+Holds: controllers start only while this process is the leader, and act only when all have started;
+       a process that loses its lease exits at once, without finishing work or releasing anything;
+       a restarted process has no memory of its predecessor.
 
-Mirrors  kubernetes v1.25 cmd/kube-controller-manager/app/controllermanager.go (Run, StartControllers).
-Differs  the API is not probed by /healthz and discovery before the loops start: informers retry anyway;
-         a token for each loop's service account is not requested, its user is taken as given.
+Mirrors  kubernetes v1.25 cmd/kube-controller-manager/app/controllermanager.go (Run,
+         StartControllers).
+Differs  the API is not probed by /healthz and discovery before the controllers start, as informers
+         retry anyway; no token is requested for a controller's service account: its user is
+         assumed.
 """
 
 from __future__ import annotations
@@ -45,10 +50,10 @@ def controller_manager_main(
 ) -> Callable[[Context], Awaitable[None]]:
     """The main function of a controller manager process.
 
-    connect: the transports to the API servers, for a new incarnation
-    loops: by upstream's name; those that `--controllers` switches off are not started
-    metrics: what pods use (None: the cluster has no metrics server)
-    cloud: what `--cloud-provider` stands for; without that nobody asks it
+    connect: returns the transports to the API servers, called once per incarnation
+    loops: controllers by upstream's name; those that `--controllers` disables are not started
+    metrics: source of the metrics for autoscaling; None for a cluster without a metrics server
+    cloud: the provider that `--cloud-provider` selects
     """
 
     async def main(ctx: Context) -> None:
@@ -59,7 +64,7 @@ def controller_manager_main(
 
 
 class Manager:
-    """One incarnation of the process."""
+    """One incarnation of the controller manager process."""
 
     def __init__(
         self,
@@ -79,12 +84,14 @@ class Manager:
         self._cloud = cloud
 
     def client(self, name: str, qps: float, burst: int) -> Client:
-        """A loop's client, of its own token bucket, under the identity the options ask for."""
+        """A client for a controller, with its own token bucket and the user that the options
+        select.
+        """
         user = user_of(self._names, name, self._options.use_service_account_credentials)
         return self._client(name, qps, burst, user)
 
     def _root_client(self, name: str) -> Client:
-        """A client of the process itself."""
+        """A client with the user of the controller manager itself."""
         options = self._options
         return self._client(name, options.api_qps, options.api_burst, user_of(self._names, name, False))
 
@@ -95,6 +102,8 @@ class Manager:
         )
 
     async def run(self, loops: Mapping[str, Start], root_ca: str) -> None:
+        """Wait for the leader election lease, run the controllers, and exit when the lease is lost.
+        """
         options, ctx = self._options, self._ctx
 
         if not options.leader_elect:
@@ -150,13 +159,13 @@ class Manager:
                 await ctx.sleep_us(int(interval_us * (1 + order.random())))
             ctx.spawn(loops[name], env, name=name)
         if interval_us:
-            await ctx.sleep_us(0)  # the last one has begun to wait
+            await ctx.sleep_us(0)  # let the last controller reach its wait for the informers
             informers.release()
         await ctx.forever()
 
 
 def start_order(loops: Mapping[str, Any], options: ControllerManagerOptions, order: Random) -> list[str]:
-    """The loops that run, in the random order in which they start."""
+    """The names of the controllers to start, in a random order."""
     names = sorted(
         name
         for name in loops
@@ -169,7 +178,10 @@ def start_order(loops: Mapping[str, Any], options: ControllerManagerOptions, ord
 
 
 def user_of(names: Names, client: str, own_account: bool) -> UserInfo:
-    """Who a client asks as: a loop may have a service account of its own, named as the client is."""
+    """The user of a client's requests.
+
+    own_account: True if the controller uses a service account, named after the client
+    """
     if not own_account:
         return UserInfo(names.user_controller_manager, (names.group_authenticated,))
     namespace = names.system_namespace
@@ -177,5 +189,5 @@ def user_of(names: Names, client: str, own_account: bool) -> UserInfo:
 
 
 def identity(host: str, draw: Random) -> str:
-    """Who holds the lease: host_uuid, new for each incarnation."""
+    """The identity in the leader election lease: host_uuid, new for each incarnation."""
     return f"{host}_{new_uid(draw.getrandbits)}"

@@ -1,10 +1,11 @@
-"""Where autoscaling learns what pods use, and whatever else is measured.
+"""Source of the measurements that autoscaling uses.
 
-Holds: a source is asked and answers at once, by values or by the words of its failure; it draws nothing.
+Holds: a source answers at once, with values or with the text of an error; it draws no random
+numbers.
 
 Mirrors  kubernetes v1.25 pkg/controller/podautoscaler/metrics/{interfaces.go,client.go}.
-Differs  the APIs of metrics (metrics, custom.metrics and external.metrics) are none of their own here: a source is
-         handed to the process.
+Differs  the metrics APIs (metrics, custom.metrics and external.metrics) are not served by API
+         servers here: the process gets its source as an argument.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from sim.machinery.selectors import LabelSelector
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a pod used of one resource, in milli units: the mean over `window_us` up to `at_us` of Unix time.
+    """Usage of one resource by a pod, in milli units, averaged over a window.
 
-    cause: the trace record by which it is so much (0: it always was)
+    at_us: end of the window, Unix time
+    cause: id of the trace record that led to this value, 0 if there is none
     """
 
     milli: int
@@ -33,7 +35,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What is measured of one thing, in milli units; cause as that of a sample."""
+    """A measured value in milli units.
+
+    cause: id of the trace record that led to this value, 0 if there is none
+    """
 
     milli: int
     cause: int = 0
@@ -41,7 +46,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Which metric: its name, and which of its series count."""
+    """Identifies a metric: namespace, name, and the selector of the series that count."""
 
     namespace: str
     name: str
@@ -49,37 +54,50 @@ class Metric:
 
 
 class Metrics(Protocol):
-    """What is measured; in place of values the words by which a client of that API tells why it has none."""
+    """A source of metrics.
+
+    Each method returns values, or the error text that upstream's client gives.
+    """
 
     def resource(
         self, pods: Sequence[Obj], name: str, container: str, wall_us: int
     ) -> Mapping[str, Sample] | str:
-        """What pods use of a resource, those of which it is known; container: of that one alone ("": of all)."""
+        """Usage of a resource by pod name; pods without data are left out.
+
+        container: the one container to measure; "" for the whole pod
+        wall_us: the present Unix time
+        """
         ...
 
     def of_pods(self, pods: Sequence[Obj], metric: Metric, wall_us: int) -> Mapping[str, Sample] | str:
-        """What is measured of pods, those of which it is known."""
+        """Values of a custom metric by pod name; pods without data are left out."""
         ...
 
     def of_object(self, about: Obj, metric: Metric) -> Value | str:
-        """about: {apiVersion, kind, name}"""
+        """The value of a metric of one object.
+
+        about: the object as {apiVersion, kind, name}
+        """
         ...
 
     def external(self, metric: Metric) -> Value | str:
-        """The sum of all series that count."""
+        """The sum of the series of an external metric."""
         ...
 
 
 def not_fetched(api: str, problem: str) -> str:
+    """Error text of a failed request to one of the metrics APIs."""
     return f"unable to fetch metrics from {api} metrics API: {problem}"
 
 
 def none_returned(api: str) -> str:
+    """Error text of an empty answer of one of the metrics APIs."""
     return f"no metrics returned from {api} metrics API"
 
 
 class NoMetrics:
-    """A cluster without any of the APIs of metrics, as a new one is."""
+    """The metrics source of a cluster that serves none of the metrics APIs, which is the default.
+    """
 
     def __init__(self, names: Names) -> None:
         self._domain = names.group_domain
@@ -87,15 +105,19 @@ class NoMetrics:
     def resource(
         self, pods: Sequence[Obj], name: str, container: str, wall_us: int
     ) -> Mapping[str, Sample] | str:
+        """Always the error that the resource metrics API is not found."""
         return not_fetched("resource", self._unknown("pods.metrics"))
 
     def of_pods(self, pods: Sequence[Obj], metric: Metric, wall_us: int) -> Mapping[str, Sample] | str:
+        """Always the error that no custom metrics API is registered."""
         return self._no_custom()
 
     def of_object(self, about: Obj, metric: Metric) -> Value | str:
+        """Always the error that no custom metrics API is registered."""
         return self._no_custom()
 
     def external(self, metric: Metric) -> Value | str:
+        """Always the error that the external metric is not found."""
         return not_fetched("external", self._unknown(f"{metric.name}.external.metrics"))
 
     def _unknown(self, what: str) -> str:

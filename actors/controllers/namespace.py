@@ -1,12 +1,15 @@
 """Namespace deletion: empty a namespace that is being deleted, say what is left, then let it go.
 
-Turns a namespace's deletion mark into deletions of everything in it, and their end into its finalization.
+Turns a namespace's deletion mark into deletions of everything in it, and their end into its
+finalization.
 
-Holds: nothing is finalized while anything is left or unknown; each try deletes every namespaced resource once.
+Holds: nothing is finalized while anything is left or unknown; each try deletes every namespaced
+resource once.
 
 Mirrors  kubernetes v1.25 pkg/controller/namespace/{namespace_controller,
          deletion/namespaced_resources_deleter}.go.
-Differs  resources are taken in the order of the scheme (upstream: any) and cannot fail to be discovered.
+Differs  resources are taken in the order of the scheme (upstream: any) and cannot fail to be
+         discovered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What is left in a namespace that is being deleted, how long that may take, and what its conditions say.
+"""What is left in a namespace that is being deleted, how long that may take, and what its
+conditions say.
 
 Mirrors  kubernetes v1.25 pkg/controller/namespace/deletion/{namespaced_resources_deleter,
          status_condition_utils}.go.
@@ -18,7 +19,8 @@ FINALIZER_ESTIMATE_S = 15  # finalizerEstimateSeconds
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Of one resource after it was deleted: how many objects, which finalizers they hold, until when to wait.
+    """Of one resource after it was deleted: how many objects, which finalizers they hold, until
+    when to wait.
 
     error: a request that failed, or objects that stay without any reason to
     """
@@ -31,7 +33,9 @@ class Leftover:
 
 
 def pods_estimate_s(pods: Sequence[Obj], deleted_at: str, now_us: int) -> int:
-    """The longest grace of the pods still alive; 0 once that long has passed since the namespace's deletion."""
+    """The longest grace of the pods still alive; 0 once that long has passed since the namespace's
+    deletion.
+    """
     graces = [pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods if not is_terminal(pod)]
     longest: int = max(graces, default=0)
     return 0 if now_us - parse_time(deleted_at) >= longest * SECOND else longest
@@ -113,7 +117,10 @@ def conditions_of(left: Sequence[Leftover]) -> list[tuple[str, str, str, str]]:
 
 
 def with_conditions(namespace: Obj, wanted: Sequence[tuple[str, str, str, str]], now: str) -> Obj | None:
-    """The namespace with these conditions; None if they say what is there already.  A time is that of a status."""
+    """The namespace with these conditions; None if they say what is there already.
+
+    A time is that of a status.
+    """
     old = {c["type"]: c for c in namespace.get("status", {}).get("conditions") or ()}
     new = dict(old)
     for kind, status, reason, message in wanted:

@@ -1,17 +1,19 @@
-"""Node lifecycle: find nodes that went silent, tell their pods, taint them, at a rate that depends on the zone.
+"""Node lifecycle: find nodes that went silent, tell their pods, taint them, at a rate that depends
+on the zone.
 
-Turns leases and node status into Ready=Unknown conditions, pods' Ready=False, NoSchedule taints (at once, by
-node event) and NoExecute taints (queued per zone: `nodelifecycle_zones`); the taint manager turns the latter into evictions.
+Turns leases and node status into Ready=Unknown conditions, pods' Ready=False, NoSchedule taints (at
+once, by node event) and NoExecute taints (queued per zone: `nodelifecycle_zones`); the taint
+manager turns the latter into evictions.
 
-Holds: one pass at a time, its writes one after another on a client of 20 requests a second; the next pass
-starts a period after this one ended, so that passes drift as upstream; a pass over nodes that are well looks at
-their new leases only: a deadline is kept for each, and what else could change the verdict (the node object, a
-forgotten lease) puts it on the list of those to look at.
+Holds: one pass at a time, its writes one after another on a client of 20 requests a second; the
+next pass starts a period after this one ended, so that passes drift as upstream; a pass over nodes
+that are well looks at their new leases only: a deadline is kept for each, and what else could
+change the verdict (the node object, a forgotten lease) puts it on the list of those to look at.
 
 Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go.
-Differs  a pod is queued for marking only when its node is known not to be ready, a node for tainting or
-         labelling only when there is something to write (upstream's workers find that out); what is
-         known of a node's health goes when its object does.
+Differs  a pod is queued for marking only when its node is known not to be ready, a node for
+         tainting or labelling only when there is something to write (upstream's workers find that
+         out); what is known of a node's health goes when its object does.
 """
 
 from __future__ import annotations
@@ -86,10 +88,12 @@ class NodeLifecycle:
         self._renewals = Renewals(self._leases)
         self._list: list[Health] = []
         self._restless: dict[str, None] = {}  # nodes to look at in the next pass
-        self._listed: dict[str, int] = {}  # by which record each was as it was found, until it is looked at
+        # by which record each was as it was found, until it is looked at
+        self._listed: dict[str, int] = {}
         # By which record each came or went since the first list, until that is told.
         self._moved: dict[str, int] = {}
-        # Nodes whose taints or labels were not right when they were last considered, and what was wrong with the taints.
+        # Nodes whose taints or labels were not right when they were last considered, and what was
+        # wrong with the taints.
         self._unsettled: dict[str, tuple[list[str], list[str]]] = {}
         self._members_changed = True
         self._zones = Zones(env, self._nodes, self._writer, self._health)
@@ -109,7 +113,7 @@ class NodeLifecycle:
         self._ctx.spawn(self._zones.taint_forever, name="no-execute")
         self._ctx.spawn(self._monitor_forever, name="node-monitor")
 
-    # --- informers ------------------------------------------------------------------------------------------
+    # --- informers --------------------------------------------------------------------------------
 
     def _pods_of(self, node: str) -> list[Obj]:
         return self._pods.by_index(NODE_INDEX, node)
@@ -180,10 +184,13 @@ class NodeLifecycle:
         if health is not None and health.ready is not None and health.ready["status"] != "True":
             self._pod_queue.add(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
 
-    # --- workers --------------------------------------------------------------------------------------------
+    # --- workers ----------------------------------------------------------------------------------
 
     async def _sync_node(self, name: str) -> str | None:
-        """NoSchedule taints and labels of one node.  Failures wait for the node's next event, as upstream."""
+        """NoSchedule taints and labels of one node.
+
+        Failures wait for the node's next event, as upstream.
+        """
         node = self._nodes.get(name)
         if node is None:
             return None
@@ -225,7 +232,7 @@ class NodeLifecycle:
             self._recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
         return done
 
-    # --- the monitor pass -----------------------------------------------------------------------------------
+    # --- the monitor pass -------------------------------------------------------------------------
 
     async def _monitor_forever(self) -> None:
         while True:
@@ -239,7 +246,9 @@ class NodeLifecycle:
             await self._ctx.sleep_us(owed)
 
     async def _monitor_pass(self) -> None:
-        """Look at every node, that is: at those where a look could find something, in their turn and at its time."""
+        """Look at every node, that is: at those where a look could find something, in their turn
+        and at its time.
+        """
         self._owed_us += self._cost.base_us
         if self._members_changed:
             await self._settle_members()
@@ -292,9 +301,11 @@ class NodeLifecycle:
     def _worth_a_look(
         self, turns: Turns, nodes: Mapping[str, Obj]
     ) -> tuple[list[tuple[int, Health]], list[Health]]:
-        """By turn: nodes that are not well or changed, and those that may be silent for too long when the last turn is over.
+        """By turn: nodes that are not well or changed, and those that may be silent for too long
+        when the last turn is over.
 
-        Where nobody but those who are well and reported is to be looked at, they are answered apart.
+        Where nobody but those who are well and reported is to be looked at, they are answered
+        apart.
         """
         names, self._restless = self._restless, {}
         found: dict[int, Health] = {}
@@ -326,7 +337,9 @@ class NodeLifecycle:
                 self._restless[health.name] = None
 
     async def _examine(self, health: Health, node: Obj | None) -> None:
-        """One node in its turn; afterwards it is well and has a deadline, or is looked at again in the next pass."""
+        """One node in its turn; afterwards it is well and has a deadline, or is looked at again in
+        the next pass.
+        """
         self._renewals.read(health)
         lease = self._leases.newest(health.lease_key)
         renewed = None if lease is None else lease.peek_us("spec", "renewTime")
@@ -352,7 +365,8 @@ class NodeLifecycle:
         nodes = self._nodes.objects
         added = [node for name, node in nodes.items() if name not in self._health]
         gone = [health for name, health in self._health.items() if name not in nodes]
-        # A pass comes of nothing but time: who is met or gone is so by what was seen, but for those found by who begins.
+        # A pass comes of nothing but time: who is met or gone is so by what was seen, but for those
+        # found by who begins.
         kernel, cause = self._ctx.kernel, self._ctx.kernel.cause
         for node in added:
             name = node["metadata"]["name"]
@@ -379,8 +393,8 @@ class NodeLifecycle:
             self._order.shuffle(self._list)
             for index, health in enumerate(self._list):
                 health.index = index
-        # In the order of the passes, for upstream ranges over the same map: not by names, which would have one and the
-        # same node always meet the workers that write its other taints.
+        # In the order of the passes, for upstream ranges over the same map: not by names, which
+        # would have one and the same node always meet the workers that write its other taints.
         met = {node["metadata"]["name"]: node for node in added}
         for health in self._list if met else ():
             if health.name in met:
@@ -430,7 +444,8 @@ class NodeLifecycle:
         return [pair for pair in ours if has_taint(node, *pair)]
 
     async def _update_health(self, health: Health, node: Obj, renewed: int | None) -> tuple[Obj, str] | None:
-        """Listen to a node and write Unknown if it is silent: the node then, and the Ready status before.
+        """Listen to a node and write Unknown if it is silent: the node then, and the Ready status
+        before.
 
         None: the writes failed, nothing more is done about the node in this pass.
         """
@@ -466,7 +481,9 @@ class NodeLifecycle:
             await self._ctx.sleep_us(at_us - now_us)
 
     def _judge(self, health: Health, now_us: int) -> None:
-        """What follows is because the node is silent, and that because of the fault that silenced it, if known."""
+        """What follows is because the node is silent, and that because of the fault that silenced
+        it, if known.
+        """
         why = {"silent_us": now_us - health.probe_us, "lease": health.lease_revision}
         silence = self._ctx.silence(health.name, health.probe_us)
         health.verdict = self._ctx.decided("unheard", f"nodes/{health.name}", why, silence)
@@ -475,7 +492,8 @@ class NodeLifecycle:
         return self._ctx.wall_us() + self._owed_us - parse_time(node["metadata"]["creationTimestamp"])
 
     async def _set_eviction(self, node: Obj, observed: str, zone: Zone) -> None:
-        """Queue, swap or lift the NoExecute taint by the Ready status before this pass's own write."""
+        """Queue, swap or lift the NoExecute taint by the Ready status before this pass's own write.
+        """
         taint = taint_for(observed, self._names)
         if taint is None:
             if observed == "True":

@@ -1,9 +1,12 @@
-"""When thousands of nodes were last heard of, in columns: what comes with runs of renewals touches no object of a node.
+"""When thousands of nodes were last heard of, in columns: what comes with runs of renewals touches
+no object of a node.
 
-Turns renewals by row (`Course.rows`) into the last one of each node and the controller's time of it.
+Turns renewals by row (`Course.rows`) into the last one of each node and the controller's time of
+it.
 
-Holds: the same as `Health.renewed` and `Health.probe_us` of a node would be if it were told of each renewal; while a node
-has a row these columns hold it, and its `Health` as of the last `read` or `write`.
+Holds: the same as `Health.renewed` and `Health.probe_us` of a node would be if it were told of each
+renewal; while a node has a row these columns hold it, and its `Health` as of the last `read` or
+`write`.
 """
 
 from __future__ import annotations
@@ -20,9 +23,9 @@ NOT_SEEN = NOT_HEARD - 1
 
 
 class Columns:
-    """By row: `renewed`, `probe_us` as of `Health`; index: of the node in the list of all, -1: no node; timed: it is well, and
-    late if nothing is heard of it; newest: time of the last renewal that has come, heard or not, NOT_SEEN where that is
-    not known.
+    """By row: `renewed`, `probe_us` as of `Health`; index: of the node in the list of all, -1: no
+    node; timed: it is well, and late if nothing is heard of it; newest: time of the last renewal
+    that has come, heard or not, NOT_SEEN where that is not known.
     """
 
     def __init__(self) -> None:
@@ -84,7 +87,9 @@ class Columns:
         return bool((self._newest[[node.row for node in nodes]] != NOT_SEEN).all())
 
     def report(self, nodes: Sequence[Health], turns: Turns) -> None:
-        """These are well and have reported, or did so before the last pass: they forget the renewal that they had."""
+        """These are well and have reported, or did so before the last pass: they forget the renewal
+        that they had.
+        """
         rows = np.array([node.row for node in nodes])
         newest = self._newest[rows]
         timed = newest > self._renewed[rows]

@@ -1,15 +1,18 @@
 """Is a node alive, and which taints follow from what it says: decisions of the node lifecycle loop.
 
-Turns a node, its lease and what was known of both into a new `Health`, into the conditions to write when it has
-been silent for too long, and into taints to add and remove.
+Turns a node, its lease and what was known of both into a new `Health`, into the conditions to write
+when it has been silent for too long, and into taints to add and remove.
 
-Holds: the node's own clock is never believed: a heartbeat is a change seen, at the controller's own time;
-objects are changed by path copy.
+Holds: the node's own clock is never believed: a heartbeat is a change seen, at the controller's own
+time; objects are changed by path copy.
 
-Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go (tryUpdateNodeHealth,
-         doNoScheduleTaintingPass), pkg/util/taints/taints.go, pkg/api/v1/pod/util.go (UpdatePodCondition).
-Differs  silence is measured on the monotonic clock also for a node that never reported (upstream: wall clock).
-Quirk:   a status heartbeat forgets the lease seen before, so that the next pass takes the same lease for a new
+Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go
+         (tryUpdateNodeHealth, doNoScheduleTaintingPass), pkg/util/taints/taints.go,
+         pkg/api/v1/pod/util.go (UpdatePodCondition).
+Differs  silence is measured on the monotonic clock also for a node that never reported (upstream:
+         wall clock).
+Quirk:   a status heartbeat forgets the lease seen before, so that the next pass takes the same
+         lease for a new
          heartbeat: a node that dies right after a status write is found 5 s later.
 """
 
@@ -35,19 +38,21 @@ Taint = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PassCost:
-    """What a pass takes besides its requests.  240 quiet nodes: 10 ms (fitted to recorded deaths: passes in
-    which nothing is written are 5.010 s apart)."""
+    """What a pass takes besides its requests.  240 quiet nodes: 10 ms (fitted to recorded deaths:
+    passes in which nothing is written are 5.010 s apart)."""
 
     base_us: int = 1_000
     node_us: int = 37
 
 
-# --- health -----------------------------------------------------------------------------------------------
+# --- health ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """A pass over `count` nodes, from the one whose index is `first`; `done` of them have had their turn."""
+    """A pass over `count` nodes, from the one whose index is `first`; `done` of them have had their
+    turn.
+    """
 
     first: int
     count: int
@@ -73,11 +78,13 @@ class Health:
     renewed: renewTime of the last lease that counted as a heartbeat (None: none, or forgotten)
     probe_us: when it was last heard of, by the controller's clock
     verdict: the trace record of the decision or write by which it is not ready (0: none known)
-    node, quiet: the object of the last look, and whether only its lease need be looked at until it changes; beaten: the
-    newest that has only other heartbeat times than `node`, None if there is none
-    index: its place in the list of all; timed: whether its silence will be noticed; row: among those whose renewals come by
-    the thousand, -1 if they come one by one
-    zone, counted: the zone in whose counts it stands, as ready (True), not ready (False) or not at all (None)
+    node, quiet: the object of the last look, and whether only its lease need be looked at until it
+    changes; beaten: the newest that has only other heartbeat times than `node`, None if there is
+    none
+    index: its place in the list of all; timed: whether its silence will be noticed; row: among
+    those whose renewals come by the thousand, -1 if they come one by one
+    zone, counted: the zone in whose counts it stands, as ready (True), not ready (False) or not at
+    all (None)
     """
 
     __slots__ = (
@@ -148,7 +155,9 @@ def listen(health: Health, ready: Obj | None, renewed: int | None, now_us: int, 
 
 
 def same(node: Obj | None, known: Obj | None) -> bool:
-    """Whether these are a node as of one revision: what rests in bytes is another object each time it is read."""
+    """Whether these are a node as of one revision: what rests in bytes is another object each time
+    it is read.
+    """
     if node is known:
         return True
     if node is None or known is None:
@@ -157,7 +166,9 @@ def same(node: Obj | None, known: Obj | None) -> bool:
 
 
 def only_reported(health: Health, node: Obj | None) -> bool:
-    """Whether a node whose renewals come by the thousand is well, and has at most other heartbeat times than before."""
+    """Whether a node whose renewals come by the thousand is well, and has at most other heartbeat
+    times than before.
+    """
     if health.row < 0 or not health.quiet or node is None:
         return False
     if same(node, health.node):
@@ -173,8 +184,9 @@ def next_health_try(failed_us: int, now_us: int) -> tuple[int, bool]:
     """When to write a silent node's status again, and whether that is the last time.
 
     failed_us: when the first try had failed; now_us: when the latest had
-    Mirrors  apimachinery wait.go: PollImmediate, poller, WaitForWithContext: a tick that finds a try under way is lost, and
-             at the end of the time there is one try more, so that quick ones are six, not NodeHealthUpdateRetry.
+    Mirrors  apimachinery wait.go: PollImmediate, poller, WaitForWithContext: a tick that finds a
+             try under way is lost, and at the end of the time there is one try more, so that quick
+             ones are six, not NodeHealthUpdateRetry.
     """
     tick_us = now_us + HEALTH_TICK_US - (now_us - failed_us) % HEALTH_TICK_US
     end_us = failed_us + HEALTH_TICKS * HEALTH_TICK_US
@@ -182,7 +194,9 @@ def next_health_try(failed_us: int, now_us: int) -> tuple[int, bool]:
 
 
 def silent_status(node: Obj, now: str, agent: str) -> Obj:
-    """The node with the conditions of one that stopped reporting; the same object if nothing changes."""
+    """The node with the conditions of one that stopped reporting; the same object if nothing
+    changes.
+    """
     old = node.get("status", {}).get("conditions") or []
     conditions = [_silenced(condition, now, agent) for condition in old]
     have = {condition["type"] for condition in old}
@@ -233,7 +247,7 @@ def not_ready_pod(pod: Obj, now: str) -> Obj | None:
     return None
 
 
-# --- taints -----------------------------------------------------------------------------------------------
+# --- taints ---------------------------------------------------------------------------------------
 
 
 def has_taint(node: Obj, key: str, effect: str) -> bool:
@@ -285,7 +299,9 @@ class ConditionTaints:
 
 
 def with_taints(taints: Sequence[Taint], added: Sequence[Taint]) -> list[Taint] | None:
-    """The list with these set (one of the same key and effect is replaced); None if nothing changes."""
+    """The list with these set (one of the same key and effect is replaced); None if nothing
+    changes.
+    """
     result = list(taints)
     for taint in added:
         for index, old in enumerate(result):
@@ -311,7 +327,7 @@ def taints_patch(node: Obj, taints: Sequence[Taint]) -> Obj:
     }
 
 
-# --- labels -----------------------------------------------------------------------------------------------
+# --- labels ---------------------------------------------------------------------------------------
 
 
 def label_fixes(labels: Mapping[str, str], names: Names) -> dict[str, str]:

@@ -1,10 +1,11 @@
 """Who of all nodes was heard of by its lease, and who has been silent for too long.
 
-Turns what came to the informer of leases since one looked last into the time of renewal of each node and the
-controller's time of it (`Health`), and these into the nodes whose silence may have lasted too long.
+Turns what came to the informer of leases since one looked last into the time of renewal of each
+node and the controller's time of it (`Health`), and these into the nodes whose silence may have
+lasted too long.
 
-Holds: it is the same whether renewals come one by one or in runs; those of nodes that have come in runs are kept in
-columns (`nodelifecycle_columns`), and in a node's `Health` after `read`.
+Holds: it is the same whether renewals come one by one or in runs; those of nodes that have come in
+runs are kept in columns (`nodelifecycle_columns`), and in a node's `Health` after `read`.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from sim.machinery.store import Item
 if TYPE_CHECKING:
     from actors.controllers.nodelifecycle_columns import Columns
 
-Heard = tuple[Health | None, int]  # a node, None for a lease that is no known node's, and the time of renewal
+# a node, None for a lease that is no known node's, and the time of renewal
+Heard = tuple[Health | None, int]
 News = Sequence[Item | Runs]
 
 
 class Renewals:
-    """holders: by the key of their lease in the store; who changes them, or their places, says so (`changed`)."""
+    """holders: by the key of their lease in the store; who changes them, or their places, says so
+    (`changed`).
+    """
 
     def __init__(self, leases: Informer) -> None:
         self._leases = leases
@@ -54,7 +58,7 @@ class Renewals:
     def _heard(self, item: Item) -> Heard:
         return self.holders.get(item.key), item.peek_us("spec", "renewTime")
 
-    # --- hearing --------------------------------------------------------------------------------------------
+    # --- hearing ----------------------------------------------------------------------------------
 
     def hear(self, news: News, turns: Turns, looked: dict[str, Health]) -> None:
         """Tell those whose turn it was of their renewals; `looked`: who has been told."""
@@ -85,7 +89,7 @@ class Renewals:
         if node.row >= 0 and self._columns is not None:
             self._columns.write(node, node.timed)
 
-    # --- reports --------------------------------------------------------------------------------------------
+    # --- reports ----------------------------------------------------------------------------------
 
     def sees(self, nodes: Sequence[Health]) -> bool:
         """Whether the last renewals of all of these are known from the columns."""
@@ -103,7 +107,9 @@ class Renewals:
             self._columns.forget()
 
     def report(self, nodes: Sequence[Health], turns: Turns) -> None:
-        """As `listen` of each node, whose renewals it `sees`: it is well, and has reported or did so before the last pass."""
+        """As `listen` of each node, whose renewals it `sees`: it is well, and has reported or did
+        so before the last pass.
+        """
         if nodes and self._columns is not None:
             self._columns.report(nodes, turns)
 
@@ -117,14 +123,15 @@ class Renewals:
     def _seats_in(self, runs: Runs) -> Columns | None:
         last = runs.last
         if last is not None and self._seated != len(last.course.rows):
-            from actors.controllers.nodelifecycle_columns import Columns  # numpy: few clusters need it
+            # numpy: few clusters need it
+            from actors.controllers.nodelifecycle_columns import Columns
 
             self._seated = len(last.course.rows)
             self._columns = self._columns or Columns()
             self._columns.seat([self.holders.get(key) for key in last.course.rows])
         return self._columns
 
-    # --- silence --------------------------------------------------------------------------------------------
+    # --- silence ----------------------------------------------------------------------------------
 
     def read(self, node: Health) -> None:
         """Bring a node up to date."""
@@ -143,7 +150,9 @@ class Renewals:
             heappush(self._deadlines, (node.probe_us, self._timed, node))
 
     def late(self, before_us: int) -> Iterator[Health]:
-        """Those that were well when they were last heard of, before then; each once until it is expected again."""
+        """Those that were well when they were last heard of, before then; each once until it is
+        expected again.
+        """
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] < before_us:
             probe_us, number, node = deadlines[0]

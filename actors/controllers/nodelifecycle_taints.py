@@ -2,11 +2,11 @@
 
 Turns "these taints on, those off" into GET and PATCH requests of one client.
 
-Holds: nothing is sent where the cached node shows that there is nothing to take off; each try costs two tokens
-of the client's bucket.
+Holds: nothing is sent where the cached node shows that there is nothing to take off; each try costs
+two tokens of the client's bucket.
 
-Mirrors  kubernetes v1.25 pkg/controller/controller_utils.go (SwapNodeControllerTaint, AddOrUpdateTaintOnNode,
-         RemoveTaintOffNode, PatchNodeTaints, UpdateTaintBackoff).
+Mirrors  kubernetes v1.25 pkg/controller/controller_utils.go (SwapNodeControllerTaint,
+         AddOrUpdateTaintOnNode, RemoveTaintOffNode, PatchNodeTaints, UpdateTaintBackoff).
 """
 
 from __future__ import annotations
@@ -47,18 +47,23 @@ class TaintWriter:
         return await self.remove(node, remove)
 
     async def mark(self, name: str, key: str, effect: str) -> bool:
-        """Set a taint without a stamp, by a read whatever is known of the node; False on a failure."""
+        """Set a taint without a stamp, by a read whatever is known of the node; False on a failure.
+        """
         return await self._change(name, lambda old: with_taints(old, [{"key": key, "effect": effect}]))
 
     async def remove(self, node: Obj, remove: Sequence[tuple[str, str]]) -> bool:
-        """Take taints off; no request when the node at hand has none of them.  False on a failure."""
+        """Take taints off; no request when the node at hand has none of them.
+
+        False on a failure.
+        """
         if without_taints(node.get("spec", {}).get("taints") or (), remove) is None:
             return True
         return await self._change(node["metadata"]["name"], lambda old: without_taints(old, remove))
 
     async def _change(self, name: str, change: Callable[[Sequence[Taint]], list[Taint] | None]) -> bool:
         for attempt in range(TRIES):
-            # the first read may come from the server's cache, the later ones must see what conflicted
+            # the first read may come from the server's cache, the later ones must see what
+            # conflicted
             live = await self._client.get("nodes", "", name, revision=None if attempt else "0")
             if not live.ok:
                 return False

@@ -1,13 +1,16 @@
-"""The zones of a cluster as one pass after the other finds them, and the worker that taints their nodes.
+"""The zones of a cluster as one pass after the other finds them, and the worker that taints their
+nodes.
 
-Turns nodes counted as ready or not into zone states and rates, and what is queued in each zone, at its rate, into
-NoExecute taints.
+Turns nodes counted as ready or not into zone states and rates, and what is queued in each zone, at
+its rate, into NoExecute taints.
 
-Holds: a node is counted in one zone at a time; what a node is tainted for is what is known of it when its turn comes.
+Holds: a node is counted in one zone at a time; what a node is tainted for is what is known of it
+when its turn comes.
 
-Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go (doNoExecuteTaintingPass,
-         handleDisruption).
-Differs  the 0.1 s tainting worker runs only at those of its ticks at which a queue has a node and a token.
+Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go
+         (doNoExecuteTaintingPass, handleDisruption).
+Differs  the 0.1 s tainting worker runs only at those of its ticks at which a queue has a node and a
+         token.
 """
 
 from __future__ import annotations
@@ -35,13 +38,17 @@ if TYPE_CHECKING:
     from sim.kernel import Future
 
 TICK_US = 100 * MS  # NodeEvictionPeriod
-# A 0.1 s timer loop of a real process comes round every 100.6 ms: recorded taints that wait for a token are 10.07 s
-# apart, of which 8 ms are their requests, and 70 recorded taints fit a tick of 100.66 ms best (tests/data/measured).
+# A 0.1 s timer loop of a real process comes round every 100.6 ms: recorded taints that wait for a
+# token are 10.07 s apart, of which 8 ms are their requests, and 70 recorded taints fit a tick of
+# 100.66 ms best (tests/data/measured).
 TICK_LATE_US = 600
 
 
 class Zones:
-    """By key, in the order in which they came.  health: of each node by its name, as the passes find it."""
+    """By key, in the order in which they came.
+
+    health: of each node by its name, as the passes find it.
+    """
 
     def __init__(self, env: Env, nodes: Informer, writer: TaintWriter, health: Mapping[str, Health]) -> None:
         self._ctx = env.ctx
@@ -54,7 +61,7 @@ class Zones:
         self._kind = self._ctx.kernel.kind("zone", "zone", "state")
         self._kick: Future | None = None
 
-    # --- as passes find them ----------------------------------------------------------------------------------
+    # --- as passes find them ----------------------------------------------------------------------
 
     def _key(self, node: Obj) -> str:
         return zone_key(node["metadata"].get("labels") or {}, self._names)
@@ -99,7 +106,9 @@ class Zones:
         return decision
 
     def _leave(self, counted: Mapping[str, Zone], nodes: Mapping[str, Obj]) -> None:
-        """Forget zones without nodes; one whose nodes all are exempt has no state, but its queue goes on."""
+        """Forget zones without nodes; one whose nodes all are exempt has no state, but its queue
+        goes on.
+        """
         inhabited = {self._key(node) for node in nodes.values()}
         for key in [key for key in self._zones if key not in counted]:
             if key in inhabited:
@@ -119,7 +128,7 @@ class Zones:
                 seen = last_verdict(everyone, key) or kernel.cause
                 kernel.trace.add(self._kind, kernel.now_us, seen, (key, state.value))
 
-    # --- tainting ---------------------------------------------------------------------------------------------
+    # --- tainting ---------------------------------------------------------------------------------
 
     def queue(self, zone: Zone, node: Obj, *, anew: bool) -> None:
         """Have a node tainted in its turn; anew: also if it was taken from the queue before."""
@@ -140,8 +149,8 @@ class Zones:
 
     async def taint_forever(self) -> None:
         """Every 0.1 s, slidingly, taint what the queues give."""
-        # The first tick is as the loop starts, before the first pass has met a zone: it finds nothing, though what that
-        # pass queues is queued at the same instant here.
+        # The first tick is as the loop starts, before the first pass has met a zone: it finds
+        # nothing, though what that pass queues is queued at the same instant here.
         base_us = self._ctx.now_us() + TICK_US + TICK_LATE_US
         while True:
             now_us = self._ctx.now_us()

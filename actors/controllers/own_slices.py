@@ -1,10 +1,13 @@
-"""The slices that one loop writes, among all that there are.
+"""The EndpointSlices that one controller manages, found by the key of the object that they
+describe.
 
-Turns what becomes of them into keys to be looked at again, and slices to create, update and delete into requests.
+Turns slice events into keys to sync, and planned creates, updates and deletes into requests.
 
-Holds: what this process wrote itself is no news to it; it knows when its cache is older than that.
+Holds: events that show this process's own writes queue no key; a cache that is older than these
+       writes is recognized as stale.
 
-Mirrors  kubernetes v1.25 pkg/controller/endpointslice and endpointslicemirroring: onEndpointSliceAdd, -Update, -Delete, finalize.
+Mirrors  kubernetes v1.25 pkg/controller/endpointslice and endpointslicemirroring:
+         onEndpointSliceAdd, -Update, -Delete, finalize.
 """
 
 from __future__ import annotations
@@ -26,17 +29,19 @@ BACKOFF_US, BACKOFF_MAX_US = 1 * SECOND, 100 * SECOND  # defaultSyncBackOff, max
 
 
 def slice_queue(env: Env, name: str) -> WorkQueue:
-    """As both loops have it."""
+    """A work queue with the retry delays that both slice controllers use."""
     limiter = MaxOf(ItemExponential(BACKOFF_US, BACKOFF_MAX_US), SharedBucket(10, 100))
     return WorkQueue(env.ctx, name, limiter)
 
 
 @dataclass(slots=True)
 class Written:
-    """What came of changes, up to the first that failed.
+    """Result of sending changes, up to the first failed request.
 
-    stored: what was sent, and what is stored then; deleted: names
-    dropped: the namespace is ending, nothing is created there any more
+    error: text of the failed request
+    stored: (slice as sent, slice as stored) for each create and update
+    deleted: names of deleted slices
+    dropped: True if a create was rejected because the namespace is being deleted
     """
 
     error: str | None = None
@@ -46,10 +51,11 @@ class Written:
 
 
 class OwnSlices:
-    """By the key of what they show.
+    """The slices that one controller manages.
 
-    manager: what their label says of who writes them; what: the kind of what they show, in messages
-    queue_later: called with the key whose slices others have changed
+    manager: value of the managed-by label on these slices
+    what: kind of the described object, for error messages
+    queue_later: called with a key when another client has changed slices of the key
     """
 
     def __init__(
@@ -68,7 +74,9 @@ class OwnSlices:
         self._slices.on(add=self._changed, update=self._updated, delete=self._deleted)
 
     def _keys_of(self, piece: Obj) -> tuple[str, ...]:
-        """The key of what this slice shows, if it is one of ours."""
+        """The key of the object that the slice describes; empty if another controller manages the
+        slice.
+        """
         managed_by, shows = self._labels
         labels = piece["metadata"].get("labels") or {}
         name = labels.get(shows)
@@ -77,17 +85,18 @@ class OwnSlices:
         return (f"{piece['metadata']['namespace']}/{name}",)
 
     def of(self, key: str) -> list[Obj]:
-        """By name."""
+        """The slices of a key in the cache, ordered by name."""
         return sorted(self._slices.by_index(self._index, key), key=key_of)
 
     def is_stale(self, key: str, pieces: list[Obj]) -> bool:
-        """Whether these, from the cache, are older than what this process wrote."""
+        """True if these slices, read from the cache, are older than this process's own writes."""
         return self._tracker.is_stale(key, pieces)
 
     def forget(self, key: str) -> None:
+        """Drop the record of own writes for a key."""
         self._tracker.forget(key)
 
-    # --- handlers -----------------------------------------------------------------------------------------
+    # --- handlers ---------------------------------------------------------------------------------
 
     def _changed(self, piece: Obj) -> None:
         for key in self._keys_of(piece):
@@ -107,10 +116,10 @@ class OwnSlices:
             if self._tracker.was_unexpected(key, piece):
                 self._queue_later(key)
 
-    # --- writes -------------------------------------------------------------------------------------------
+    # --- writes -----------------------------------------------------------------------------------
 
     async def write(self, key: str, changes: Changes) -> Written:
-        """Creates, updates, deletes, in this order, up to the first that fails."""
+        """Send creates, updates and deletes in this order, until one fails."""
         done = Written()
         for piece in changes.create:
             namespace = piece["metadata"]["namespace"]
@@ -142,7 +151,7 @@ class OwnSlices:
         done.stored.append((sent, stored))
 
     async def delete(self, key: str, piece: Obj) -> str:
-        """What was not deleted and why; "": it is."""
+        """Delete a slice; returns "" or an error text that begins with the slice's name."""
         namespace, name = piece["metadata"]["namespace"], piece["metadata"]["name"]
         reply = await self._client.delete(RESOURCE, namespace, name)
         if not reply.ok:

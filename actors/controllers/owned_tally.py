@@ -1,9 +1,11 @@
-"""How many pods each owner has, kept up pod by pod, so that a sync need not look at all of them again.
+"""Counts of the pods of each owner, updated on every pod event.
 
-Turns pod events into `Counts` by owner uid: active and ready pods, and how many carry each set of labels.  A loop
-whose pods are as many as wanted decides from these alone; it lists them only when it has to choose.
+Turns pod events into `Counts` by owner uid: active and ready pods, and how many carry each set of
+labels. A controller with the right number of pods decides from the counts alone; it lists the pods
+only when it has to choose among them.
 
-Holds: an update that changes none of this costs a few look-ups; counts always equal a recount over the informer's pods (`tests/unit/controllers/test_owned_tally.py`).
+Holds: an update that changes none of the counts costs a few lookups; the counts always equal a
+       recount over the informer's pods (`tests/unit/controllers/test_owned_tally.py`).
 """
 
 from __future__ import annotations
@@ -22,13 +24,17 @@ _NO_LABELS: dict[str, str] = {}
 
 @dataclass(slots=True)
 class Counts:
-    """Of one owner's active pods: all, ready, and by label set (sorted pairs)."""
+    """Counts of one owner's active pods.
+
+    labels: set of labels as sorted pairs -> number of pods
+    """
 
     active: int = 0
     ready: int = 0
     labels: dict[Labels, int] = field(default_factory=dict)
 
     def add(self, labels: Labels, ready: bool, sign: int) -> None:
+        """Count a pod (sign +1) or take it out again (sign -1)."""
         self.active += sign
         self.ready += sign * ready
         left = self.labels.get(labels, 0) + sign
@@ -39,7 +45,7 @@ class Counts:
 
 
 class OwnedTally:
-    """Counts by the uid of the controlling owner, for the pods of one informer that one kind of owner controls."""
+    """Counts by owner uid, over the pods that are controlled by one kind of owner."""
 
     def __init__(self, kind: str, pods: Informer) -> None:
         self._kind = kind
@@ -49,6 +55,7 @@ class OwnedTally:
         pods.on(add=self._add, update=self._update, delete=self._remove, about=kind)
 
     def of(self, uid: str) -> Counts:
+        """The counts of an owner."""
         return self._counts.get(uid) or Counts()
 
     def _add(self, pod: Obj) -> None:
@@ -65,13 +72,13 @@ class OwnedTally:
             active = is_active(new)
             if active == is_active(old):
                 if active and ready_changed(old, new):
-                    self._turn(new)
+                    self._count_readiness(new)
                 return
         self._count(new, +1)
         self._count(old, -1)
 
-    def _turn(self, pod: Obj) -> None:
-        """One that is counted has become ready, or is no longer."""
+    def _count_readiness(self, pod: Obj) -> None:
+        """Count that an active pod became ready or not ready."""
         ref = controller_of(pod)
         if ref is not None and ref["kind"] == self._kind:
             self._counts[ref["uid"]].ready += 1 if is_ready(pod) else -1

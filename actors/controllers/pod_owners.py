@@ -1,16 +1,19 @@
-"""What the owners of pods share: finding their pods, making pods from a template, telling what a pod is.
+"""Shared parts of controllers that own pods: finding pods, pods from templates, readiness,
+requests.
 
-Turns pod events into keys of the owners they concern (`PodEvents`), a template into a pod that shares the
-template's subtrees, and creates and deletes into requests with their events and expectations (`PodControl`).
+Turns pod events into keys of their owners (`PodEvents`), a template into a pod that shares the
+template's subtrees, and creates and deletes into requests with events and expectations
+(`PodControl`).
 
-Holds: a pod made from a template shares `spec` parts with it by identity, so that the API server's memoized
-defaulting and validation see one object; an event of a pod that concerns no owner of this kind costs one
-look at its controller reference.
+Holds: a pod made from a template shares the parts of `spec` with it by identity, so that the API
+       server's memoized defaulting and validation see one object; an event of a pod whose owner has
+       another kind costs one look at its controller reference.
 
 Mirrors  kubernetes v1.25 pkg/controller/controller_utils.go (RealPodControl, IsPodActive),
-         pkg/api/v1/pod/util.go (IsPodAvailable), the pod handlers of pkg/controller/{replicaset,daemon,statefulset}.
-Differs  an update that changes nothing an owner looks at (node, addresses, container states) queues nobody;
-         upstream runs a sync that finds nothing to do.
+         pkg/api/v1/pod/util.go (IsPodAvailable), the pod handlers of
+         pkg/controller/{replicaset,daemon,statefulset}.
+Differs  an update that changes nothing an owner decides by (node, addresses, container states)
+         queues no key; upstream runs a sync that finds nothing to do.
 """
 
 from __future__ import annotations
@@ -38,32 +41,35 @@ LABEL_INDEX = "label-pair"
 _TERMINATING = "NamespaceTerminating"
 
 
-# --- plain facts of objects -------------------------------------------------------------------------------
+# --- facts of objects -----------------------------------------------------------------------------
 
 
 def for_last_pair(fn: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
-    """`fn` of two objects that never change, kept for the pair asked last: every loop is told of an update in turn."""
+    """Memoize `fn` for the pair of immutable objects that it was last called with.
+
+    The handlers of several controllers see the same update one after the other.
+    """
     last: tuple[Any, Any, T] | None = None
 
-    def asked(old: Any, new: Any) -> T:
+    def memoized(old: Any, new: Any) -> T:
         nonlocal last
         if last is None or old is not last[0] or new is not last[1]:
             last = old, new, fn(old, new)
         return last[2]
 
-    return asked
+    return memoized
 
 
 @for_last_pair
 def ready_conditions(old: Obj, new: Obj) -> tuple[Obj | None, Obj | None]:
-    """The Ready conditions of two states of a pod; one object twice where the conditions are the same."""
+    """The Ready conditions of two revisions of a pod; the same object twice if they are equal."""
     before, after = old.get("status", {}).get("conditions"), new.get("status", {}).get("conditions")
     condition = condition_of(new, "Ready")
     return (condition if before is after else condition_of(old, "Ready")), condition
 
 
 def ready_changed(old: Obj, new: Obj) -> bool:
-    """Whether `is_ready` differs."""
+    """True if `is_ready` differs between two revisions of a pod."""
     before, after = ready_conditions(old, new)
     if before is after:
         return False
@@ -73,7 +79,8 @@ def ready_changed(old: Obj, new: Obj) -> bool:
 
 
 def ready_since_us(pod: Obj) -> int | None:
-    """Unix time of the transition to Ready; None while not ready."""
+    """Unix time of the transition to Ready; None if the pod is not ready, 0 if the time is unknown.
+    """
     condition = condition_of(pod, "Ready")
     if condition is None or condition["status"] != "True":
         return None
@@ -82,7 +89,9 @@ def ready_since_us(pod: Obj) -> int | None:
 
 
 def is_available(pod: Obj, min_ready_s: int, wall_us: int) -> bool:
-    """Ready for at least `min_ready_s` (Quirk: strictly longer, against whole-second times)."""
+    """True if the pod is ready for at least `min_ready_s` (Quirk: strictly longer, in whole
+    seconds).
+    """
     since_us = ready_since_us(pod)
     if since_us is None:
         return False
@@ -90,7 +99,7 @@ def is_available(pod: Obj, min_ready_s: int, wall_us: int) -> bool:
 
 
 def int_or_percent(value: Any, total: int, round_up: bool) -> int:
-    """An absolute number, or a percentage of `total`; what is neither counts as 0."""
+    """An absolute number, or a percentage of `total`; any other value counts as 0."""
     if isinstance(value, int):
         return value
     share = parse_whole(value[:-1]) if isinstance(value, str) and value.endswith("%") else None
@@ -101,12 +110,13 @@ def int_or_percent(value: Any, total: int, round_up: bool) -> int:
 
 
 def generate_prefix(owner_name: str) -> str:
-    """Prefix of the names of an owner's pods: `<owner>-`, or the name alone if that makes no valid prefix."""
+    """Prefix of the names of an owner's pods: `<owner>-`, or the name alone if that is too long."""
     return f"{owner_name}-" if len(owner_name) < 253 else owner_name
 
 
 def pod_from_template(template: Obj, owner: Obj, ref: Obj | None) -> Obj:
-    """A pod of `owner` as sent to the API: metadata of its own, everything else the template's objects."""
+    """The pod of `owner` to create: metadata of its own, all other parts shared with the template.
+    """
     meta = template.get("metadata") or {}
     made: Obj = {"generateName": generate_prefix(owner["metadata"]["name"])}
     for part in ("labels", "annotations", "finalizers"):
@@ -117,7 +127,7 @@ def pod_from_template(template: Obj, owner: Obj, ref: Obj | None) -> Obj:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": template.get("spec") or {}}
 
 
-# --- finding -----------------------------------------------------------------------------------------------
+# --- finding --------------------------------------------------------------------------------------
 
 
 def owner_values(obj: Obj) -> tuple[str, ...]:
@@ -127,46 +137,54 @@ def owner_values(obj: Obj) -> tuple[str, ...]:
 
 
 def namespace_values(obj: Obj) -> tuple[str, ...]:
+    """Values of an object in the namespace index."""
     return (obj["metadata"].get("namespace", ""),)
 
 
 def label_values(obj: Obj) -> tuple[str, ...]:
-    """Each label with the namespace: "namespace/key=value"."""
+    """Values of an object in the label index: "namespace/key=value" for each label."""
     meta = obj["metadata"]
     namespace = meta["namespace"]
     return tuple(f"{namespace}/{k}={v}" for k, v in (meta.get("labels") or {}).items())
 
 
 def pair_of(namespace: str, labels: Mapping[str, str]) -> str:
-    """One of the labels that a selector asks for, as `label_values` has them: whom it chooses has it."""
+    """One value of the label index that every object has which carries these labels."""
     key = min(labels)
     return f"{namespace}/{key}={labels[key]}"
 
 
 def index_by_labels(informer: Informer) -> None:
+    """Add the label index to an informer."""
     informer.add_index(LABEL_INDEX, label_values, ("metadata", "labels"))
 
 
 def index_by_controller(informer: Informer) -> None:
+    """Add the index by controller uid to an informer."""
     informer.add_index(CONTROLLER_INDEX, owner_values, ("metadata", "ownerReferences"))
 
 
 def controller_kind(obj: Obj) -> str:
+    """The kind of the object's controller, "" for an orphan."""
     ref = controller_of(obj)
     return str(ref["kind"]) if ref is not None else ""
 
 
 def route_by_controller(informer: Informer) -> None:
-    """Spare the loops of other owners the objects of one kind of owner; orphans are for all of them."""
+    """Deliver the events of owned objects only to handlers for their controller's kind.
+
+    Orphans are delivered to all handlers.
+    """
     informer.route(controller_kind, "ownerReferences")
 
 
 def index_by_namespace(informer: Informer) -> None:
+    """Add the namespace index to an informer."""
     informer.add_index(NAMESPACE_INDEX, namespace_values, ("metadata", "namespace"))
 
 
 def candidates_of(informer: Informer, owner: Obj) -> list[Obj]:
-    """What the owner controls, and the orphans of its namespace that it might adopt."""
+    """The objects that the owner controls, and the orphans of its namespace that it might adopt."""
     meta = owner["metadata"]
     owned = informer.by_index(CONTROLLER_INDEX, meta["uid"])
     orphans = informer.by_index(CONTROLLER_INDEX, f"orphan/{meta.get('namespace', '')}")
@@ -174,7 +192,10 @@ def candidates_of(informer: Informer, owner: Obj) -> list[Obj]:
 
 
 def labelled(informer: Informer, namespace: str, selector: LabelSelector) -> list[Obj]:
-    """The objects of a namespace that match, found by one of the labels that the selector asks for, if it asks for one."""
+    """The objects of a namespace that match a selector.
+
+    Uses the label index if the selector requires one exact label, else the namespace index.
+    """
     one = next((r for r in selector.requirements if r.operator == "In" and len(r.values) == 1), None)
     if one is None:
         index_by_namespace(informer)
@@ -185,19 +206,24 @@ def labelled(informer: Informer, namespace: str, selector: LabelSelector) -> lis
     return [obj for obj in found if selector.matches(obj["metadata"].get("labels"))]
 
 
-def blame_owned(queue: WorkQueue, owners: Informer, owned: Informer) -> None:
-    """To be called before the first sync: what it finds to do may have befallen what was listed before its owner, or is gone."""
+def attribute_causes(queue: WorkQueue, owners: Informer, owned: Informer) -> None:
+    """Attribute each queued owner to the latest change of its objects. Call before the first sync.
+
+    Owned objects may have been listed before their owners, or be gone, so that no handler has
+    attributed their changes.
+    """
     for owner in owners.list():
         uid = owner["metadata"]["uid"]
         found = owned.items_by_index(CONTROLLER_INDEX, uid)
         queue.blame(key_of(owner), max([queue.gone(uid), *(item.cause for item in found)]))
 
 
-def befell(queue: WorkQueue, pods: Informer, found: Sequence[Item], namespace: str) -> int:
-    """The record by which one of the pods that were found in a namespace is as it is, or by which an owner of theirs lost one,
-    whichever came last; where there is none, by which one of the namespace went.
+def latest_cause(queue: WorkQueue, pods: Informer, found: Sequence[Item], namespace: str) -> int:
+    """The trace record of the latest change among these pods of a namespace; 0 if unknown.
 
-    What a process has found that lists them looks at all of them, in whatever order it was told (0: none is known).
+    Deletes of other pods of the same owners count as changes. Without pods, it is the latest delete
+    of a pod in the namespace. A starting process lists all pods at once, so the order in which it
+    sees them is not the order of their changes.
     """
     if not found:
         return queue.gone(pods.long(f"{namespace}/"))
@@ -210,7 +236,10 @@ def befell(queue: WorkQueue, pods: Informer, found: Sequence[Item], namespace: s
 
 
 def selector_of(owner: Obj) -> Callable[[Obj], bool]:
-    """Whether an object's labels match the owner's selector (a ReplicationController's is a plain map)."""
+    """A function that returns True for objects with labels that match the owner's selector.
+
+    A ReplicationController has a plain map of labels as its selector.
+    """
     selector = owner["spec"].get("selector")
     if owner.get("kind") == "ReplicationController":
         selector = {"matchLabels": selector or {}}
@@ -219,7 +248,7 @@ def selector_of(owner: Obj) -> Callable[[Obj], bool]:
 
 
 def selects_nothing(owner: Obj) -> bool:
-    """An empty selector: a pod owner of that kind takes no part in adoption."""
+    """True if the selector is empty: such an owner does not adopt."""
     selector = owner["spec"].get("selector") or {}
     if owner.get("kind") == "ReplicationController":
         return not selector
@@ -227,7 +256,7 @@ def selects_nothing(owner: Obj) -> bool:
 
 
 def pod_changed(old: Obj, new: Obj) -> bool:
-    """Whether an update touches anything that an owner of pods decides by."""
+    """True if an update changes anything that an owner of pods decides by."""
     was, now = old.get("status", {}), new.get("status", {})
     if was is not now:
         if was.get("phase") != now.get("phase"):
@@ -246,7 +275,11 @@ def pod_changed(old: Obj, new: Obj) -> bool:
 
 
 class PodEvents:
-    """Handlers of one kind of owner on the pod informer: queue the owner, count what was awaited."""
+    """Pod handlers for one kind of owner: they queue the owner and settle its expectations.
+
+    named: True if deletes are expected by name, so that a pod's deletionTimestamp and its removal
+        count once
+    """
 
     def __init__(
         self,
@@ -256,41 +289,42 @@ class PodEvents:
         expectations: Expectations | None = None,
         named: bool = True,
     ) -> None:
-        """`named`: the deletes awaited are named, so that a pod's mark and its removal count once."""
         self._named = named
         self._kind = kind
         self._owners = owners
         self._queue = queue
         self._expectations = expectations
-        # What befell the pods of owners last that were listed after them, by uid.
-        self._early: dict[str, int] = {}
+        # Owner uid -> latest change of a pod that was listed before its owner.
+        self._early_causes: dict[str, int] = {}
 
     def attach(self, pods: Informer) -> None:
+        """Register the handlers on the pod informer."""
         route_by_controller(pods)
         if not self._owners.synced:
-            self._owners.on(add=self._known)
-            self._owners.when_synced(self._early.clear)
+            self._owners.on(add=self._owner_added)
+            self._owners.when_synced(self._early_causes.clear)
         pods.on(add=self.added, update=self.updated, delete=self.deleted, about=self._kind)
 
     def owner(self, pod: Obj, ref: Obj) -> Obj | None:
-        """The owner a reference means, if it is of our kind and the same object still."""
+        """The object that a reference means, if it has the handled kind and still has this uid."""
         if ref["kind"] != self._kind:
             return None
         owner = self._owners.get(f"{pod['metadata']['namespace']}/{ref['name']}")
         return owner if owner is not None and owner["metadata"]["uid"] == ref["uid"] else None
 
-    def _known(self, owner: Obj) -> None:
+    def _owner_added(self, owner: Obj) -> None:
         uid = owner["metadata"]["uid"]
-        cause = max(self._early.pop(uid, 0), self._queue.gone(uid))
+        cause = max(self._early_causes.pop(uid, 0), self._queue.gone(uid))
         if cause:
             self._queue.blame(key_of(owner), cause)
 
     def added(self, pod: Obj) -> None:
+        """Queue the pod's owner and count an expected create."""
         ref = controller_of(pod)
         if is_deleting(pod):
-            # seen first after a restart, deleting already: no creation to wait for
+            # A restarted process first sees this pod while it terminates: no create is expected.
             self.deleted(pod)
-            self._note_early(ref)
+            self._record_early(ref)
             return
         if ref is None:
             self.queue_matching(pod)
@@ -302,13 +336,16 @@ class PodEvents:
                 self._expectations.created(key)
             self._queue.add(key)
         else:
-            self._note_early(ref)
+            self._record_early(ref)
 
-    def _note_early(self, ref: Obj | None) -> None:
+    def _record_early(self, ref: Obj | None) -> None:
         if ref is not None and ref["kind"] == self._kind and not self._owners.synced:
-            self._early[ref["uid"]] = max(self._queue.cause, self._early.get(ref["uid"], 0))
+            uid = ref["uid"]
+            self._early_causes[uid] = max(self._queue.cause, self._early_causes.get(uid, 0))
 
     def updated(self, old: Obj, new: Obj) -> None:
+        """Queue the owners before and after the update; a pod that starts to terminate is deleted.
+        """
         if not pod_changed(old, new):
             return
         if is_deleting(new):
@@ -334,10 +371,11 @@ class PodEvents:
         self._queue.add(key)
         min_ready_s = owner["spec"].get("minReadySeconds") or 0
         if min_ready_s and not is_ready(old) and is_ready(new):
-            # one second more: times are cut to seconds, a wake at the exact end would come too early
+            # One second more: times are cut to seconds, so a sync at the exact end would be early.
             self._queue.add_after_us(key, (min_ready_s + 1) * SECOND)
 
     def deleted(self, pod: Obj) -> None:
+        """Queue the pod's owner and count an expected delete."""
         ref = controller_of(pod)
         if ref is None:
             return
@@ -349,7 +387,7 @@ class PodEvents:
             self._queue.add(key)
 
     def queue_matching(self, pod: Obj) -> None:
-        """Queue the owners that might take in an orphan; one without labels is nobody's."""
+        """Queue the owners that might adopt an orphan; an orphan without labels matches none."""
         if not pod["metadata"].get("labels"):
             return
         for owner in self._owners.by_index(NAMESPACE_INDEX, pod["metadata"].get("namespace", "")):
@@ -357,11 +395,11 @@ class PodEvents:
                 self._queue.add(key_of(owner))
 
 
-# --- making and deleting -----------------------------------------------------------------------------------
+# --- creates and deletes --------------------------------------------------------------------------
 
 
 def is_terminating_refusal(reply: Reply) -> bool:
-    """A create refused because its namespace is being deleted: nothing to report, nothing to retry."""
+    """True if a create was rejected because its namespace is being deleted: it is not retried."""
     if reply.ok or not isinstance(reply.body, dict):
         return False
     causes = (reply.body.get("details") or {}).get("causes") or ()
@@ -369,12 +407,16 @@ def is_terminating_refusal(reply: Reply) -> bool:
 
 
 def created_or_terminating(reply: Reply) -> bool:
+    """True if a create needs no retry: it succeeded, or its namespace is being deleted."""
     return reply.ok or is_terminating_refusal(reply)
 
 
 @dataclass(slots=True)
 class PodControl:
-    """Creates and deletes pods of owners, with the owner's events and its expectations."""
+    """Creates and deletes pods of owners; records the owner's events and settles its expectations.
+
+    named: True if deletes are expected by name
+    """
 
     env: Env
     client: Client
@@ -383,7 +425,10 @@ class PodControl:
     named: bool = True
 
     def create_send(self, owner: Obj, pods: Callable[[int], Obj]) -> Send:
-        """Sender of the `i`-th pod, for `slow_start`; a reply counts and reports before it is handed on."""
+        """A function that creates the `index`-th pod, for `slow_start`.
+
+        It records the event and settles the expectation before it passes the reply on.
+        """
         key, namespace = key_of(owner), owner["metadata"]["namespace"]
 
         def send(index: int, on_reply: Callable[[Reply], None]) -> None:
@@ -397,7 +442,7 @@ class PodControl:
                 elif not is_terminating_refusal(reply):
                     self.recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {reply.message}")
                     if self.expectations is not None:
-                        # what failed will never be seen by the informer
+                        # The informer will never show a create that failed.
                         self.expectations.created(key)
                 on_reply(reply)
 
@@ -406,11 +451,14 @@ class PodControl:
         return send
 
     async def create(self, owner: Obj, pods: Sequence[Obj]) -> str | None:
-        """Create pods in growing batches; the first error."""
+        """Create pods in growing batches; returns the first error or None."""
         return (await self.create_counted(owner, pods))[1]
 
     async def create_counted(self, owner: Obj, pods: Sequence[Obj]) -> tuple[int, str | None]:
-        """As `create`, with how many were not refused.  Creates never tried are awaited no longer."""
+        """As `create`, but returns (number of creates without error, first error or None).
+
+        Expectations of creates that were not attempted are removed.
+        """
         send = self.create_send(owner, lambda index: pods[index])
         replies = await slow_start(
             self.env.ctx, len(pods), send, lambda reply: not created_or_terminating(reply)
@@ -421,7 +469,7 @@ class PodControl:
         return len(replies) - len(refused), refused[0].message if refused else None
 
     async def delete(self, owner: Obj, pods: Sequence[Obj]) -> str | None:
-        """Delete pods, all at once; the first error.  What is gone already counts as done."""
+        """Delete pods in parallel; returns the first error or None. A missing pod is no error."""
         replies = await in_parallel(self.env.ctx, len(pods), self.delete_send(owner, pods))
         return next(
             (f"unable to delete pods: {r.message}" for r in replies if not r.ok and r.reason != "NotFound"),
@@ -429,7 +477,10 @@ class PodControl:
         )
 
     def delete_send(self, owner: Obj, pods: Sequence[Obj]) -> Send:
-        """Sender of the deletion of the `i`-th pod; a reply counts and reports before it is handed on."""
+        """A function that deletes the `index`-th pod, for `in_parallel`.
+
+        It records the event and settles the expectation before it passes the reply on.
+        """
         key = key_of(owner)
 
         def send(index: int, on_reply: Callable[[Reply], None]) -> None:
@@ -454,5 +505,6 @@ class PodControl:
 
 
 def owner_ref(env: Env, resource: str, owner: Obj) -> Obj:
+    """The controller reference to an owner of a resource."""
     kind = env.scheme.resource(resource)
     return controller_ref(kind.api_version, kind.kind, owner)

@@ -1,11 +1,11 @@
-"""The names that owners give their revisions: a pod template, or a revision's data, to a short hash.
+"""Hashes in the names of revisions: of a pod template, or of a ControllerRevision's data.
 
-Turns a stored pod template into the text of its Go value, field by field in declaration order, and that text
-into `pod-template-hash` (ReplicaSets of a Deployment, revisions of a DaemonSet); turns the JSON of a
-StatefulSet's revision into its hash.
+Turns a stored pod template into the text of its Go value, field by field in declaration order, and
+that text into `pod-template-hash` (ReplicaSets of a Deployment, revisions of a DaemonSet); turns
+the JSON of a StatefulSet's revision into its hash.
 
-Mirrors  kubernetes v1.25 pkg/controller/controller_utils.go (ComputeHash), pkg/util/hash/hash.go (the dump),
-         pkg/controller/history/controller_history.go (HashControllerRevision),
+Mirrors  kubernetes v1.25 pkg/controller/controller_utils.go (ComputeHash), pkg/util/hash/hash.go
+         (the dump), pkg/controller/history/controller_history.go (HashControllerRevision),
          staging/src/k8s.io/api/core/v1/types.go (order and types of the fields).
 Differs  quantities beyond 18 digits are dumped as if they fitted 64 bits.
 """
@@ -48,7 +48,7 @@ def dump_pod_template(template: Obj) -> str:
 
 
 def revision_data(template: Obj) -> Obj:
-    """What a revision of this template holds: a patch that restores it."""
+    """The data of a revision of this template: a patch that restores it."""
     meta = template.get("metadata") or {}
     if "creationTimestamp" not in meta:
         meta = {"creationTimestamp": None, **meta}
@@ -56,7 +56,8 @@ def revision_data(template: Obj) -> Obj:
 
 
 def revision_json(data: Obj) -> bytes:
-    """A revision's data as Go's encoder writes it: sorted keys, no blanks, HTML characters escaped."""
+    """A revision's data as Go's encoder writes it: sorted keys, no spaces, HTML characters escaped.
+    """
     text = msgspec.json.encode(data, order="sorted")
     for char in (b"<", b">", b"&"):
         text = text.replace(char, b"\\u%04x" % ord(char))
@@ -73,7 +74,7 @@ def _encode(value: int) -> str:
     return "".join(_ALPHABET[ord(digit) % 27] for digit in str(value))
 
 
-# --- the dump ---------------------------------------------------------------------------------------------
+# --- the dump -------------------------------------------------------------------------------------
 
 _TIME = "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}"
 _GO_TYPES = {"s": "string", "b": "bool", "i": "int32", "l": "int64", "m": "map[string]string"}
@@ -95,7 +96,7 @@ def _type_name(kind: str) -> str:
 def _dump_struct(name: str, value: Mapping[str, Any]) -> str:
     parts = []
     for field, key, kind in _fields(name):
-        # an embedded struct's fields lie in its holder's JSON object
+        # The fields of an embedded struct are in the JSON object of the outer struct.
         inner = value if key == "" else value.get(key)
         parts.append(f"{field}:({_type_name(kind)}){_dump(kind, inner)}")
     return "{" + " ".join(parts) + "}"
@@ -135,7 +136,7 @@ _SCALES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P
 def _dump_quantity(text: str | int | float) -> str:
     style = quantity_style(text)
     value, scale = quantity_value(text), 0
-    # The parser keeps a whole decimal number as digits and power; binary ones are multiplied out.
+    # Go's parser keeps a whole decimal number as digits and scale, and multiplies binary ones out.
     whole = _DECIMAL.fullmatch(str(text))
     if style != BINARY_SI and whole is not None:
         suffix = whole[2]

@@ -1,11 +1,14 @@
-"""Pod garbage collection: too many finished pods, pods of nodes that are gone, deleted pods never scheduled.
+"""Pod garbage collection: too many finished pods, pods of nodes that are gone, deleted pods never
+scheduled.
 
 Turns a look at the cache every 20 s into deletions with grace 0.
 
-Holds: of finished pods all go at once, others one after the other; a node must be missing for 40 s and then be missing at the API itself before its pods go; a pass costs in
-proportion to the pods it deletes and the nodes there are, not to the pods.  With the gate PodDisruptionConditions a pod is made
-Failed first, and one whose node is gone says so.  With NodeOutOfServiceVolumeDetach deleted pods of a node that is not ready go
-as soon as somebody has tainted it as out of service; there are no volumes to detach.
+Holds: of finished pods all go at once, others one after the other; a node must be missing for 40 s
+and then be missing at the API itself before its pods go; a pass costs in proportion to the pods it
+deletes and the nodes there are, not to the pods.  With the gate PodDisruptionConditions a pod is
+made Failed first, and one whose node is gone says so.  With NodeOutOfServiceVolumeDetach deleted
+pods of a node that is not ready go as soon as somebody has tainted it as out of service; there are
+no volumes to detach.
 
 Mirrors  kubernetes v1.25 pkg/controller/podgc/gc_controller.go.
 """
@@ -26,7 +29,8 @@ from sim.units import MS, SECOND, format_time
 CLIENT = "pod-garbage-collector"
 PERIOD_US = 20 * SECOND  # gcCheckPeriod
 QUARANTINE_US = 40 * SECOND  # quarantineTime
-# What a pass takes besides requests: it settles the tie of two passes against the quarantine as upstream does.
+# What a pass takes besides requests: it settles the tie of two passes against the quarantine as
+# upstream does.
 PASS_US = 1 * MS
 TERMINATED_INDEX = "terminated"
 UNSCHEDULED_INDEX = "deleting unscheduled"
@@ -57,7 +61,8 @@ def _age(pod: Obj) -> tuple[str, str]:
 def quarantine(
     waiting: Mapping[str, int], used: Collection[str], nodes: Collection[str], now_us: int
 ) -> tuple[dict[str, int], list[str]]:
-    """Nodes that pods name and nobody knows: those that wait (name to due time), those whose wait is over.
+    """Nodes that pods name and nobody knows: those that wait (name to due time), those whose wait
+    is over.
 
     The latter wait anew at once, for pods that cannot be deleted in this pass.
     """
@@ -94,7 +99,8 @@ class PodCollector:
         self._tainted: dict[str, int] = {}  # nodes out of service -> the record by which they are
         self._used: dict[str, int] = {}  # pods per node
         self._waiting: dict[str, int] = {}
-        self._removed: dict[str, int] = {}  # nodes that pods are left of -> the record by which they went
+        # nodes that pods are left of -> the record by which they went
+        self._removed: dict[str, int] = {}
         self._pods.on(
             add=lambda pod: self._use(pod, 1), update=self._moved, delete=lambda pod: self._use(pod, -1)
         )
@@ -194,7 +200,10 @@ class PodCollector:
     async def _ask(
         self, because: Mapping[str, int], pods: Sequence[Obj], request: Callable[[Obj], Request]
     ) -> list[Reply]:
-        """A request for each pod, all at once.  because: records by which what is on a node goes."""
+        """A request for each pod, all at once.
+
+        because: records by which what is on a node goes.
+        """
         kernel = self._env.ctx.kernel
         before = kernel.cause
 

@@ -1,12 +1,15 @@
-"""ReplicaSet loop: keep `spec.replicas` active pods per set.
+"""ReplicaSet controller: keeps `spec.replicas` active pods for each set.
 
-Turns a set, its pods and what it awaits into creates (slow start), deletes (least useful first) and a status.
+Turns a set, its pods and its expectations into creates (slow start), deletes (in the order of
+deletion) and a status.
 
-Holds: at most 500 creates or deletes a sync; nothing is created or deleted while earlier ones are unseen; the
-status tells the pods as they were before this sync's creates and deletes.
+Holds: a sync creates or deletes at most 500 pods; it creates and deletes nothing while the cache
+       does not show the earlier creates and deletes; the status counts the pods as they were
+       before the sync's own creates and deletes.
 
 Mirrors  kubernetes v1.25 pkg/controller/replicaset/{replica_set.go,replica_set_utils.go},
-         pkg/controller/controller_utils.go (ActivePodsWithRanks), pkg/controller/replication (same code).
+         pkg/controller/controller_utils.go (ActivePodsWithRanks), pkg/controller/replication (same
+         code).
 Differs  metrics of the deletion order are not kept.
 """
 
@@ -54,7 +57,7 @@ _COST = re.compile(r"0|-[0-9]{1,10}|[1-9][0-9]{0,9}")
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """What tells ReplicaSets and ReplicationControllers apart; the rest is one code."""
+    """The differences between ReplicaSets and ReplicationControllers, which share this code."""
 
     resource: str
     kind: str
@@ -69,20 +72,22 @@ REPLICATION_CONTROLLER = Flavour(
 
 
 async def start(env: Env) -> None:
+    """Run the ReplicaSet controller until its process ends."""
     await start_flavour(env, REPLICA_SET, env.options.concurrent_replicaset_syncs)
 
 
 async def start_flavour(env: Env, flavour: Flavour, workers: int) -> None:
+    """Run the controller of one flavour until its process ends."""
     loop = ReplicaSetLoop(env, flavour)
     await env.informers.start_and_sync()
     run_workers(env, loop.queue, loop.sync, workers)
 
 
-# --- pure decisions ---------------------------------------------------------------------------------------
+# --- pure decisions -------------------------------------------------------------------------------
 
 
 def surplus_of(owner: Obj, active_count: int) -> int:
-    """Pods to delete (positive) or to create (negative) now, at most a burst."""
+    """The number of pods to delete (positive) or to create (negative) now, at most a burst."""
     diff = active_count - replicas_of(owner)
     return max(-BURST_REPLICAS, min(BURST_REPLICAS, diff))
 
@@ -91,8 +96,8 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class _Usefulness:
-    """What the order of deletion looks at, least useful first."""
+class _DeletionRank:
+    """The properties of a pod that decide the order of deletion; lower pods are deleted first."""
 
     fixed: tuple[int, int, int, int, int]
     ready_us: int | None
@@ -102,14 +107,14 @@ class _Usefulness:
 
 
 def _deletion_cost(text: str) -> int:
-    """Quirk: what is no int32, or is spelled with leading zeros or a plus, counts as 0."""
+    """Quirk: text that is not an int32, or has leading zeros or a plus sign, counts as 0."""
     if _COST.fullmatch(text) is None:
         return 0
     cost = int(text)
     return cost if -(1 << 31) <= cost < 1 << 31 else 0
 
 
-def _usefulness(pod: Obj, rank: int, cost_annotation: str) -> _Usefulness:
+def _rank(pod: Obj, related: int, cost_annotation: str) -> _DeletionRank:
     meta = pod["metadata"]
     cost = _deletion_cost((meta.get("annotations") or {}).get(cost_annotation, ""))
     restarts = max(
@@ -120,10 +125,10 @@ def _usefulness(pod: Obj, rank: int, cost_annotation: str) -> _Usefulness:
         _PHASES.get(phase_of(pod), 0),
         1 if is_ready(pod) else 0,
         cost,
-        -rank,
+        -related,
     )
     created = meta.get("creationTimestamp")
-    return _Usefulness(
+    return _DeletionRank(
         fixed, ready_since_us(pod), restarts, parse_time(created) if created else 0, meta["uid"]
     )
 
@@ -134,7 +139,10 @@ def _age_bucket(since_us: int, wall_us: int) -> int:
 
 
 def _compare_age(a_us: int, b_us: int, uids: tuple[str, str], wall_us: int | None) -> int:
-    """Younger goes first, but ages of one power of two are alike and the uid decides; without `wall_us` they are not."""
+    """Compare ages: the younger pod is deleted first.
+
+    With `wall_us`, ages within the same power of two are equal, and the uid decides.
+    """
     if not a_us or not b_us:
         return -1 if not a_us else 1
     if wall_us is None:
@@ -143,7 +151,7 @@ def _compare_age(a_us: int, b_us: int, uids: tuple[str, str], wall_us: int | Non
     return diff if diff else (-1 if uids[0] < uids[1] else 1)
 
 
-def _compare(a: _Usefulness, b: _Usefulness, wall_us: int | None) -> int:
+def _compare(a: _DeletionRank, b: _DeletionRank, wall_us: int | None) -> int:
     if a.fixed != b.fixed:
         return -1 if a.fixed < b.fixed else 1
     if a.ready_us is not None and b.ready_us is not None and a.ready_us != b.ready_us:
@@ -158,16 +166,16 @@ def _compare(a: _Usefulness, b: _Usefulness, wall_us: int | None) -> int:
 def choose_victims(
     pods: Sequence[Obj], count: int, on_node: Mapping[str, int], cost_annotation: str, wall_us: int | None
 ) -> list[Obj]:
-    """The `count` least useful pods; `on_node` counts related active pods by node.
+    """The `count` pods that come first in the order of deletion.
 
-    cost_annotation "": nobody's counts; wall_us None: ages are compared as they are
+    on_node: node -> number of active pods of related sets
+    cost_annotation: name of the deletion cost annotation; "" to ignore costs
+    wall_us: present time, to compare ages in powers of two; None to compare exact times
     """
     if count >= len(pods):
         return list(pods)
     ranked = {
-        pod["metadata"]["uid"]: _usefulness(
-            pod, on_node.get(pod["spec"].get("nodeName", ""), 0), cost_annotation
-        )
+        pod["metadata"]["uid"]: _rank(pod, on_node.get(pod["spec"].get("nodeName", ""), 0), cost_annotation)
         for pod in pods
     }
 
@@ -179,7 +187,8 @@ def choose_victims(
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a status tells of the pods: how many there are, carry all labels, are ready, are available."""
+    """The numbers in a status: all pods, those with all template labels, ready and available ones.
+    """
 
     replicas: int
     labeled: int
@@ -188,7 +197,7 @@ class Totals:
 
 
 def totals_of(owner: Obj, pods: Sequence[Obj], wall_us: int) -> Totals:
-    """Count pods one by one."""
+    """Count the pods one by one."""
     wanted = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
     min_ready_s = owner["spec"].get("minReadySeconds") or 0
     labeled = ready = available = 0
@@ -204,7 +213,10 @@ def totals_of(owner: Obj, pods: Sequence[Obj], wall_us: int) -> Totals:
 
 
 def counted_totals(owner: Obj, counts: Counts) -> Totals | None:
-    """The totals as counted pod by pod; None where pods must be looked at: to let them go, or for how long they are ready."""
+    """The totals from the counts by label set, or None if the pods must be listed.
+
+    Pods must be listed to release those that do not match, and to see for how long they are ready.
+    """
     spec = owner["spec"]
     if spec.get("minReadySeconds"):
         return None
@@ -220,7 +232,10 @@ def counted_totals(owner: Obj, counts: Counts) -> Totals | None:
 
 
 def status_of(owner: Obj, totals: Totals, failure: tuple[str, str] | None, wall_us: int) -> Obj:
-    """The status that tells these totals; `failure` is (reason, message) of creates or deletes that failed."""
+    """The status with these totals.
+
+    failure: (reason, message) of failed creates or deletes, None if there were none
+    """
     status: Obj = {"replicas": totals.replicas}
     counts = {
         "fullyLabeledReplicas": totals.labeled,
@@ -250,14 +265,17 @@ def status_of(owner: Obj, totals: Totals, failure: tuple[str, str] | None, wall_
 
 
 def needs_write(owner: Obj, status: Obj) -> bool:
+    """True if the status differs from the stored one."""
     stored = owner.get("status") or {}
     return {"replicas": 0, **stored} != status or not stored
 
 
-# --- shell -------------------------------------------------------------------------------------------------
+# --- shell ----------------------------------------------------------------------------------------
 
 
 class ReplicaSetLoop:
+    """Shell of the controller: handlers, queue, and the sync of one set."""
+
     def __init__(self, env: Env, flavour: Flavour) -> None:
         self.env = env
         self.flavour = flavour
@@ -291,6 +309,7 @@ class ReplicaSetLoop:
         self.queue.add(key)
 
     async def sync(self, key: str) -> str | None:
+        """Bring the pods and the status of one set up to date; returns an error text or None."""
         owner = self.sets.get(key)
         if owner is None:
             self.expectations.forget(key)
@@ -326,7 +345,7 @@ class ReplicaSetLoop:
         return failed
 
     def _counted(self, owner: Obj) -> Totals | None:
-        """The totals of a set that has pods enough to count and, so far, none to choose, adopt or let go."""
+        """The totals from the counts; None if pods may have to be adopted, released or listed."""
         meta = owner["metadata"]
         if self.pods.by_index("controller", f"orphan/{meta['namespace']}"):
             return None
@@ -351,7 +370,10 @@ class ReplicaSetLoop:
         return await self.control.delete(owner, victims)
 
     def _on_node(self, owner: Obj) -> dict[str, int]:
-        """Active pods by node that sets with the same controller select, whoever has them (Quirk: none for a set without one)."""
+        """Node -> number of active pods that are selected by sets with the same controller.
+
+        Quirk: empty for a set without a controller.
+        """
         counts: dict[str, int] = {}
         ref = controller_of(owner)
         if ref is None:
@@ -368,7 +390,7 @@ class ReplicaSetLoop:
         return counts
 
     async def _write_status(self, owner: Obj, status: Obj) -> str | None:
-        """Write a status that differs; on failure once more over the live object."""
+        """Write a status that differs; on failure, read the set and write once more."""
         if not needs_write(owner, status):
             return None
         reply = await self.client.update(
@@ -379,7 +401,7 @@ class ReplicaSetLoop:
         meta = owner["metadata"]
         live: Any = await self.client.get(self.flavour.resource, meta["namespace"], meta["name"])
         if not live.ok:
-            # Quirk: upstream reports the failed read, not the failed write
+            # Quirk: upstream reports the failed read, not the failed write.
             return str(live.message)
         reply = await self.client.update(
             self.flavour.resource, {**live.obj, "status": status}, subresource="status"

@@ -1,4 +1,4 @@
-"""ReplicationController loop: the code of ReplicaSets under another kind.
+"""ReplicationController controller: the code of ReplicaSets for another kind.
 
 Mirrors  kubernetes v1.25 pkg/controller/replication/replication_controller.go.
 Differs  nothing known.
@@ -11,4 +11,5 @@ from actors.controllers.shell import Env
 
 
 async def start(env: Env) -> None:
+    """Run the ReplicationController controller until its process ends."""
     await start_flavour(env, REPLICATION_CONTROLLER, env.options.concurrent_rc_syncs)

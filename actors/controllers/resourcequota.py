@@ -1,13 +1,14 @@
 """ResourceQuota loop: recount what a namespace uses, when something is freed or a quota changes.
 
-Turns quotas and the objects of their namespaces into the status of the quotas.  What is taken, the API server adds at
-once (`verbs_quota`); what is given back is found here.
+Turns quotas and the objects of their namespaces into the status of the quotas.  What is taken, the
+API server adds at once (`verbs_quota`); what is given back is found here.
 
 Holds: a recount sees whole lists only, of kinds whose first list has arrived.
 
-Mirrors  kubernetes v1.25 pkg/controller/resourcequota/{resource_quota_controller.go,resource_quota_monitor.go}.
-Differs  only kinds that some quota names are watched (upstream: all that can be counted), and discovery is not asked every
-         30 s: the kinds of this API are fixed.
+Mirrors  kubernetes v1.25
+         pkg/controller/resourcequota/{resource_quota_controller.go,resource_quota_monitor.go}.
+Differs  only kinds that some quota names are watched (upstream: all that can be counted), and
+         discovery is not asked every 30 s: the kinds of this API are fixed.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class QuotaLoop:
                 self.queue.add(key_of(quota))
             await self.env.ctx.sleep_us(self.env.options.resource_quota_sync_period_us)
 
-    # --- events -------------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------
 
     def _added(self, quota: Obj) -> None:
         """A quota that has never been counted goes before those that are merely counted anew."""
@@ -99,7 +100,7 @@ class QuotaLoop:
             if self._names(resource, (quota.get("status") or {}).get("hard") or {}):
                 self.queue.add(key_of(quota))
 
-    # --- a sync -------------------------------------------------------------------------------------------
+    # --- a sync -----------------------------------------------------------------------------------
 
     async def sync(self, key: str) -> str | None:
         quota = self.quotas.get(key)
@@ -152,7 +153,8 @@ class _Monitor:
         self._loop.replenish(self._resource, obj["metadata"].get("namespace", ""))
 
     def _updated(self, old: Obj, new: Obj) -> None:
-        """Quirk: a Service that gives ports back and keeps its type is found by the recount of all."""
+        """Quirk: a Service that gives ports back and keeps its type is found by the recount of all.
+        """
         if self._resource.plural == "pods":
             wall_us = self._loop.env.ctx.wall_us()
             freed = amounts.counts(old, wall_us) and not amounts.counts(new, wall_us)

@@ -1,17 +1,19 @@
-"""What every control loop shares: its environment, workers over a queue, expectations, batches, adoption.
+"""Shared parts of all controllers: environment, workers over a queue, expectations, batches,
+adoption.
 
-Turns a loop's `sync(key)` into workers on a rate-limited queue; counts the creates and deletes a loop has sent
-but not yet seen in its cache (`Expectations`); sends many requests at once or in growing batches
-(`in_parallel`, `slow_start`); settles who controls an object (`claim`, `claim_objects`).
+Turns a controller's `sync(key)` into workers on a rate-limited queue; counts creates and deletes
+that were sent but are not in the cache yet (`Expectations`); sends many requests at once or in
+growing batches (`in_parallel`, `slow_start`); settles controller references (`claim`,
+`claim_objects`).
 
-Holds: a worker never ends by a failed sync; a key is retried with growing delay until a sync succeeds or its
-retries are used up; results of parallel requests come in the order of the requests.
+Holds: a failed sync never ends a worker; a key is retried with growing delay until a sync succeeds
+       or its retries are used up; replies of parallel requests are in the order of the requests.
 
 Mirrors  kubernetes v1.25 pkg/controller/controller_utils.go (expectations, slow start),
-         pkg/controller/controller_ref_manager.go, cmd/kube-controller-manager/app/core.go (clients).
-         client-go util/retry (RetryOnConflict).
-Differs  an expectation is looked up on the actor's own clock, not on the wall clock; the waits between tries of a
-         write in conflict have no jitter (upstream: up to a tenth more).
+         pkg/controller/controller_ref_manager.go, cmd/kube-controller-manager/app/core.go
+         (clients). client-go util/retry (RetryOnConflict).
+Differs  expectations expire by the process's own clock, not by the wall clock; the delays between
+         attempts of a conflicting write have no jitter (upstream adds up to a tenth).
 """
 
 from __future__ import annotations
@@ -34,9 +36,10 @@ if TYPE_CHECKING:
     from sim.options.controller_manager import ControllerManagerOptions
 
 EXPECTATION_TTL_US = 5 * MINUTE  # ExpectationsTimeout
-NODE_INDEX = "spec.nodeName"  # of the pod informer: pods by the node they are bound to
+NODE_INDEX = "spec.nodeName"  # index of the pod informer: pods by the node that they are bound to
 SLOW_START_INITIAL = 1  # SlowStartInitialBatchSize
-# Waits between the tries of a write in conflict, client-go util/retry: DefaultRetry (5 tries), DefaultBackoff (4).
+# Delays between attempts after a conflict, client-go util/retry: DefaultRetry (5), DefaultBackoff
+# (4).
 RETRY_US = (10 * MS, 10 * MS, 10 * MS, 10 * MS)
 BACKOFF_US = (10 * MS, 50 * MS, 250 * MS)
 
@@ -46,13 +49,13 @@ Send = Callable[[int, Callable[[Reply], None]], None]
 
 @dataclass(slots=True)
 class Env:
-    """What a loop gets from the process it runs in.
+    """What a controller gets from its process.
 
     connect: makes a client from (client name, QPS, burst)
     record_with: makes an event recorder from (client, component)
-    root_ca: the cluster's certificate authority as PEM text ("": none)
-    metrics: what pods use
-    cloud: in which the nodes are, if any
+    metrics: source of the metrics for autoscaling
+    root_ca: the cluster's certificate authority as PEM text, "" if there is none
+    cloud: the cloud provider, None if there is none
     """
 
     ctx: Context
@@ -67,14 +70,15 @@ class Env:
     cloud: Cloud | None = None
 
     def client(self, name: str, qps: float | None = None, burst: int | None = None) -> Client:
-        """A new client with a token bucket of its own: each constructed client has one, as upstream."""
+        """A new client; each client has a token bucket of its own, as upstream."""
         options = self.options
         return self.connect(
             name, options.api_qps if qps is None else qps, options.api_burst if burst is None else burst
         )
 
     def recorder(self, component: str, client: Client) -> EventRecorder:
-        """Events of `component`, paid from the bucket of `client`."""
+        """A recorder for events of `component`, which takes its tokens from the bucket of `client`.
+        """
         return self.record_with(client, component)
 
     def queue(self, name: str) -> WorkQueue:
@@ -85,7 +89,7 @@ class Env:
 
 
 def is_terminating(reply: Reply) -> bool:
-    """Whether a create was refused because its namespace is being deleted."""
+    """True if a create was rejected because its namespace is being deleted."""
     if reply.ok or reply.lost or not isinstance(reply.body, dict):
         return False
     causes = (reply.body.get("details") or {}).get("causes") or ()
@@ -93,6 +97,7 @@ def is_terminating(reply: Reply) -> bool:
 
 
 def index_by_node(pods: Informer) -> None:
+    """Add the index of pods by node to the pod informer."""
     pods.add_index(NODE_INDEX, _node_values, ("spec", "nodeName"))
 
 
@@ -101,13 +106,14 @@ def _node_values(pod: Obj) -> tuple[str, ...]:
     return (node,) if node else ()
 
 
-# --- workers ----------------------------------------------------------------------------------------------
+# --- workers --------------------------------------------------------------------------------------
 
 
 def run_workers(env: Env, queue: WorkQueue, sync: Sync, workers: int, max_retries: int | None = None) -> None:
-    """Start `workers` tasks; `sync(key)` answers an error text, or None when it is done with the key.
+    """Start `workers` tasks that take keys from the queue and sync them.
 
-    An error puts the key back with growing delay, at most `max_retries` times in a row (None: for ever).
+    sync: returns None when the key needs no more work, or an error text
+    max_retries: number of retries in a row for a failing key, with growing delay; None: unlimited
     """
     failed = env.ctx.kernel.kind("sync-error", "queue", "key", "error")
 
@@ -129,22 +135,26 @@ def run_workers(env: Env, queue: WorkQueue, sync: Sync, workers: int, max_retrie
         env.ctx.spawn(work, name=f"{queue.name}-{index}")
 
 
-# --- expectations -----------------------------------------------------------------------------------------
+# --- expectations ---------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class _Expected:
+    """Expectations of one owner: numbers of pending creates and deletes, and when they were set."""
+
     creates: int
     deletes: int
     since_us: int
-    keys: dict[str, None] = field(default_factory=dict)  # deletes awaited one by one (insertion-ordered)
+    # objects of named deletes, in insertion order
+    keys: dict[str, None] = field(default_factory=dict)
 
 
 class Expectations:
-    """Creates and deletes sent per owner key and not yet seen; a sync that would count wrongly waits.
+    """Creates and deletes per owner key that were sent and are not in the cache yet.
 
-    `expect_deletes` names the objects, so that the same deletion seen twice (first the mark, then the removal)
-    counts once.
+    A sync waits while expectations are pending, because it would count too many or too few objects.
+    `expect_deletes` names the objects, so that a deletion that is observed twice (first the
+    deletionTimestamp, then the removal) counts once. Expectations expire after five minutes.
     """
 
     __slots__ = ("_now_us", "_owners")
@@ -154,24 +164,29 @@ class Expectations:
         self._owners: dict[str, _Expected] = {}
 
     def expect(self, owner: str, creates: int, deletes: int = 0) -> None:
-        """Await this much of the owner; whatever was awaited before is replaced."""
+        """Replace the expectations of an owner."""
         self._owners[owner] = _Expected(creates, deletes, self._now_us())
 
     def expect_creates(self, owner: str, count: int) -> None:
+        """Expect this many creates of an owner and no deletes."""
         self.expect(owner, count)
 
     def expect_deletes(self, owner: str, keys: Sequence[str]) -> None:
+        """Expect the deletes of these objects of an owner and no creates."""
         entry = _Expected(0, len(keys), self._now_us(), dict.fromkeys(keys))
         self._owners[owner] = entry
 
     def created(self, owner: str, count: int = 1) -> None:
-        """Creations seen, or given up."""
+        """Count creates that the cache has shown, or that failed."""
         entry = self._owners.get(owner)
         if entry is not None:
             entry.creates -= count
 
     def deleted(self, owner: str, key: str | None = None) -> None:
-        """A deletion seen or given up; `key` where the deletes were named."""
+        """Count a delete that the cache has shown, or that failed.
+
+        key: the object, if the deletes were named
+        """
         entry = self._owners.get(owner)
         if entry is None:
             return
@@ -182,20 +197,23 @@ class Expectations:
         entry.deletes -= 1
 
     def satisfied(self, owner: str) -> bool:
+        """True if the owner has no pending expectations, or if they have expired."""
         entry = self._owners.get(owner)
         if entry is None or (entry.creates <= 0 and entry.deletes <= 0):
             return True
         return self._now_us() - entry.since_us > EXPECTATION_TTL_US
 
     def forget(self, owner: str) -> None:
+        """Drop the expectations of an owner."""
         self._owners.pop(owner, None)
 
 
-# --- many requests ----------------------------------------------------------------------------------------
+# --- many requests --------------------------------------------------------------------------------
 
 
 async def in_parallel(ctx: Context, count: int, send: Send) -> list[Reply]:
-    """Send requests 0 … count-1 at this instant (`send(i, on_reply)`); their replies in that order."""
+    """Send requests 0 … count-1 at once by `send(i, on_reply)`; returns the replies in that order.
+    """
     replies: list[Any] = [None] * count
     left = count
     finished = ctx.future("replies")
@@ -220,9 +238,11 @@ async def in_parallel(ctx: Context, count: int, send: Send) -> list[Reply]:
 async def slow_start(
     ctx: Context, count: int, send: Send, failed: Callable[[Reply], bool] | None = None
 ) -> list[Reply]:
-    """As `in_parallel`, in batches of 1, 2, 4, 8 …; a batch with a failure is the last.
+    """Send requests in batches of 1, 2, 4, 8 …, each in parallel; stop after a batch with a
+    failure.
 
-    Answers the replies of the requests made; `failed` says which replies count as failures (default: not ok).
+    failed: returns True for replies that count as failures (default: replies that are not ok)
+    Returns the replies of the requests that were sent.
     """
     replies: list[Reply] = []
     batch = min(count, SLOW_START_INITIAL)
@@ -240,7 +260,8 @@ def _from(first: int, send: Send) -> Send:
 
 
 def aggregate(errors: Sequence[str]) -> str | None:
-    """Several errors as one text, as upstream's Aggregate says them: each once, in brackets if there are several."""
+    """Join error texts as upstream's Aggregate: each text once, in brackets if there are several.
+    """
     texts = list(dict.fromkeys(errors))
     return None if not texts else texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
@@ -248,7 +269,7 @@ def aggregate(errors: Sequence[str]) -> str | None:
 async def retry_on_conflict(
     ctx: Context, waits_us: Sequence[int], attempt: Callable[[], Awaitable[Reply]]
 ) -> Reply:
-    """The reply of the first try that does not end in a conflict, or of the last one."""
+    """Repeat a write while it conflicts; returns the first other reply, or the last one."""
     for wait_us in waits_us:
         reply = await attempt()
         if reply.reason != "Conflict":
@@ -257,12 +278,12 @@ async def retry_on_conflict(
     return await attempt()
 
 
-# --- controller references --------------------------------------------------------------------------------
+# --- controller references ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What an owner does about candidates: those it has, those to take in and those to let go."""
+    """Candidates that an owner keeps, adopts and releases."""
 
     kept: list[Obj]
     adopt: list[Obj]
@@ -270,7 +291,7 @@ class Claims:
 
 
 def controller_ref(api_version: str, kind: str, owner: Obj) -> Obj:
-    """The owner reference with which `owner` controls an object."""
+    """The owner reference by which `owner` controls an object."""
     meta = owner["metadata"]
     return {
         "apiVersion": api_version,
@@ -283,7 +304,11 @@ def controller_ref(api_version: str, kind: str, owner: Obj) -> Obj:
 
 
 def claim(owner: Obj, candidates: Sequence[Obj], matches: Callable[[Obj], bool]) -> Claims:
-    """Sort candidates of the owner's namespace: another's are ignored, ours kept or let go, orphans taken in."""
+    """Sort candidates of the owner's namespace into those to keep, to adopt and to release.
+
+    Objects with another controller are ignored. An owner that is being deleted neither adopts nor
+    releases.
+    """
     uid = owner["metadata"]["uid"]
     deleting = "deletionTimestamp" in owner["metadata"]
     kept: list[Obj] = []
@@ -306,9 +331,9 @@ def claim(owner: Obj, candidates: Sequence[Obj], matches: Callable[[Obj], bool])
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The claiming owner: its object, where it lives (`resource`) and how references call it.
+    """The owner that claims objects: the object, its resource, and its type in owner references.
 
-    finalizers: put on what it takes in, and taken off what it lets go
+    finalizers: added to adopted objects and removed from released ones
     """
 
     obj: Obj
@@ -321,10 +346,11 @@ class Owner:
 async def claim_objects(
     client: Client, owner: Owner, resource: str, candidates: Sequence[Obj], matches: Callable[[Obj], bool]
 ) -> tuple[list[Obj], str | None]:
-    """Settle `claim` at the API: the objects owned now, in candidates' order, and the first error if any.
+    """Adopt and release objects through the API.
 
-    The owner is read once, live, before the first adoption: a cache that lags must not let a deleted owner,
-    or a namesake of it, take anything in.
+    Returns the objects that the owner controls now, in the order of the candidates, and the first
+    error. Before the first adoption the owner is read from the API server, so that a lagging cache
+    cannot make a deleted owner, or a new owner of the same name, adopt objects.
     """
     claims = claim(owner.obj, candidates, matches)
     if not claims.adopt and not claims.release:
@@ -348,7 +374,7 @@ _GONE = "gone"
 
 
 async def can_adopt(client: Client, owner: Owner) -> str | None:
-    """Why the owner, read live, may take nothing in."""
+    """Read the owner from the API server; returns the reason why it must not adopt, or None."""
     meta = owner.obj["metadata"]
     live = await client.get(owner.resource, meta.get("namespace", ""), meta["name"])
     if not live.ok:
@@ -361,7 +387,7 @@ async def can_adopt(client: Client, owner: Owner) -> str | None:
 
 
 async def adopt(client: Client, owner: Owner, resource: str, obj: Obj) -> str | None:
-    """Make the owner control an object; what went wrong."""
+    """Set the controller reference of an object; returns an error text or None."""
     meta = obj["metadata"]
     ref = controller_ref(owner.api_version, owner.kind, owner.obj)
     change: Obj = {"ownerReferences": [ref], "uid": meta["uid"]}
@@ -382,5 +408,5 @@ async def _release(client: Client, owner: Owner, resource: str, obj: Obj) -> str
         change["$deleteFromPrimitiveList/finalizers"] = list(owner.finalizers)
     patch = {"metadata": change}
     reply = await client.patch(resource, meta.get("namespace", ""), meta["name"], patch)
-    # Invalid: the object carries another uid by now, or no reference any more
+    # Invalid: the object was recreated with another uid, or has no such reference any more.
     return None if reply.ok or reply.reason in ("NotFound", "Invalid") else reply.message

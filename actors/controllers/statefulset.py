@@ -1,11 +1,14 @@
 """StatefulSet loop: pods with a name and claims of their own, made, updated and deleted in order.
 
-Turns a set, its revisions and its pods into acts (`statefulset_decide.steps`), claims, events and a status.
+Turns a set, its revisions and its pods into acts (`statefulset_decide.steps`), claims, events and a
+status.
 
-Holds: a pod of a name is made only when no object of that name is there; claims are made before their pod and
-never deleted (with the gate StatefulSetAutoDeletePVC they get owners, and go with these).
+Holds: a pod of a name is made only when no object of that name is there; claims are made before
+their pod and never deleted (with the gate StatefulSetAutoDeletePVC they get owners, and go with
+these).
 
-Mirrors  kubernetes v1.25 pkg/controller/statefulset/{stateful_set.go,stateful_set_control.go,stateful_pod_control.go}.
+Mirrors  kubernetes v1.25
+         pkg/controller/statefulset/{stateful_set.go,stateful_set_control.go,stateful_pod_control.go}.
 """
 
 from __future__ import annotations
@@ -70,7 +73,9 @@ def _error(reply: Reply) -> str | None:
 
 
 def _plain_ref(api_version: str, kind: str, owner: Obj) -> Obj:
-    """An owner reference that is no controller's and blocks nothing; of a pod to be made, without a uid."""
+    """An owner reference that is no controller's and blocks nothing; of a pod to be made, without a
+    uid.
+    """
     meta = owner["metadata"]
     return {"apiVersion": api_version, "kind": kind, "name": meta["name"], "uid": meta.get("uid", "")}
 
@@ -160,7 +165,7 @@ class StatefulSetLoop:
                 return reply.message
         return None
 
-    # --- acts ---------------------------------------------------------------------------------------------
+    # --- acts -------------------------------------------------------------------------------------
 
     async def _run(self, plan: Plan) -> str | None:
         acts = steps(plan)
@@ -256,7 +261,9 @@ class StatefulSetLoop:
         return None
 
     async def _repair(self, plan: Plan, pod: Obj) -> str | None:
-        """Give a pod its identity and its claims back; in conflict, the pod as the cache has it by then."""
+        """Give a pod its identity and its claims back; in conflict, the pod as the cache has it by
+        then.
+        """
         owner = plan.owner
         failed: str | None = None  # what forbade the last try
 
@@ -264,7 +271,8 @@ class StatefulSetLoop:
             nonlocal pod, failed
             ordinal, failed = ordinal_of(owner, pod), None
             repaired = with_identity(owner, pod, ordinal, self.names)
-            # Volumes that do are left as they are: another order of them would be a change, which is forbidden.
+            # Volumes that do are left as they are: another order of them would be a change, which
+            # is forbidden.
             if not storage_matches(owner, pod, ordinal):
                 repaired = with_storage(owner, repaired, ordinal)
                 failed = await self._create_claims(owner, pod)
@@ -291,10 +299,12 @@ class StatefulSetLoop:
         reply = await retry_on_conflict(self.env.ctx, RETRY_US, attempt)
         return _error(reply)
 
-    # --- revisions ----------------------------------------------------------------------------------------
+    # --- revisions --------------------------------------------------------------------------------
 
     async def _sync_revisions(self, owner: Obj, revisions: Sequence[Obj]) -> tuple[Revisions, int] | str:
-        """The current and the update revision (made, reused or renumbered), and the collision count."""
+        """The current and the update revision (made, reused or renumbered), and the collision
+        count.
+        """
         collisions = int(owner.get("status", {}).get("collisionCount", 0))
         template = owner["spec"]["template"]
         data = revision_data(template)

@@ -1,11 +1,14 @@
-"""The claims of a StatefulSet's pods: which there are, how a pod mounts them, and whose they are.  Pure.
+"""The claims of a StatefulSet's pods: which there are, how a pod mounts them, and whose they are.
+Pure.
 
-Turns a set and an ordinal into claims and a pod's volumes; with the gate StatefulSetAutoDeletePVC, a claim and its pod
-into the owners by which the garbage collector takes the claim in time.
+Turns a set and an ordinal into claims and a pod's volumes; with the gate StatefulSetAutoDeletePVC,
+a claim and its pod into the owners by which the garbage collector takes the claim in time.
 
-Mirrors  kubernetes v1.25 pkg/controller/statefulset/{stateful_set_utils.go,stateful_pod_control.go}.
-Differs  volumes of claims stand before the template's own, in the order of the claim templates (upstream: in map
-         order).  A set without a policy retains its claims (upstream: panics if it was made while the gate was off).
+Mirrors  kubernetes v1.25
+         pkg/controller/statefulset/{stateful_set_utils.go,stateful_pod_control.go}.
+Differs  volumes of claims stand before the template's own, in the order of the claim templates
+         (upstream: in map order).  A set without a policy retains its claims (upstream: panics if
+         it was made while the gate was off).
 """
 
 from __future__ import annotations
@@ -64,14 +67,15 @@ def storage_matches(owner: Obj, pod: Obj, ordinal: int) -> bool:
     )
 
 
-# --- whose they are -----------------------------------------------------------------------------------------
+# --- whose they are -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
     """What becomes of claims by `persistentVolumeClaimRetentionPolicy`.
 
-    set_ref, pod_ref: owner references of the set and of a pod, neither a controller's nor one that blocks
+    set_ref, pod_ref: owner references of the set and of a pod, neither a controller's nor one that
+    blocks
     lookup: the claim of a name as the cache has it now, None if it has none
     """
 
@@ -85,7 +89,10 @@ class Retention:
         return not self.changed(pod, ordinal)
 
     def changed(self, pod: Obj, ordinal: int) -> list[Obj]:
-        """The claims of a pod that have not, with them.  One that is not there is looked after by a later sync."""
+        """The claims of a pod that have not, with them.
+
+        One that is not there is looked after by a later sync.
+        """
         by_set, by_pod = self._owners(ordinal)
         wanted = ((self.set_ref, by_set), (self.pod_ref(pod), by_pod))
         return [
@@ -112,7 +119,9 @@ class Retention:
         return str((self.owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}).get(when, "Retain"))
 
     def _owners(self, ordinal: int) -> tuple[bool, bool]:
-        """Whether the set and whether the pod owns the claims of an ordinal: the pod where it is one too many."""
+        """Whether the set and whether the pod owns the claims of an ordinal: the pod where it is
+        one too many.
+        """
         surplus = ordinal >= replicas_of(self.owner)
         by_pod = surplus and self._policy("whenScaled") == "Delete"
         return self._policy("whenDeleted") == "Delete" and not by_pod, by_pod

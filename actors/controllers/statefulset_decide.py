@@ -1,14 +1,17 @@
 """What a StatefulSet does next, pod by pod in order.  Pure.
 
-Turns a set, its two revisions and its pods into acts (create, delete, update), one after the other: `steps`
-is a generator that yields an act and is sent the error text of its outcome, or None.  The status counts as it
-goes, so that it tells the truth also where an act fails.
+Turns a set, its two revisions and its pods into acts (create, delete, update), one after the other:
+`steps` is a generator that yields an act and is sent the error text of its outcome, or None.  The
+status counts as it goes, so that it tells the truth also where an act fails.
 
-Holds: OrderedReady does one thing a sync and never passes over a pod that is not available; Parallel waits for
-nothing but updates one pod at a time; a terminating pod is never replaced before it is gone.
+Holds: OrderedReady does one thing a sync and never passes over a pod that is not available;
+Parallel waits for nothing but updates one pod at a time; a terminating pod is never replaced before
+it is gone.
 
-Mirrors  kubernetes v1.25 pkg/controller/statefulset/{stateful_set_control.go,stateful_set_utils.go}.
-Quirk    with the gate MaxUnavailableStatefulSet the status of a sync that deletes old pods still counts them.
+Mirrors  kubernetes v1.25
+         pkg/controller/statefulset/{stateful_set_control.go,stateful_set_utils.go}.
+Quirk    with the gate MaxUnavailableStatefulSet the status of a sync that deletes old pods still
+         counts them.
 """
 
 from __future__ import annotations
@@ -145,7 +148,8 @@ def _wants_current(owner: Obj, ordinal: int) -> bool:
 
 
 def ordinal_of(owner: Obj, pod: Obj) -> int:
-    """The pod's number in the set, -1 if its name is not one of the set's, or its number no int32."""
+    """The pod's number in the set, -1 if its name is not one of the set's, or its number no int32.
+    """
     found = _MEMBER.match(pod["metadata"]["name"])
     if found is None or found[1] != owner["metadata"]["name"]:
         return -1
@@ -158,7 +162,7 @@ def is_member(owner: Obj, pod: Obj) -> bool:
     return found is not None and bool(found[1] == owner["metadata"]["name"])
 
 
-# --- pods and claims --------------------------------------------------------------------------------------
+# --- pods and claims ------------------------------------------------------------------------------
 
 
 def new_revision(owner: Obj, ref: Obj, number: int, names: Names, first: int, collisions: int) -> Obj:
@@ -206,7 +210,7 @@ def identity_matches(owner: Obj, pod: Obj, ordinal: int, names: Names) -> bool:
     return bool(label == meta["name"] == f"{owner['metadata']['name']}-{ordinal}")
 
 
-# --- the order of acts --------------------------------------------------------------------------------------
+# --- the order of acts ----------------------------------------------------------------------------
 
 
 def steps(plan: Plan) -> Steps:
@@ -316,7 +320,9 @@ def _condemn(
 
 
 def _roll(plan: Plan, slots: Sequence[Obj | None]) -> Steps:
-    """From the highest ordinal to the partition: replace one pod of another revision, wait for each."""
+    """From the highest ordinal to the partition: replace one pod of another revision, wait for
+    each.
+    """
     kind, partition = strategy_of(plan.owner)
     if kind == "OnDelete":
         return None
@@ -350,7 +356,7 @@ def _roll_several(plan: Plan, slots: Sequence[Obj | None]) -> Steps:
     return None
 
 
-# --- status -------------------------------------------------------------------------------------------------
+# --- status ---------------------------------------------------------------------------------------
 
 
 def status_of(plan: Plan, collision_count: int) -> Obj:

@@ -1,6 +1,7 @@
-"""The control loops of this program, by upstream's `--controllers` name.
+"""The controllers of the controller manager, by upstream's name in `--controllers`.
 
-Mirrors  kubernetes v1.25 cmd/kube-controller-manager/app/controllermanager.go (NewControllerInitializers).
+Mirrors  kubernetes v1.25 cmd/kube-controller-manager/app/controllermanager.go
+         (NewControllerInitializers).
 """
 
 from __future__ import annotations

@@ -1,15 +1,18 @@
 """Evict pods from nodes with NoExecute taints, each when its tolerations run out.
 
-Turns changes of nodes' taints and of pods' places and tolerations into timers, and their end into DELETEs.
+Turns changes of nodes' taints and of pods' places and tolerations into timers, and their end into
+DELETEs.
 
-Holds: at most one timer per pod; a pod deleted once is not deleted again until its object is gone; timers live
-in memory only, so that a new leader starts every one of them anew.  With the gate PodDisruptionConditions a pod's status says
-why first.
+Holds: at most one timer per pod; a pod deleted once is not deleted again until its object is gone;
+timers live in memory only, so that a new leader starts every one of them anew.  With the gate
+PodDisruptionConditions a pod's status says why first.
 
 Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/scheduler/taint_manager.go, timed_workers.go.
-Differs  changes are taken at the instant they are seen, without workers: upstream's eight never wait for
-         anything but each other; a second change at the very instant that armed a timer keeps the timer.
-Quirk:   a node object's removal leaves its pods' timers running, until one of its name comes without such taints.
+Differs  changes are taken at the instant they are seen, without workers: upstream's eight never
+         wait for anything but each other; a second change at the very instant that armed a timer
+         keeps the timer.
+Quirk:   a node object's removal leaves its pods' timers running, until one of its name comes
+         without such taints.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ class TaintManager:
         self._work: dict[str, Timer | None] = {}
         self._tells_why = enabled(env.options.feature_gates, POD_DISRUPTION)
 
-    # --- what the informers say ---------------------------------------------------------------------------
+    # --- what the informers say -------------------------------------------------------------------
 
     def node_changed(self, old: Obj | None, new: Obj | None) -> None:
         before = old["spec"].get("taints") if old is not None else None
@@ -86,14 +89,15 @@ class TaintManager:
         taints = self._tainted.get(spec.get("nodeName", ""))
         if taints is None or (old is not None and _same_stay(old["spec"], spec)):
             return
-        # Of a pod and its node that are listed one after the other, in either order, what came last is why it is to go.
+        # Of a pod and its node that are listed one after the other, in either order, what came last
+        # is why it is to go.
         kernel = self._env.ctx.kernel
         seen = kernel.cause
         kernel.cause = max(seen, self._by[spec["nodeName"]])
         self._judge(new, taints)
         kernel.cause = seen
 
-    # --- timers ---------------------------------------------------------------------------------------------
+    # --- timers -----------------------------------------------------------------------------------
 
     def _judge(self, pod: Obj, taints: list[Taint]) -> None:
         wait_us = stay_us(taints, pod["spec"].get("tolerations") or ())

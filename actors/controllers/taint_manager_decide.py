@@ -1,7 +1,8 @@
 """How long a pod may stay on a node with NoExecute taints.
 
-Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/scheduler/taint_manager.go (getMinTolerationTime),
-         component-helpers scheduling/corev1/helpers.go (GetMatchingTolerations).
+Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/scheduler/taint_manager.go
+         (getMinTolerationTime), component-helpers scheduling/corev1/helpers.go
+         (GetMatchingTolerations).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 
 from sim.units import SECOND
 
-UNTOLERATED = -1  # a stay of no time at all: it ends one that was granted, which a toleration of 0 s does not
+# a stay of no time at all: it ends one that was granted, which a toleration of 0 s does not
+UNTOLERATED = -1
 
 Toleration = Mapping[str, Any]
 Taint = Mapping[str, Any]
@@ -35,7 +37,8 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 def stay_us(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int | None:
     """How long a pod with these tolerations may stay: UNTOLERATED not at all, None for ever.
 
-    Of the tolerations that match a taint each, the shortest limit counts; one without a limit sets none.
+    Of the tolerations that match a taint each, the shortest limit counts; one without a limit sets
+    none.
     """
     shortest: int | None = None
     for taint in taints:

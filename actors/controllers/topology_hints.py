@@ -1,13 +1,14 @@
-"""Which zone each endpoint of a Service is meant for: as many for each zone as its share of the nodes' processors.  Pure.
+"""Topology hints: assigns endpoints of a Service to zones in proportion to the zones' CPU.  Pure.
 
-Turns nodes into shares of zones, shares and a number of endpoints into what each zone may have, and slices into slices with
-hints.
+Turns nodes into CPU shares of zones, shares and a number of endpoints into the allocation of each
+zone, and slices into slices with hints.
 
-Holds: slices that are not to be written keep their hints as long as no zone has more than its most; where hints cannot be given
-to all ready endpoints, none has one.
+Holds: a slice without other changes keeps its hints while no zone exceeds its maximum; if some
+       ready endpoint cannot get a hint, no endpoint gets one.
 
-Mirrors  kubernetes v1.25 pkg/controller/endpointslice/topologycache/{topologycache.go,sliceinfo.go,utils.go}.
-Differs  zones that are alike are taken by name (upstream: map order).
+Mirrors  kubernetes v1.25
+         pkg/controller/endpointslice/topologycache/{topologycache.go,sliceinfo.go,utils.go}.
+Differs  zones with equal gaps are taken in the order of their names (upstream: map order).
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from sim.ident import Names
 
 OVERLOAD = 0.2  # topologycache.go: OverloadThreshold
-# Of the processors of all nodes, by zone; empty: not known for all, or there is one zone.
+# Zone -> share of the CPU of all nodes; empty if a zone or CPU is unknown, or with only one zone.
 Shares = Mapping[str, float]
-Counts = dict[str, int]  # of endpoints with hints, by zone
+Counts = dict[str, int]  # zone -> number of endpoints with a hint for it
 
 
 class Allocation(NamedTuple):
-    """How many endpoints a zone has at least and at most, and how many it should have."""
+    """Bounds of the number of endpoints in a zone, and the number that its share gives."""
 
     least: int
     most: int
@@ -38,12 +39,16 @@ class Allocation(NamedTuple):
 
 
 def hints_enabled(service: Obj, names: Names) -> bool:
+    """True if the Service's annotation asks for topology hints."""
     annotations = service["metadata"].get("annotations") or {}
     return annotations.get(names.annotation_topology_hints) in ("Auto", "auto")
 
 
 def shares_of(nodes: Iterable[Obj], names: Names) -> Shares:
-    """By the nodes that are ready and no control plane; one of them without zone or processors is one too many."""
+    """The CPU share of each zone, over ready nodes outside of the control plane.
+
+    Empty if one of these nodes has no zone or no CPU, or if there is only one zone.
+    """
     by_zone: dict[str, int] = {}
     excluded = [f"{names.label_node_role_prefix}{role}" for role in ("control-plane", "master")]
     for node in nodes:
@@ -64,7 +69,9 @@ def _least(count: float, share: float) -> int:
 
 
 def allocations_of(shares: Shares, count: int) -> dict[str, Allocation]:
-    """What each zone may have of so many ready endpoints; empty: there are too few."""
+    """The allocation of each zone for `count` ready endpoints; empty if there are too few
+    endpoints.
+    """
     if not shares or len(shares) > count:
         return {}
     least = {zone: _least(count, share) for zone, share in shares.items()}
@@ -78,7 +85,7 @@ def allocations_of(shares: Shares, count: int) -> dict[str, Allocation]:
 
 
 def is_overloaded(counts: Mapping[str, int], shares: Shares) -> bool:
-    """Whether some zone has fewer endpoints than it should have at least, or shares are not known any more."""
+    """True if a zone has fewer endpoints than its minimum, or if the shares are unknown now."""
     if not counts:
         return False
     total = sum(counts.values())
@@ -88,7 +95,7 @@ def is_overloaded(counts: Mapping[str, int], shares: Shares) -> bool:
 
 
 def _ready(piece: Obj) -> list[Obj]:
-    """The endpoints of a slice that get hints."""
+    """The ready endpoints of a slice: only these get hints."""
     return [e for e in piece.get("endpoints") or () if (e.get("conditions") or {}).get("ready")]
 
 
@@ -101,19 +108,23 @@ def _bare(endpoint: Obj) -> Obj:
 
 
 def without_hints(endpoints: list[Obj]) -> list[Obj]:
-    """The same list where there are none."""
+    """The endpoints without hints; the same list if none has a hint."""
     return [*map(_bare, endpoints)] if any("hints" in endpoint for endpoint in endpoints) else endpoints
 
 
 def plain(piece: Obj) -> Obj:
-    """The same slice where it has no hints."""
+    """The slice without hints; the same object if it has none."""
     endpoints = piece.get("endpoints") or []
     bare = without_hints(endpoints)
     return piece if bare is endpoints else {**piece, "endpoints": bare}
 
 
 def _kept(piece: Obj, counts: Counts, allocations: Mapping[str, Allocation]) -> Counts | None:
-    """How many endpoints of a slice are for each zone, if it may stay as it is."""
+    """The hints of a slice counted by zone, or None if the slice must be rewritten.
+
+    A slice must be rewritten if an endpoint has no hint, if a zone is unknown, or if a zone would
+    exceed its maximum.
+    """
     found: Counts = {}
     for endpoint in _ready(piece):
         zones = _zones_of(endpoint)
@@ -128,9 +139,11 @@ def _kept(piece: Obj, counts: Counts, allocations: Mapping[str, Allocation]) -> 
 
 
 class Hinted(NamedTuple):
-    """Slices to write with their hints: those that were to be written anyway, in their order, and more of the others.
+    """Slices to write, with their hints.
 
-    counts: how many endpoints are for each zone; empty: there are no hints
+    written: the slices that had other changes, in the given order
+    more: further slices that are written only because their hints change
+    counts: zone -> number of endpoints; empty if hints are removed
     """
 
     written: list[Obj]
@@ -139,13 +152,15 @@ class Hinted(NamedTuple):
 
 
 def unhinted(written: Sequence[Obj], unchanged: Sequence[Obj]) -> Hinted:
-    """None has a hint."""
+    """Remove the hints of all slices."""
     more = [bare for piece in unchanged if (bare := plain(piece)) is not piece]
     return Hinted([plain(piece) for piece in written], more, {})
 
 
 def hinted(written: Sequence[Obj], unchanged: Sequence[Obj], shares: Shares) -> Hinted:
-    """Each ready endpoint is for its own zone, unless that has too many and another too few."""
+    """Give each ready endpoint a hint for its own zone, moving surplus endpoints to zones that lack
+    some.
+    """
     number = sum(len(_ready(piece)) for piece in (*written, *unchanged))
     allocations = allocations_of(shares, number)
     if not allocations:
@@ -169,7 +184,7 @@ def hinted(written: Sequence[Obj], unchanged: Sequence[Obj], shares: Shares) -> 
 
 
 def _moves(allocations: Mapping[str, Allocation], counts: Mapping[str, int]) -> tuple[Counts, Counts]:
-    """How many endpoints each zone gives to others, and receives: the zone with the largest gap first."""
+    """(zone -> endpoints to give away, zone -> endpoints to receive), largest gap first."""
     gaps = {zone: counts.get(zone, 0) - each.desired for zone, each in allocations.items()}
     give = {zone: gap for zone, gap in gaps.items() if gap > 0}
     want = {zone: -gap for zone, gap in gaps.items() if gap < 0}
@@ -186,7 +201,9 @@ def _moves(allocations: Mapping[str, Allocation], counts: Mapping[str, int]) -> 
 
 
 def _with_hints(piece: Obj, giving: Counts, receiving: Counts, counts: Counts) -> Obj:
-    """A slice whose ready endpoints have hints; what is given away is counted."""
+    """The slice with a hint on each ready endpoint; decrements the moves that it uses, updates
+    `counts`.
+    """
     endpoints = []
     for endpoint in piece.get("endpoints") or ():
         bare = _bare(endpoint)

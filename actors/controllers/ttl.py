@@ -2,8 +2,8 @@
 
 Turns the number of nodes into an annotation of seconds.
 
-Holds: sizes for growing and shrinking overlap, so that a node more or less does not rewrite all annotations; a node gets
-the present value when something happens to it, not before.
+Holds: sizes for growing and shrinking overlap, so that a node more or less does not rewrite all
+annotations; a node gets the present value when something happens to it, not before.
 
 Mirrors  kubernetes v1.25 pkg/controller/ttl/ttl_controller.go.
 Differs  an event of a node that has the value already queues nothing.

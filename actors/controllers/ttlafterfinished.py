@@ -2,7 +2,8 @@
 
 Turns the end of a Job and its `ttlSecondsAfterFinished` into a deletion in the foreground.
 
-Holds: the Job is read once more at the API before it is deleted, so one whose time was prolonged stays.
+Holds: the Job is read once more at the API before it is deleted, so one whose time was prolonged
+stays.
 
 Mirrors  kubernetes v1.25 pkg/controller/ttlafterfinished/ttlafterfinished_controller.go.
 """
@@ -24,7 +25,8 @@ def left_us(job: Obj, wall_us: int) -> int | None:
     if seconds is None or end is None or is_deleting(job):
         return None
     since = end.get("lastTransitionTime")
-    # a condition that somebody wrote without a time: upstream fails to find the end, again and again
+    # a condition that somebody wrote without a time: upstream fails to find the end, again and
+    # again
     return int(parse_time(since) + seconds * SECOND - wall_us) if since else None
 
 

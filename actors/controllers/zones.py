@@ -1,18 +1,20 @@
-"""Zones of nodes: their health state, and the queue from which each zone's nodes get their NoExecute taint.
+"""Zones of nodes: disruption states, and the rate-limited queue of nodes to taint in each zone.
 
-Turns how many nodes of each zone are ready into zone states and a taint rate per zone, and hands out queued
-nodes at that rate.
+Turns the number of ready nodes of each zone into disruption states and taint rates, and hands out
+queued nodes at that rate for their NoExecute taint.
 
-Holds: a node is queued once; a token is spent for every node taken from a queue, also when it turns out to be
-ready again; nothing here reads a clock.
+Holds: a node is queued at most once; taking a node costs a token even if the node turns out to be
+       ready again; no function here reads a clock.
 
-Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go (ComputeZoneState,
-         ReducedQPSFunc, setLimiterInZone), scheduler/rate_limited_queue.go, component-helpers node/topology.
+Mirrors  kubernetes v1.25 pkg/controller/nodelifecycle/node_lifecycle_controller.go
+         (ComputeZoneState, ReducedQPSFunc, setLimiterInZone), scheduler/rate_limited_queue.go,
+         component-helpers node/topology.
 Differs  shares are compared as 64-bit floats (upstream: 32 bit).
-Quirk:   a limiter that never accepts says that its rate is 1: with an eviction rate of exactly 1.0 a queue that
-         was stopped stays stopped (issue 104639).  A zone begins with a token also where the eviction rate is 0, so
-         that one of its nodes is tainted.  When all zones go dark, taints come off the nodes that had them as the
-         pass began (markNodeAsReachable looks at its list): one given while that pass wrote stays, and evicts.
+Quirk:   a limiter that never accepts reports a rate of 1, so that with an eviction rate of exactly
+         1.0 a stopped queue stays stopped (issue 104639). A new zone has one token even with an
+         eviction rate of 0, so that one of its nodes is tainted. When all zones go dark, taints are
+         removed from the nodes that had them at the start of the pass (markNodeAsReachable reads
+         its list): a taint that is written during that pass remains, and evicts pods.
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ from enum import Enum
 from sim.options.controller_manager import ControllerManagerOptions
 from sim.units import SECOND
 
-NEVER_QPS = 1.0  # what flowcontrol.NewFakeNeverRateLimiter says of itself
-# Fewer nodes than this that are not ready never make a zone partly disrupted (ComputeZoneState: > 2).
+NEVER_QPS = 1.0  # the rate that flowcontrol.NewFakeNeverRateLimiter reports
+# A zone with fewer not ready nodes than this is never partially disrupted (ComputeZoneState: > 2).
 PARTIAL_MIN = 3
 
 
 class ZoneState(Enum):
+    """Disruption state of a zone."""
+
     INITIAL = "Initial"
     NORMAL = "Normal"
     PARTIAL = "PartialDisruption"
@@ -37,7 +41,10 @@ class ZoneState(Enum):
 
 
 def zone_state(ready: int, not_ready: int, unhealthy_share: float) -> ZoneState:
-    """The state of a zone in which so many nodes are ready and not."""
+    """The state of a zone with these numbers of ready and not ready nodes.
+
+    unhealthy_share: share of not ready nodes from which the zone counts as partially disrupted
+    """
     if not ready and not_ready:
         return ZoneState.FULL
     if not_ready >= PARTIAL_MIN and not_ready / (not_ready + ready) >= unhealthy_share:
@@ -46,14 +53,17 @@ def zone_state(ready: int, not_ready: int, unhealthy_share: float) -> ZoneState:
 
 
 def taint_rate(state: ZoneState, size: int, options: ControllerManagerOptions) -> float:
-    """Nodes tainted per second in a zone of this state and size."""
+    """Nodes to taint per second in a zone of this state and size."""
     if state is not ZoneState.PARTIAL:
         return options.node_eviction_rate
     return options.secondary_node_eviction_rate if size > options.large_cluster_size_threshold else 0.0
 
 
 class Limiter:
-    """A token bucket of one token, full at first: at a rate of 0 that one is all.  `never`: it has none at all."""
+    """A token bucket for one token, full at the start; with rate 0 the bucket is never refilled.
+
+    never: True for a bucket that never holds a token
+    """
 
     __slots__ = ("_full_at_us", "_period_us", "qps")
 
@@ -63,18 +73,22 @@ class Limiter:
         self.qps = NEVER_QPS if never else qps
 
     def accept(self, now_us: int) -> bool:
+        """Take the token; returns False if the bucket is empty."""
         if self._full_at_us is None or now_us < self._full_at_us:
             return False
         self._full_at_us = None if self._period_us is None else now_us + self._period_us
         return True
 
     def due_us(self) -> int | None:
-        """When the next token is there (None: never)."""
+        """Time of the next token; None if there will be none."""
         return self._full_at_us
 
 
 class TaintQueue:
-    """The nodes of one zone that wait for their NoExecute taint, each at most once."""
+    """The nodes of one zone that wait for their NoExecute taint.
+
+    Holds: a node that was taken stays known, and cannot be added again before it is removed.
+    """
 
     __slots__ = ("_known", "_limiter", "_waiting")
 
@@ -84,14 +98,14 @@ class TaintQueue:
         self._known: dict[str, None] = {}
 
     def add(self, node: str) -> bool:
-        """Queue a node; False if it is there, or was taken and never removed since."""
+        """Queue a node; returns False if the node is already known."""
         if node in self._known:
             return False
         self._known[node] = self._waiting[node] = None
         return True
 
     def remove(self, node: str) -> bool:
-        """Forget a node, so that it can be added again."""
+        """Forget a node, so that it can be added again; returns False if it was not known."""
         self._waiting.pop(node, None)
         if node not in self._known:
             return False
@@ -99,7 +113,10 @@ class TaintQueue:
         return True
 
     def swap(self, qps: float, now_us: int) -> bool:
-        """Change the rate.  The new bucket starts empty where the old one was; False: nothing changed."""
+        """Change the rate; returns False if it is unchanged.
+
+        The new bucket is empty if the old one was empty.
+        """
         old = self._limiter
         if old.qps == qps:
             return False
@@ -109,21 +126,28 @@ class TaintQueue:
         return True
 
     def due_us(self) -> int | None:
-        """When the first node may be taken (None: nobody waits, or never)."""
+        """Time at which the first node may be taken; None if the queue is empty or stopped."""
         return self._limiter.due_us() if self._waiting else None
 
     def head(self, now_us: int) -> str | None:
-        """The next node, for one token; it waits on until it is `done`.  None: nobody waits, or no token."""
+        """Pay a token for the first node, which stays queued until `done`.
+
+        Returns None if the queue is empty or there is no token.
+        """
         if not self._waiting or not self._limiter.accept(now_us):
             return None
         return next(iter(self._waiting))
 
     def done(self, node: str) -> None:
-        """It no longer waits, though it be added anew meanwhile, and cannot be added until it is removed."""
+        """Take a node out of the queue; it stays known until it is removed.
+
+        This also drops a second entry that was added while the node was being worked on.
+        """
         self._waiting.pop(node, None)
 
     def failed(self, node: str) -> None:
-        """It waits behind all others (a node removed meanwhile stays removed)."""
+        """Move a node to the end of the queue (a node that was removed in between stays removed).
+        """
         if node in self._waiting:
             del self._waiting[node]
             self._waiting[node] = None
@@ -134,7 +158,8 @@ class TaintQueue:
 
 @dataclass(slots=True)
 class Zone:
-    """One zone: its queue, its state as of the last pass, and its nodes that count, by readiness."""
+    """One zone: its taint queue, its state after the last pass, and its counted nodes by readiness.
+    """
 
     queue: TaintQueue
     state: ZoneState = ZoneState.INITIAL
@@ -143,15 +168,18 @@ class Zone:
 
     @property
     def size(self) -> int:
+        """The number of counted nodes."""
         return self.ready + self.not_ready
 
 
 @dataclass(frozen=True, slots=True)
 class Disruption:
-    """What a pass does about the states of its zones.
+    """Changes that a pass makes to its zones.
 
-    states: state to set per zone; rates: rate to set per zone; absolve: take the NoExecute taints off every
-    node (all zones went dark); fresh: every node gets a fresh grace period (they are back)
+    states: zone -> new state
+    rates: zone -> new taint rate, nodes per second
+    absolve: True if all zones went dark: remove the NoExecute taints of every node
+    fresh: True if zones recover from that: every node gets a new grace period
     """
 
     states: dict[str, ZoneState] = field(default_factory=dict)
@@ -161,9 +189,11 @@ class Disruption:
 
 
 def decide_disruption(zones: Mapping[str, Zone], options: ControllerManagerOptions) -> Disruption:
-    """Compare the counts of this pass with the states of the last one.  `zones`: those with nodes that count.
+    """Compare the counts of this pass with the states of the last one.
 
-    When every zone is down, the controller itself is the likelier cause: it stops tainting altogether.
+    zones: the zones with counted nodes
+
+    If every zone is down, the controller's own connection is the likely cause: it stops tainting.
     """
     states = {
         key: zone_state(zone.ready, zone.not_ready, options.unhealthy_zone_threshold)

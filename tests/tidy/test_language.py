@@ -237,12 +237,12 @@ def allowance() -> dict[str, dict[str, int]]:
 @pytest.mark.parametrize("rule", RULES)
 def test_language_rule_is_broken_exactly_as_often_as_recorded(rule: str) -> None:
     recorded, found = allowance()[rule], counts(rule)
-    differing = {
-        folder: f"{rule}: {recorded.get(folder, 0)} recorded, {found.get(folder, 0)} found"
+    differing = [
+        f"{rule} in {folder}: {recorded.get(folder, 0)} recorded, {found.get(folder, 0)} found"
         for folder in sorted({*recorded, *found})
         if recorded.get(folder, 0) != found.get(folder, 0)
-    }
-    assert differing == {}, "the module docstring says how to list the places and to record fewer of them"
+    ]
+    assert differing == [], "; ".join([*differing, "see the module docstring"])
 
 
 @pytest.mark.parametrize(
