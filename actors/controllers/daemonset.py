@@ -1,13 +1,14 @@
-"""DaemonSet loop: one pod on every node that should have one, by node affinity and the default
-scheduler.
+"""DaemonSet controller: keeps one pod on every node that matches the set.
 
-Turns a set, the nodes and its pods into creates, deletes, revisions, events and a status.
+A pod gets node affinity for its node and is bound by the default scheduler. Turns a set, the nodes
+and its pods into creates, deletes, revisions, events and a status.
 
-Holds: at most 250 creates and 250 deletes a sync; no rolling step in a sync that created or
-deleted; a failed pod is deleted at most once per back-off (1 s doubling to 900 s).
+Holds: a sync makes at most 250 creates and 250 deletes; a sync that created or deleted makes no
+       rolling update step; a failed pod is deleted at most once per back-off (1 s doubling to
+       900 s).
 
 Mirrors  kubernetes v1.25 pkg/controller/daemon/{daemon_controller.go,update.go}.
-Differs  the workers' order of nodes is that of their names.
+Differs  nodes are processed in the order of their names (upstream: the order of its workers).
 """
 
 from __future__ import annotations
@@ -42,24 +43,25 @@ BACKOFF_US, BACKOFF_MAX_US = 1 * SECOND, 900 * SECOND  # daemonset.go: NewBackOf
 
 
 async def start(env: Env) -> None:
+    """Run the DaemonSet controller until its process ends."""
     loop = DaemonSetLoop(env)
     await env.informers.start_and_sync()
-    loop.blame()
+    loop.attribute_node_changes()
     run_workers(env, loop.queue, loop.sync, WORKERS)
 
 
 class FailedPodBackoff:
-    """When a failed pod may be deleted, per set, generation and node.
+    """The back-off between deletes of failed pods, per set, generation and node.
 
-    Bound: an entry is dropped once it is older than twice the longest wait, when another is made.
+    Bound: a new entry drops the oldest one if that is older than twice the longest delay.
     """
 
     def __init__(self) -> None:
-        # (wait, since), oldest first
+        # (set uid, generation, node) -> (delay, time of the last delete), oldest first
         self._entries: dict[tuple[str, int, str], tuple[int, int]] = {}
 
     def wait_us(self, key: tuple[str, int, str], now_us: int) -> int:
-        """Time to wait still; 0: delete now, and the next wait is twice as long."""
+        """The delay before the pod may be deleted; 0: delete it now, which doubles the delay."""
         wait_us, since_us = self._entries.get(key, (0, 0))
         if wait_us and now_us - since_us < wait_us:
             return wait_us
@@ -73,6 +75,8 @@ class FailedPodBackoff:
 
 
 class DaemonSetLoop:
+    """Shell of the controller: handlers, queue, and the sync of one set."""
+
     def __init__(self, env: Env) -> None:
         self.env = env
         self.names = env.names
@@ -106,7 +110,7 @@ class DaemonSetLoop:
 
     def _updated(self, old: Obj, new: Obj) -> None:
         if old["metadata"]["uid"] != new["metadata"]["uid"]:
-            self._deleted(old)  # and made again, between two lists
+            self._deleted(old)  # the set was deleted and created again between two lists
         self._changed(new)
 
     def _deleted(self, owner: Obj) -> None:
@@ -116,14 +120,14 @@ class DaemonSetLoop:
         self.queue.add(key)
 
     def _revision_added(self, revision: Obj) -> None:
-        """One that is ours already is no news; an orphan may be for somebody."""
+        """Queue the owners that might adopt an orphan; an owned revision needs no sync."""
         if is_deleting(revision):
             self._revision_deleted(revision)
         elif controller_of(revision) is None:
             self.events.queue_matching(revision)
 
     def _revision_updated(self, old: Obj, new: Obj) -> None:
-        if old is new:  # a resync
+        if old is new:  # resync
             return
         before, ref = controller_of(old), controller_of(new)
         if before != ref:
@@ -134,7 +138,7 @@ class DaemonSetLoop:
             self.events.queue_matching(new)
 
     def _revision_deleted(self, revision: Obj) -> None:
-        """Queue the set that controls it."""
+        """Queue the set that controls the revision."""
         ref = controller_of(revision)
         owner = self.events.owner(revision, ref) if ref is not None else None
         if owner is not None:
@@ -154,9 +158,12 @@ class DaemonSetLoop:
             if fit.fresh(old) != fit(new):
                 self.queue.add(key_of(owner))
 
-    def blame(self) -> None:
-        """To be called before the first sync: who lists a node that wants a set's pod no more is
-        not told of it, nor of one that is gone."""
+    def attribute_node_changes(self) -> None:
+        """Attribute each queued set to changes of nodes that hold a surplus pod of the set.
+
+        Call before the first sync: after the first list, no handler reports that a node was
+        deleted or stopped to match.
+        """
         for owner in self.sets.list():
             fit = self._fit(owner)
             for pod in self.pods.by_index(CONTROLLER_INDEX, owner["metadata"]["uid"]):
@@ -234,8 +241,7 @@ class DaemonSetLoop:
         return await self._cleanup(identity, olds)
 
     def _take_failed(self, owner: Obj, changes: decide.Changes) -> None:
-        """Failed pods whose back-off is over are deleted too; the others wake the set when it is.
-        """
+        """Delete failed pods after their back-off; queue the set for the end of the others'."""
         meta = owner["metadata"]
         generation = int(owner.get("status", {}).get("observedGeneration", 0))
         now_us = self.env.ctx.now_us()
@@ -279,11 +285,16 @@ class DaemonSetLoop:
         return None
 
     async def _write_status(self, owner: Obj, counts: Obj, observe: bool) -> str | None:
-        """Two tries, the second on the object read live; what else its status says stays."""
-        told = {**counts, "observedGeneration": owner["metadata"].get("generation", 0)} if observe else counts
+        """Write counts to the status; on failure, read the set and write once more.
+
+        observe: True to set the observed generation too
+        """
+        changes = (
+            {**counts, "observedGeneration": owner["metadata"].get("generation", 0)} if observe else counts
+        )
         found = owner
         for last in (False, True):
-            status = decide.with_counts(found.get("status") or {}, told)
+            status = decide.with_counts(found.get("status") or {}, changes)
             reply = await self.client.update(RESOURCE, {**found, "status": status}, subresource="status")
             if reply.ok or last:
                 break
@@ -296,7 +307,10 @@ class DaemonSetLoop:
     # --- history ----------------------------------------------------------------------------------
 
     async def _construct_history(self, identity: Owner) -> tuple[Obj, list[Obj]] | str:
-        """(the revision of the present template, made or renumbered if need be; the older ones)."""
+        """(revision of the present template, older revisions), or an error text.
+
+        The revision is created if it does not exist and renumbered if it is not the newest.
+        """
         owner = identity.obj
         revisions, error = await history.claimed(self.client, self.revisions, identity)
         if error is not None:
@@ -326,7 +340,7 @@ class DaemonSetLoop:
         return current, olds
 
     async def _labelled(self, revision: Obj) -> Obj | str:
-        """The revision with a label that tells it; one that has none gets its name."""
+        """The revision with its hash label, which is its name if it had no label; or an error text."""
         meta, label = revision["metadata"], self.names.label_controller_revision_hash
         labels = meta.get("labels") or {}
         if label in labels:
@@ -336,9 +350,7 @@ class DaemonSetLoop:
         return reply.obj if reply.ok else reply.message
 
     async def _merge(self, identity: Owner, twin: Obj, kept: Obj) -> str | None:
-        """Drop a revision that says what another does; all pods of the set get the label of the one
-        kept.
-        """
+        """Delete a revision with the same data as another, and relabel the set's pods to that one."""
         label = self.names.label_controller_revision_hash
         hashed = kept["metadata"]["labels"][label]
         by_node = await self._owned(identity)

@@ -1,15 +1,15 @@
-"""Which nodes get a daemon pod, which pods go, and what a DaemonSet's status says.  Pure.
+"""Decisions of the DaemonSet controller: nodes that need a pod, pods to delete, the status.  Pure.
 
-Turns a set, the nodes and the set's pods by node into nodes in need and pods to delete, for keeping
-the set (`decide_nodes`) and for rolling it (`decide_roll`).
+Turns a set, the nodes and the set's pods by node into nodes that need a pod and pods to delete,
+both to maintain the set (`decide_nodes`) and to update it (`decide_roll`).
 
-Holds: without surge at most one live pod is kept per node; a failed pod is deleted at most once per
-back-off; nodes and pods are taken in the order of their names.
+Holds: without surge, one live pod is kept on a node; nodes and pods are processed in the order of
+       their names.
 
 Mirrors  kubernetes v1.25 pkg/controller/daemon/{daemon_controller.go,update.go},
          pkg/controller/daemon/util/daemonset_util.go, component-helpers
          scheduling/corev1/nodeaffinity.
-Differs  upstream takes nodes in map order.
+Differs  upstream processes nodes in map order.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PodsByNode = Mapping[str, Sequence[Obj]]
 
 
 def tolerations_of(template: Obj, names: Names) -> list[Obj]:
-    """The template's tolerations and those every daemon pod gets."""
+    """The template's tolerations and those that every daemon pod gets."""
     spec = template["spec"]
     added = [
         (names.taint_not_ready, "NoExecute"),
@@ -64,6 +64,7 @@ def _same_toleration(a: Obj, b: Obj) -> bool:
 
 
 def tolerates(tolerations: Sequence[Obj], taint: Obj) -> bool:
+    """True if one of the tolerations matches the taint."""
     for toleration in tolerations:
         if toleration.get("effect") and toleration["effect"] != taint["effect"]:
             continue
@@ -91,7 +92,7 @@ def _term_matches(term: Obj, labels: Mapping[str, str], fields: Mapping[str, str
 
 
 def should_run(template: Obj, tolerations: Sequence[Obj], node: Obj) -> tuple[bool, bool]:
-    """(a pod should be made here, a pod that is here may stay)."""
+    """(True if a pod should be created on the node, True if an existing pod may stay)."""
     spec = template["spec"]
     name = node["metadata"]["name"]
     if spec.get("nodeName") and spec["nodeName"] != name:
@@ -115,9 +116,7 @@ def should_run(template: Obj, tolerations: Sequence[Obj], node: Obj) -> tuple[bo
 
 
 class NodeFit:
-    """`should_run` of one template, remembered per node until the node's labels or spec are other
-    objects.
-    """
+    """`should_run` of one template, memoized for each node until its labels or spec change."""
 
     def __init__(self, template: Obj, names: Names) -> None:
         self.template = template
@@ -135,6 +134,7 @@ class NodeFit:
         return fit
 
     def fresh(self, node: Obj) -> tuple[bool, bool]:
+        """`should_run` without the memo, for an old revision of a node."""
         return should_run(self.template, self._tolerations, node)
 
 
@@ -145,7 +145,7 @@ _REQUIRED = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberSched
 
 
 def target_node(pod: Obj) -> str:
-    """The node a daemon pod is on, or is meant for by its affinity; "" if neither."""
+    """The node that a daemon pod is bound to or has affinity for; "" if neither."""
     spec = pod["spec"]
     if spec.get("nodeName"):
         return str(spec["nodeName"])
@@ -160,6 +160,7 @@ def target_node(pod: Obj) -> str:
 
 
 def pods_by_node(pods: Sequence[Obj]) -> dict[str, list[Obj]]:
+    """Pods by their target node; pods without one are left out."""
     by_node: dict[str, list[Obj]] = {}
     for pod in pods:
         node = target_node(pod)
@@ -169,7 +170,7 @@ def pods_by_node(pods: Sequence[Obj]) -> dict[str, list[Obj]]:
 
 
 def oldest_first(pods: Sequence[Obj]) -> list[Obj]:
-    """Scheduled ones first, then by age."""
+    """Scheduled pods before others, each by creation time."""
     return sorted(
         pods,
         key=lambda pod: (
@@ -182,9 +183,11 @@ def oldest_first(pods: Sequence[Obj]) -> list[Obj]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A set as one sync sees it.
+    """A set during one sync.
 
-    `generation`: of the template, None if unknown; `fit`: (run, may stay).
+    hash: revision hash of the present template
+    generation: template generation from the set's annotation, None if unknown
+    fit: `should_run` by node
     """
 
     owner: Obj
@@ -195,6 +198,7 @@ class View:
     wall_us: int
 
     def is_updated(self, pod: Obj) -> bool:
+        """True if the pod has the present template."""
         labels = pod["metadata"].get("labels") or {}
         if (
             self.generation is not None
@@ -204,13 +208,16 @@ class View:
         return bool(self.hash) and labels.get(self.names.label_controller_revision_hash) == self.hash
 
     def is_available(self, pod: Obj) -> bool:
+        """True if the pod is ready for the set's minReadySeconds."""
         return is_available(pod, self.owner["spec"].get("minReadySeconds") or 0, self.wall_us)
 
 
 @dataclass(slots=True)
 class Changes:
-    """create: names of nodes in need; failed: failed pods met on the way (each also a candidate to
-    delete).
+    """Changes to make.
+
+    create: names of nodes that need a pod
+    failed: (failed pod, node) found in the pass; a pod is deleted when its back-off is over
     """
 
     create: list[str] = field(default_factory=list)
@@ -219,7 +226,7 @@ class Changes:
 
 
 def rolling_limits(owner: Obj, desired: int) -> tuple[int, int]:
-    """(surge, unavailable) in nodes; both round up, not both 0.  Surge 0 and OnDelete: none."""
+    """(maxSurge, maxUnavailable) in nodes, rounded up, not both 0; (0, 0) for OnDelete."""
     strategy = owner["spec"].get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":
         return 0, 0
@@ -230,8 +237,9 @@ def rolling_limits(owner: Obj, desired: int) -> tuple[int, int]:
 
 
 def decide_nodes(view: View, nodes: Sequence[Obj], by_node: PodsByNode) -> Changes:
-    """What keeps every node as it should be; the failed pods among `failed` are left to the
-    back-off.
+    """The changes that give every matching node one pod and remove the other pods.
+
+    Failed pods are only listed: the caller applies the back-off.
     """
     changes = Changes()
     surges = rolling_limits(view.owner, len(nodes))[0] > 0
@@ -269,7 +277,8 @@ def _keep_one(view: View, node: str, pods: Sequence[Obj], run: bool, surges: boo
         if not living and run:
             changes.create.append(node)
         return
-    # With surge two may stay: the new one while it is not available, the old one while it is ready.
+    # With surge, two pods may stay: the new one until it is available, the old one while it is
+    # ready.
     label = view.names.label_controller_revision_hash
     new: Obj | None = None
     old: Obj | None = None
@@ -286,7 +295,7 @@ def _keep_one(view: View, node: str, pods: Sequence[Obj], run: bool, surges: boo
 
 
 def _old_and_new(view: View, pods: Sequence[Obj]) -> tuple[Obj | None, Obj | None, bool]:
-    """(new pod, old pod, True), or False in the last place if there are several of one kind."""
+    """(new pod, old pod, True); (None, None, False) if there are several of one kind."""
     new: Obj | None = None
     old: Obj | None = None
     for pod in pods:
@@ -304,17 +313,17 @@ def _old_and_new(view: View, pods: Sequence[Obj]) -> tuple[Obj | None, Obj | Non
 
 
 def decide_roll(view: View, nodes: Sequence[Obj], by_node: PodsByNode) -> Changes:
-    """One step of a rolling update."""
+    """The changes of one step of a rolling update."""
     wanted = [node["metadata"]["name"] for node in nodes if view.fit(node)[0]]
     surge, unavailable = rolling_limits(view.owner, len(wanted))
-    # nodes that want a pod and have none count, and so do nodes that have pods and want none
+    # Nodes that need a pod and have none count, and so do nodes with pods that need none.
     names = [*wanted, *sorted(by_node.keys() - set(wanted))]
     pods = {name: by_node.get(name, ()) for name in names}
     return _roll_surge(view, pods, surge) if surge else _roll_unavailable(view, pods, unavailable)
 
 
 def _roll_unavailable(view: View, by_node: PodsByNode, limit: int) -> Changes:
-    """Quirk: old pods that are not available go at once and are not counted against the limit."""
+    """Quirk: old pods that are not available are deleted at once and do not count for the limit."""
     lacking = 0
     at_once: list[Obj] = []
     candidates: list[Obj] = []
@@ -362,7 +371,7 @@ def new_revision(owner: Obj, ref: Obj, number: int, names: Names) -> Obj:
 
 
 def daemon_template(owner: Obj, hash: str, generation: str | None, names: Names) -> Obj:
-    """The template of the set's pods, with tolerations and the labels that tell its revision."""
+    """The template of the set's pods, with all tolerations and the labels of its revision."""
     template = owner["spec"]["template"]
     meta = template.get("metadata") or {}
     labels = {**(meta.get("labels") or {}), names.label_controller_revision_hash: hash}
@@ -373,8 +382,7 @@ def daemon_template(owner: Obj, hash: str, generation: str | None, names: Names)
 
 
 def daemon_pod(template: Obj, owner: Obj, ref: Obj, node: str) -> Obj:
-    """The pod for a node: required node affinity is replaced by the node's name, preferred is kept.
-    """
+    """The pod for a node: required node affinity is replaced by the node's name."""
     pod = pod_from_template(template, owner, ref)
     affinity = pod["spec"].get("affinity") or {}
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
@@ -384,14 +392,14 @@ def daemon_pod(template: Obj, owner: Obj, ref: Obj, node: str) -> Obj:
 
 
 def template_generation(owner: Obj, names: Names) -> str | None:
-    """The number of the set's template, if its annotation holds one."""
+    """The template generation in the set's annotation, None if it holds no number."""
     text = (owner["metadata"].get("annotations") or {}).get(names.annotation_template_generation, "")
     generation = parse_whole(text)
     return None if generation is None else str(generation)
 
 
 def count_status(view: View, nodes: Sequence[Obj], by_node: PodsByNode) -> dict[str, int]:
-    """Counts over nodes; of several pods on a node only the oldest tells."""
+    """The counts of the status; of several pods on a node, the oldest counts."""
     desired = current = misscheduled = ready = available = updated = 0
     for node in nodes:
         pods = by_node.get(node["metadata"]["name"])
@@ -419,7 +427,9 @@ def count_status(view: View, nodes: Sequence[Obj], by_node: PodsByNode) -> dict[
 
 
 def is_status_stale(owner: Obj, counts: Mapping[str, int]) -> bool:
-    """Quirk: a generation not observed yet is worth a write also to a sync that may not observe it.
+    """True if the status needs a write.
+
+    Quirk: an unobserved generation causes a write even in a sync that does not set it.
     """
     stored = owner.get("status") or {}
     if stored.get("observedGeneration", 0) < owner["metadata"].get("generation", 0):
@@ -428,6 +438,6 @@ def is_status_stale(owner: Obj, counts: Mapping[str, int]) -> bool:
 
 
 def with_counts(status: Obj, counts: Mapping[str, int]) -> Obj:
-    """A status with these counts; of the optional ones, those that are not zero."""
-    told = {**status, **counts}
-    return {name: value for name, value in told.items() if value or name in _REQUIRED or name not in counts}
+    """The status with these counts; optional counts of zero are left out."""
+    merged = {**status, **counts}
+    return {name: value for name, value in merged.items() if value or name in _REQUIRED or name not in counts}

@@ -293,8 +293,7 @@ def replicas_annotations(deployment: Obj, names: Names) -> dict[str, str]:
 def wanted_annotations(
     deployment: Obj, have: dict[str, str], new_revision: int, names: Names
 ) -> dict[str, str]:
-    """Annotations of the new ReplicaSet: the Deployment's, its revision, and its earlier revisions.
-    """
+    """Annotations of the new ReplicaSet: the Deployment's, its revision, and its earlier revisions."""
     skipped = skipped_annotations(names)
     wanted = {**have, **{k: v for k, v in annotations_of(deployment).items() if k not in skipped}}
     old_text = have.get(names.annotation_revision)
@@ -380,8 +379,7 @@ def without(conditions: Sequence[Obj], kind: str) -> list[Obj]:
 
 
 def with_condition(conditions: Sequence[Obj], new: Obj) -> list[Obj]:
-    """Set a condition (Quirk: with equal status and reason the old one stays, and its message too).
-    """
+    """Set a condition (Quirk: with equal status and reason the old one stays, and its message too)."""
     had = next((c for c in conditions if c["type"] == new["type"]), None)
     if had is not None and had["status"] == new["status"]:
         if had.get("reason") == new["reason"]:

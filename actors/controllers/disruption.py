@@ -102,8 +102,7 @@ def facts_of(pod: Obj) -> PodFacts:
 
 
 def selected(pods: Sequence[PodFacts], matches: Callable[[Mapping[str, str]], bool]) -> list[PodFacts]:
-    """Those whose labels match, asked once for each labels object: a template's pods share theirs.
-    """
+    """Those whose labels match, asked once for each labels object: a template's pods share theirs."""
     answers: dict[int, bool] = {}
     found = []
     for pod in pods:

@@ -251,8 +251,7 @@ def wanted_endpoints(
 
 
 class EndpointLoop:
-    """Shell of the controller: informer handlers that queue Services, and the sync of one Service.
-    """
+    """Shell of the controller: informer handlers that queue Services, and the sync of one Service."""
 
     def __init__(self, env: Env) -> None:
         self.env = env
@@ -273,8 +272,7 @@ class EndpointLoop:
         self.queue.add(key_of(obj))
 
     def queue_orphans(self) -> None:
-        """Queue Endpoints without a Service: the Service may have been deleted while no loop ran.
-        """
+        """Queue Endpoints without a Service: the Service may have been deleted while no loop ran."""
         for obj in self.endpoints.list():
             # Endpoints with a Service are queued by the Service, with the cause of its last change.
             served = self.services.get(key_of(obj)) is not None

@@ -291,8 +291,7 @@ def trigger_us(pod: Obj) -> int:
 
 
 class TriggerTimes:
-    """Computes the last-change-trigger-time of each Service: the earliest change not yet exported.
-    """
+    """Computes the last-change-trigger-time of each Service: the earliest change not yet exported."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, dict[str, int]]] = {}

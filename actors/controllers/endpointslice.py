@@ -39,8 +39,7 @@ async def start(env: Env) -> None:
 
 
 class EndpointSliceLoop:
-    """Shell of the controller: informer handlers that queue Services, and the sync of one Service.
-    """
+    """Shell of the controller: informer handlers that queue Services, and the sync of one Service."""
 
     def __init__(self, env: Env) -> None:
         self.env = env

@@ -21,8 +21,7 @@ Ref = Mapping[str, Any]
 
 
 class OwnerState(Enum):
-    """solid: exists; waiting: exists and waits for its dependents to go; dangling: does not exist.
-    """
+    """solid: exists; waiting: exists and waits for its dependents to go; dangling: does not exist."""
 
     SOLID = "solid"
     WAITING = "waiting"

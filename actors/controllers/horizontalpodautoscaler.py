@@ -117,8 +117,7 @@ class AutoscalerLoop:
     # --- the target -------------------------------------------------------------------------------
 
     async def _get_scale(self, look: _Look) -> str | None:
-        """Find the target's kind and read its scale; the first of its versions that answers counts.
-        """
+        """Find the target's kind and read its scale; the first of its versions that answers counts."""
         target = look.spec["scaleTargetRef"]
         given = target.get("apiVersion", "")
         group, slash, version = given.rpartition("/")

@@ -1,15 +1,15 @@
-"""Job loop: run pods until enough of them have succeeded, or too many have failed.
+"""Job controller: runs pods until enough have succeeded or too many have failed.
 
-Turns a Job and its pods into creates (slow start), deletes, finalizers taken off pods that are
-counted, and a status.
+Turns a Job and its pods into creates (slow start), deletes, removals of the tracking finalizer, and
+a status.
 
-Holds: a finished pod is written into the status before it loses its finalizer, and into the
-counters after; a Job is over only when no pod is between the two.  At most 500 creates or deletes a
-sync, none while earlier ones are unseen.
+Holds: a finished pod is listed in the status before its finalizer is removed, and added to the
+       counters after that; a Job finishes only when no pod is between these two steps. A sync
+       creates or deletes at most 500 pods, and none while the cache does not show earlier ones.
 
 Mirrors  kubernetes v1.25.10 pkg/controller/job/job_controller.go with JobTrackingWithFinalizers and
          JobReadyPods.
-Differs  a Job without the tracking annotation is tracked all the same; no metrics.
+Differs  a Job without the tracking annotation is tracked too; no metrics.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ BACKOFF_US, BACKOFF_MAX_US = 10 * SECOND, 360 * SECOND  # DefaultJobBackOff, Max
 
 
 async def start(env: Env) -> None:
+    """Run the Job controller until its process ends."""
     loop = JobLoop(env)
     await env.informers.start_and_sync()
     attribute_causes(loop.queue, loop.jobs, loop.pods)
@@ -64,26 +65,28 @@ async def start(env: Env) -> None:
 
 
 @dataclass(slots=True)
-class _Sync:
-    """One look at a Job: what is decided on the way, and the Job as it will be written.
+class _SyncState:
+    """State of one sync: the decisions so far, and the Job as it will be written.
 
-    good: how many pods have succeeded; indexes: of an indexed Job, those written down and those
-    known by now
+    succeeded_count: number of pods that have succeeded
+    indexes: (completed indexes in the status, those and the newly completed ones), for indexed Jobs
     """
 
     key: str
     job: Obj
     pods: list[Obj]
     active: int
-    good: int
+    succeeded_count: int
     indexes: tuple[list[int], list[int]]
     end: decide.End | None = None
     error: str | None = None
     suspend_changed: bool = False
-    ended_us: int = 0  # when it was seen to be complete
+    ended_us: int = 0  # when the Job was found to be complete
 
 
 class JobLoop:
+    """Shell of the controller: handlers, queues, and the sync of one Job."""
+
     def __init__(self, env: Env) -> None:
         self.env = env
         self.resource = env.scheme.resource("jobs")
@@ -91,16 +94,17 @@ class JobLoop:
         self.recorder = env.recorder(CLIENT, self.client)
         self.expectations = Expectations(env.ctx.now_us)
         self.control = PodControl(env, self.client, self.recorder, self.expectations, named=False)
-        self.stopper = PodControl(env, self.client, self.recorder)  # its deletes are not awaited
+        # Deletes of pods of a failed Job are not expected, as the sync creates no others.
+        self.stopper = PodControl(env, self.client, self.recorder)
         self.queue = WorkQueue(env.ctx, "job", ItemExponential(BACKOFF_US, BACKOFF_MAX_US))
         self.orphans = WorkQueue(env.ctx, "job_orphan_pod", ItemExponential(BACKOFF_US, BACKOFF_MAX_US))
         self.jobs = env.informers["jobs"]
         self.pods = env.informers["pods"]
         self._finalizer = env.names.finalizer_job_tracking
         self._annotation = env.names.annotation_job_completion_index
-        self._tells_ready = enabled(env.options.feature_gates, "JobReadyPods")
-        self._heeds_policies = enabled(env.options.feature_gates, FAILURE_POLICY)
-        # by Job: uids whose finalizer is on its way out
+        self._reports_ready = enabled(env.options.feature_gates, "JobReadyPods")
+        self._policies_enabled = enabled(env.options.feature_gates, FAILURE_POLICY)
+        # Job key -> uids of pods with a finalizer removal that the watch has not shown yet
         self._removing: dict[str, dict[str, None]] = {}
         self._failed = env.ctx.kernel.kind("sync-error", "queue", "key", "error")
         index_by_namespace(self.jobs)
@@ -127,7 +131,7 @@ class JobLoop:
             self.queue.add_after_us(key_of(new), left_us)
 
     def _job_deleted(self, job: Obj) -> None:
-        """Nobody will count its pods any more."""
+        """Queue the tracked pods of a deleted Job, as no sync will remove their finalizers."""
         self._job_changed(job)
         for pod in self.pods.by_index("controller", uid_of(job)):
             if decide.is_tracked(pod, self._finalizer):
@@ -141,15 +145,16 @@ class JobLoop:
         return job if job is not None and uid_of(job) == ref["uid"] else None
 
     def _enqueue(self, job: Obj, at_once: bool = True) -> None:
-        """A pod changed: gather for a moment; one that has just failed waits for the Job's
-        back-off.
+        """Queue a Job after a pod change, with a short delay to collect further changes.
+
+        at_once: False for a pod that has just failed, which waits for the Job's back-off
         """
         key = key_of(job)
-        batch_us = BATCH_US if self._tells_ready else 0
+        batch_us = BATCH_US if self._reports_ready else 0
         self.queue.add_after_us(key, (0 if at_once else self._backoff_us(key)) or batch_us)
 
     def _backoff_us(self, key: str) -> int:
-        """As long as the Job's failures so far ask for."""
+        """The delay for the number of failures of the Job so far."""
         failures = self.queue.retries(key)
         return min(BACKOFF_US << min(failures - 1, 9), BACKOFF_MAX_US) if failures else 0
 
@@ -170,7 +175,7 @@ class JobLoop:
         if is_deleting(new):
             self._pod_gone(new, False)
             return
-        # Only the first word of a failure waits: that its finalizer is gone is news like any other.
+        # Only the change to Failed waits for the back-off; later changes of a failed pod do not.
         at_once = phase_of(new) != "Failed" or phase_of(old) == "Failed"
         before, ref = controller_of(old), controller_of(new)
         if before != ref:
@@ -191,7 +196,7 @@ class JobLoop:
         job = self._job_of(pod)
         if job is None or decide.is_finished(job):
             if decide.is_tracked(pod, self._finalizer):
-                self.orphans.add(key_of(pod))  # no sync will free it
+                self.orphans.add(key_of(pod))  # no sync of the Job will remove its finalizer
             return
         self.expectations.deleted(key_of(job))
         self._observe_freed(job, pod, not removed and decide.is_tracked(pod, self._finalizer))
@@ -211,19 +216,19 @@ class JobLoop:
     # --- a sync -----------------------------------------------------------------------------------
 
     async def work(self) -> None:
-        """As `run_workers`, but a success alone does not make up for failures: see `sync`."""
+        """A worker as in `run_workers`, but a success resets the back-off only if `sync` says so."""
         while True:
             key = await self.queue.get()
-            error, forgive = await self.sync(key)
+            error, reset = await self.sync(key)
             if error is not None:
                 self.env.ctx.record(self._failed, (self.queue.name, key, error))
                 self.queue.add_rate_limited(key)
-            elif forgive:
+            elif reset:
                 self.queue.forget(key)
             self.queue.done(key)
 
     async def sync(self, key: str) -> tuple[str | None, bool]:
-        """The error if any, and whether the failures so far are made up for."""
+        """Sync one Job; returns (error text or None, True if the back-off is to be reset)."""
         job = self.jobs.get(key)
         if job is None:
             self.expectations.forget(key)
@@ -244,44 +249,51 @@ class JobLoop:
             good = len(indexes[1])
         wall_us = self.env.ctx.wall_us()
         status = {**status_of(job), "ready": sum(is_ready(pod) for pod in active)}
-        if not self._tells_ready:
+        if not self._reports_ready:
             del status["ready"]
         if not status.get("startTime") and not decide.is_suspended(job):
             status["startTime"] = format_time(wall_us)
-        it = _Sync(key, {**job, "status": status}, pods, len(active), good, indexes)
-        it.end = decide.policy_failure(it.job, pods, tracking.policy) if self._heeds_policies else None
-        it.end = it.end or decide.failure_of(it.job, pods, it.active, bad, wall_us)
-        if it.end is not None:
-            await self._stop(it, active, satisfied)
+        state = _SyncState(key, {**job, "status": status}, pods, len(active), good, indexes)
+        state.end = (
+            decide.policy_failure(state.job, pods, tracking.policy) if self._policies_enabled else None
+        )
+        state.end = state.end or decide.failure_of(state.job, pods, state.active, bad, wall_us)
+        if state.end is not None:
+            await self._stop(state, active, satisfied)
         else:
-            self._await_deadline(it, wall_us)
-            await self._continue(it, active, satisfied)
-        return await self._conclude(it, job, bad, tracking)
+            self._await_deadline(state, wall_us)
+            await self._continue(state, active, satisfied)
+        return await self._conclude(state, job, bad, tracking)
 
     async def _conclude(
-        self, it: _Sync, seen: Obj, bad: int, tracking: decide.Tracking
+        self, state: _SyncState, seen: Obj, bad: int, tracking: decide.Tracking
     ) -> tuple[str | None, bool]:
-        """Write what the sync has come to; `seen` is the Job as it was."""
+        """Write the result of a sync; `seen` is the Job as it was read."""
         had = status_of(seen)
-        status = {**it.job["status"], "active": it.active}
+        status = {**state.job["status"], "active": state.active}
         needed = (
-            it.suspend_changed or it.active != had.get("active", 0) or status.get("ready") != had.get("ready")
+            state.suspend_changed
+            or state.active != had.get("active", 0)
+            or status.get("ready") != had.get("ready")
         )
-        it.job = {**it.job, "status": status}
-        refused = await self._track(it, seen, needed, tracking)
+        state.job = {**state.job, "status": status}
+        refused = await self._track(state, seen, needed, tracking)
         if refused is not None:
             if refused == _CONFLICT:
-                self.queue.add_after_us(it.key, self._backoff_us(it.key))
+                self.queue.add_after_us(state.key, self._backoff_us(state.key))
                 return None, False
             return f"tracking status: {refused}", False
-        if bad > had.get("failed", 0) and not decide.is_finished(it.job):
-            # the error puts the Job back after its back-off: this is what spaces out failing pods
-            return f'failed pod(s) detected for job key "{it.key}"', False
-        return it.error, it.suspend_changed or it.good > had.get("succeeded", 0)
+        if bad > had.get("failed", 0) and not decide.is_finished(state.job):
+            # The error queues the Job after its back-off, which delays replacements of failed pods.
+            return f'failed pod(s) detected for job key "{state.key}"', False
+        return state.error, state.suspend_changed or state.succeeded_count > had.get("succeeded", 0)
 
     def _tracking(self, key: str, job: Obj) -> decide.Tracking:
-        """As of now: finalizers are on their way out only until a watch shows them gone."""
-        policy = spec_of(job).get("podFailurePolicy") if self._heeds_policies else None
+        """The rules by which pods count now.
+
+        A finalizer removal is pending only until a watch event shows it.
+        """
+        policy = spec_of(job).get("podFailurePolicy") if self._policies_enabled else None
         return decide.Tracking.of(self.env.names, dict(self._removing.get(key, {})), policy)
 
     async def _claim(self, job: Obj) -> tuple[list[Obj], str | None]:
@@ -292,70 +304,70 @@ class JobLoop:
         return [pod if _owned(pod, uid) else self._adopted(pod) for pod in pods], error
 
     def _adopted(self, pod: Obj) -> Obj:
-        """A pod just adopted, which the cache shows without the finalizer."""
+        """A pod just adopted with its finalizer, which the cache does not show yet."""
         if decide.is_tracked(pod, self._finalizer):
             return pod
         meta = pod["metadata"]
         finalizers = [*(meta.get("finalizers") or ()), self._finalizer]
         return {**pod, "metadata": {**meta, "finalizers": finalizers}}
 
-    def _await_deadline(self, it: _Sync, wall_us: int) -> None:
-        left_us = decide.deadline_left_us(it.job, wall_us)
+    def _await_deadline(self, state: _SyncState, wall_us: int) -> None:
+        left_us = decide.deadline_left_us(state.job, wall_us)
         if left_us is not None:
-            self.queue.add_after_us(it.key, left_us)
+            self.queue.add_after_us(state.key, left_us)
 
-    async def _stop(self, it: _Sync, active: Sequence[Obj], satisfied: bool) -> None:
-        """Delete what runs of a failed Job; they keep their finalizers until they are counted."""
-        send = self.stopper.delete_send(it.job, active)
+    async def _stop(self, state: _SyncState, active: Sequence[Obj], satisfied: bool) -> None:
+        """Delete the active pods of a failed Job; they keep their finalizers until counted."""
+        send = self.stopper.delete_send(state.job, active)
         replies = await in_parallel(self.env.ctx, len(active), send)
         refused = [reply for reply in replies if not reply.ok and reply.reason != "NotFound"]
         if refused or not satisfied:
-            it.end = None
-        it.active = len(refused)
-        it.error = refused[0].message if refused else None
+            state.end = None
+        state.active = len(refused)
+        state.error = refused[0].message if refused else None
 
-    async def _continue(self, it: _Sync, active: Sequence[Obj], satisfied: bool) -> None:
-        managed = satisfied and not is_deleting(it.job)
+    async def _continue(self, state: _SyncState, active: Sequence[Obj], satisfied: bool) -> None:
+        managed = satisfied and not is_deleting(state.job)
         if managed:
-            await self._manage(it, active)
-        if decide.is_complete(it.job, it.active, it.good):
-            it.end, it.ended_us = decide.COMPLETE, self.env.ctx.wall_us()
+            await self._manage(state, active)
+        if decide.is_complete(state.job, state.active, state.succeeded_count):
+            state.end, state.ended_us = decide.COMPLETE, self.env.ctx.wall_us()
         elif managed:
-            self._tell_suspension(it)
+            self._record_suspension(state)
 
-    def _tell_suspension(self, it: _Sync) -> None:
-        wall_us, suspended = self.env.ctx.wall_us(), decide.is_suspended(it.job)
-        said = (
+    def _record_suspension(self, state: _SyncState) -> None:
+        wall_us, suspended = self.env.ctx.wall_us(), decide.is_suspended(state.job)
+        texts = (
             ("True", "JobSuspended", "Job suspended") if suspended else ("False", "JobResumed", "Job resumed")
         )
-        status = it.job["status"]
-        wanted = decide.condition("Suspended", *said, wall_us)
+        status = state.job["status"]
+        wanted = decide.condition("Suspended", *texts, wall_us)
         conditions = decide.with_condition(status.get("conditions") or (), wanted)
         if conditions is None:
             return
-        it.suspend_changed = True
-        self.recorder.event(it.job, "Normal", "Suspended" if suspended else "Resumed", said[2])
+        state.suspend_changed = True
+        self.recorder.event(state.job, "Normal", "Suspended" if suspended else "Resumed", texts[2])
         start = {} if suspended else {"startTime": format_time(wall_us)}
-        it.job = {**it.job, "status": {**status, "conditions": conditions, **start}}
+        state.job = {**state.job, "status": {**status, "conditions": conditions, **start}}
 
     # --- pods -------------------------------------------------------------------------------------
 
-    async def _manage(self, it: _Sync, active: Sequence[Obj]) -> None:
-        """Remove pods that are too many, or else create those that are missing."""
-        job = it.job
-        wanted = decide.wanted_active(job, it.active, it.good)
-        gone = decide.to_remove(job, active, max(0, it.active - wanted), self._annotation)
+    async def _manage(self, state: _SyncState, active: Sequence[Obj]) -> None:
+        """Delete surplus pods, or else create missing ones."""
+        job = state.job
+        wanted = decide.wanted_active(job, state.active, state.succeeded_count)
+        gone = decide.to_remove(job, active, max(0, state.active - wanted), self._annotation)
         if gone:
-            self.expectations.expect(it.key, 0, len(gone))
+            self.expectations.expect(state.key, 0, len(gone))
             replies = await in_parallel(self.env.ctx, len(gone), self._remove_send(job, gone))
             refused = [reply for reply in replies if not reply.ok and reply.reason != "NotFound"]
-            it.active -= len(gone) - len(refused)
-            it.error = refused[0].message if refused else None
-        elif wanted > it.active and not decide.is_suspended(job):
-            await self._create(it, active, min(wanted - it.active, decide.PODS_PER_SYNC_MAX))
+            state.active -= len(gone) - len(refused)
+            state.error = refused[0].message if refused else None
+        elif wanted > state.active and not decide.is_suspended(job):
+            await self._create(state, active, min(wanted - state.active, decide.PODS_PER_SYNC_MAX))
 
     def _remove_send(self, job: Obj, pods: Sequence[Obj]) -> Callable[[int, Callable[[Reply], None]], None]:
-        """Sender that deletes a pod without letting it count: its finalizer goes first."""
+        """A function that deletes the `index`-th pod uncounted: its finalizer is removed first."""
         delete = self.control.delete_send(job, pods)
 
         def send(index: int, on_reply: Callable[[Reply], None]) -> None:
@@ -364,112 +376,126 @@ class JobLoop:
                 delete(index, on_reply)
                 return
 
-            def freed(reply: Reply) -> None:
+            def finalizer_removed(reply: Reply) -> None:
                 if reply.ok:
                     delete(index, on_reply)
                 else:
                     self.expectations.deleted(key_of(job))
                     on_reply(reply)
 
-            self._patch_free(pod, freed)
+            self._patch_finalizer(pod, finalizer_removed)
 
         return send
 
-    async def _create(self, it: _Sync, active: Sequence[Obj], count: int) -> None:
-        job = it.job
-        self.expectations.expect_creates(it.key, count)
+    async def _create(self, state: _SyncState, active: Sequence[Obj], count: int) -> None:
+        job = state.job
+        self.expectations.expect_creates(state.key, count)
         template = job["spec"]["template"]
         meta = template.get("metadata") or {}
         finalizers = list(dict.fromkeys([*(meta.get("finalizers") or ()), self._finalizer]))
         template = {**template, "metadata": {**meta, "finalizers": finalizers}}
         ref = owner_ref(self.env, "jobs", job)
         if decide.is_indexed(job):
-            indexes = decide.pending_indexes(active, it.indexes[1], count, job, self._annotation)
-            self.expectations.created(it.key, count - len(indexes))
+            indexes = decide.pending_indexes(active, state.indexes[1], count, job, self._annotation)
+            self.expectations.created(state.key, count - len(indexes))
             pod = pod_from_template(decide.indexed_template(template, self._annotation), job, ref)
             name = job["metadata"]["name"]
             pods = [decide.indexed_pod(pod, name, index, self._annotation) for index in indexes]
         else:
             pods = [pod_from_template(template, job, ref)] * count
-        made, it.error = await self.control.create_counted(job, pods)
-        it.active += made
+        made, state.error = await self.control.create_counted(job, pods)
+        state.active += made
 
     # --- counting ---------------------------------------------------------------------------------
 
-    async def _track(self, it: _Sync, seen: Obj, needed: bool, tracking: decide.Tracking) -> str | None:
-        """Count finished pods in three steps: write down who they are, free them, add them up."""
-        held = {uid_of(pod): None for pod in it.pods if tracking.counts(pod)}
+    async def _track(
+        self, state: _SyncState, seen: Obj, needed: bool, tracking: decide.Tracking
+    ) -> str | None:
+        """Count finished pods: list them in the status, remove finalizers, add them to the
+        counters.
+        """
+        tracked = {uid_of(pod): None for pod in state.pods if tracking.counts(pod)}
         given = decide.uncounted_of(seen)
-        left = self._settle(it, given, held)
-        count = decide.count_finished(seen, it.pods, left, it.indexes[0], it.end is not None, tracking)
+        left = self._settle(state, given, tracked)
+        count = decide.count_finished(
+            seen, state.pods, left, state.indexes[0], state.end is not None, tracking
+        )
         needed = needed or count.changed or left != given
         uncounted = count.uncounted
-        status = {**it.job["status"], "uncountedTerminatedPods": uncounted.as_status()}
+        status = {**state.job["status"], "uncountedTerminatedPods": uncounted.as_status()}
         if decide.is_indexed(seen):
             text = decide.format_indexes(count.indexes)
             needed = needed or text != status.get("completedIndexes", "")
             status |= {"succeeded": len(count.indexes), "completedIndexes": text}
-        if it.end is not None and it.end.type == decide.TARGET:
-            status, it.end = self._announced(status, it.end), replace(it.end, type="Failed")
+        if state.end is not None and state.end.type == decide.TARGET:
+            status, state.end = (
+                self._with_failure_target(status, state.end),
+                replace(state.end, type="Failed"),
+            )
             needed = True
-        it.job = {**it.job, "status": status}
+        state.job = {**state.job, "status": status}
         if needed:
-            refused = await self._write(it)
+            refused = await self._write(state)
             if refused is not None:
                 return refused
-        freed, error = await self._free(it.key, count.free)
+        freed, error = await self._remove_finalizers(state.key, count.free)
         for uid in freed:
-            held.pop(uid, None)
-        left = self._settle(it, uncounted, held)
+            tracked.pop(uid, None)
+        left = self._settle(state, uncounted, tracked)
         needed = left != uncounted
-        it.job = {**it.job, "status": {**it.job["status"], "uncountedTerminatedPods": left.as_status()}}
+        state.job = {
+            **state.job,
+            "status": {**state.job["status"], "uncountedTerminatedPods": left.as_status()},
+        }
         if error is not None:
-            return (await self._write(it) if needed else None) or error
-        if it.end is not None and not count.full and left == decide.Uncounted():
-            self._finish(it, it.end)
+            return (await self._write(state) if needed else None) or error
+        if state.end is not None and not count.full and left == decide.Uncounted():
+            self._finish(state, state.end)
             needed = True
-        return await self._write(it) if needed else None
+        return await self._write(state) if needed else None
 
-    def _announced(self, status: Obj, end: decide.End) -> Obj:
-        """Say of a Job that it will have failed, before its pods lose what shows why."""
-        told = decide.condition(end.type, "True", end.reason, end.message, self.env.ctx.wall_us())
-        return {**status, "conditions": [*(status.get("conditions") or ()), told]}
+    def _with_failure_target(self, status: Obj, end: decide.End) -> Obj:
+        """Add the condition that the Job will fail, before the pods that show why may be deleted."""
+        added = decide.condition(end.type, "True", end.reason, end.message, self.env.ctx.wall_us())
+        return {**status, "conditions": [*(status.get("conditions") or ()), added]}
 
-    def _settle(self, it: _Sync, uncounted: decide.Uncounted, held: dict[str, None]) -> decide.Uncounted:
-        left, good, bad = decide.settle_uncounted(uncounted, held)
-        status = it.job["status"]
+    def _settle(
+        self, state: _SyncState, uncounted: decide.Uncounted, tracked: dict[str, None]
+    ) -> decide.Uncounted:
+        left, good, bad = decide.settle_uncounted(uncounted, tracked)
+        status = state.job["status"]
         counts = {"succeeded": status.get("succeeded", 0) + good, "failed": status.get("failed", 0) + bad}
-        it.job = {**it.job, "status": {**status, **counts}}
+        state.job = {**state.job, "status": {**status, **counts}}
         return left
 
-    def _finish(self, it: _Sync, end: decide.End) -> None:
-        """Quirk: the event comes before the write, so a write that fails brings it once more."""
-        wall_us, status = self.env.ctx.wall_us(), it.job["status"]
+    def _finish(self, state: _SyncState, end: decide.End) -> None:
+        """Finish a Job (Quirk: the event precedes the write, so a failed write repeats the event)."""
+        wall_us, status = self.env.ctx.wall_us(), state.job["status"]
         ended = decide.condition(end.type, "True", end.reason, end.message, wall_us)
         conditions = decide.with_condition(status.get("conditions") or (), ended)
         status = status if conditions is None else {**status, "conditions": conditions}
         if end.type == "Complete":
-            completions = it.job["spec"].get("completions")
+            completions = state.job["spec"].get("completions")
             if completions is not None and status.get("succeeded", 0) > completions:
                 text = "Too many succeeded pods running after completion count reached"
-                self.recorder.event(it.job, "Warning", "TooManySucceededPods", text)
-            status = {**status, "completionTime": format_time(it.ended_us)}
-            self.recorder.event(it.job, "Normal", "Completed", "Job completed")
+                self.recorder.event(state.job, "Warning", "TooManySucceededPods", text)
+            status = {**status, "completionTime": format_time(state.ended_us)}
+            self.recorder.event(state.job, "Normal", "Completed", "Job completed")
         else:
-            self.recorder.event(it.job, "Warning", end.reason, end.message)
-        it.job = {**it.job, "status": status}
+            self.recorder.event(state.job, "Warning", end.reason, end.message)
+        state.job = {**state.job, "status": status}
 
-    async def _write(self, it: _Sync) -> str | None:
-        status = {k: v for k, v in it.job["status"].items() if v or k not in _LEFT_OUT}
-        reply = await self.client.update("jobs", {**it.job, "status": status}, subresource="status")
+    async def _write(self, state: _SyncState) -> str | None:
+        status = {k: v for k, v in state.job["status"].items() if v or k not in _LEFT_OUT}
+        reply = await self.client.update("jobs", {**state.job, "status": status}, subresource="status")
         if reply.ok:
-            it.job = reply.obj
+            state.job = reply.obj
             return None
         return _CONFLICT if reply.reason == "Conflict" else reply.message
 
     # --- finalizers -------------------------------------------------------------------------------
 
-    def _patch_free(self, pod: Obj, on_reply: Callable[[Reply], None]) -> None:
+    def _patch_finalizer(self, pod: Obj, on_reply: Callable[[Reply], None]) -> None:
         meta = pod["metadata"]
         patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": [self._finalizer]}}
         kind = self.env.names.media_strategic_patch
@@ -478,14 +504,13 @@ class JobLoop:
         )
         self.client.call(request, on_reply)
 
-    async def _free(self, key: str, pods: Sequence[Obj]) -> tuple[list[str], str | None]:
-        """Take the finalizer off pods: the uids of those that are free of it, and the first error.
-        """
+    async def _remove_finalizers(self, key: str, pods: Sequence[Obj]) -> tuple[list[str], str | None]:
+        """Remove the finalizer of pods; returns (uids of pods without it, first error or None)."""
         removing = self._removing.setdefault(key, {})
         removing.update({uid_of(pod): None for pod in pods})
 
         def send(index: int, on_reply: Callable[[Reply], None]) -> None:
-            self._patch_free(pods[index], on_reply)
+            self._patch_finalizer(pods[index], on_reply)
 
         replies = await in_parallel(self.env.ctx, len(pods), send)
         freed: list[str] = []
@@ -493,7 +518,7 @@ class JobLoop:
         for pod, reply in zip(pods, replies, strict=True):
             uid = uid_of(pod)
             if not reply.ok:
-                removing.pop(uid, None)  # no watch will show it
+                removing.pop(uid, None)  # no watch event will show the removal
             if reply.ok or reply.reason == "NotFound":
                 freed.append(uid)
             else:
@@ -501,19 +526,19 @@ class JobLoop:
         return freed, error
 
     async def free_orphan(self, key: str) -> str | None:
-        """Take the finalizer off a pod that no Job will count."""
+        """Remove the finalizer of a pod that no Job will count."""
         pod = self.pods.get(key)
         if pod is None or not decide.is_tracked(pod, self._finalizer):
             return None
         job = self._job_of(pod)
         if job is not None and not decide.is_finished(job):
             return None
-        replies = await in_parallel(self.env.ctx, 1, lambda _, on_reply: self._patch_free(pod, on_reply))
+        replies = await in_parallel(self.env.ctx, 1, lambda _, on_reply: self._patch_finalizer(pod, on_reply))
         return None if replies[0].ok or replies[0].reason == "NotFound" else replies[0].message
 
 
 _CONFLICT = "conflict"
-# of a status while they are empty
+# Fields of the status that are left out while they are empty.
 _LEFT_OUT = ("active", "succeeded", "failed", "completedIndexes")
 
 

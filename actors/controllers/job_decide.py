@@ -1,15 +1,15 @@
-"""What a Job needs, as plain decisions: counts, ends, indexes, pods to make and to delete.
+"""Decisions of the Job controller: counts, results, indexes, pods to create and to delete.  Pure.
 
-Turns a Job and its pods into counts of what succeeded and failed, the condition that ends it, the
-pods to remove and the indexes to run; finished pods into the bookkeeping that counts each exactly
-once.
+Turns a Job and its pods into the numbers of succeeded and failed pods, the condition that finishes
+the Job, the pods to remove and the indexes to run; turns finished pods into the bookkeeping by
+which each pod is counted once.
 
-Holds: a finished pod is counted once, by its uid in `status.uncountedTerminatedPods` until its
-finalizer is gone; an index that succeeded is never run again.
+Holds: a finished pod is counted once: its uid is in `status.uncountedTerminatedPods` until its
+       finalizer is removed; an index that has succeeded is not run again.
 
 Mirrors  kubernetes v1.25.10 pkg/controller/job/{job_controller.go,indexed_job_utils.go},
          controller_utils.go (ActivePods).
-Differs  ties in the order of removal go by name (upstream: any).
+Differs  ties in the order of removal are resolved by name (upstream: unspecified).
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ PODS_PER_SYNC_MAX = 500  # MaxPodCreateDeletePerSync
 UNCOUNTED_MAX = 500  # MaxUncountedPods
 PREFIX_MAX = 58  # names.MaxGeneratedNameLength
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
-_RUN_MIN = 3  # indexes in a row that are written as a range
+_RUN_MIN = 3  # consecutive indexes from this number on are written as a range
 
 
 def is_finished(job: Obj) -> bool:
+    """True if the Job is complete or has failed."""
     return ended(job) is not None
 
 
 def ended(job: Obj) -> Obj | None:
-    """The condition that says that a Job is over."""
+    """The condition Complete or Failed, None if the Job is not finished."""
     for condition in status_of(job).get("conditions") or ():
         if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
             return condition  # type: ignore[no-any-return]
@@ -45,14 +46,17 @@ def ended(job: Obj) -> Obj | None:
 
 
 def is_suspended(job: Obj) -> bool:
+    """True if the Job is suspended."""
     return bool(spec_of(job).get("suspend"))
 
 
 def is_indexed(job: Obj) -> bool:
+    """True for the completion mode Indexed."""
     return spec_of(job).get("completionMode") == "Indexed"
 
 
 def is_tracked(pod: Obj, finalizer: str) -> bool:
+    """True if the pod has the tracking finalizer."""
     return finalizer in (pod["metadata"].get("finalizers") or ())
 
 
@@ -60,14 +64,16 @@ def is_tracked(pod: Obj, finalizer: str) -> bool:
 
 
 def index_of(pod: Obj, annotation: str) -> int:
-    """The index of a pod; -1 if it has none."""
+    """The completion index of a pod, -1 if it has none."""
     index = parse_whole((pod["metadata"].get("annotations") or {}).get(annotation, ""))
     return -1 if index is None or index < 0 else index
 
 
 def parse_indexes(text: str, completions: int) -> list[int]:
-    """`1,3-5` as numbers below `completions`; what is no number or range is left out, as is all
-    from the first beyond.
+    """The numbers below `completions` in a text like `1,3-5`.
+
+    Parts that are no number or range are skipped; a part that starts at or above `completions` ends
+    the list.
     """
     found: list[int] = []
     for part in text.split(",") if text else ():
@@ -82,7 +88,7 @@ def parse_indexes(text: str, completions: int) -> list[int]:
 
 
 def format_indexes(indexes: Sequence[int]) -> str:
-    """Numbers as text; three or more in a row become a range."""
+    """Numbers as text; three or more consecutive ones become a range."""
     runs: list[list[int]] = []
     for index in sorted(indexes):
         if runs and runs[-1][-1] == index - 1:
@@ -98,7 +104,7 @@ def format_indexes(indexes: Sequence[int]) -> str:
 def pending_indexes(
     active: Sequence[Obj], done: Sequence[int], count: int, job: Obj, annotation: str
 ) -> list[int]:
-    """The lowest `count` indexes that neither ran to their end nor have an active pod."""
+    """The lowest `count` indexes that are neither completed nor have an active pod."""
     taken = {*done, *(index_of(pod, annotation) for pod in active)}
     completions = spec_of(job).get("completions") or 0
     missing: list[int] = []
@@ -115,27 +121,29 @@ def pending_indexes(
 
 @dataclass(frozen=True, slots=True)
 class Uncounted:
-    """Uids of pods that are finished, written down and not yet added to the counters."""
+    """Uids of finished pods that are listed in the status and not yet in the counters."""
 
     succeeded: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
     def as_status(self) -> Obj:
+        """The value of `status.uncountedTerminatedPods`."""
         lists = (("succeeded", self.succeeded), ("failed", self.failed))
         return {name: list(uids) for name, uids in lists if uids}
 
 
 def uncounted_of(job: Obj) -> Uncounted:
+    """The uids in `status.uncountedTerminatedPods`."""
     given = status_of(job).get("uncountedTerminatedPods") or {}
     return Uncounted(tuple(given.get("succeeded") or ()), tuple(given.get("failed") or ()))
 
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
-    """How pods are told apart: the finalizer and annotation of the naming set, and finalizers on
-    their way out.
+    """The rules by which pods are tracked and counted.
 
-    policy: the Job's rules on pods that fail, None without any, or while their gate is off
+    removing: uids of pods with a pending finalizer removal
+    policy: the Job's podFailurePolicy; None if it has none or the gate is off
     """
 
     finalizer: str
@@ -145,25 +153,29 @@ class Tracking:
 
     @staticmethod
     def of(names: Names, removing: Mapping[str, Any], policy: Obj | None = None) -> Tracking:
+        """The rules with the finalizer and the annotation of a naming set."""
         return Tracking(names.finalizer_job_tracking, names.annotation_job_completion_index, removing, policy)
 
     def counts_failure(self, pod: Obj) -> bool:
-        """Whether the failure of a pod counts."""
+        """True if the failure of a pod counts towards the back-off limit."""
         return self.policy is None or verdict(self.policy, pod).counts
 
     def counts(self, pod: Obj) -> bool:
-        """Whether a pod is still to be counted."""
+        """True if a pod has still to be counted."""
         return is_tracked(pod, self.finalizer) and uid_of(pod) not in self.removing
 
     def has_place(self, job: Obj, pod: Obj) -> bool:
-        """Whether an indexed Job has this pod's index."""
+        """True unless the Job is indexed and the pod's index is out of range."""
         return not is_indexed(job) or 0 <= index_of(pod, self.annotation) < (
             spec_of(job).get("completions") or 0
         )
 
 
 def is_failed(pod: Obj) -> bool:
-    """Also one that is being deleted: an orphan of a dead node never says that it failed."""
+    """True for a failed pod, and for a terminating one that has not succeeded.
+
+    The pod of a deleted node terminates without ever reporting that it failed.
+    """
     return phase_of(pod) == "Failed" or (is_deleting(pod) and phase_of(pod) != "Succeeded")
 
 
@@ -172,7 +184,7 @@ def _is_succeeded(pod: Obj) -> bool:
 
 
 def totals(job: Obj, pods: Sequence[Obj], tracking: Tracking) -> tuple[int, int]:
-    """How many pods have succeeded and failed so far, those not yet in the counters included."""
+    """(succeeded, failed) pods so far, including those that are not in the counters yet."""
     status, uncounted = status_of(job), uncounted_of(job)
 
     def new(known: tuple[str, ...], belongs: Callable[[Obj], bool]) -> int:
@@ -187,7 +199,7 @@ def totals(job: Obj, pods: Sequence[Obj], tracking: Tracking) -> tuple[int, int]
 
 
 def succeeded_indexes(job: Obj, pods: Sequence[Obj], tracking: Tracking) -> tuple[list[int], list[int]]:
-    """Of an indexed Job: the indexes whose success is written down, and those with the new ones."""
+    """(completed indexes in the status, those and the newly completed ones) of an indexed Job."""
     completions = spec_of(job).get("completions") or 0
     before = parse_indexes(status_of(job).get("completedIndexes", ""), completions)
     new = {
@@ -200,8 +212,12 @@ def succeeded_indexes(job: Obj, pods: Sequence[Obj], tracking: Tracking) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What a sync writes down: the uids and indexes now, pods to free of the finalizer, and whether
-    that is new.
+    """Result of counting finished pods.
+
+    indexes: completed indexes
+    free: pods that need their finalizer no longer
+    changed: True if something is new
+    full: True if the limit was reached, so that further pods are left to the next sync
     """
 
     uncounted: Uncounted
@@ -214,8 +230,10 @@ class Count:
 def count_finished(
     job: Obj, pods: Sequence[Obj], before: Uncounted, indexes: Sequence[int], over: bool, t: Tracking
 ) -> Count:
-    """Take down what is finished, at most `UNCOUNTED_MAX` pods at a time; when a Job is `over`, so
-    are its pods.
+    """List finished pods, at most `UNCOUNTED_MAX`.
+
+    before: uids listed so far
+    over: True if the Job has finished, so that all its pods count as finished
     """
     indexed = is_indexed(job)
     if indexed:
@@ -251,22 +269,23 @@ def count_finished(
     return Count(Uncounted(tuple(good), tuple(bad)), sorted(done), free, changed, full)
 
 
-def settle_uncounted(uncounted: Uncounted, held: Mapping[str, Any]) -> tuple[Uncounted, int, int]:
-    """Those whose pods are held no longer go to the counters: what is left, and how many succeeded
-    and failed.
+def settle_uncounted(uncounted: Uncounted, tracked: Mapping[str, Any]) -> tuple[Uncounted, int, int]:
+    """Take out the pods without a finalizer: (uids left, number succeeded, number failed).
+
+    tracked: uids of pods that still have their finalizer
     """
-    good = tuple(uid for uid in uncounted.succeeded if uid in held)
-    bad = tuple(uid for uid in uncounted.failed if uid in held)
+    good = tuple(uid for uid in uncounted.succeeded if uid in tracked)
+    bad = tuple(uid for uid in uncounted.failed if uid in tracked)
     moved = len(uncounted.succeeded) - len(good), len(uncounted.failed) - len(bad)
     return Uncounted(good, bad), *moved
 
 
-# --- ending ---------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a Job is over."""
+    """The condition that finishes a Job."""
 
     type: str
     reason: str = ""
@@ -276,12 +295,13 @@ class End:
 LIMIT = End("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
 DEADLINE = End("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
 COMPLETE = End("Complete")
-TARGET = "FailureTarget"  # type of the condition that says so before the pods are counted
+TARGET = "FailureTarget"  # condition that announces the failure before the pods are counted
 
 
 def policy_failure(job: Obj, pods: Sequence[Obj], policy: Obj | None) -> End | None:
-    """The end of a Job that has failed by a rule on its pods: to be announced, or announced
-    already.
+    """The failure of a Job by a rule of its pod failure policy.
+
+    Its type is FailureTarget, or Failed if that condition is set already.
     """
     for known in status_of(job).get("conditions") or ():
         if known["type"] == TARGET:
@@ -292,10 +312,10 @@ def policy_failure(job: Obj, pods: Sequence[Obj], policy: Obj | None) -> End | N
 
 
 def failure_of(job: Obj, pods: Sequence[Obj], active: int, failed: int, wall_us: int) -> End | None:
-    """The end of a Job that has failed."""
+    """The failure of a Job by its back-off limit or its deadline, None if it has not failed."""
     spec = spec_of(job)
-    # where active pods are as many as wanted, the failure is an old one whose status could not be
-    # written
+    # With all wanted pods active, the failure is an old one that could not be written to the
+    # status.
     fresh = failed > status_of(job).get("failed", 0) and active != spec.get("parallelism")
     if (fresh and failed > spec.get("backoffLimit", 6)) or _restarted_too_often(spec, pods):
         return LIMIT
@@ -318,7 +338,7 @@ def _restarted_too_often(spec: Mapping[str, Any], pods: Sequence[Obj]) -> bool:
 
 
 def deadline_left_us(job: Obj, wall_us: int) -> int | None:
-    """Time left of the active deadline; None if there is none, or it does not run."""
+    """Time left until the active deadline; None if there is none or the Job does not run."""
     seconds, start = spec_of(job).get("activeDeadlineSeconds"), status_of(job).get("startTime")
     if seconds is None or not start or is_suspended(job):
         return None
@@ -326,18 +346,20 @@ def deadline_left_us(job: Obj, wall_us: int) -> int | None:
 
 
 def is_complete(job: Obj, active: int, succeeded: int) -> bool:
+    """True if enough pods have succeeded and none is active."""
     completions = spec_of(job).get("completions")
     return active == 0 and (succeeded > 0 if completions is None else succeeded >= completions)
 
 
 def condition(kind: str, status: str, reason: str, message: str, wall_us: int) -> Obj:
+    """A condition that changes now."""
     now = format_time(wall_us)
     made = {"type": kind, "status": status, "lastProbeTime": now, "lastTransitionTime": now}
     return made | {k: v for k, v in (("reason", reason), ("message", message)) if v}
 
 
 def with_condition(conditions: Sequence[Obj], wanted: Obj) -> list[Obj] | None:
-    """The conditions with this one; None if they say so already.  What never was is not denied."""
+    """The conditions with this one; None if nothing changes. A new condition is not added as False."""
     for index, known in enumerate(conditions):
         if known["type"] == wanted["type"]:
             same = all(known.get(k, "") == wanted.get(k, "") for k in ("status", "reason", "message"))
@@ -345,11 +367,11 @@ def with_condition(conditions: Sequence[Obj], wanted: Obj) -> list[Obj] | None:
     return [*conditions, wanted] if wanted["status"] != "False" else None
 
 
-# --- pods to make and to remove -------------------------------------------------------------------
+# --- pods to create and to remove -----------------------------------------------------------------
 
 
 def wanted_active(job: Obj, active: int, succeeded: int) -> int:
-    """How many pods should run now."""
+    """The number of pods that should be active now."""
     spec = spec_of(job)
     if is_suspended(job):
         return 0
@@ -359,12 +381,12 @@ def wanted_active(job: Obj, active: int, succeeded: int) -> int:
     return int(max(0, min(parallelism, completions - succeeded)))
 
 
-_NEVER = 1 << 63  # a time of Ready that is not told sorts first
+_NEVER = 1 << 63  # a pod with an unknown time of readiness sorts first
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
-def _usefulness(pod: Obj) -> tuple[Any, ...]:
-    """ActivePods: the least useful sorts first."""
+def _deletion_rank(pod: Obj) -> tuple[Any, ...]:
+    """Sort key of upstream's ActivePods: the pod to delete first has the lowest rank."""
     meta, status = pod["metadata"], pod.get("status", {})
     ready_us = ready_since_us(pod)
     restarts = max((s.get("restartCount", 0) for s in status.get("containerStatuses") or ()), default=0)
@@ -381,18 +403,18 @@ def _usefulness(pod: Obj) -> tuple[Any, ...]:
 
 
 def to_remove(job: Obj, active: Sequence[Obj], surplus: int, annotation: str) -> list[Obj]:
-    """At least `surplus` pods; of an indexed Job also those that no index needs."""
+    """At least `surplus` pods to remove, and for an indexed Job all pods that no index needs."""
     gone: list[Obj] = []
     left = list(active)
     if is_indexed(job):
         gone, left = _unneeded(active, spec_of(job).get("completions") or 0, annotation)
     if len(gone) < surplus:
-        gone += sorted(left, key=_usefulness)[: surplus - len(gone)]
+        gone += sorted(left, key=_deletion_rank)[: surplus - len(gone)]
     return gone if is_suspended(job) else gone[:PODS_PER_SYNC_MAX]
 
 
 def _unneeded(active: Sequence[Obj], completions: int, annotation: str) -> tuple[list[Obj], list[Obj]]:
-    """Pods without an index, with one too large, or with another's; and the rest."""
+    """(pods with no valid index or a duplicate one, the other pods)."""
     by_index: dict[int, list[Obj]] = {}
     for pod in active:
         by_index.setdefault(index_of(pod, annotation), []).append(pod)
@@ -400,7 +422,7 @@ def _unneeded(active: Sequence[Obj], completions: int, annotation: str) -> tuple
     left: list[Obj] = []
     for index, pods in sorted(by_index.items()):
         if 0 <= index < completions:
-            *repeated, kept = sorted(pods, key=_usefulness)
+            *repeated, kept = sorted(pods, key=_deletion_rank)
             gone += repeated
             left.append(kept)
         else:
@@ -409,7 +431,7 @@ def _unneeded(active: Sequence[Obj], completions: int, annotation: str) -> tuple
 
 
 def indexed_template(template: Obj, annotation: str) -> Obj:
-    """A template whose containers learn their index."""
+    """A template with containers that get their index as an environment variable."""
     path = {"fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
     spec = dict(template.get("spec") or {})
     for kind in ("initContainers", "containers"):
@@ -426,7 +448,7 @@ def _with_index(container: Obj, source: Obj) -> Obj:
 
 
 def indexed_pod(pod: Obj, job_name: str, index: int, annotation: str) -> Obj:
-    """A pod made from an indexed template as that of one index."""
+    """The pod of one index, from a pod made of an indexed template."""
     meta, tail = pod["metadata"], f"-{index}-"
     annotations = {**(meta.get("annotations") or {}), annotation: str(index)}
     prefix = job_name[: PREFIX_MAX - len(tail)] + tail

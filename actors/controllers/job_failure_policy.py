@@ -1,6 +1,6 @@
-"""What a Job's `podFailurePolicy` says of a pod that failed (gate JobPodFailurePolicy).  Pure.
+"""Rules of a Job's `podFailurePolicy` (gate JobPodFailurePolicy).  Pure.
 
-Turns a policy and a pod into the verdict of the first rule that matches it: the Job fails, the
+Turns a policy and a failed pod into the verdict of the first matching rule: the Job fails, the
 failure does not count, or it counts as without a policy.
 
 Mirrors  kubernetes v1.25 pkg/controller/job/pod_failure_policy.go.
@@ -15,7 +15,11 @@ from sim.machinery.api import Obj
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """message: why the Job fails, "" if it does not; counts: towards its back-off limit."""
+    """What a failed pod means for its Job.
+
+    message: why the Job fails, "" if it does not
+    counts: True if the failure counts towards the back-off limit
+    """
 
     message: str = ""
     counts: bool = True
@@ -25,7 +29,7 @@ _COUNTS = Verdict()
 
 
 def verdict(policy: Obj | None, pod: Obj) -> Verdict:
-    """Of a pod that is known to have failed."""
+    """The verdict on a pod that has failed."""
     for index, rule in enumerate((policy or {}).get("rules") or ()):
         found = _match(rule, pod)
         if found and rule["action"] == "FailJob":
@@ -36,7 +40,7 @@ def verdict(policy: Obj | None, pod: Obj) -> Verdict:
 
 
 def _match(rule: Obj, pod: Obj) -> str:
-    """What of a pod a rule matches, in words; "" if nothing."""
+    """Description of the part of the pod that a rule matches, "" if it does not match."""
     meta, status = pod["metadata"], pod.get("status") or {}
     named = f"{meta['namespace']}/{meta['name']}"
     codes = rule.get("onExitCodes")

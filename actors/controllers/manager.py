@@ -102,8 +102,7 @@ class Manager:
         )
 
     async def run(self, loops: Mapping[str, Start], root_ca: str) -> None:
-        """Wait for the leader election lease, run the controllers, and exit when the lease is lost.
-        """
+        """Wait for the leader election lease, run the controllers, and exit when the lease is lost."""
         options, ctx = self._options, self._ctx
 
         if not options.leader_elect:

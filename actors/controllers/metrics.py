@@ -96,8 +96,7 @@ def none_returned(api: str) -> str:
 
 
 class NoMetrics:
-    """The metrics source of a cluster that serves none of the metrics APIs, which is the default.
-    """
+    """The metrics source of a cluster that serves none of the metrics APIs, which is the default."""
 
     def __init__(self, names: Names) -> None:
         self._domain = names.group_domain

@@ -492,8 +492,7 @@ class NodeLifecycle:
         return self._ctx.wall_us() + self._owed_us - parse_time(node["metadata"]["creationTimestamp"])
 
     async def _set_eviction(self, node: Obj, observed: str, zone: Zone) -> None:
-        """Queue, swap or lift the NoExecute taint by the Ready status before this pass's own write.
-        """
+        """Queue, swap or lift the NoExecute taint by the Ready status before this pass's own write."""
         taint = taint_for(observed, self._names)
         if taint is None:
             if observed == "True":

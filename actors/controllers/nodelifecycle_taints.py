@@ -47,8 +47,7 @@ class TaintWriter:
         return await self.remove(node, remove)
 
     async def mark(self, name: str, key: str, effect: str) -> bool:
-        """Set a taint without a stamp, by a read whatever is known of the node; False on a failure.
-        """
+        """Set a taint without a stamp, by a read whatever is known of the node; False on a failure."""
         return await self._change(name, lambda old: with_taints(old, [{"key": key, "effect": effect}]))
 
     async def remove(self, node: Obj, remove: Sequence[tuple[str, str]]) -> bool:

@@ -79,8 +79,7 @@ def ready_changed(old: Obj, new: Obj) -> bool:
 
 
 def ready_since_us(pod: Obj) -> int | None:
-    """Unix time of the transition to Ready; None if the pod is not ready, 0 if the time is unknown.
-    """
+    """Unix time of the transition to Ready; None if the pod is not ready, 0 if the time is unknown."""
     condition = condition_of(pod, "Ready")
     if condition is None or condition["status"] != "True":
         return None
@@ -115,8 +114,7 @@ def generate_prefix(owner_name: str) -> str:
 
 
 def pod_from_template(template: Obj, owner: Obj, ref: Obj | None) -> Obj:
-    """The pod of `owner` to create: metadata of its own, all other parts shared with the template.
-    """
+    """The pod of `owner` to create: metadata of its own, all other parts shared with the template."""
     meta = template.get("metadata") or {}
     made: Obj = {"generateName": generate_prefix(owner["metadata"]["name"])}
     for part in ("labels", "annotations", "finalizers"):
@@ -344,8 +342,7 @@ class PodEvents:
             self._early_causes[uid] = max(self._queue.cause, self._early_causes.get(uid, 0))
 
     def updated(self, old: Obj, new: Obj) -> None:
-        """Queue the owners before and after the update; a pod that starts to terminate is deleted.
-        """
+        """Queue the owners before and after the update; a pod that starts to terminate is deleted."""
         if not pod_changed(old, new):
             return
         if is_deleting(new):

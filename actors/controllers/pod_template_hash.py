@@ -56,8 +56,7 @@ def revision_data(template: Obj) -> Obj:
 
 
 def revision_json(data: Obj) -> bytes:
-    """A revision's data as Go's encoder writes it: sorted keys, no spaces, HTML characters escaped.
-    """
+    """A revision's data as Go's encoder writes it: sorted keys, no spaces, HTML characters escaped."""
     text = msgspec.json.encode(data, order="sorted")
     for char in (b"<", b">", b"&"):
         text = text.replace(char, b"\\u%04x" % ord(char))

@@ -187,8 +187,7 @@ def choose_victims(
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The numbers in a status: all pods, those with all template labels, ready and available ones.
-    """
+    """The numbers in a status: all pods, those with all template labels, ready and available ones."""
 
     replicas: int
     labeled: int

@@ -153,8 +153,7 @@ class _Monitor:
         self._loop.replenish(self._resource, obj["metadata"].get("namespace", ""))
 
     def _updated(self, old: Obj, new: Obj) -> None:
-        """Quirk: a Service that gives ports back and keeps its type is found by the recount of all.
-        """
+        """Quirk: a Service that gives ports back and keeps its type is found by the recount of all."""
         if self._resource.plural == "pods":
             wall_us = self._loop.env.ctx.wall_us()
             freed = amounts.counts(old, wall_us) and not amounts.counts(new, wall_us)

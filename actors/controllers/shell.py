@@ -77,8 +77,7 @@ class Env:
         )
 
     def recorder(self, component: str, client: Client) -> EventRecorder:
-        """A recorder for events of `component`, which takes its tokens from the bucket of `client`.
-        """
+        """A recorder for events of `component`, which takes its tokens from the bucket of `client`."""
         return self.record_with(client, component)
 
     def queue(self, name: str) -> WorkQueue:
@@ -212,8 +211,7 @@ class Expectations:
 
 
 async def in_parallel(ctx: Context, count: int, send: Send) -> list[Reply]:
-    """Send requests 0 … count-1 at once by `send(i, on_reply)`; returns the replies in that order.
-    """
+    """Send requests 0 … count-1 at once by `send(i, on_reply)`; returns the replies in that order."""
     replies: list[Any] = [None] * count
     left = count
     finished = ctx.future("replies")
@@ -260,8 +258,7 @@ def _from(first: int, send: Send) -> Send:
 
 
 def aggregate(errors: Sequence[str]) -> str | None:
-    """Join error texts as upstream's Aggregate: each text once, in brackets if there are several.
-    """
+    """Join error texts as upstream's Aggregate: each text once, in brackets if there are several."""
     texts = list(dict.fromkeys(errors))
     return None if not texts else texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 

@@ -1,14 +1,15 @@
-"""StatefulSet loop: pods with a name and claims of their own, made, updated and deleted in order.
+"""StatefulSet controller: creates, updates and deletes pods with stable names and claims, in order.
 
 Turns a set, its revisions and its pods into acts (`statefulset_decide.steps`), claims, events and a
 status.
 
-Holds: a pod of a name is made only when no object of that name is there; claims are made before
-their pod and never deleted (with the gate StatefulSetAutoDeletePVC they get owners, and go with
-these).
+Holds: a pod is created only if no pod of its name exists; claims are created before their pod and
+       are never deleted here (with the gate StatefulSetAutoDeletePVC they get owner references, and
+       the garbage collector deletes them).
 
 Mirrors  kubernetes v1.25
-         pkg/controller/statefulset/{stateful_set.go,stateful_set_control.go,stateful_pod_control.go}.
+         pkg/controller/statefulset/{stateful_set.go,stateful_set_control.go,
+         stateful_pod_control.go}.
 """
 
 from __future__ import annotations
@@ -58,12 +59,14 @@ CLIENT = "statefulset-controller"
 
 
 async def start(env: Env) -> None:
+    """Run the StatefulSet controller until its process ends."""
     loop = StatefulSetLoop(env)
     await env.informers.start_and_sync()
     run_workers(env, loop.queue, loop.sync, env.options.concurrent_statefulset_syncs)
 
 
 def template_of(revision: Obj) -> Obj:
+    """The pod template that a revision holds."""
     template = revision["data"]["spec"]["template"]
     return {k: v for k, v in template.items() if k != "$patch"}
 
@@ -73,14 +76,14 @@ def _error(reply: Reply) -> str | None:
 
 
 def _plain_ref(api_version: str, kind: str, owner: Obj) -> Obj:
-    """An owner reference that is no controller's and blocks nothing; of a pod to be made, without a
-    uid.
-    """
+    """An owner reference that is not the controller's; the uid is empty for a pod to be created."""
     meta = owner["metadata"]
     return {"apiVersion": api_version, "kind": kind, "name": meta["name"], "uid": meta.get("uid", "")}
 
 
 class StatefulSetLoop:
+    """Shell of the controller: handlers, queue, and the sync of one set."""
+
     def __init__(self, env: Env) -> None:
         self.env = env
         self.names = env.names
@@ -93,7 +96,8 @@ class StatefulSetLoop:
         self.claims = env.informers["persistentvolumeclaims"]
         self.revisions = env.informers["controllerrevisions"]
         gates = env.options.feature_gates
-        self._several, self._retains = enabled(gates, MAX_UNAVAILABLE), enabled(gates, CLAIM_RETENTION)
+        self._max_unavailable_enabled = enabled(gates, MAX_UNAVAILABLE)
+        self._retention_enabled = enabled(gates, CLAIM_RETENTION)
         index_by_namespace(self.sets)
         index_by_controller(self.pods)
         index_by_controller(self.revisions)
@@ -104,6 +108,7 @@ class StatefulSetLoop:
         self.queue.add(key_of(owner))
 
     async def sync(self, key: str) -> str | None:
+        """Make the next changes to the pods of one set; returns an error text or None."""
         owner = self.sets.get(key)
         if owner is None:
             return None
@@ -129,7 +134,7 @@ class StatefulSetLoop:
         live = [(pod["metadata"].get("labels") or {}).get(label, "") for pod in pods]
         found = await self._sync_revisions(owner, revisions)
         if isinstance(found, str):
-            # Quirk: without them the revisions that the status names are not spared
+            # Quirk: here the revisions that the status refers to are not protected.
             await self._truncate_history(owner, revisions, live)
             return found
         pair, collisions = found
@@ -140,8 +145,8 @@ class StatefulSetLoop:
             pods,
             self.names,
             self.env.ctx.wall_us(),
-            self._several,
-            self._retention(owner) if self._retains else None,
+            self._max_unavailable_enabled,
+            self._retention(owner) if self._retention_enabled else None,
         )
         error = await self._run(plan)
         status = status_of(plan, collisions)
@@ -169,33 +174,33 @@ class StatefulSetLoop:
 
     async def _run(self, plan: Plan) -> str | None:
         acts = steps(plan)
-        answer: str | None = None
+        error: str | None = None
         while True:
             try:
-                act = acts.send(answer)
+                act = acts.send(error)
             except StopIteration as ended:
-                error: str | None = ended.value
-                return error
-            answer = None
+                result: str | None = ended.value
+                return result
+            error = None
             if act.verb is Verb.RECREATE:
                 meta, name = plan.owner["metadata"], act.pod["metadata"]["name"]
                 text = f"StatefulSet {meta['namespace']}/{meta['name']} is recreating failed Pod {name}"
                 self.recorder.event(plan.owner, "Warning", "RecreatingFailedPod", text)
             elif act.verb is Verb.CREATE:
-                answer = await self._create(plan, act.pod)
+                error = await self._create(plan, act.pod)
             elif act.verb is Verb.UPDATE:
-                answer = await self._repair(plan, act.pod)
+                error = await self._repair(plan, act.pod)
             elif act.verb is Verb.RETAIN:
-                answer = await self._retain(plan, act.pod)
+                error = await self._retain(plan, act.pod)
             else:
                 meta = act.pod["metadata"]
                 reply = await self.client.delete("pods", meta["namespace"], meta["name"])
-                answer = self._told("delete", plan.owner, act.pod, _error(reply))
+                error = self._record_outcome("delete", plan.owner, act.pod, _error(reply))
                 if act.verb is Verb.REPLACE and reply.reason == "NotFound":
-                    answer = None
+                    error = None
 
-    def _told(self, verb: str, owner: Obj, pod: Obj, error: str | None) -> str | None:
-        """The error of an act on a pod, if any, once an event says how the act went."""
+    def _record_outcome(self, verb: str, owner: Obj, pod: Obj, error: str | None) -> str | None:
+        """Record the event of an act on a pod; returns the error."""
         text = f"{verb} Pod {pod['metadata']['name']} in StatefulSet {owner['metadata']['name']}"
         if error is None:
             self.recorder.event(owner, "Normal", f"Successful{verb.title()}", f"{text} successful")
@@ -207,15 +212,15 @@ class StatefulSetLoop:
         owner = plan.owner
         error = await self._create_claims(owner, pod)
         if error is not None:
-            return self._told("create", owner, pod, error)
+            return self._record_outcome("create", owner, pod, error)
         reply = await self.client.create("pods", owner["metadata"]["namespace"], pod)
         if reply.reason == "AlreadyExists":
-            # the pod of that name lingers, or is another's: told to nobody, tried again
+            # The former pod still terminates, or another owner has it: retried without an event.
             return reply.message
         error = await self._retain(plan, pod)
         if error is not None:
-            return self._told("update", owner, pod, error)
-        return self._told("create", owner, pod, _error(reply))
+            return self._record_outcome("update", owner, pod, error)
+        return self._record_outcome("create", owner, pod, _error(reply))
 
     async def _create_claims(self, owner: Obj, pod: Obj) -> str | None:
         namespace, name = owner["metadata"]["namespace"], pod["metadata"]["name"]
@@ -250,7 +255,7 @@ class StatefulSetLoop:
         )
 
     async def _retain(self, plan: Plan, pod: Obj) -> str | None:
-        """Give the claims of a pod their owners."""
+        """Set the owner references of a pod's claims; returns an error text or None."""
         if plan.retention is None:
             return None
         for claim in plan.retention.changed(pod, ordinal_of(plan.owner, pod)):
@@ -261,18 +266,15 @@ class StatefulSetLoop:
         return None
 
     async def _repair(self, plan: Plan, pod: Obj) -> str | None:
-        """Give a pod its identity and its claims back; in conflict, the pod as the cache has it by
-        then.
-        """
+        """Restore the identity and the claims of a pod; after a conflict, use the cached pod."""
         owner = plan.owner
-        failed: str | None = None  # what forbade the last try
+        failed: str | None = None  # error of the last attempt before its write
 
         async def attempt() -> Reply:
             nonlocal pod, failed
             ordinal, failed = ordinal_of(owner, pod), None
             repaired = with_identity(owner, pod, ordinal, self.names)
-            # Volumes that do are left as they are: another order of them would be a change, which
-            # is forbidden.
+            # Volumes that match stay as they are: another order would be a forbidden change.
             if not storage_matches(owner, pod, ordinal):
                 repaired = with_storage(owner, repaired, ordinal)
                 failed = await self._create_claims(owner, pod)
@@ -284,7 +286,7 @@ class StatefulSetLoop:
             return reply
 
         reply = await retry_on_conflict(self.env.ctx, BACKOFF_US, attempt)
-        return self._told("update", owner, pod, failed or _error(reply))
+        return self._record_outcome("update", owner, pod, failed or _error(reply))
 
     async def _write_status(self, owner: Obj, status: Obj) -> str | None:
         if not is_inconsistent(owner.get("status") or {}, status):
@@ -302,8 +304,9 @@ class StatefulSetLoop:
     # --- revisions --------------------------------------------------------------------------------
 
     async def _sync_revisions(self, owner: Obj, revisions: Sequence[Obj]) -> tuple[Revisions, int] | str:
-        """The current and the update revision (made, reused or renumbered), and the collision
-        count.
+        """(current and update revision, collision count), or an error text.
+
+        The update revision is created, reused or renumbered.
         """
         collisions = int(owner.get("status", {}).get("collisionCount", 0))
         template = owner["spec"]["template"]

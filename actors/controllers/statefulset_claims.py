@@ -1,14 +1,13 @@
-"""The claims of a StatefulSet's pods: which there are, how a pod mounts them, and whose they are.
-Pure.
+"""Volume claims of a StatefulSet's pods: which exist, how a pod mounts them, their owners.  Pure.
 
 Turns a set and an ordinal into claims and a pod's volumes; with the gate StatefulSetAutoDeletePVC,
-a claim and its pod into the owners by which the garbage collector takes the claim in time.
+a claim and its pod into the owner references by which the garbage collector deletes the claim.
 
 Mirrors  kubernetes v1.25
          pkg/controller/statefulset/{stateful_set_utils.go,stateful_pod_control.go}.
-Differs  volumes of claims stand before the template's own, in the order of the claim templates
-         (upstream: in map order).  A set without a policy retains its claims (upstream: panics if
-         it was made while the gate was off).
+Differs  volumes of claims come before the template's own, in the order of the claim templates
+         (upstream: map order). A set without a policy retains its claims (upstream panics if the
+         set was created while the gate was off).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from sim.machinery.objects import replicas_of
 
 
 def claims_of(owner: Obj, ordinal: int) -> list[tuple[str, Obj]]:
-    """(volume name, claim) per claim template, in the templates' order."""
+    """(volume name, claim) for each claim template, in their order."""
     claims = []
     matched = owner["spec"]["selector"].get("matchLabels") or {}
     for template in owner["spec"].get("volumeClaimTemplates") or ():
@@ -50,7 +49,7 @@ def _volumes(owner: Obj, ordinal: int, volumes: Sequence[Obj]) -> list[Obj]:
 
 
 def with_storage(owner: Obj, pod: Obj, ordinal: int) -> Obj:
-    """Volumes of the ordinal's claims, before those that the pod has besides."""
+    """The pod with the volumes of the ordinal's claims before its other volumes."""
     if not owner["spec"].get("volumeClaimTemplates"):
         return pod
     spec = pod["spec"]
@@ -58,7 +57,7 @@ def with_storage(owner: Obj, pod: Obj, ordinal: int) -> Obj:
 
 
 def storage_matches(owner: Obj, pod: Obj, ordinal: int) -> bool:
-    """Whether the pod's volumes cover the claims of the ordinal."""
+    """True if the pod's volumes refer to the claims of the ordinal."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     return all(
         (volumes.get(volume, {}).get("persistentVolumeClaim") or {}).get("claimName")
@@ -67,16 +66,15 @@ def storage_matches(owner: Obj, pod: Obj, ordinal: int) -> bool:
     )
 
 
-# --- whose they are -------------------------------------------------------------------------------
+# --- owners of claims -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What becomes of claims by `persistentVolumeClaimRetentionPolicy`.
+    """Owner references of claims by `persistentVolumeClaimRetentionPolicy`.
 
-    set_ref, pod_ref: owner references of the set and of a pod, neither a controller's nor one that
-    blocks
-    lookup: the claim of a name as the cache has it now, None if it has none
+    set_ref, pod_ref: references to the set and to a pod, neither a controller's nor blocking
+    lookup: returns the cached claim of a name, or None
     """
 
     owner: Obj
@@ -85,13 +83,13 @@ class Retention:
     lookup: Callable[[str], Obj | None]
 
     def is_kept(self, pod: Obj, ordinal: int) -> bool:
-        """Whether the claims of a pod have the owners that they should."""
+        """True if the claims of a pod have the owner references that the policy asks for."""
         return not self.changed(pod, ordinal)
 
     def changed(self, pod: Obj, ordinal: int) -> list[Obj]:
-        """The claims of a pod that have not, with them.
+        """The claims of a pod with wrong owner references, corrected.
 
-        One that is not there is looked after by a later sync.
+        A claim that does not exist yet is left to a later sync.
         """
         by_set, by_pod = self._owners(ordinal)
         wanted = ((self.set_ref, by_set), (self.pod_ref(pod), by_pod))
@@ -102,7 +100,7 @@ class Retention:
         ]
 
     def is_stale(self, pod: Obj, ordinal: int) -> bool:
-        """Whether a claim of a pod to be made goes yet with an older pod of its name."""
+        """True if a claim of a pod to be created still refers to an earlier pod of the same name."""
         name, uid = pod["metadata"]["name"], pod["metadata"].get("uid", "")
         return self._policy("whenScaled") == "Delete" and any(
             ref["name"] == name and ref.get("uid") != uid
@@ -111,7 +109,7 @@ class Retention:
         )
 
     def _claims(self, ordinal: int) -> list[Obj]:
-        """Those of an ordinal that are there."""
+        """The claims of an ordinal that exist."""
         found = (self.lookup(claim["metadata"]["name"]) for _, claim in claims_of(self.owner, ordinal))
         return [claim for claim in found if claim is not None]
 
@@ -119,8 +117,9 @@ class Retention:
         return str((self.owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}).get(when, "Retain"))
 
     def _owners(self, ordinal: int) -> tuple[bool, bool]:
-        """Whether the set and whether the pod owns the claims of an ordinal: the pod where it is
-        one too many.
+        """(True if the set owns the claims of an ordinal, True if the pod owns them).
+
+        The pod owns them if its ordinal is beyond the replicas and the policy deletes on scaling.
         """
         surplus = ordinal >= replicas_of(self.owner)
         by_pod = surplus and self._policy("whenScaled") == "Delete"

@@ -1,12 +1,12 @@
-"""What a StatefulSet does next, pod by pod in order.  Pure.
+"""Decisions of the StatefulSet controller: the next acts on its pods, in order.  Pure.
 
-Turns a set, its two revisions and its pods into acts (create, delete, update), one after the other:
-`steps` is a generator that yields an act and is sent the error text of its outcome, or None.  The
-status counts as it goes, so that it tells the truth also where an act fails.
+Turns a set, its two revisions and its pods into acts (create, delete, update) one after the other:
+`steps` is a generator that yields an act and receives the error text of its outcome, or None. The
+status is counted along with the acts, so that it is right even if an act fails.
 
-Holds: OrderedReady does one thing a sync and never passes over a pod that is not available;
-Parallel waits for nothing but updates one pod at a time; a terminating pod is never replaced before
-it is gone.
+Holds: OrderedReady makes one change a sync and never skips a pod that is not available; Parallel
+       does not wait, but updates one pod at a time; a terminating pod is replaced only after it is
+       gone.
 
 Mirrors  kubernetes v1.25
          pkg/controller/statefulset/{stateful_set_control.go,stateful_set_utils.go}.
@@ -33,21 +33,25 @@ if TYPE_CHECKING:
     from sim.ident import Names
 
 _MEMBER = re.compile(r"^(.*)-([0-9]+)$")
-NAME_MAX = 223  # stateful_set_utils / history: prefix of a revision's name
+NAME_MAX = 223  # longest prefix of a revision's name, from stateful_set_utils and history
 ORDINAL_MAX = 2**31 - 1
 
 
 class Verb(Enum):
+    """Kind of an act."""
+
     CREATE = "create"
     DELETE = "delete"
-    UPDATE = "update"  # name, label and claims of the ordinal restored
-    RECREATE = "recreate"  # only tells that a failed pod is about to be deleted
-    REPLACE = "replace"  # deleted, unless it is gone, to come back at another revision
-    RETAIN = "retain"  # its claims get the owners that they should have
+    UPDATE = "update"  # restore name, label and claims of the ordinal
+    RECREATE = "recreate"  # record the event that a failed pod is about to be deleted
+    REPLACE = "replace"  # delete for an update to another revision; a missing pod is no error
+    RETAIN = "retain"  # set the owner references of the pod's claims
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
+    """One act on a pod."""
+
     verb: Verb
     pod: Obj
 
@@ -57,7 +61,7 @@ Steps = Generator[Act, str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """Names and templates of the revision to leave (`current`) and to reach (`update`)."""
+    """Names and templates of the current revision and of the update revision."""
 
     current: str
     update: str
@@ -67,6 +71,8 @@ class Revisions:
 
 @dataclass(slots=True)
 class Counts:
+    """Numbers of the status."""
+
     replicas: int = 0
     ready: int = 0
     available: int = 0
@@ -76,10 +82,11 @@ class Counts:
 
 @dataclass(slots=True)
 class Plan:
-    """One sync's view of a set.  `pods` are all its members, also terminating ones.
+    """A set during one sync.
 
-    several: pods may be replaced several at a time (gate MaxUnavailableStatefulSet)
-    retention: of claims (gate StatefulSetAutoDeletePVC)
+    pods: all members, including terminating ones
+    several: True if several pods may be replaced at once (gate MaxUnavailableStatefulSet)
+    retention: owners of claims (gate StatefulSetAutoDeletePVC), None if the gate is off
     """
 
     owner: Obj
@@ -93,25 +100,30 @@ class Plan:
     counts: Counts = field(default_factory=Counts)
 
     def revision_of(self, pod: Obj) -> str:
+        """Name of the pod's revision, "" if it has none."""
         return str((pod["metadata"].get("labels") or {}).get(self.names.label_controller_revision_hash, ""))
 
     def runs(self, pod: Obj) -> bool:
+        """True if the pod is running and ready."""
         return phase_of(pod) == "Running" and is_ready(pod)
 
     def is_healthy(self, pod: Obj) -> bool:
+        """True if the pod is running, ready and not terminating."""
         return self.runs(pod) and not is_deleting(pod)
 
     def is_available(self, pod: Obj) -> bool:
+        """True if the pod is running and ready for the set's minReadySeconds."""
         min_ready_s = self.owner["spec"].get("minReadySeconds") or 0
         return self.runs(pod) and is_available(pod, min_ready_s, self.wall_us)
 
     def count(self, pod: Obj, by: int) -> None:
-        """A pod was made or given up."""
+        """Count a created pod (by 1) or a deleted one (by -1) for its revision."""
         revision = self.revision_of(pod)
         self.counts.current += by if revision == self.revisions.current else 0
         self.counts.updated += by if revision == self.revisions.update else 0
 
     def new_pod(self, ordinal: int) -> Obj:
+        """The pod to create for an ordinal, at the current or the update revision."""
         revisions = self.revisions
         if _wants_current(self.owner, ordinal):
             name, template = revisions.current, revisions.current_template
@@ -120,7 +132,7 @@ class Plan:
         return pod_of(self.owner, self.ref, template, name, ordinal, self.names)
 
     def is_repaired(self, pod: Obj, ordinal: int) -> bool:
-        """Whether a pod has the identity and the storage of its ordinal."""
+        """True if a pod has the identity and the storage of its ordinal."""
         return (
             identity_matches(self.owner, pod, ordinal, self.names)
             and storage_matches(self.owner, pod, ordinal)
@@ -129,11 +141,12 @@ class Plan:
 
 
 def is_ordered(owner: Obj) -> bool:
+    """True for the pod management policy OrderedReady."""
     return bool(owner["spec"].get("podManagementPolicy", "OrderedReady") != "Parallel")
 
 
 def strategy_of(owner: Obj) -> tuple[str, int | None]:
-    """(type, partition); partition None: no rollingUpdate block."""
+    """(type, partition); the partition is None without a rollingUpdate block."""
     strategy = owner["spec"].get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate")
     partition = None if rolling is None else int(rolling.get("partition") or 0)
@@ -148,8 +161,7 @@ def _wants_current(owner: Obj, ordinal: int) -> bool:
 
 
 def ordinal_of(owner: Obj, pod: Obj) -> int:
-    """The pod's number in the set, -1 if its name is not one of the set's, or its number no int32.
-    """
+    """The pod's ordinal; -1 if the name is not one of the set's or the number exceeds an int32."""
     found = _MEMBER.match(pod["metadata"]["name"])
     if found is None or found[1] != owner["metadata"]["name"]:
         return -1
@@ -158,6 +170,7 @@ def ordinal_of(owner: Obj, pod: Obj) -> int:
 
 
 def is_member(owner: Obj, pod: Obj) -> bool:
+    """True if the pod's name is the set's name and a number."""
     found = _MEMBER.match(pod["metadata"]["name"])
     return found is not None and bool(found[1] == owner["metadata"]["name"])
 
@@ -166,9 +179,12 @@ def is_member(owner: Obj, pod: Obj) -> bool:
 
 
 def new_revision(owner: Obj, ref: Obj, number: int, names: Names, first: int, collisions: int) -> Obj:
-    """The ControllerRevision of the present template, named by so many collisions and the hash.
+    """The ControllerRevision of the present template.
 
-    Quirk: its label tells the hash of the `first` try, whatever name is found free.
+    Its name has the hash of the template and the collision count. Quirk: its hash label is that of
+    the first attempt, whatever name is found free.
+
+    first: collision count at the first attempt
     """
     template = owner["spec"]["template"]
     data = revision_data(template)
@@ -195,7 +211,7 @@ def pod_of(owner: Obj, ref: Obj, template: Obj, revision: str, ordinal: int, nam
 
 
 def with_identity(owner: Obj, pod: Obj, ordinal: int, names: Names) -> Obj:
-    """Name and label of the ordinal."""
+    """The pod with the name and the label of the ordinal."""
     name = f"{owner['metadata']['name']}-{ordinal}"
     meta = pod["metadata"]
     labels = {**(meta.get("labels") or {}), names.label_statefulset_pod_name: name}
@@ -204,7 +220,7 @@ def with_identity(owner: Obj, pod: Obj, ordinal: int, names: Names) -> Obj:
 
 
 def identity_matches(owner: Obj, pod: Obj, ordinal: int, names: Names) -> bool:
-    """Whether name and label are those of the ordinal (`web-007` is not `web-7`)."""
+    """True if name and label are those of the ordinal (`web-007` is not `web-7`)."""
     meta = pod["metadata"]
     label = (meta.get("labels") or {}).get(names.label_statefulset_pod_name)
     return bool(label == meta["name"] == f"{owner['metadata']['name']}-{ordinal}")
@@ -214,12 +230,12 @@ def identity_matches(owner: Obj, pod: Obj, ordinal: int, names: Names) -> bool:
 
 
 def steps(plan: Plan) -> Steps:
-    """Every act of a sync in order; returns the error that ended it, if any."""
+    """All acts of a sync in order; returns the error that ended it, or None."""
     wanted = replicas_of(plan.owner)
     slots: list[Obj | None] = [None] * wanted
     condemned: list[tuple[int, Obj]] = []
     for pod in plan.pods:
-        _count_seen(plan, pod)
+        _count_found(plan, pod)
         ordinal = ordinal_of(plan.owner, pod)
         if 0 <= ordinal < wanted:
             slots[ordinal] = pod
@@ -238,7 +254,7 @@ def steps(plan: Plan) -> Steps:
     return (yield from _roll(plan, slots))
 
 
-def _count_seen(plan: Plan, pod: Obj) -> None:
+def _count_found(plan: Plan, pod: Obj) -> None:
     counts = plan.counts
     counts.replicas += 1
     if plan.runs(pod):
@@ -252,7 +268,7 @@ def _count_seen(plan: Plan, pod: Obj) -> None:
 def _first_unhealthy(
     plan: Plan, slots: Sequence[Obj | None], condemned: Sequence[tuple[int, Obj]]
 ) -> Obj | None:
-    """None also where a pod still to be made comes first."""
+    """The first pod that is not healthy; None if all are, or if a missing pod comes first."""
     for pod in [*slots, *(pod for _, pod in condemned)]:
         if pod is None or not plan.is_healthy(pod):
             return pod
@@ -260,7 +276,7 @@ def _first_unhealthy(
 
 
 def _fill(plan: Plan, slots: list[Obj | None]) -> Generator[Act, str | None, tuple[bool, str | None]]:
-    """Ordinals 0 … n-1: made, waited for, repaired.  Returns (the sync ends here, error)."""
+    """Create, await and repair ordinals 0 … n-1; returns (True if the sync ends here, error)."""
     ordered = is_ordered(plan.owner)
     for ordinal, pod in enumerate(slots):
         if pod is not None and phase_of(pod) == "Failed":
@@ -296,7 +312,7 @@ def _fill(plan: Plan, slots: list[Obj | None]) -> Generator[Act, str | None, tup
 def _condemn(
     plan: Plan, condemned: Sequence[tuple[int, Obj]], first_unhealthy: Obj | None
 ) -> Generator[Act, str | None, tuple[bool, str | None]]:
-    """Pods beyond the replicas, from the highest."""
+    """Delete pods beyond the replicas, highest ordinal first; returns as `_fill`."""
     ordered = is_ordered(plan.owner)
     for ordinal, pod in condemned:
         if plan.retention is not None and not plan.retention.is_kept(pod, ordinal):
@@ -320,8 +336,9 @@ def _condemn(
 
 
 def _roll(plan: Plan, slots: Sequence[Obj | None]) -> Steps:
-    """From the highest ordinal to the partition: replace one pod of another revision, wait for
-    each.
+    """Replace one pod of another revision, from the highest ordinal to the partition.
+
+    A pod that is not healthy is awaited.
     """
     kind, partition = strategy_of(plan.owner)
     if kind == "OnDelete":
@@ -340,7 +357,7 @@ def _roll(plan: Plan, slots: Sequence[Obj | None]) -> Steps:
 
 
 def _roll_several(plan: Plan, slots: Sequence[Obj | None]) -> Steps:
-    """As `_roll`, as many at once as may be unavailable beside those that are anyway."""
+    """As `_roll`, but replaces several pods while at most maxUnavailable pods are unavailable."""
     rolling = (plan.owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
     limit = max(1, int_or_percent(rolling.get("maxUnavailable", 1), len(slots), round_up=False))
     left = limit - sum(pod is None or not plan.is_healthy(pod) for pod in slots)
@@ -360,7 +377,7 @@ def _roll_several(plan: Plan, slots: Sequence[Obj | None]) -> Steps:
 
 
 def status_of(plan: Plan, collision_count: int) -> Obj:
-    """The status of what was found and done."""
+    """The status after the acts."""
     counts, revisions = plan.counts, plan.revisions
     kind, _ = strategy_of(plan.owner)
     current, current_count = revisions.current, counts.current
@@ -384,7 +401,7 @@ def status_of(plan: Plan, collision_count: int) -> Obj:
 
 
 def is_inconsistent(stored: Obj, status: Obj) -> bool:
-    """Whether the stored status says something else; a collision alone is not worth a write."""
+    """True if the stored status differs; a new collision count alone is not worth a write."""
     if status["observedGeneration"] > stored.get("observedGeneration", 0):
         return True
     counts = ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")

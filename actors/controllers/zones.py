@@ -146,8 +146,7 @@ class TaintQueue:
         self._waiting.pop(node, None)
 
     def failed(self, node: str) -> None:
-        """Move a node to the end of the queue (a node that was removed in between stays removed).
-        """
+        """Move a node to the end of the queue (a node that was removed in between stays removed)."""
         if node in self._waiting:
             del self._waiting[node]
             self._waiting[node] = None
@@ -158,8 +157,7 @@ class TaintQueue:
 
 @dataclass(slots=True)
 class Zone:
-    """One zone: its taint queue, its state after the last pass, and its counted nodes by readiness.
-    """
+    """One zone: its taint queue, its state after the last pass, and its counted nodes by readiness."""
 
     queue: TaintQueue
     state: ZoneState = ZoneState.INITIAL
