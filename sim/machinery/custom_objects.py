@@ -24,7 +24,7 @@ from sim.machinery.apply_typed import go_syntax
 from sim.machinery.custom import CustomResource, Scale
 from sim.machinery.fieldvalidation import IGNORE, STRICT, duplicate_fields
 from sim.machinery.identity import IdentityMemo
-from sim.machinery.json_text import go_quote, parse
+from sim.machinery.json_text import go_quote, parse_noting_twice, plain
 from sim.machinery.strategic import go_print
 from sim.machinery.structural import ANYTHING, Structural
 from sim.machinery.structural_check import schema_errors
@@ -55,7 +55,7 @@ def decode(call: Call, resource: CustomResource) -> Obj:
     value = body
     if raw is not None:
         try:
-            value = parse(raw.decode("utf-8", "replace"))
+            value = parse_noting_twice(raw.decode("utf-8", "replace"))
         except ValueError as error:
             raise _unrecognized(
                 resource, f"couldn't get version/kind; json parse error: {error}", raw
@@ -119,7 +119,7 @@ def shaped(resource: CustomResource, value: Obj) -> tuple[Obj, list[str]]:
     Quirk: the schema is that of the version the object names; of one that there is not, no field is known.
     """
     problems = duplicate_fields(value)
-    obj, unknown = typed_metadata(value)
+    obj, unknown = typed_metadata(plain(value) if problems else value)
     group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
     if group == resource.group and obj.get("kind") == resource.kind:
         structure: Structural = resource.schemas.get(version, ANYTHING)

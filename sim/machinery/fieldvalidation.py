@@ -9,7 +9,8 @@ Bodies of in-process clients are objects of ours and need none of this.
 
 Mirrors  sigs.k8s.io/json v1.25 (type errors, strict errors), apiserver pkg/endpoints/handlers/create.go,
          apimachinery pkg/apis/meta/v1/{time,micro_time}.go, pkg/api/resource/quantity.go, pkg/util/intstr.
-Differs  what a decoded value carries twice can't be seen: duplicates are told for text only.
+Differs  - what a decoded value carries twice can't be seen: duplicates are reported for text only.
+         - of a key given twice the last value counts, where Go merges maps and structs into the first one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 from sim.ident import NAMES
 from sim.machinery.api import Json, Obj
-from sim.machinery.json_text import Twice, duplicates, go_quote, parse
+from sim.machinery.json_text import Twice, duplicates, go_quote, parse_noting_twice
 from sim.machinery.schema import JSON_SCHEMA, SchemaNode, definition_name, schema_of
 from sim.machinery.scheme import Resource
 from sim.units import format_micro_time, format_time, parse_time, quantity_nano, quantity_text
@@ -62,7 +63,7 @@ def decode(resource: Resource, body: bytes | str | Json, directive: str = WARN) 
     if isinstance(text, str):
         shown = text
         try:
-            value = parse(text)
+            value = parse_noting_twice(text)
         except ValueError as error:
             raise _unrecognized(
                 resource, f"couldn't get version/kind; json parse error: {error}", text

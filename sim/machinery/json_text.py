@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from operator import is_
 from typing import Any
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -49,7 +50,10 @@ def _go_letter(letter: str) -> str:
 
 
 class Twice(dict[str, Any]):
-    """A JSON object with keys given more than once; the last value counts."""
+    """A JSON object with keys given more than once; the last value counts.
+
+    It exists only until the duplicates are reported: what changes and stores objects compares with `dict` itself.
+    """
 
     __slots__ = ("keys_twice", "lost")
     keys_twice: list[str]
@@ -90,7 +94,24 @@ def duplicates(value: Any, at: str = "") -> list[str]:
 
 
 def parse(text: str) -> Any:
-    """The value; ValueError in Go's words."""
+    """The value, of plain dicts and lists; of a key given more than once the last value.  ValueError in Go's words."""
+    return plain(parse_noting_twice(text))
+
+
+def plain(value: Any) -> Any:
+    """The value with a plain dict for each `Twice`; the value itself if it contains none."""
+    if isinstance(value, dict):
+        made = {key: plain(below) for key, below in value.items()}
+        same = type(value) is dict and all(made[key] is below for key, below in value.items())
+        return value if same else made
+    if isinstance(value, list):
+        items = [plain(below) for below in value]
+        return value if all(map(is_, items, value)) else items
+    return value
+
+
+def parse_noting_twice(text: str) -> Any:
+    """As `parse`, with a `Twice` for each object that has a key more than once."""
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except (ValueError, RecursionError):

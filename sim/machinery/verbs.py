@@ -25,7 +25,7 @@ from sim.machinery import status
 from sim.machinery.api import Json, Obj, Reply
 from sim.machinery.custom import CustomResource
 from sim.machinery.fieldvalidation import duplicate_fields
-from sim.machinery.json_text import parse
+from sim.machinery.json_text import parse_noting_twice, plain
 from sim.machinery.names_gen import generated_name, new_uid
 from sim.machinery.patch import PatchError, check_merge_patch, json_patch, json_patch_problems, merge_patch
 from sim.machinery.pod_warnings import pod_warnings
@@ -246,7 +246,7 @@ def update(call: Call) -> Steps:
         if revision and revision != "0":
             if revision != item.obj["metadata"]["resourceVersion"]:
                 raise call.modified()
-        elif not strategy.unconditional and not call.subresource:
+        elif not strategy.unconditional:
             raise must_specify_revision(call)
         return obj
 
@@ -410,9 +410,8 @@ def patch(call: Call) -> Steps:
     known = (names.media_json_patch, names.media_merge_patch, names.media_strategic_patch)
     if kind not in known or (resource.custom and kind == known[-1]):
         raise unsupported_patch(call)
-    body = patch_body(call, kind)
+    body, twice = patch_body(call, kind)
     strategic = kind == names.media_strategic_patch
-    twice = [] if kind == names.media_json_patch else duplicate_fields(body)
 
     def change(item: Item) -> Obj:
         problems = twice
@@ -443,15 +442,22 @@ def patch(call: Call) -> Steps:
     return (yield from update_object(call, change))
 
 
-def patch_body(call: Call, kind: str) -> Json:
+def patch_body(call: Call, kind: str) -> tuple[Json, list[str]]:
+    """The patch, and the keys that it has twice, as they are reported.
+
+    The operations of a JSON patch keep their duplicates, for `json_patch_problems`, and none is reported here.
+    """
     body = call.request.body
-    if not isinstance(body, bytes | bytearray):
-        return body
-    try:
-        return parse(bytes(body).decode("utf-8", "replace"))
-    except ValueError as error:
-        text = "" if kind == call.registry.names.media_strategic_patch else "error decoding patch: "
-        raise bad_request(f"{text}{error}") from None
+    if isinstance(body, bytes | bytearray):
+        try:
+            body = parse_noting_twice(bytes(body).decode("utf-8", "replace"))
+        except ValueError as error:
+            text = "" if kind == call.registry.names.media_strategic_patch else "error decoding patch: "
+            raise bad_request(f"{text}{error}") from None
+    if kind == call.registry.names.media_json_patch:
+        return body, []
+    twice = duplicate_fields(body) if call.from_outside else []
+    return plain(body) if twice else body, twice
 
 
 def _with_record(item: Item, patch: Json) -> Obj:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from sim.machinery import managed_scale
 from sim.machinery.api import Obj, Reply
 from sim.machinery.managed import on_update
-from sim.machinery.patch import PatchError, check_merge_patch, json_patch, merge_patch
+from sim.machinery.patch import PatchError, check_merge_patch, json_patch, json_patch_problems, merge_patch
 from sim.machinery.scheme import Resource
 from sim.machinery.selectors import format_selector
 from sim.machinery.status import invalid, not_found
@@ -131,12 +131,13 @@ def patched_scale(call: Call, kind: Resource, shown: Callable[[Obj], Obj]) -> Ca
     """What a patch makes of the Scale that an object shows."""
     names = call.registry.names
     media = call.request.content_type.partition(";")[0].strip()
-    patch = patch_body(call, media)
+    patch, twice = patch_body(call, media)
 
     def patched(item: Item) -> Obj:
-        scale = shown(item.obj)
+        scale, problems = shown(item.obj), twice
         try:
             if media == names.media_json_patch:
+                problems = json_patch_problems(patch)
                 out = json_patch(scale, patch)
             elif media == names.media_strategic_patch:
                 out = strategic_merge(kind.schema, scale, patch)
@@ -145,6 +146,6 @@ def patched_scale(call: Call, kind: Resource, shown: Callable[[Obj], Obj]) -> Ca
                 out = merge_patch(scale, patch)
         except PatchError as error:
             raise Refusal(error.code, error.reason, error.message, error.details) from None
-        return conform(call, kind, out, Patched(lambda: json.dumps(out, separators=(",", ":")), "", []))
+        return conform(call, kind, out, Patched(lambda: json.dumps(out, separators=(",", ":")), "", problems))
 
     return patched
