@@ -47,6 +47,7 @@ from sim.machinery.watchcache_watch import CacheWatch
 from sim.units import not_unsigned, parse_whole
 
 READS = ("get", "list", "watch")
+DELETES = ("delete", "deletecollection")
 PLAIN: dict[str, Callable[[Call], Steps]] = {
     "get": verbs.get,
     "create": verbs.create,
@@ -101,7 +102,8 @@ class Handlers:
         call = Call(request, resource, self._registry, options=options, subresource=request.subresource)
         if resource.custom:
             verbs_custom.admit(call)
-        if options and "dryRun" in options and request.verb not in READS:
+        deletes_by_body = request.verb in DELETES and request.body  # and then the query does not count
+        if options and "dryRun" in options and request.verb not in READS and not deletes_by_body:
             if options["dryRun"] != "All":
                 raise bad_dry_run(self._scheme.names, request)
             call.dry_run = True

@@ -7,7 +7,7 @@ Holds: what is stored went through the same defaults, admission, strategy and va
 configuration that changes nothing and joins nothing writes nothing.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/handlers/patch.go (applyPatcher), fieldmanager/structuredmerge.go,
-         fieldmanager/scalehandler.go.
+         fieldmanager/scalehandler.go; pkg/registry/*/storage (Update of a subresource never allows a create).
 Differs  - that a create needs the right to create is not asked: there are no roles.
          - fields that a YAML body holds twice are not warned about.
 """
@@ -54,7 +54,7 @@ def patch(call: Call) -> Steps:
 
 
 def apply_object(call: Call) -> Steps:
-    """PATCH of apply kind: the object may be there or not."""
+    """PATCH of apply kind: an object that is absent is created, but not by one of its subresources."""
     resource = call.resource
     wanted = configuration(call, resource, reset_of(resource, call.subresource))
     while True:
@@ -176,6 +176,8 @@ def _create(call: Call, wanted: Configuration) -> Steps:
             f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         )
     parse_revision(metadata.get("resourceVersion") or "")
+    if call.subresource:
+        raise call.not_found()
     kept = {key: value for key, value in metadata.items() if key != "resourceVersion"}
     address = own_address(obj)
     if address:

@@ -24,6 +24,7 @@ from sim.machinery.objects import TERMINAL
 from sim.machinery.schema import schema_of_kind
 from sim.machinery.store import Delete, Get, Item, Put
 from sim.machinery.strategies import strategy_of, with_metadata
+from sim.machinery.validation.errors import Errors, invalid, unsupported
 from sim.machinery.verbs_call import (
     Call,
     Refusal,
@@ -47,8 +48,10 @@ DEFINITIONS = "customresourcedefinitions"
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
+    """policy: None where none is given, which an empty one is not."""
+
     grace_s: int | None = None
-    policy: str = ""
+    policy: str | None = None
     uid: str | None = None
     revision: str | None = None
     orphan_dependents: bool | None = None
@@ -56,15 +59,8 @@ class DeleteOptions:
 
 def options_of(request: Request, body: Json) -> DeleteOptions:
     """From the body; only without a body from the query."""
-    if body:
-        given = any_of(body.get("preconditions"))
-        return DeleteOptions(
-            body.get("gracePeriodSeconds"),
-            body.get("propagationPolicy") or "",
-            given.get("uid"),
-            given.get("resourceVersion"),
-            body.get("orphanDependents"),
-        )
+    if body is not None:
+        return given_options(body)
     query = request.options
     orphan = is_true(query, "orphanDependents") if "orphanDependents" in query else None
     grace = query.get("gracePeriodSeconds", "")
@@ -73,10 +69,22 @@ def options_of(request: Request, body: Json) -> DeleteOptions:
         raise bad_request(not_whole(grace))
     return DeleteOptions(
         grace_s,
-        query.get("propagationPolicy", ""),
+        query.get("propagationPolicy"),
         query.get("uid"),
         query.get("resourceVersion"),
         orphan,
+    )
+
+
+def given_options(body: Obj) -> DeleteOptions:
+    """The options of a body."""
+    given = any_of(body.get("preconditions"))
+    return DeleteOptions(
+        body.get("gracePeriodSeconds"),
+        body.get("propagationPolicy"),
+        given.get("uid"),
+        given.get("resourceVersion"),
+        body.get("orphanDependents"),
     )
 
 
@@ -110,7 +118,7 @@ def checked_options(call: Call) -> DeleteOptions:
             raise internal(text)
         call.dry_run = bool(body.get("dryRun"))
     options = options_of(call.request, body)
-    check_policy(call, options.policy, options.orphan_dependents)
+    check_delete_options(call, options, body.get("dryRun") or [] if body is not None else [])
     if call.resource.rule == "jobs" and not options.policy and options.orphan_dependents is None:
         call.warnings.append(ORPHANED_PODS)
     return options
@@ -137,26 +145,30 @@ def _typed(body: Json, ours: bool) -> Obj:
     return body
 
 
-def check_policy(call: Call, policy: str, orphan: bool | None = None) -> None:
-    """orphan: the older way to say the same, which may not stand beside it"""
-    bad: list[_BadPolicy] = []
-    if policy and orphan is not None:
-        text = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
-        bad.append(_BadPolicy("FieldValueInvalid", text))
-    if policy not in ("", "Foreground", "Background", "Orphan"):
-        supported = '"Foreground", "Background", "Orphan", "nil"'
-        text = f'Unsupported value: "{policy}": supported values: {supported}'
-        bad.append(_BadPolicy("FieldValueNotSupported", text))
-    if bad:
-        group = call.registry.names.group("meta")
-        raise Refusal.of(status.invalid(group, "DeleteOptions", "", bad))
+POLICIES = ("Foreground", "Background", "Orphan")
 
 
-@dataclass(frozen=True, slots=True)
-class _BadPolicy:
-    reason: str
-    message: str
-    field: str = "propagationPolicy"
+def delete_option_errors(policy: str | None, orphan_dependents: bool | None, dry_run: list[str]) -> Errors:
+    """What no DELETE may ask for.
+
+    Mirrors  apimachinery v1.25 pkg/apis/meta/v1/validation: ValidateDeleteOptions, ValidateDryRun.
+    """
+    errors: Errors = []
+    if policy is not None and orphan_dependents is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid("propagationPolicy", policy, text))
+    if policy is not None and policy not in POLICIES:
+        errors.append(unsupported("propagationPolicy", policy, (*POLICIES, "nil")))
+    if any(value != "All" for value in dry_run):
+        errors.append(unsupported("dryRun", dry_run, ("All",)))
+    return errors
+
+
+def check_delete_options(call: Call, options: DeleteOptions, dry_run: list[str]) -> None:
+    """Refuse options that are wrong.  dry_run: of the body"""
+    errors = delete_option_errors(options.policy, options.orphan_dependents, dry_run)
+    if errors:
+        raise Refusal.of(status.invalid(call.registry.names.group("meta"), "DeleteOptions", "", errors))
 
 
 def delete_object(call: Call, options: DeleteOptions) -> Steps:

@@ -37,7 +37,7 @@ from sim.machinery.verbs_call import (
     written,
 )
 from sim.machinery.verbs_custom import CUSTOM_SCALE
-from sim.machinery.verbs_delete import DeleteOptions, check_policy, delete_object
+from sim.machinery.verbs_delete import DeleteOptions, check_delete_options, delete_object, given_options
 from sim.machinery.verbs_log import read_log
 from sim.machinery.verbs_review import review_access, review_rules
 from sim.machinery.verbs_scale import get_scale, write_scale
@@ -160,14 +160,8 @@ def evict(call: Call) -> Steps:
             f"Non-matching dry-run options in request and content: [All] and [{' '.join(dry_run)}]"
         )
     call.dry_run = call.dry_run or bool(dry_run)
-    given = any_of(asked.get("preconditions"))
-    check_policy(call, asked.get("propagationPolicy") or "")
-    options = DeleteOptions(
-        asked.get("gracePeriodSeconds"),
-        asked.get("propagationPolicy") or "",
-        given.get("uid"),
-        given.get("resourceVersion"),
-    )
+    options = given_options(asked)
+    check_delete_options(call, options, dry_run)
     tries = 0
     while True:
         item = found((yield Get(call.key)))

@@ -13,11 +13,14 @@ from sim.ident import Names
 from sim.machinery import status
 from sim.machinery.api import Obj
 from sim.machinery.json_text import go_quote
+from sim.machinery.status import Cause
+from sim.machinery.validation.errors import FieldError
+from sim.machinery.verbs_call import is_true
+from sim.machinery.verbs_delete import delete_option_errors
 from sim.units import not_whole, parse_whole
 from sim.wire.http.routing import Target, parse_query, query_pairs
 
 MANAGER_MAX = 128
-POLICIES = ("Foreground", "Background", "Orphan")
 _KINDS = {
     "create": "CreateOptions",
     "update": "UpdateOptions",
@@ -57,7 +60,7 @@ def check_options(names: Names, target: Target, content: str, query: str, body: 
     if kind is None:
         return
     if kind == "DeleteOptions":
-        causes = list(_delete(options, dry_runs, body))
+        causes: list[Cause] = list(_delete(options, dry_runs, body))
     else:
         causes = list(_write(names, target.verb, content, options, dry_runs))
     if causes:
@@ -104,18 +107,12 @@ def _write(
         yield _unsupported("fieldValidation", f'"{level}"', '"", "Ignore", "Strict", "Warn"')
 
 
-def _delete(options: Mapping[str, str], dry_runs: list[str], body: bytes | None) -> Iterator[_Cause]:
+def _delete(options: Mapping[str, str], dry_runs: list[str], body: bytes | None) -> Iterator[FieldError]:
     """The query counts only without a body."""
     if body:
         return
     grace = options.get("gracePeriodSeconds")
     if grace is not None and parse_whole(grace) is None:
         raise BadOption(status.bad_request(not_whole(grace)))
-    policy, orphan = options.get("propagationPolicy"), options.get("orphanDependents")
-    if policy is not None and policy not in POLICIES:
-        listed = ", ".join(f'"{name}"' for name in (*POLICIES, "nil"))
-        yield _unsupported("propagationPolicy", f'"{policy}"', listed)
-    elif policy is not None and orphan is not None:
-        text = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
-        yield _Cause("FieldValueInvalid", "propagationPolicy", text)
-    yield from _dry_run(dry_runs)
+    orphan = is_true(options, "orphanDependents") if "orphanDependents" in options else None
+    yield from delete_option_errors(options.get("propagationPolicy"), orphan, dry_runs)

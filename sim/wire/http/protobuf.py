@@ -25,6 +25,7 @@ MAGIC = b"k8s\x00"
 DEPTH_MAX = 64  # schemas nest about 20 deep
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _INT64 = 1 << 63
+YEAR_1_S = -62_135_596_800  # Unix time of Go's zero time
 
 
 class ProtobufError(Exception):
@@ -158,23 +159,24 @@ def _value(node: SchemaNode, value: int | bytes, depth: int) -> Any:
 # --- types with forms of their own ------------------------------------------------------------------------
 
 
-def _time_us(data: bytes) -> int | None:
-    """Quirk: no time is an empty message, or (client-go) the year 1."""
+def _instant(data: bytes) -> tuple[int, int] | None:
+    """Seconds since 1970, negative before, and nanoseconds; None for no time, which Go writes as an empty message.
+
+    Quirk: client-go sends the year 1 for it.
+    """
     parts = dict(_fields(data))
-    seconds = _signed(parts.get(1, 0))
-    if not parts or seconds < 0:
-        return None
-    return seconds * SECOND + _signed(parts.get(2, 0)) // 1000
+    instant = _signed(parts.get(1, 0)), _signed(parts.get(2, 0))
+    return None if not parts or instant == (YEAR_1_S, 0) else instant
 
 
 def _time(data: bytes) -> Any:
-    at_us = _time_us(data)
-    return None if at_us is None else format_time(at_us)
+    instant = _instant(data)
+    return None if instant is None else format_time(instant[0] * SECOND)
 
 
 def _micro_time(data: bytes) -> Any:
-    at_us = _time_us(data)
-    return None if at_us is None else format_micro_time(at_us)
+    instant = _instant(data)
+    return None if instant is None else format_micro_time(instant[0] * SECOND + instant[1] // 1000)
 
 
 def _quantity(data: bytes) -> Any:

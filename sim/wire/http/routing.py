@@ -171,11 +171,8 @@ def route(scheme: Scheme, method: str, path: str, options: Mapping[str, str]) ->
     sub = parts[2] if len(parts) > 2 else ""
     if name and "get" not in resource.verbs:  # created and forgotten: there are no items
         raise NoRoute(status.unknown_resource())
-    verb = _verb(resource, method, name, sub, namespace)
-    # Quirk: ?watch on the path of one item is ignored.
-    if (verb == "list" and (watching or is_set(options, "watch"))) or (
-        verb == "get" and watching and not sub
-    ):
+    verb = _watched(resource, method, sub) if watching else _verb(resource, method, name, sub, namespace)
+    if verb == "list" and is_set(options, "watch"):  # Quirk: ?watch on the path of one item is ignored
         verb = "watch"
     if name:
         _check_name(name)
@@ -190,13 +187,17 @@ def _groups(scheme: Scheme) -> frozenset[str]:
 def _custom(
     resource: Resource, method: str, namespace: str, parts: list[str], watching: tuple[bool, bool]
 ) -> Target:
-    """As `route`, of a custom resource.  Quirk: what its scope cannot have is no page; POST to an item creates."""
+    """As `route`, of a custom resource.
+
+    Quirk: what its scope cannot have is no page; POST to an item creates; below /watch every method watches, because
+    the verb comes from the path there and this handler looks at nothing else.
+    """
     name = parts[1] if len(parts) > 1 else ""
     sub = parts[2] if len(parts) > 2 else ""
     verb = METHOD_VERBS.get(method, "")
     if not name:
         verb = {"get": "list", "delete": "deletecollection"}.get(verb, verb)
-    if (verb == "list" and any(watching)) or (verb == "get" and watching[0]):
+    if watching[0] or (verb == "list" and watching[1]):
         verb = "watch"
     across = verb in ("list", "watch")
     if bool(namespace) > resource.namespaced or (resource.namespaced and not namespace and not across):
@@ -210,6 +211,15 @@ def _custom(
     if name:
         _check_name(name)
     return Target(resource, verb, namespace, "" if verb == "create" else name, sub)
+
+
+def _watched(resource: Resource, method: str, sub: str) -> str:
+    """The verb of a path below /watch: of collections and items that can be watched, by GET only."""
+    if sub or "watch" not in resource.verbs:
+        raise NoRoute(status.unknown_resource())
+    if method != "GET":
+        raise NoRoute(status.method_not_allowed())
+    return "watch"
 
 
 def _verb(resource: Resource, method: str, name: str, sub: str, namespace: str) -> str:

@@ -231,3 +231,14 @@ def test_lists_in_messages_of_their_own_are_written_as_such() -> None:
 def test_an_event_of_a_watch_is_a_frame_with_its_length() -> None:
     data = frame("ADDED", b"object")
     assert data == len(data[4:]).to_bytes(4, "big") + put(1, "ADDED") + put(2, put(1, b"object"))
+
+
+@pytest.mark.parametrize("time", ["1969-12-31T23:59:59.999999Z", "0001-01-01T00:00:00.000001Z"])
+def test_micro_time_before_1970_survives_protobuf(time: str) -> None:
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "l", "creationTimestamp": "1969-07-20T20:17:40Z"},
+        "spec": {"renewTime": time},
+    }
+    assert decode(encode(lease, NAMING), "coordination.k8s.io") == lease

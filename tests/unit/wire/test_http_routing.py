@@ -77,6 +77,11 @@ def test_a_path_is_read_as_upstream_reads_it(
         ("GET", "/api/v1/namespaces/n/bindings", 405),
         ("POST", "/api/v1/namespaces/n/bindings/x", 404),
         ("POST", "/api/v1/namespaces/n/pods/p/exec", 405),
+        ("POST", "/api/v1/watch/namespaces/n/pods", 405),
+        ("DELETE", "/api/v1/watch/namespaces/n/pods/p", 405),
+        ("HEAD", "/api/v1/watch/pods", 405),
+        ("GET", "/api/v1/watch/namespaces/n/pods/p/status", 404),
+        ("GET", "/api/v1/watch/namespaces/n/bindings", 404),
     ],
 )
 def test_a_path_that_leads_nowhere_is_refused(method: str, path: str, code: int) -> None:

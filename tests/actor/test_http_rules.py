@@ -1,0 +1,206 @@
+"""Rules of single requests over HTTP: duplicate keys, methods, subresources, options of deletes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sim.ident import NAMES
+from sim.kernel import NEVER_US
+from tests.actor.test_http import MAPS, config_map, served
+from tests.actor.test_http_custom import BASE, GROUP, defined, passed, widget
+
+N = NAMES["kubernetes"]
+WATCHED = "/api/v1/watch/namespaces/default/configmaps"
+NOT_ALLOWED = 405
+
+
+# --- keys that a patch holds twice ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("media", [N.media_strategic_patch, N.media_merge_patch])
+async def test_duplicate_key_in_patch_keeps_other_keys_and_last_value_wins(media: str) -> None:
+    async with served() as (_, client):
+        await client.post(MAPS, json=config_map("a"))
+        text = b'{"data": {"x": "1", "x": "2"}, "metadata": {"labels": {"l": "1", "l": null}}}'
+        patched = await client.patch(f"{MAPS}/a", content=text, headers={"Content-Type": media})
+        assert patched.json()["data"] == {"k": "v", "x": "2"}
+        assert "labels" not in patched.json()["metadata"]
+        assert patched.headers.get_list("Warning") == [
+            '299 - "duplicate field \\"data.x\\""',
+            '299 - "duplicate field \\"metadata.labels.l\\""',
+        ]
+
+
+async def test_duplicate_key_in_list_item_of_strategic_patch_merges_the_item() -> None:
+    container = {"name": "c", "image": "i", "env": [{"name": "E", "value": "1"}]}
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    async with served() as (_, client):
+        pods = MAPS.replace("configmaps", "pods")
+        await client.post(
+            MAPS.replace("configmaps", "serviceaccounts"), json={"metadata": {"name": "default"}}
+        )
+        assert (await client.post(pods, json=pod)).status_code == 201
+        text = b'{"spec": {"containers": [{"name": "c", "image": "j", "image": "k"}]}}'
+        headers = {"Content-Type": N.media_strategic_patch}
+        patched = (await client.patch(f"{pods}/p", content=text, headers=headers)).json()
+        (found,) = patched["spec"]["containers"]
+        assert (found["image"], found["env"]) == ("k", [{"name": "E", "value": "1"}])
+
+
+async def test_duplicate_key_in_patch_of_scale_is_warned_about() -> None:
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    }
+    deployments = "/apis/apps/v1/namespaces/default/deployments"
+    async with served() as (_, client):
+        await client.post(deployments, json={"metadata": {"name": "d"}, "spec": spec})
+        headers = {"Content-Type": N.media_strategic_patch}
+        text = b'{"spec": {"replicas": 2, "replicas": 3}}'
+        patched = await client.patch(f"{deployments}/d/scale", content=text, headers=headers)
+        assert patched.json()["spec"] == {"replicas": 3}
+        assert patched.headers["Warning"] == '299 - "duplicate field \\"spec.replicas\\""'
+
+
+# --- paths below /watch -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "HEAD"])
+async def test_write_below_watch_is_refused_and_changes_nothing(method: str) -> None:
+    async with served() as (cluster, client):
+        await client.post(MAPS, json=config_map("a"))
+        before = cluster.storage.store.revision
+        for path in (WATCHED, f"{WATCHED}/a", "/api/v1/watch/configmaps"):
+            refused = await client.request(method, path, json=config_map("b"))
+            assert refused.status_code == NOT_ALLOWED
+        assert cluster.storage.store.revision == before
+
+
+@pytest.mark.parametrize("path", [f"{WATCHED}/a/status", "/api/v1/watch/namespaces/default/bindings"])
+async def test_watch_of_subresource_or_unwatchable_resource_is_not_found(path: str) -> None:
+    async with served() as (_, client):
+        assert (await client.get(path)).status_code == 404
+
+
+async def test_custom_resource_below_watch_is_watched_whatever_the_method() -> None:
+    async with served() as (cluster, client):
+        await defined(cluster, client)
+        await client.post(BASE, json=widget("a", n=1))
+        await passed(cluster)
+        watched = BASE.replace("/namespaces", "/watch/namespaces")
+        cluster.kernel.set_goal(NEVER_US)
+        cluster.kernel.set_rate(60)
+        seen = await client.request("DELETE", f"{watched}/a?timeoutSeconds=1")
+        assert json.loads(seen.text.splitlines()[0])["type"] == "ADDED"
+        assert (await client.get(f"{BASE}/a")).status_code == 200
+
+
+# --- subresources -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "version"),
+    [
+        ("/api/v1/nodes/none/status", "Node", "v1"),
+        ("/api/v1/namespaces/none/status", "Namespace", "v1"),
+        ("/api/v1/namespaces/default/services/none/status", "Service", "v1"),
+        ("/api/v1/namespaces/default/pods/none/ephemeralcontainers", "Pod", "v1"),
+        (f"{BASE}/none/status", "Widget", f"{GROUP}/v1"),
+    ],
+)
+async def test_apply_to_subresource_of_absent_object_is_not_found(path: str, kind: str, version: str) -> None:
+    async with served() as (cluster, client):
+        if kind == "Widget":
+            await defined(cluster, client, subresources={"status": {}})
+        body = {"apiVersion": version, "kind": kind, "metadata": {"name": "none"}}
+        for media in (N.media_apply_patch, N.media_merge_patch):
+            query = "?fieldManager=m" if media == N.media_apply_patch else ""
+            refused = await client.patch(f"{path}{query}", json=body, headers={"Content-Type": media})
+            assert (refused.status_code, refused.json()["reason"]) == (404, "NotFound")
+        assert (await client.get(path.rpartition("/")[0])).status_code == 404
+
+
+@pytest.mark.parametrize("subresource", ["", "/status"])
+async def test_put_of_custom_resource_without_resource_version_is_refused(subresource: str) -> None:
+    async with served() as (cluster, client):
+        await defined(cluster, client, subresources={"status": {}})
+        await client.post(BASE, json=widget("a", n=1))
+        refused = await client.put(f"{BASE}/a{subresource}", json=widget("a", n=2))
+        assert refused.status_code == 422
+        assert "metadata.resourceVersion: Invalid value: 0x0: must be specified" in refused.json()["message"]
+
+
+async def test_put_of_budget_status_without_resource_version_is_refused() -> None:
+    budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    async with served() as (_, client):
+        await client.post(budgets, json={"metadata": {"name": "b"}, "spec": {"minAvailable": 1}})
+        refused = await client.put(f"{budgets}/b/status", json={"metadata": {"name": "b"}})
+        assert refused.status_code == 422
+
+
+# --- options of deletes -----------------------------------------------------------------------------------
+
+POLICY = 'propagationPolicy: Unsupported value: "{}": supported values: "Foreground", "Background", "Orphan", "nil"'
+BOTH = 'propagationPolicy: Invalid value: "{}": orphanDependents and deletionPropagation cannot be both set'
+DRY_RUN = 'dryRun: Unsupported value: []string{"Some", "All"}: supported values: "All"'
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "errors"),
+    [
+        ("?propagationPolicy=", None, [POLICY.format("")]),
+        ("", {"propagationPolicy": ""}, [POLICY.format("")]),
+        ("", {"dryRun": ["Some", "All"]}, [DRY_RUN]),
+        ("?dryRun=Some&dryRun=All", None, [DRY_RUN]),
+        ("?propagationPolicy=Orphan&orphanDependents=true", None, [BOTH.format("Orphan")]),
+        (
+            "",
+            {"propagationPolicy": "X", "orphanDependents": False, "dryRun": ["Some", "All"]},
+            [BOTH.format("X"), POLICY.format("X"), DRY_RUN],
+        ),
+    ],
+)
+async def test_wrong_delete_options_are_all_reported_and_nothing_is_deleted(
+    query: str, body: dict[str, Any] | None, errors: list[str]
+) -> None:
+    async with served() as (_, client):
+        await client.post(MAPS, json=config_map("a"))
+        for path in (f"{MAPS}/a", MAPS):
+            refused = await client.request("DELETE", f"{path}{query}", json=body)
+            assert refused.status_code == 422
+            told = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+            assert refused.json()["message"] == f'DeleteOptions.meta.k8s.io "" is invalid: {told}'
+        assert (await client.get(f"{MAPS}/a")).status_code == 200
+
+
+async def test_delete_with_a_body_ignores_the_query() -> None:
+    async with served() as (_, client):
+        await client.post(MAPS, json=config_map("a"))
+        tried = await client.request("DELETE", f"{MAPS}/a?dryRun=Some", json={"dryRun": ["All"]})
+        assert tried.status_code == 200
+        assert (await client.get(f"{MAPS}/a")).status_code == 200
+        gone = await client.request("DELETE", f"{MAPS}/a?dryRun=All&gracePeriodSeconds=x", content=b"{}")
+        assert gone.status_code == 200
+        assert (await client.get(f"{MAPS}/a")).status_code == 404
+
+
+@pytest.mark.parametrize("options", [{"propagationPolicy": ""}, {"dryRun": ["Some", "All"]}])
+async def test_wrong_delete_options_of_an_eviction_are_refused(options: dict[str, Any]) -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    async with served() as (_, client):
+        pods = MAPS.replace("configmaps", "pods")
+        await client.post(
+            MAPS.replace("configmaps", "serviceaccounts"), json={"metadata": {"name": "default"}}
+        )
+        assert (await client.post(pods, json=pod)).status_code == 201
+        eviction = {"metadata": {"name": "p"}, "deleteOptions": options}
+        refused = await client.post(f"{pods}/p/eviction", json=eviction)
+        assert refused.status_code == 422
+        assert (await client.get(f"{pods}/p")).status_code == 200
