@@ -106,12 +106,20 @@ def _plain(value: Any) -> Any:
 def program_digest() -> str:
     """A digest of this program's sources: results of another one are not to be mixed with these."""
     digest = sha256()
-    for package in ("sim", "actors"):
-        folder = Path(next(iter(import_module(package).__path__)))
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(str(path.relative_to(folder)).encode())
-            digest.update(path.read_bytes())
+    for path in program_files():
+        folder = next(each for each in _folders() if path.is_relative_to(each))
+        digest.update(str(path.relative_to(folder)).encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def program_files() -> list[Path]:
+    """The source files of this program."""
+    return [path for folder in _folders() for path in sorted(folder.rglob("*.py"))]
+
+
+def _folders() -> list[Path]:
+    return [Path(next(iter(import_module(name).__path__))) for name in ("sim", "actors")]
 
 
 def perform_among_others(job: Job) -> Outcome:

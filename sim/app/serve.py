@@ -20,6 +20,7 @@ import sys
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from math import inf
 from pathlib import Path
 from time import time_ns
@@ -36,6 +37,7 @@ from sim.app.director import Director
 from sim.app.interrupts import heard
 from sim.app.journal import End, JournalFile, Session
 from sim.app.possible import zones_of
+from sim.app.version import version
 from sim.errors import InputError
 from sim.ident import Names
 from sim.kernel import NEVER_US, Operation
@@ -44,7 +46,7 @@ from sim.scenario.plan import Plan
 from sim.wire.http.access import Access, Authenticator, read_tokens
 from sim.wire.http.account_tokens import AccountTokens
 from sim.wire.http.app import Front, make_app
-from sim.wire.http.documents import Documents
+from sim.wire.http.documents import Documents, checks_of
 from sim.wire.http.gateway import Gateway
 from sim.wire.http.metrics import Counts, text_format
 from sim.wire.http.server import serve as serve_http
@@ -169,8 +171,10 @@ def make_front(cluster: Cluster, tokens: dict[str, UserInfo], address: str) -> F
     def metrics() -> str:
         return text_format((*_metrics(cluster), *counts.families()))
 
-    documents = Documents(lambda: gateway.scheme(cluster.scheme), address, healthy, metrics)
     names = cluster.names
+    checks = checks_of(names, fairness=bool(cluster.options.api_server.seats))
+    scheme = partial(gateway.scheme, cluster.scheme)
+    documents = Documents(scheme, address, healthy, metrics, version(), checks)
 
     def look(resource: str, namespace: str, name: str) -> Any:
         item = cluster.storage.store.get(cluster.scheme.key(resource, namespace, name))

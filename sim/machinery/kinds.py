@@ -55,6 +55,9 @@ class Row(NamedTuple):
     json_only: bool = False
 
 
+# Subresources that need a server on the node: their paths answer 405, and no document lists them.
+UNSERVED = ("attach", "exec", "portforward", "proxy")
+
 _STATUS = Sub("status", "gpu")
 _SCALE = Sub("scale", "gpu", "Scale", "autoscaling", "v1")
 _POD_SUBS = (

@@ -2,7 +2,7 @@
 
 Turns a `Resource` into path items in the words of OpenAPI 2, and those into the words of OpenAPI 3.
 
-Holds: an operation is there if and only if its resource has the verb; no two have one `operationId`.
+Holds: an operation is there if and only if its resource has the verb and serves it; no two have one `operationId`.
 
 Mirrors  kubernetes v1.25 apiserver pkg/endpoints/installer.go (registerResourceHandlers), pkg/endpoints/openapi/openapi.go
          (GetOperationIDAndTags), kube-openapi pkg/builder.
@@ -66,7 +66,6 @@ _ITEM = {
     "delete": ("delete", "delete", "delete"),
     "create": ("post", "post", "create"),
 }
-_CONNECT = ("attach", "exec", "portforward", "proxy")
 
 
 def title(short_group: str, version: str) -> str:
@@ -109,12 +108,9 @@ class Writer:
             yield f"{self._base}/{r.plural}", {"get": self._list("ForAllNamespaces", ""), **self._common()}
         if "get" in r.verbs:
             yield f"{self._collection}/{{name}}", self._item_of(self._one(), r.namespaced, "name")
-        for sub in r.subresources:
+        for sub in r.listed_subresources:
             path = f"{self._collection}/{{name}}/{sub.name}"
-            yield path, self._item_of(self._sub(sub, ""), r.namespaced, "name")
-            if sub.name == "proxy":
-                whole = self._sub(sub, "WithPath")
-                yield f"{path}/{{path}}", self._item_of(whole, r.namespaced, "name", "path")
+            yield path, self._item_of(self._sub(sub), r.namespaced, "name")
         if "watch" in r.verbs:
             yield from self._watches()
 
@@ -152,17 +148,13 @@ class Writer:
             )
         return made
 
-    def _sub(self, sub: Subresource, tail: str) -> Body:
+    def _sub(self, sub: Subresource) -> Body:
         """Operations of a subresource, whose kind may be another one."""
         made: Body = {}
         suffix = "".join(part[:1].upper() + part[1:] for part in _words(sub.name))
         gvk = self._gvk_of(sub)
         for verb in sub.verbs:
             method, action, begin = _ITEM[verb]
-            if sub.name in _CONNECT:
-                name = f"connect{self._group}{method.capitalize()}{self._scope}{self._r.kind}{suffix}{tail}"
-                made[method] = self._operation("connect", name, "", (), gvk=gvk, produces=["*/*"])
-                continue
             parameters, produces = _parameters(verb), self._json
             if sub.name == "log":
                 parameters, produces = tuple(sorted(_LOG)), ["text/plain", *self._json]

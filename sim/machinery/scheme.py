@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import Any, Protocol, Self
 
 from sim.ident import Names
-from sim.machinery.kinds import DEPRECATED, ROWS, VERBS, Lifecycle, Row
+from sim.machinery.kinds import DEPRECATED, ROWS, UNSERVED, VERBS, Lifecycle, Row
 from sim.machinery.schema import SchemaNode, schema_of_kind
 
 # `Resource.rule` of custom resources, without and with /status; no plural has a space.
@@ -84,6 +84,11 @@ class Resource:
     def lifecycle(self) -> Lifecycle | None:
         """Of a version that is deprecated."""
         return DEPRECATED.get((self.short_group, self.version))
+
+    @property
+    def listed_subresources(self) -> tuple[Subresource, ...]:
+        """Those that discovery and OpenAPI list."""
+        return tuple([sub for sub in self.subresources if sub.name not in UNSERVED])
 
     def subresource(self, name: str) -> Subresource | None:
         return next((sub for sub in self.subresources if sub.name == name), None)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from sim.ident import NAMES
 from sim.kernel import NEVER_US
+from sim.scenario.plan import ClusterPlan, ComponentPlan
+from sim.units import parse_time
 from tests.actor.test_http import MAPS, config_map, served
 from tests.actor.test_http_custom import BASE, GROUP, defined, passed, widget
 
@@ -143,6 +146,31 @@ async def test_put_of_budget_status_without_resource_version_is_refused() -> Non
         await client.post(budgets, json={"metadata": {"name": "b"}, "spec": {"minAvailable": 1}})
         refused = await client.put(f"{budgets}/b/status", json={"metadata": {"name": "b"}})
         assert refused.status_code == 422
+
+
+# --- documents --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["healthz", "livez", "readyz"])
+async def test_health_checks_are_those_of_parts_that_exist(path: str) -> None:
+    async with served() as (_, client):
+        for absent in ("poststarthook/rbac/bootstrap-roles", "autoregister-completion"):
+            assert absent not in (await client.get(f"/{path}?verbose")).text
+            assert (await client.get(f"/{path}/{absent}")).status_code == 404
+        assert (await client.get(f"/{path}/poststarthook/priority-and-fairness-filter")).text == "ok"
+    off = ComponentPlan(flags={"enable-priority-and-fairness": "false"})
+    async with served(plan=ClusterPlan(naming="kubernetes", nodes=(), api_server=off)) as (_, client):
+        assert "priority-and-fairness" not in (await client.get(f"/{path}?verbose")).text
+
+
+async def test_version_describes_this_program_in_all_fields() -> None:
+    async with served() as (_, client):
+        found = (await client.get("/version")).json()
+        assert (found["major"], found["minor"], found["gitTreeState"]) == ("1", "25", "archive")
+        assert re.fullmatch("[0-9a-f]{40}", found["gitCommit"])
+        assert parse_time(found["buildDate"]) > 0
+        assert found["goVersion"].startswith("python3.") and found["compiler"]
+        assert re.fullmatch("[a-z]+/[a-z0-9_]+", found["platform"])
 
 
 # --- options of deletes -----------------------------------------------------------------------------------

@@ -4,12 +4,12 @@ Turns a method and a path into a `Document`: its bytes, or a value for the negot
 
 Mirrors  kubernetes v1.25 apiserver pkg/server/{healthz,routes}, pkg/endpoints/discovery, kube-openapi's handlers
          (text/plain as the type of OpenAPI answers), kube-aggregator (which methods /apis takes).
-Differs  health checks are those of parts that exist here; metrics are a few.
+Differs  health checks are those of parts that exist here (there are neither roles nor API services); metrics are a few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,35 +29,26 @@ from sim.wire.http.routing import query_pairs
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NOT_FOUND = b"404 page not found\n"
-# Fields of /version; the minor release whose behaviour this is (spec: the v1.25 line).
-VERSION = {
-    "major": "1",
-    "minor": "25",
-    "gitVersion": "v1.25.16+orrery",
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": "",
-    "compiler": "",
-    "platform": "linux/amd64",
-}
+FAIRNESS_HOOKS = (
+    "priority-and-fairness-config-consumer",
+    "priority-and-fairness-filter",
+    "priority-and-fairness-config-producer",
+)
 
 
-def checks_of(names: Names) -> dict[str, tuple[str, ...]]:
-    """The health checks of each path, in upstream's order."""
+def checks_of(names: Names, fairness: bool) -> dict[str, tuple[str, ...]]:
+    """The health checks of each path, in upstream's order.  fairness: priority and fairness is on"""
     storage = names.check_storage
     hooks = (
         f"start-{names.component('apiserver')}-admission-initializer",
         "generic-apiserver-start-informers",
-        "priority-and-fairness-config-consumer",
-        "priority-and-fairness-filter",
+        *(FAIRNESS_HOOKS[:2] if fairness else ()),
         "storage-object-count-tracker-hook",
         "bootstrap-controller",
-        "rbac/bootstrap-roles",
         "scheduling/bootstrap-system-priority-classes",
-        "priority-and-fairness-config-producer",
+        *(FAIRNESS_HOOKS[2:] if fairness else ()),
     )
-    started = (*(f"poststarthook/{hook}" for hook in hooks), "autoregister-completion")
+    started = tuple([f"poststarthook/{hook}" for hook in hooks])
     alive = ("ping", "log", storage, *started)
     ready = ("ping", "log", storage, f"{storage}-readiness", "informer-sync", *started, "shutdown")
     return {"healthz": alive, "livez": alive, "readyz": ready}
@@ -89,14 +80,26 @@ def refused(body: dict[str, Any]) -> Document:
 
 
 class Documents:
-    """The documents of a scheme, as it is now.  `healthy(check)`: whether a check passes; `metrics()`: their text."""
+    """The documents of a scheme, as it is now.
 
-    def __init__(self, scheme: Callable[[], Scheme], address: str, healthy: Any, metrics: Any) -> None:
+    healthy: says whether a check passes; metrics: gives their text; version: the fields of /version; checks: as `checks_of`
+    """
+
+    def __init__(
+        self,
+        scheme: Callable[[], Scheme],
+        address: str,
+        healthy: Callable[[str], bool],
+        metrics: Callable[[], str],
+        version: Mapping[str, str],
+        checks: Mapping[str, tuple[str, ...]],
+    ) -> None:
         self._now = scheme
         self._address = address
         self._healthy = healthy
         self._metrics = metrics
-        self._checks = checks_of(scheme().names)
+        self._about = dict(version)
+        self._checks = checks
 
     @property
     def _scheme(self) -> Scheme:
@@ -163,7 +166,7 @@ class Documents:
         if len(parts) > 1 and parts != ["version", ""]:
             return refused(status.unknown_resource())
         return (
-            Document(value=VERSION, json_only=True)
+            Document(value=self._about, json_only=True)
             if method == "GET"
             else refused(status.method_not_allowed())
         )

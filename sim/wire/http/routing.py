@@ -21,6 +21,7 @@ from urllib.parse import unquote_to_bytes
 
 from sim.machinery import status
 from sim.machinery.api import Obj
+from sim.machinery.kinds import UNSERVED
 from sim.machinery.scheme import Resource, Scheme
 
 METHOD_VERBS = {
@@ -32,8 +33,6 @@ METHOD_VERBS = {
     "DELETE": "delete",
 }
 NAMESPACE_SUBRESOURCES = ("status", "finalize")
-# Subresources that need a node's own servers, or are not here yet.
-UNSERVED = ("attach", "exec", "portforward", "proxy")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 

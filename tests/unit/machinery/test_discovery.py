@@ -2,6 +2,7 @@
 
 from sim.ident import NAMES
 from sim.machinery.discovery import api_group, api_group_list, api_resource_list, api_versions, root_paths
+from sim.machinery.kinds import UNSERVED
 from sim.machinery.scheme import Scheme
 
 SCHEME = Scheme(NAMES["kubernetes"])
@@ -63,3 +64,11 @@ def test_the_root_lists_every_path():
     paths = root_paths(SCHEME, ("/version",))["paths"]
     assert paths == sorted(paths) and {"/api/v1", "/apis/apps/v1", "/version"} <= set(paths)
     assert api_versions("h:1")["serverAddressByClientCIDRs"][0]["serverAddress"] == "h:1"
+
+
+def test_subresources_that_are_not_served_are_not_listed():
+    core = api_resource_list(SCHEME, "", "v1")
+    assert core is not None
+    names = {row["name"] for row in core["resources"]}
+    assert {"pods/log", "pods/eviction", "nodes/status"} <= names
+    assert not {name for name in names if name.rpartition("/")[2] in UNSERVED}

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from sim.ident import NAMES
+from sim.machinery.kinds import UNSERVED
 from sim.machinery.openapi import (
     openapi_v2,
     openapi_v2_protobuf,
@@ -91,10 +92,6 @@ def test_operations_are_named_as_upstream_names_them():
         ("/api/v1/nodes", "get"): "listCoreV1Node",
         ("/api/v1/watch/pods", "get"): "watchCoreV1PodListForAllNamespaces",
         ("/api/v1/namespaces/{name}/finalize", "put"): "replaceCoreV1NamespaceFinalize",
-        (
-            "/api/v1/namespaces/{namespace}/services/{name}/proxy/{path}",
-            "patch",
-        ): "connectCoreV1PatchNamespacedServiceProxyWithPath",
         ("/apis/apps/v1/deployments", "get"): "listAppsV1DeploymentForAllNamespaces",
         (f"{apps}/scale", "get"): "readAppsV1NamespacedDeploymentScale",
         (f"{apps}/status", "patch"): "patchAppsV1NamespacedDeploymentStatus",
@@ -153,3 +150,10 @@ def _references(value):
         return []
     own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
     return own + [found for item in value.values() for found in _references(item)]
+
+
+def test_subresources_that_are_not_served_have_no_paths():
+    paths = json.loads(openapi_v2(SCHEME))["paths"]
+    ends = {path.rpartition("}/")[2] for path in paths}
+    assert {"status", "scale", "eviction", "log"} <= ends
+    assert not ends & set(UNSERVED) and not [path for path in paths if "/proxy/" in path]
