@@ -99,8 +99,11 @@ class LargePages:
         now_s = perf_counter()
         if now_s >= self._next_s and not self._unknown:
             self._next_s = now_s + EVERY_S
-            if self._resident_mib() >= LEAST_MIB:
-                self.ask()
+            try:
+                if self._resident_mib() >= LEAST_MIB:
+                    self.ask()
+            except (OSError, ImportError):
+                return  # for example no descriptor is left: a run does not depend on this
 
     def ask(self) -> None:
         """Put together what can be."""
@@ -136,9 +139,10 @@ def together(mappings: str, in_use: Callable[[int], bool]) -> Iterator[tuple[int
 
 def resident_mib() -> float:
     """What this process has in memory now; 0 where the system does not tell."""
-    if not STATM.exists():
+    try:
+        return int(STATM.read_text(encoding="ascii").split()[1]) * PAGESIZE / 2**20
+    except OSError:  # another system, or no descriptor is left
         return 0.0
-    return int(STATM.read_text(encoding="ascii").split()[1]) * PAGESIZE / 2**20
 
 
 OF_THIS_PROCESS = LargePages(resident_mib)

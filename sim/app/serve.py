@@ -43,6 +43,7 @@ from sim.ident import Names
 from sim.kernel import NEVER_US, Operation
 from sim.machinery.api import UserInfo
 from sim.scenario.plan import Plan
+from sim.wire.descriptors import connections_below, descriptor_limit, raise_descriptor_limit
 from sim.wire.http.access import Access, Authenticator, read_tokens
 from sim.wire.http.account_tokens import AccountTokens
 from sim.wire.http.app import Front, make_app
@@ -75,10 +76,23 @@ def serve(arguments: argparse.Namespace) -> int:
     )
     plan = session.plan()
     tokens = read_tokens(arguments.token_auth_file) if arguments.token_auth_file else {}
+    raise_descriptor_limit()
+    _check_connections(arguments.max_connections)
     # Worker threads would starve beside the busy loop otherwise: below the kernel's slice.
     sys.setswitchinterval(0.0005)
     trio.run(_main, arguments, session, plan, tokens)
     return 0
+
+
+def _check_connections(most: int | None) -> None:
+    """Raises InputError where the bound on connections is beyond what descriptors allow."""
+    limit = descriptor_limit()
+    if most is not None and most > connections_below(limit):
+        raise InputError(
+            f"{most} connections need more file descriptors than this process may have ({limit})",
+            "--max-connections",
+            f"at most {connections_below(limit)}, or raise ulimit -n",
+        )
 
 
 async def _main(
@@ -96,8 +110,8 @@ async def _main(
             Director(cluster, lambda name, kind, at_us: None, zones_of(plan)).schedule(plan.steps)
             cluster.apply(*plan.objects)
             kernel.set_goal(NEVER_US)
-            where = arguments.host, arguments.port
-            async with served(cluster, arguments.client_config, arguments.pace, where, tokens) as url:
+            where, most = (arguments.host, arguments.port), arguments.max_connections
+            async with served(cluster, arguments.client_config, arguments.pace, where, tokens, most) as url:
                 print(f"orrery: serving {url}", flush=True)
                 if arguments.client_config is None and not tokens:
                     hint = "orrery: nobody can log in (give --client-config FILE, which is written, or --token-auth-file)"
@@ -117,11 +131,13 @@ async def served(
     pace: float = inf,
     where: tuple[str, int] = (LOCAL[1], 0),
     tokens: Mapping[str, UserInfo] = MappingProxyType({}),
+    connections_max: int | None = None,
 ) -> AsyncIterator[str]:
     """Serve a cluster that lives, at the URL given, for programs of any kind.  Raises InputError.
 
     config: a client configuration of the administrator is written here.  pace: virtual seconds a second, while the
-    cluster is run; requests are answered also while it is not.  where: host, and port (0: any).  tokens: further users
+    cluster is run; requests are answered also while it is not.  where: host, and port (0: any).  tokens: further users.
+    connections_max: open at a time (None: as many as the limit of file descriptors leaves room for)
     """
     host, port = where
     cluster.kernel.set_rate(pace)
@@ -135,7 +151,7 @@ async def served(
     try:
         async with trio.open_nursery() as nursery:
             try:
-                port = await nursery.start(serve_http, make_app(front), host, port, context)
+                port = await nursery.start(serve_http, make_app(front), host, port, context, connections_max)
             except OSError as error:
                 raise InputError(f"cannot listen: {error.strerror}", f"{host}:{port}") from None
             url = f"https://{reached_at(host)}:{port}"

@@ -23,6 +23,7 @@ from sim.kernel import Context, Kernel
 from sim.machinery import status
 from sim.machinery.api import Reply, Request, WatchEvent
 from sim.wire import frames, websocket
+from sim.wire.accepting import first_of
 from sim.wire.sockets import Outbox, Pipe, PipeBrokenError, parse_address
 
 REFUSED, RESET = "ConnectionRefused", "ConnectionReset"
@@ -192,8 +193,8 @@ class Link:
                     finally:
                         await pipe.aclose()
                 nursery.cancel_scope.cancel()
-        except* websocket.MALFORMED as group:
-            lost[1] = str(group.exceptions[0])
+        except* Exception as group:  # the server's bytes, whatever a library made of them
+            lost[1] = str(first_of(group))
         finally:
             self._outbox = self._scope = None
             self._post(LOST, [lost[0], self._newest, lost[1]])

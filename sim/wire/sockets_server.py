@@ -6,14 +6,15 @@ is in the journal, so a run replayed without any socket goes the same way.
 
 Holds: a watch of a connection that does not take its messages is not read, so the watch cache ends it as it ends any
 slow one; a connection with CALLS_MAX requests unanswered is not read; a peer that sends what is no message is told
-so and cut off, nobody else notices; with a connection its watches end.
+so and cut off, and an exception ends its connection with a line in the log: no other peer notices; with a connection its
+watches end.
 
 Mirrors  the server's side of HTTP/2 in kubernetes v1.25: one connection, many streams, each with its own end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import trio
@@ -21,6 +22,7 @@ import trio
 from sim.kernel import Kernel
 from sim.machinery.api import Endpoint, Reply, Watch
 from sim.wire import frames, websocket
+from sim.wire.accepting import accept_connections, guarded
 from sim.wire.sockets import CLOSE_S, Outbox, Pipe, PipeBrokenError, StreamPipe
 
 CALLS_MAX = 10_000  # unanswered requests of one connection: that of a thousand busy node agents
@@ -45,13 +47,36 @@ class SocketServer:
     # --- outside ------------------------------------------------------------------------------------------
 
     async def serve(self, listeners: list[trio.SocketListener], *, websockets: bool = False) -> None:
-        """Take connections until cancelled."""
-        await trio.serve_listeners(self._serve_websocket if websockets else self._serve_stream, listeners)
+        """Serve connections until cancelled."""
+        serve = self._serve_websocket if websockets else self._serve_stream
+        async with trio.open_nursery() as nursery:
+
+            def take(stream: trio.SocketStream) -> None:
+                nursery.start_soon(self._serve_guarded, serve, stream)
+
+            try:
+                for listener in listeners:
+                    nursery.start_soon(accept_connections, listener, take)
+                await trio.sleep_forever()
+            finally:
+                for listener in listeners:
+                    listener.socket.close()
+
+    async def _serve_guarded(
+        self, serve: Callable[[trio.SocketStream], Awaitable[None]], stream: trio.SocketStream
+    ) -> None:
+        """Serve one connection; its exceptions end it and no other."""
+        try:
+            with guarded(f"a peer of {self.endpoint.name}"):
+                await serve(stream)
+        finally:
+            stream.socket.close()
 
     async def _serve_stream(self, stream: trio.SocketStream) -> None:
         await self.serve_pipe(StreamPipe(stream, frames.ASK_MAX))
 
     async def _serve_websocket(self, stream: trio.SocketStream) -> None:
+        accepted = False
         try:
             async with trio.open_nursery() as nursery:
                 try:
@@ -59,9 +84,12 @@ class SocketServer:
                 except PipeBrokenError:
                     nursery.cancel_scope.cancel()
                 else:
+                    accepted = True
                     await self.serve_pipe(pipe)
-        except* websocket.MALFORMED:
-            pass  # not one of us: nothing was asked
+        except* Exception:
+            if not accepted:
+                await websocket.refuse(stream)
+            raise
 
     async def serve_pipe(self, pipe: Pipe) -> None:
         """Serve one connection until it ends."""

@@ -1,23 +1,23 @@
 """Pipes over WebSocket: a message is one binary WebSocket message.
 
-Turns a byte stream into a `Pipe` by the opening handshake, on either side.
+Turns a byte stream into a `Pipe` by the opening handshake, on either side.  The library reads in a task of its own, in the
+nursery that it is given: what it raises on an opening that makes no sense leaves that nursery.
 
 Holds: a message longer than its direction allows closes the connection with code 1009, text with 1003.
 """
 
 from __future__ import annotations
 
-import h11
+from contextlib import suppress
+
 import trio
 import trio_websocket
-import wsproto.utilities
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection
 
 from sim.wire import frames
 from sim.wire.sockets import CLOSE_S, Pipe, PipeBrokenError, StreamPipe, dial_stream, parse_address
 
-# What the library lets escape from its reader, into the nursery it was given, when a peer's opening makes no sense.
-MALFORMED = (h11.ProtocolError, wsproto.utilities.ProtocolError)
+REFUSAL = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 HANDSHAKE_S = 10
 QUEUED_MESSAGES = 64  # received and not yet taken; then the peer's writes wait
 NORMAL_CLOSURE, GOING_AWAY, UNSUPPORTED_DATA = 1000, 1001, 1003
@@ -67,6 +67,12 @@ async def accept(nursery: trio.Nursery, stream: trio.SocketStream) -> WebSocketP
             return WebSocketPipe(await request.accept(), stream)
     except (HandshakeError, ConnectionClosed, trio.TooSlowError) as error:
         raise PipeBrokenError(f"no WebSocket handshake: {error}") from None
+
+
+async def refuse(stream: trio.SocketStream) -> None:
+    """Answer an opening that makes no sense, as far as its client takes the answer."""
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError), trio.move_on_after(CLOSE_S):
+        await stream.send_all(REFUSAL)
 
 
 async def dial(nursery: trio.Nursery, url: str) -> Pipe:

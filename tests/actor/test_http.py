@@ -46,6 +46,7 @@ async def served(
     replay: list[Operation] | None = None,
     context: ssl.SSLContext | None = None,
     plan: ClusterPlan | None = None,
+    connections_max: int | None = None,
 ) -> AsyncIterator[tuple[Cluster, httpx.AsyncClient]]:
     """A cluster without nodes; time stands still unless a pace is given."""
     async with (
@@ -56,7 +57,7 @@ async def served(
         if pace:
             cluster.kernel.set_goal(NEVER_US)
         app = make_app(make_front(cluster, TOKENS, "127.0.0.1"))
-        port = await nursery.start(serve, app, "127.0.0.1", 0, context)
+        port = await nursery.start(serve, app, "127.0.0.1", 0, context, connections_max)
         scheme = "https" if context else "http"
         async with httpx.AsyncClient(
             base_url=f"{scheme}://127.0.0.1:{port}", headers={"Authorization": "Bearer root"}, verify=False

@@ -426,18 +426,55 @@ async def test_a_server_that_does_not_speak_websocket_refuses() -> None:
         assert (await w.do(lambda client: client.list("leases"))).lost == "ConnectionRefused"
 
 
-@pytest.mark.parametrize("opening", [b"NONSENSE\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"])
-async def test_a_peer_that_does_not_open_a_websocket_is_dropped_and_nobody_else_notices(
-    opening: bytes,
-) -> None:
+HANDSHAKE = (
+    b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        b"NONSENSE\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        HANDSHAKE + b"Sec-WebSocket-Protocol: \xbe\r\n\r\n",
+        HANDSHAKE + b"Sec-WebSocket-Extensions: \xbe\r\n\r\n",
+    ],
+)
+async def test_malformed_websocket_opening_gets_400_and_others_are_served(opening: bytes) -> None:
     async with websocket_world() as w:
         stream = await dial_stream(w.url)
+        answer = b""
         async with stream:
             await stream.send_all(opening)
             await stream.send_eof()
             with trio.fail_after(5):
-                while await stream.receive_some():
-                    pass
+                while data := await stream.receive_some():
+                    answer += data
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert (await w.do(lambda client: client.list("leases"))).ok
+
+
+async def test_exception_of_one_connection_is_logged_and_ends_no_other(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world() as w:
+        receive, failing = StreamPipe.receive, [True]
+
+        async def receive_once_broken(pipe: StreamPipe) -> list[bytes]:
+            bodies = await receive(pipe)
+            if failing:
+                failing.clear()
+                raise ZeroDivisionError("division by nothing")
+            return bodies
+
+        monkeypatch.setattr(StreamPipe, "receive", receive_once_broken)
+        stream = await dial_stream(w.url)
+        async with stream:
+            await stream.send_all(frames.framed(b"anything"))
+            with trio.fail_after(5):
+                assert await stream.receive_some() == b""
+        assert [record.message.count("division by nothing") for record in caplog.records] == [1]
         assert (await w.do(lambda client: client.list("leases"))).ok
 
 

@@ -50,6 +50,12 @@ def add(commands: Commands) -> None:
         metavar="FILE",
         help="write all that clients do to this file, for orrery replay",
     )
+    serve.add_argument(
+        "--max-connections",
+        type=_connections,
+        metavar="N",
+        help="connections at a time; idle ones make room for new ones (default: what ulimit -n allows, at most 10000)",
+    )
     serve.set_defaults(call=_serve)
 
 
@@ -61,6 +67,10 @@ def _host(text: str) -> str:
 
 def _port(text: str) -> int:
     return whole(text, 0, 65535, "is no port: a whole number from 0 to 65535")
+
+
+def _connections(text: str) -> int:
+    return whole(text, 1, 1_000_000, "is no number of connections from 1 to 1000000")
 
 
 def _pace(text: str) -> float:

@@ -1,110 +1,116 @@
-"""The listener: TLS, client certificates, hypercorn's connections.
+"""The listener: TLS, client certificates, and how many connections there are.
 
 Turns an application and certificates into a served address; `serve` runs until its task is cancelled.
 
-Holds: a client certificate is believed only after the TLS handshake verified it against the server's own authority.
+Holds: a client certificate is believed only after the TLS handshake verified it against the server's own authority;
+there are never more connections than the bound: beyond it, the one that has waited longest for a request is closed,
+and where all have a request, the newest; when `serve` is cancelled, all sockets are closed within GRACE_S.
 
 Mirrors  nothing upstream.
-Differs  HTTP/1.1 only: hypercorn's HTTP/2 answers at two thirds of the rate.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable
-from functools import partial
+from contextlib import ExitStack
 from typing import Any
 
 import trio
-from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
-from hypercorn.trio.tcp_server import TCPServer
-from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import ConnectionState
 
-from sim.wire.http.access import Certificate, subject
-from sim.wire.http.app import OPENED, PEER
-from sim.wire.http.upgraded import Upgraded
-
-HANDSHAKE_S = 10
-GRACE_S = 2
-LAST_SEND_S = 5  # for a client that does not read
-_App = Callable[[Any, Any, Any], Awaitable[None]]
+from sim.wire.accepting import LOG, accept_connections
+from sim.wire.descriptors import default_connections
+from sim.wire.http.connection import GRACE_S, App, Connection
 
 
 def _config() -> Config:
     config = Config()
     config.accesslog = None
     config.errorlog = None
-    config.keep_alive_timeout = 120.0
-    config.graceful_timeout = GRACE_S
     config.include_server_header = False
     config.h11_max_incomplete_size = 64 * 1024
     return config
 
 
-class _Connection:
-    """The application as one connection sees it."""
+class _Connections:
+    """All that are open, up to a bound."""
 
-    def __init__(self, app: _App, peer: Certificate | None) -> None:
+    def __init__(self, app: App, context: ssl.SSLContext | None, nursery: trio.Nursery, most: int) -> None:
         self._app = app
-        self._peer = peer
+        self._config = _config()
+        self._context = context
+        self._nursery = nursery
+        self._most = most
+        self._open: dict[Connection, None] = {}
+        self._idle: dict[Connection, None] = {}  # those without a request, the longest first
+        self._refusing = False
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "websocket":
-            upgraded = Upgraded(scope, receive, send)
-            scope, receive, send = upgraded.scope, upgraded.receive, upgraded.send
+    def take(self, transport: trio.SocketStream) -> None:
+        """Serve a connection, in place of an idle one if there are too many, or close it."""
+        if len(self._open) >= self._most:
+            if not self._idle:
+                if not self._refusing:
+                    LOG.error("a connection was refused: %d have requests (--max-connections)", self._most)
+                self._refusing = True
+                transport.socket.close()
+                return
+            oldest = next(iter(self._idle))
+            self._remove(oldest)
+            oldest.close()
+        self._refusing = False
+        stream: Any = transport
+        if self._context is not None:
+            stream = trio.SSLStream(transport, self._context, server_side=True, https_compatible=True)
+        connection = Connection(self._app, self._config, stream, self._note)
+        self._open[connection] = self._idle[connection] = None
+        self._nursery.start_soon(self._serve, connection)
 
-        async def last_shielded(message: Any) -> None:
-            # quart-trio cancels its nursery in the midst of the last send; hypercorn then forgets keep-alive
-            if message["type"] == "http.response.body" and not message.get("more_body", False):
-                with trio.move_on_after(LAST_SEND_S, shield=True):
-                    await send(message)
-            else:
-                await send(message)
+    def limit_sending(self, until: float) -> None:
+        """Let all writes end at an instant of Trio's clock."""
+        for connection in self._open:
+            connection.limit_sending(until)
 
-        opened: list[Callable[[], None]] = []
-        scope["extensions"] = {**(scope.get("extensions") or {}), PEER: self._peer, OPENED: opened}
+    async def _serve(self, connection: Connection) -> None:
         try:
-            await self._app(scope, receive, last_shielded)
+            await connection.serve()
         finally:
-            for close in opened:
-                close()
+            self._remove(connection)
 
+    def _note(self, connection: Connection, idle: bool) -> None:
+        self._idle.pop(connection, None)
+        if idle and connection in self._open:
+            self._idle[connection] = None
 
-async def _serve_stream(app: _App, config: Config, context: WorkerContext, stream: Any) -> None:
-    peer = None
-    if isinstance(stream, trio.SSLStream):
-        try:
-            with trio.fail_after(HANDSHAKE_S):
-                await stream.do_handshake()
-        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
-            await trio.aclose_forcefully(stream)
-            return
-        peer = subject(stream.getpeercert())
-    wrapped = ASGIWrapper(_Connection(app, peer))
-    await TCPServer(wrapped, config, context, ConnectionState({}), stream)
+    def _remove(self, connection: Connection) -> None:
+        self._open.pop(connection, None)
+        self._idle.pop(connection, None)
 
 
 async def serve(
-    app: _App,
+    app: App,
     host: str,
     port: int,
     context: ssl.SSLContext | None,
+    connections_max: int | None = None,
     *,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Listen and serve; reports the port once listening.  Cancel it to stop."""
-    worker = WorkerContext(None)
-    listeners: list[Any] = list(await trio.open_tcp_listeners(port, host=host))
-    actual = listeners[0].socket.getsockname()[1]
-    if context is not None:
-        listeners = [trio.SSLListener(listener, context, https_compatible=True) for listener in listeners]
-    async with trio.open_nursery() as connections:
-        try:
-            handler = partial(_serve_stream, app, _config(), worker)
-            task_status.started(actual)
-            await trio.serve_listeners(handler, listeners, handler_nursery=connections)
-        finally:
-            await worker.terminated.set()
-            connections.cancel_scope.cancel()
+    """Listen and serve; reports the port once listening.  Cancel it to stop.
+
+    connections_max: open at a time; None: as many as the limit of descriptors leaves room for
+    """
+    most = default_connections() if connections_max is None else connections_max
+    listeners = await trio.open_tcp_listeners(port, host=host)
+    with ExitStack() as stack:
+        for listener in listeners:
+            stack.callback(listener.socket.close)
+        async with trio.open_nursery() as nursery:
+            connections = _Connections(app, context, nursery, most)
+            try:
+                async with trio.open_nursery() as accepting:
+                    for listener in listeners:
+                        accepting.start_soon(accept_connections, listener, connections.take)
+                    task_status.started(listeners[0].socket.getsockname()[1])
+            finally:
+                connections.limit_sending(trio.current_time() + GRACE_S)
+                nursery.cancel_scope.cancel()

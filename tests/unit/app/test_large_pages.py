@@ -5,13 +5,14 @@ To see it fail: let `look` ask each time or in small runs, `together` leave out 
 
 from __future__ import annotations
 
+import errno
 import sys
 from pathlib import Path
 
 import pytest
 
 from sim.app import large_pages
-from sim.app.large_pages import LARGE, LEAST_MIB, LargePages, System, together
+from sim.app.large_pages import LARGE, LEAST_MIB, LargePages, System, resident_mib, together
 
 ROLLUP = Path("/proc/self/smaps_rollup")
 MAPPINGS = """\
@@ -96,6 +97,22 @@ def test_asked_now_and_then_in_large_runs_only(monkeypatch: pytest.MonkeyPatch) 
         pages.look()
         asked.append(len(system.asked))
     assert asked == [0, 0, 2, 2, 4]
+
+
+def test_lack_of_descriptors_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unreadable:
+        def exists(self) -> bool:
+            return True
+
+        def read_text(self, **_: str) -> str:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    def no_system() -> Pretended:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(large_pages, "STATM", Unreadable())
+    assert resident_mib() == 0.0
+    LargePages(lambda: LEAST_MIB, no_system).look()
 
 
 @pytest.mark.skipif(not ROLLUP.exists(), reason="asks Linux")

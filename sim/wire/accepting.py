@@ -1,0 +1,114 @@
+"""The accept loop of every listener, and the guard around every connection.
+
+Turns a listener into connections that are handed to a callback.  A lack of descriptors costs the newest connection:
+a descriptor is kept in reserve, given up to accept that connection, and taken again when the connection is closed.
+Without it, the connection would stay in the queue of the listener and its client would wait without an answer.
+
+Holds: the loop ends only when its listener is closed or it is cancelled; an exception of one connection ends that
+connection and leaves one line in the log.
+
+Mirrors  golang net/http server.go (Server.Serve: temporary errors of accept; conn.serve: recovered panics), at go1.19.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import trio
+
+LOG = logging.getLogger(__name__)
+LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+RETRY_S = 0.1
+REASON_MAX = 200  # letters of an exception's text in a log line
+
+
+async def accept_connections(
+    listener: trio.SocketListener, take: Callable[[trio.SocketStream], None]
+) -> None:
+    """Accept until cancelled.  take: is given each connection and returns at once."""
+    with _Reserve() as reserve:
+        lacking = False  # since the last connection that was taken
+        while True:
+            try:
+                stream = await listener.accept()
+            except OSError as error:
+                if error.errno not in LACKING:
+                    raise
+                if not lacking:
+                    LOG.error("a connection was refused: %s", error.strerror)
+                lacking = True
+                await _refuse_newest(listener, reserve)
+                continue
+            lacking = False
+            take(stream)
+
+
+async def _refuse_newest(listener: trio.SocketListener, reserve: _Reserve) -> None:
+    """Close the connection that there was no descriptor for."""
+    reserve.give_up()
+    try:
+        with trio.move_on_after(RETRY_S):
+            await trio.aclose_forcefully(await listener.accept())
+    except OSError:
+        await trio.sleep(RETRY_S)  # another part of the process took the descriptor
+    finally:
+        reserve.take()
+
+
+class _Reserve:
+    """A descriptor that is open for nothing but to be closed when there is no other."""
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> _Reserve:
+        self.take()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.give_up()
+
+    def take(self) -> None:
+        if self._descriptor is None:
+            try:
+                self._descriptor = os.open(os.devnull, os.O_RDONLY)
+            except OSError:
+                return  # it is tried again after the next connection
+
+    def give_up(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+@contextmanager
+def guarded(peer: str) -> Iterator[None]:
+    """Log exceptions of one connection, one line, instead of raising them.  Cancellation passes."""
+    try:
+        yield
+    except* Exception as met:
+        log_failure(peer, met)
+
+
+_E = TypeVar("_E", bound=Exception)
+
+
+def first_of(group: ExceptionGroup[_E]) -> _E:
+    """The first exception of a group, however deep it is."""
+    found = group.exceptions[0]
+    return first_of(found) if isinstance(found, ExceptionGroup) else found
+
+
+def log_failure(peer: str, met: ExceptionGroup[Exception]) -> None:
+    """Write one line about the first exception of a connection: what it was and where it was raised."""
+    error = first_of(met)
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        place, trace = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}", trace.tb_next
+    reason = " ".join(f"{type(error).__name__}: {error}".split())[:REASON_MAX]
+    LOG.error("connection of %s closed: %s (%s)", peer, reason, place)

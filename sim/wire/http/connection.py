@@ -1,0 +1,251 @@
+"""One connection of the HTTP server: TLS, reading ahead, writing, and its end, of whatever kind.
+
+Turns a byte stream and an application into requests that are answered one after the other.  One task reads, ahead of
+the request that is being answered and within bounds, so that the end of the stream is seen at once; one task feeds the
+protocol; the application runs in a task of its own.
+
+Holds: an exception ends this connection and no other, with one line in the log, and with an answer where none was
+begun; a connection whose client has closed it is closed at once, and its request is cancelled; a write that makes no
+progress for SEND_S ends the connection, also where the application is shielded from cancellation.
+
+Mirrors  golang net/http server.go (conn.serve, closeWriteAndWait), at go1.19.
+Differs  a client that closes only its sending side is taken for gone; Go serves what it had sent before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ConnectionState
+from hypercorn.utils import parse_socket_addr
+
+from sim.wire.accepting import first_of, log_failure
+from sim.wire.http.access import Certificate, subject
+from sim.wire.http.app import OPENED, PEER
+from sim.wire.http.http1 import Http1, Refused, refusal
+from sim.wire.http.upgraded import Upgraded
+
+HANDSHAKE_S = 10
+KEEP_ALIVE_S = 120.0  # without a request, or within the head of one
+GRACE_S = 2  # for what is being sent when the server ends
+SEND_S = 60.0  # for PIECE_BYTES to a client that does not read
+LAST_SEND_S = 2  # for the end of an answer whose request is over
+LINGER_S = 0.5  # Go's rstAvoidanceDelay: for the client to read the answer to what was not all read
+PIECE_BYTES = 1 << 18
+RECEIVE_BYTES, AHEAD_MAX = 1 << 16, 4  # of one read; reads ahead of the protocol
+GONE = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
+App = Callable[[Any, Any, Any], Awaitable[None]]
+_Stream = trio.SSLStream[trio.SocketStream] | trio.SocketStream
+
+
+class Connection:
+    """One client's connection.  on_idle: called with True when it waits for a request, with False when it has one."""
+
+    def __init__(
+        self, app: App, config: Config, stream: _Stream, on_idle: Callable[[Connection, bool], None]
+    ) -> None:
+        self._app = app
+        self._config = config
+        self._stream = stream
+        self._socket = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
+        self._on_idle = on_idle
+        self._scope = trio.CancelScope()
+        self._lock = trio.Lock()  # of writes
+        self._sending: trio.CancelScope | None = None
+        self._send_until = float("inf")
+        self._nursery: trio.Nursery | None = None
+        self._protocol: Http1 | None = None
+        self._peer: Certificate | None = None
+        self._idle = True
+        self._ended = False  # the client sends no more
+        self._gone = False  # nothing can be sent any more
+        self._blame = 500  # the code of an exception: 400 where the client's bytes raised it
+
+    async def serve(self) -> None:
+        """Serve until one side closes the connection.  Raises nothing."""
+        try:
+            code = await self._serve_guarded()
+            if not self._gone:
+                await self._close_write(code)
+        finally:
+            self._socket.socket.close()
+
+    async def _serve_guarded(self) -> int:
+        """Serve; returns the code of a last answer, 0 where there is none to give."""
+        code = 0
+        try:
+            with self._scope:
+                await self._serve()
+        except* Refused as refused:
+            code = first_of(refused).code
+        except* GONE:
+            self._gone = True
+        except* Exception as met:
+            if not self._scope.cancel_called:
+                log_failure(self._name(), met)
+            code = self._blame
+        return code
+
+    def close(self) -> None:
+        """Close it at once, whatever it is doing."""
+        self._gone = True
+        self._scope.cancel()
+        self._socket.socket.close()
+
+    def limit_sending(self, until: float) -> None:
+        """Let writes end at an instant of Trio's clock, also those that are shielded."""
+        self._send_until = until
+        if self._sending is not None:
+            self._sending.deadline = min(self._sending.deadline, until)
+
+    def _name(self) -> str:
+        try:
+            return str(self._socket.socket.getpeername())
+        except OSError:
+            return "a client that has gone"
+
+    # --- the life of it -----------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        if isinstance(self._stream, trio.SSLStream):
+            with trio.move_on_after(HANDSHAKE_S) as handshake:
+                await self._stream.do_handshake()
+            if handshake.cancelled_caught:
+                self._gone = True
+                return
+            self._peer = subject(self._stream.getpeercert())
+        raw = self._socket.socket
+        client = parse_socket_addr(raw.family, raw.getpeername())
+        server = parse_socket_addr(raw.family, raw.getsockname())
+        self._set_idle(True)
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            tasks: Any = self  # hypercorn's TaskGroup, as far as its protocol uses one
+            self._protocol = Http1(
+                ASGIWrapper(self._run_app), self._config, WorkerContext(None), tasks, ConnectionState({}),
+                isinstance(self._stream, trio.SSLStream), client, server, self._send,
+            )  # fmt: skip
+            pieces, ahead = trio.open_memory_channel[bytes](AHEAD_MAX)
+            nursery.start_soon(self._read, pieces)
+            await self._feed(ahead, self._protocol)
+            self._scope.cancel()
+
+    async def _read(self, pieces: trio.MemorySendChannel[bytes]) -> None:
+        """Read until the client closes the connection."""
+        async with pieces:
+            try:
+                while data := await self._stream.receive_some(RECEIVE_BYTES):
+                    await pieces.send(bytes(data))
+            except GONE:
+                self._gone = True
+        self._ended = True
+        if not self._idle:
+            self.close()
+
+    async def _feed(self, pieces: trio.MemoryReceiveChannel[bytes], protocol: Http1) -> None:
+        try:
+            async for data in pieces:
+                await protocol.handle(RawData(data))
+            await protocol.handle(RawData(b""))
+        except Exception:
+            self._blame = 400
+            raise
+
+    async def _close_write(self, code: int) -> None:
+        """Send a last answer, if none was begun, and wait for the client to read it."""
+        if code and self._protocol is not None and not self._protocol.answering:
+            with trio.move_on_after(LAST_SEND_S):
+                try:
+                    await self._stream.send_all(refusal(code))
+                except GONE:
+                    return
+        with trio.move_on_after(LINGER_S):
+            try:
+                await self._socket.send_eof()
+                while await self._socket.receive_some(RECEIVE_BYTES):
+                    pass  # a connection that is closed with bytes unread takes its answer back
+            except GONE:
+                return
+
+    # --- what hypercorn's protocol asks of its connection ---------------------------------------------------
+
+    async def _send(self, event: Event) -> None:
+        if isinstance(event, RawData):
+            async with self._lock:
+                await self._write(event.data)
+        elif isinstance(event, Closed):
+            self._scope.cancel()
+        elif isinstance(event, Updated):
+            self._set_idle(event.idle)
+
+    def _set_idle(self, idle: bool) -> None:
+        self._idle = idle
+        self._scope.deadline = trio.current_time() + KEEP_ALIVE_S if idle else float("inf")
+        self._on_idle(self, idle)
+        if self._ended and not idle:
+            self.close()
+
+    async def _write(self, data: bytes) -> None:
+        """Write what an application sends, shielded from its end, which would leave half an answer."""
+        view = memoryview(data)
+        for begin in range(0, len(data), PIECE_BYTES):
+            until = min(trio.current_time() + SEND_S, self._send_until)
+            with trio.CancelScope(deadline=until, shield=True) as self._sending:
+                try:
+                    await self._stream.send_all(view[begin : begin + PIECE_BYTES])
+                except GONE:
+                    self.close()
+            scope, self._sending = self._sending, None
+            if scope.cancelled_caught:
+                self.close()
+            if self._gone:
+                return
+
+    async def spawn_app(
+        self, app: ASGIWrapper, _: Config, scope: Any, send: Callable[[Any], Awaitable[None]]
+    ) -> Callable[[Any], Awaitable[None]]:
+        """Run the application for one request; returns the function that takes the request's messages."""
+        put, take = trio.open_memory_channel[Any](self._config.max_app_queue_size)
+
+        async def run() -> None:
+            await app(scope, take.receive, send, trio.to_thread.run_sync, trio.from_thread.run)
+            await send(None)
+
+        self.spawn(run)
+        return put.send
+
+    def spawn(self, task: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+        """Start a task that ends with the connection."""
+        assert self._nursery is not None
+        self._nursery.start_soon(task, *arguments)
+
+    # --- the application ------------------------------------------------------------------------------------
+
+    async def _run_app(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            upgraded = Upgraded(scope, receive, send)
+            scope, receive, send = upgraded.scope, upgraded.receive, upgraded.send
+
+        async def last_shielded(message: Any) -> None:
+            # quart-trio cancels its nursery in the midst of the last send; hypercorn then forgets keep-alive
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                with trio.move_on_after(LAST_SEND_S, shield=True) as last:
+                    await send(message)
+                if last.cancelled_caught:
+                    self._scope.cancel()
+            else:
+                await send(message)
+
+        opened: list[Callable[[], None]] = []
+        scope["extensions"] = {**(scope.get("extensions") or {}), PEER: self._peer, OPENED: opened}
+        try:
+            await self._app(scope, receive, last_shielded)
+        finally:
+            for close in opened:
+                close()

@@ -1,0 +1,121 @@
+"""HTTP/1.1 as this server speaks it: hypercorn's protocol without HTTP/2, with reason phrases, malformed requests refused.
+
+Turns the bytes of one connection into requests and WebSocket handshakes for the application.
+
+Holds: a request that cannot be answered by the application raises `Refused`; whoever runs the connection answers it.
+
+Mirrors  golang net/http server.go (conn.readRequest, conn.serve: 400, 431 and 505 in plain text), status.go, at go1.19;
+         golang.org/x/net/websocket hybi.go (a handshake that is malformed is 400).
+Differs  HTTP/1.1 only: an HTTP/2 preface is 505, and an upgrade to h2c is ignored, as RFC 9110 section 7.8 allows.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, Final
+
+import h11
+from hypercorn.events import Event, RawData
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.protocol.ws_stream import Handshake, WSStream
+
+from sim.wire.http.target import origin_form
+
+# Where Python's phrases are not upstream's in every version of Python.
+_PHRASES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
+
+
+class Refused(Exception):
+    """A request that the application does not get to see.  code: of the answer"""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def reason_phrase(code: int) -> str:
+    """The text of a status line behind the code."""
+    try:
+        return _PHRASES.get(code) or HTTPStatus(code).phrase
+    except ValueError:
+        return f"status code {code}"
+
+
+def refusal(code: int) -> bytes:
+    """A whole answer, after which the connection is closed."""
+    text = f"{code} {reason_phrase(code)}"
+    head = f"HTTP/1.1 {text}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(text)}\r\n"
+    return f"{head}Connection: close\r\n\r\n{text}".encode()
+
+
+class Http1(H11Protocol):
+    """The protocol of one connection.  answering: True once an answer to the present request is on its way."""
+
+    answering = False
+
+    async def handle(self, event: Event) -> None:
+        if isinstance(event, RawData) and event.data and self._is_handshaking():
+            raise Refused(400)  # RFC 6455 section 4.1: a client waits for the answer to its handshake
+        await super().handle(event)
+
+    def _is_handshaking(self) -> bool:
+        return isinstance(self.stream, WSStream) and not self.stream.handshake.accepted
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        if not event.http_version.startswith(b"1."):
+            raise Refused(505)
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        target = origin_form(request.method, request.target)
+        if target is None:
+            raise Refused(400)
+        if target != request.target:
+            request = h11.Request(
+                method=request.method,
+                headers=request.headers,
+                target=target,
+                http_version=request.http_version,
+            )
+        if _asks_for_websocket(request) and (
+            self.connection.trailing_data[0] or not _is_handshake(list(request.headers))
+        ):
+            raise Refused(400)
+        await super()._create_stream(request)
+
+    async def _send_h11_event(self, event: Any) -> None:
+        if isinstance(event, h11.InformationalResponse | h11.Response):
+            event = type(event)(
+                headers=event.headers,
+                status_code=event.status_code,
+                reason=reason_phrase(event.status_code).encode(),
+            )
+            if event.status_code != HTTPStatus.CONTINUE:
+                self.answering = True
+        await super()._send_h11_event(event)
+
+    async def _send_error_response(self, status_code: int) -> None:
+        raise Refused(status_code)
+
+    async def _maybe_recycle(self) -> None:
+        self.answering = False
+        await super()._maybe_recycle()
+
+
+def _asks_for_websocket(request: h11.Request) -> bool:
+    """True where hypercorn makes a WebSocket of the connection."""
+    values = {name: value.strip().lower() for name, value in request.headers}
+    tokens = [token.strip() for token in values.get(b"connection", b"").split(b",")]
+    is_get = request.method.upper() == b"GET"
+    return is_get and values.get(b"upgrade") == b"websocket" and b"upgrade" in tokens
+
+
+def _is_handshake(headers: list[tuple[bytes, bytes]]) -> bool:
+    """True if the headers of a WebSocket request make sense: what accepting it would raise is raised here."""
+    try:
+        handshake = Handshake(headers, "1.1")
+        if handshake.is_valid():
+            handshake.accept(None, ())
+            return True
+    except Exception:
+        return False  # of whatever kind: it is the client's bytes that the libraries could not read
+    return False

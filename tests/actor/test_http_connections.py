@@ -1,0 +1,197 @@
+"""Connections of the HTTP front: malformed requests, HTTP/2, early ends, and how many there may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+import trio
+
+from sim.wire.http.http1 import Http1, reason_phrase
+from tests.actor.test_http import MAPS, served
+from tests.bench.wire_fuzz import HANDSHAKE, NAMED, PREFACE, get, h2_frame, h2_headers
+
+GET = "GET {} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer root\r\n\r\n"
+
+
+async def dial(client: httpx.AsyncClient) -> trio.SocketStream:
+    return await trio.open_tcp_stream("127.0.0.1", client.base_url.port or 0)
+
+
+async def answer_to(client: httpx.AsyncClient, data: bytes) -> bytes:
+    """All that comes back on a connection of its own, which the server has to close."""
+    answer = b""
+    async with await dial(client) as stream:
+        await stream.send_all(data.replace(b"TOKEN", b"root"))
+        with trio.fail_after(5):
+            while part := await stream.receive_some():
+                answer += part
+    return answer
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if "HTTP/2" not in name and "h2c" not in name])
+async def test_malformed_request_gets_400_and_others_are_served(name: str) -> None:
+    async with served() as (_, client):
+        answer = await answer_to(client, NAMED[name])
+        assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert answer.endswith(b"\r\nConnection: close\r\n\r\n400 Bad Request")
+        assert (await client.get("/version")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        NAMED["an HTTP/2 path that is no ASCII"],
+        PREFACE + h2_frame(4, 0, 0, b"") + h2_headers(b"/version"),
+        b"GET / HTTP/2.0\r\nHost: x\r\n\r\n",
+    ],
+)
+async def test_http2_by_prior_knowledge_gets_505(data: bytes) -> None:
+    async with served() as (_, client):
+        answer = await answer_to(client, data)
+        assert answer.startswith(b"HTTP/1.1 505 HTTP Version Not Supported\r\n")
+        assert (await client.get("/version")).status_code == 200
+
+
+async def test_upgrade_to_h2c_is_answered_in_http1() -> None:
+    async with served() as (_, client), await dial(client) as stream:
+        data = NAMED["an upgrade to h2c with settings that are no base64"]
+        await stream.send_all(data)
+        with trio.fail_after(5):
+            assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 OK\r\n")
+            assert await get(stream) == 200
+
+
+async def test_head_of_a_request_beyond_the_limit_gets_431() -> None:
+    async with served() as (_, client):
+        answer = await answer_to(client, b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 70_000)
+        assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "line"),
+    [
+        ("GET", "/version", None, "200 OK"),
+        ("GET", f"{MAPS}/none", None, "404 Not Found"),
+        ("POST", MAPS, {"metadata": {"name": "a"}}, "201 Created"),
+        ("POST", MAPS, {"metadata": {"name": "A"}}, "422 Unprocessable Entity"),
+        ("PUT", MAPS, {}, "405 Method Not Allowed"),
+    ],
+)
+async def test_status_line_has_a_reason_phrase(method: str, path: str, body: Any, line: str) -> None:
+    async with served() as (_, client):
+        response = await client.request(method, path, json=body)
+        assert f"{response.status_code} {response.reason_phrase}" == line
+
+
+def test_reason_phrases_are_upstreams_in_every_version_of_python() -> None:
+    assert [reason_phrase(code) for code in (413, 422, 504, 599)] == [
+        "Request Entity Too Large", "Unprocessable Entity", "Gateway Timeout", "status code 599"
+    ]  # fmt: skip
+
+
+async def test_absolute_url_is_served_as_its_path() -> None:
+    async with served() as (_, client), await dial(client) as stream:
+        assert await get(stream, "http://elsewhere:1/version") == 200
+        assert await get(stream, "/version") == 200
+
+
+async def test_exception_of_the_protocol_is_one_log_line_and_ends_no_other_connection(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    create = Http1._create_stream
+
+    async def broken(self: Http1, request: Any) -> None:
+        if request.target == b"/broken":
+            raise ZeroDivisionError("division by nothing")
+        await create(self, request)
+
+    monkeypatch.setattr(Http1, "_create_stream", broken)
+    async with served() as (_, client):
+        assert (await client.get("/version")).status_code == 200
+        answer = await answer_to(client, GET.format("/broken").encode())
+        assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert (await client.get("/version")).status_code == 200
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 1
+    assert "division by nothing" in lines[0]
+
+
+async def test_exception_that_leaves_the_application_gets_500(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: Any) -> None:
+        raise ZeroDivisionError("division by nothing")
+
+    async with served() as (_, client):
+        monkeypatch.setattr("quart_trio.app.QuartTrio.handle_request", broken)
+        answer = await answer_to(client, GET.format("/version").encode())
+        assert answer.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
+        monkeypatch.undo()
+        assert (await client.get("/version")).status_code == 200
+    assert [record.getMessage().count("division by nothing") for record in caplog.records] == [1]
+
+
+@pytest.mark.parametrize("requests", [0, 1])
+async def test_connection_that_its_client_has_closed_is_closed_at_once(requests: int) -> None:
+    async with served() as (_, client), await dial(client) as stream:
+        for _ in range(requests):
+            assert await get(stream) == 200
+        await stream.send_eof()
+        with trio.fail_after(5):
+            assert await stream.receive_some() == b""
+
+
+async def test_client_that_goes_with_requests_in_the_pipe_ends_its_watch() -> None:
+    """The end of the stream lies behind a request that is not read before the watch is over."""
+    async with served() as (cluster, client), await dial(client) as stream:
+        await stream.send_all(GET.format(f"{MAPS}?watch=1").encode())
+        assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 OK\r\n")
+        await stream.send_all(GET.format("/version").encode())
+        await stream.send_eof()
+        with trio.fail_after(5):
+            while await stream.receive_some():
+                pass
+            while cluster.kernel.gate.journal[-1].name != "watch-stop":
+                await trio.lowlevel.checkpoint()
+
+
+async def test_new_connection_takes_the_place_of_the_one_that_was_idle_longest() -> None:
+    async with (
+        served(connections_max=3) as (_, client),
+        await dial(client) as watching,
+        await dial(client) as first,
+        await dial(client) as second,
+    ):
+        await watching.send_all(GET.format(f"{MAPS}?watch=1").encode())
+        await watching.receive_some()
+        assert await get(first) == 200
+        assert await get(second) == 200
+        assert await get(first) == 200
+        async with await dial(client) as third:
+            assert await get(third) == 200
+        assert await get(second) == 0
+        assert await get(first) == 200
+
+
+async def test_newest_connection_is_closed_where_all_have_requests(caplog: pytest.LogCaptureFixture) -> None:
+    async with served(connections_max=2) as (_, client):
+        async with await dial(client) as first, await dial(client) as second:
+            for stream in (first, second):
+                await stream.send_all(GET.format(f"{MAPS}?watch=1").encode())
+                await stream.receive_some()
+            for _ in range(2):
+                async with await dial(client) as refused:
+                    assert await get(refused) == 0
+        assert (await client.get("/version")).status_code == 200
+    assert len(caplog.records) == 1
+
+
+async def test_websocket_handshake_that_is_complete_is_accepted_in_pieces() -> None:
+    async with served(pace=60) as (_, client), await dial(client) as stream:
+        whole = HANDSHAKE.replace(b"TOKEN", b"root") + b"\r\n"
+        for part in (whole[:100], whole[100:]):
+            await stream.send_all(part)
+        with trio.fail_after(5):
+            assert (await stream.receive_some()).startswith(b"HTTP/1.1 101 Switching Protocols\r\n")
